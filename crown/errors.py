@@ -1,0 +1,38 @@
+"""Errors of the engine. Each message says what was found, where, and what to do about it."""
+
+
+class CrownError(Exception):
+    """Base class of every error that the engine raises on purpose."""
+
+
+class ChangeError(CrownError):
+    """The changes handed to ``apply`` do not have the shape that the view expects (unknown relation, no such type)."""
+
+
+class BadRowError(ChangeError):
+    """A row of a change batch cannot be taken; nothing of its batch has been applied.
+
+    Attributes: ``relation`` (name), ``row`` (0-based position in the batch of that relation), ``reason``.
+    """
+
+    def __init__(self, relation: str, row: int, reason: str) -> None:
+        self.relation = relation
+        self.row = row
+        self.reason = reason
+        super().__init__(f"relation {relation!r}, row {row}: {reason}")
+
+
+class MissingDeleteError(ChangeError):
+    """``on_missing="raise"``: a delete found fewer copies than it removes; nothing of its batch has been applied."""
+
+
+class MemoryBudgetError(CrownError):
+    """The state would outgrow its memory budget or its address range."""
+
+
+class SnapshotError(CrownError):
+    """A snapshot or state file is foreign, damaged, or belongs to another query."""
+
+
+class ConcurrentChangeError(CrownError):
+    """A result iterator was used after the view had changed, or a view was used while a batch was being applied."""

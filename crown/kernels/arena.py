@@ -1,0 +1,110 @@
+"""The arena: all state of an engine in one flat int64 array.
+
+``M`` is the arena as int64 words, ``m32`` the same memory as int32 (``m32[2*w]`` is the low half of word ``w``,
+``m32[2*w+1]`` its high half). A *handle* is a word offset and fits 31 bits: an arena addresses at most 16 GiB. Because
+the state is one array without pointers, a snapshot is a copy of a prefix, attaching to a memory-mapped file is O(1),
+and nothing ever has to be pickled.
+
+Word 0 up to ``header_words(tables)`` is the header: identity, allocator, counters, table descriptors. The allocator
+keeps exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1) above; a freed block goes to the free
+list of its class (its first word links to the next). Blocks are not split or merged: memory is flat for a stream whose
+live data has a stable shape, and never more than twice what its largest shape took.
+
+Invariant: ``H_LIVE`` = header + sum of the class sizes of all blocks handed out and not freed; ``H_LIVE <= H_TOP <= H_LIMIT``.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.jit import kernel
+
+MAGIC = 0x314E574F5243  # "CROWN1" little endian
+FORMAT = 1
+
+# Header words.
+H_MAGIC, H_FORMAT, H_PLAN0, H_PLAN1 = 0, 1, 2, 3  # plan fingerprint: its first 16 bytes
+H_TOP, H_LIMIT, H_LIVE, H_SEED = 4, 5, 6, 7
+H_VERSION, H_CLEAN, H_EPOCH = 8, 9, 10  # batch version, commit mark, number of changes ever applied
+H_ROOT = 11  # handle of the root's group
+H_LIVE_ON = 12  # 1 while live views are maintained
+H_R, H_S, H_P, H_LFLIP = 13, 14, 15, 16  # R-, S-, P-updates and live flips ever done
+H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # enumeration steps, blocks and tuples ever produced
+H_DICT_SWEPT = 20  # dictionary entries that survived the last sweep
+H_USER = 24  # 8 words for a bag or another owner of the arena
+H_FREE = 32  # heads of the free lists
+
+EXACT = 64  # block sizes up to this many words have a class of their own
+CLASSES = EXACT + 1 + 2 * 26
+H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
+TABLE_WORDS = 4
+T_SLOTS, T_MASK, T_COUNT, T_SPARE = 0, 1, 2, 3
+
+MAX_WORDS = 2**31 - 1
+
+
+def header_words(tables: int) -> int:
+    """Words taken by the header of an arena with ``tables`` hash tables."""
+    return H_TABLES + TABLE_WORDS * tables
+
+
+@kernel
+def format_arena(M, tables, limit, seed):
+    """Write an empty header: no blocks, no tables yet (``tables.new_table`` makes them)."""
+    words = H_TABLES + TABLE_WORDS * tables
+    for w in range(words):
+        M[w] = 0
+    M[H_MAGIC] = MAGIC
+    M[H_FORMAT] = FORMAT
+    M[H_TOP] = words
+    M[H_LIMIT] = limit
+    M[H_LIVE] = words
+    M[H_SEED] = seed
+
+
+@kernel
+def size_class(words):
+    """Class index of a block of ``words`` >= 1 words."""
+    if words <= EXACT:
+        return words
+    k = 7  # 2^7 = 128 is the first power above EXACT
+    while (1 << k) < words:
+        k += 1
+    if words <= 3 << (k - 2):
+        return EXACT + 1 + 2 * (k - 7)
+    return EXACT + 2 + 2 * (k - 7)
+
+
+@kernel
+def class_words(c):
+    """Size in words of the blocks of class ``c``."""
+    if c <= EXACT:
+        return c
+    k = 7 + (c - EXACT - 1) // 2
+    if (c - EXACT - 1) % 2 == 0:
+        return 3 << (k - 2)
+    return 1 << k
+
+
+@kernel
+def alloc(M, words):
+    """Handle of a block of at least ``words`` words, contents undefined. O(1). Raises MemoryError past ``H_LIMIT``."""
+    c = size_class(words)
+    size = class_words(c)
+    M[H_LIVE] += size
+    head = M[H_FREE + c]
+    if head != 0:
+        M[H_FREE + c] = M[head]
+        return head
+    head = M[H_TOP]
+    if head + size > M[H_LIMIT]:
+        raise MemoryError("arena exhausted")
+    M[H_TOP] = head + size
+    return head
+
+
+@kernel
+def release(M, handle, words):
+    """Give back the block that ``alloc(M, words)`` returned. O(1)."""
+    c = size_class(words)
+    M[H_LIVE] -= class_words(c)
+    M[handle] = M[H_FREE + c]
+    M[H_FREE + c] = handle

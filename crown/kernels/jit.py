@@ -1,0 +1,38 @@
+"""The one way in which this project compiles: ``@kernel``.
+
+Kernels run without the GIL, are compiled once for all plans (a plan is data to them, never a type) and are cached on
+disk. Numba stamps a cached function with the time of its own source file only, so a change in a callee of another file
+would go unseen; here the stamp is a digest over every kernel source of the family.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+_GROUND = Path(__file__).parent
+
+
+@lru_cache(maxsize=None)
+def family_stamp(directory: Path) -> str:
+    """Digest over the kernel sources that a kernel in ``directory`` may call: its own folder and ``crown/kernels``."""
+    digest = hashlib.sha256()
+    for folder in sorted({_GROUND, directory}):
+        for source in sorted(folder.glob("*.py")):
+            digest.update(source.name.encode())
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` with Numba: no GIL, NumPy error model, cached on disk under the family's stamp."""
+    dispatcher = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    cache = getattr(dispatcher, "_cache", None)  # a plain function when NUMBA_DISABLE_JIT is set
+    if cache is not None:
+        cache._cache_file._source_stamp = family_stamp(Path(function.__code__.co_filename).parent)
+    return dispatcher
