@@ -1,0 +1,70 @@
+"""Thresholds of the heavy/light partition: theta = N^eps and the integer bounds that decide every flag.
+
+A value of a partitioned column is *heavy* or *light* by its degree in the whole relation. The flag is loose between
+rebalancings (TODS article, Definition 11): heavy values keep degree >= theta / 2, light ones stay below 3 theta / 2;
+right after a load or a major rebalancing it is strict: heavy if and only if degree >= theta. From this follow the two
+bounds all costs rest on: a light list has fewer than 3 theta / 2 entries, and a column has at most 2 N / theta heavy
+values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ivm_triangle.errors import TriangleError
+
+R, S, T = 0, 1, 2
+RELATIONS = "RST"
+"""Relation k joins domain k (A, B, C) with domain k + 1 (mod 3): R(A, B), S(B, C), T(C, A)."""
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Integer thresholds of one relation at one N, computed once per major rebalancing.
+
+    `lo = ceil(theta / 2)`, `st = ceil(theta)`, `hi = ceil(3 theta / 2)`, so that "degree < theta / 2" is `degree < lo`
+    and so on without any further rounding. `eps = 0` makes every value heavy and `eps = 1` every value light: both are
+    classical first-order maintenance, written without powers so that rounding cannot reach them.
+    """
+
+    theta: float
+    lo: int
+    st: int
+    hi: int
+
+    @staticmethod
+    def of(size: int, epsilon: float) -> Thresholds:
+        """Thresholds at threshold base `size` (N >= 1) and `epsilon` in [0, 1]. O(1)."""
+        if epsilon == 0.0:
+            return Thresholds(1.0, 0, 0, 0)
+        theta = float(size) if epsilon == 1.0 else size**epsilon
+        if abs(theta - round(theta)) < 1e-9 * theta:  # 64 ** (1 / 3) is 3.9999999999999996
+            theta = float(round(theta))
+        return Thresholds(theta, math.ceil(theta / 2), math.ceil(theta), math.ceil(1.5 * theta))
+
+
+def epsilons(epsilon: float | dict[str, float]) -> tuple[float, float, float]:
+    """One eps per relation from a number or from `{"R": .., "S": .., "T": ..}`; raises TriangleError outside [0, 1]."""
+    if isinstance(epsilon, dict):
+        if set(epsilon) != set(RELATIONS):
+            raise TriangleError(f"epsilon names {sorted(epsilon)}; give one number for each of R, S and T")
+        values = tuple(float(epsilon[name]) for name in RELATIONS)
+    else:
+        values = (float(epsilon),) * 3
+    for value in values:
+        if not 0.0 <= value <= 1.0:
+            raise TriangleError(f"epsilon is {value}; choose it between 0 and 1 (1/2 is worst-case optimal)")
+    return values  # type: ignore[return-value]
+
+
+def after_update(base: int, size: int) -> int:
+    """The threshold base after one update that left |D| = `size`: doubled, halved or unchanged (article, Figure 6).
+
+    The size invariant is floor(N / 4) <= |D| < N. A changed base means: do a major rebalancing. O(1).
+    """
+    if size == base:
+        return 2 * base
+    if size < base // 4:
+        return base // 2 - 1
+    return base

@@ -1,0 +1,282 @@
+"""The rules of triangle maintenance as data: which views exist, and what an update to a part of a relation does.
+
+The rules are invariant under the rotation R -> S -> T -> R. An update (x, y) -> m of relation K0(X, Y) meets the next
+two relations K1(Y, Z) and K2(Z, X); it never reads K0 itself. A *part* of a relation is a pair of letters, heavy or
+light, for the first and for the second column; a *mask* is a set of parts.
+
+A `Step` says: if the updated tuple lies in `mask0`, walk the z with K1(y, z) in `mask1` (scan 1), or the z with
+K2(z, x) in `mask2` (scan 2), or whichever list is shorter right now (scan 0). For each z walked `write` the pair view;
+for each z that the other relation knows too, in its mask, `hit` the target view. A `Step` with scan -1 is a lookup: the
+pair view of K1 and K2 at (y, x) holds all its z at once.
+
+Three programs come from the decompositions of the article: HHH and LLL directly, the six mixed combinations by three
+view trees (sections 4 to 7). They differ in what is free, hence in what must be kept per view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ivm_triangle.errors import TriangleError
+from ivm_triangle.partition import RELATIONS, R, S, T
+
+HH, HL, LH, LL = 1, 2, 4, 8
+H_, L_, ANY_H, ANY_L, ANY = HH | HL, LH | LL, HH | LH, HL | LL, 15
+LOOKUP = -1
+DOMAINS = "abc"
+
+TOTAL, SUM, SET, LIST, ROOT = "total", "sum", "set", "list", "root"
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: the join of the relations in `masks` (None: not joined), projected on the variables `key`.
+
+    kind TOTAL: one number; SUM: key -> sum of products of multiplicities; SET: presence of triples; LIST: presence of
+    triples, grouped by the pair `key`; ROOT: pairs of LIST view `of` that have a partner in the third relation, in
+    buckets by variable `bucket` ("" for one bucket).
+    """
+
+    name: str
+    kind: str
+    key: str
+    masks: tuple[int | None, int | None, int | None]
+    of: int = -1
+    bucket: str = ""
+
+    @property
+    def presence(self) -> bool:
+        """True if the view depends on which tuples are there, not on how often."""
+        return self.kind in (SET, LIST, ROOT)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One row of the rules; see the module. `bound` names the proven length of the scan: L, H, M (both), 1, or N."""
+
+    updated: int
+    mask0: int
+    scan: int
+    mask1: int = ANY
+    mask2: int = ANY
+    write: int = -1
+    hit: int = -1
+    loads: bool = False
+    bound: str = "N"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything a maintenance kernel, or its readable twin, needs to know: views, steps, partitioned columns."""
+
+    outputs: str
+    strategy: str
+    partitioned: tuple[bool, ...]  # (relation, column) at 2 * relation + column
+    views: tuple[View, ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...] = ()  # views whose union is the result
+
+    def view(self, name: str) -> int:
+        """Index of the view of that name."""
+        return next(i for i, view in enumerate(self.views) if view.name == name)
+
+
+class _Builder:
+    def __init__(self, outputs: str) -> None:
+        self.outputs = outputs
+        self.views: list[View] = []
+        self.steps: list[Step] = []
+        self.results: list[int] = []
+
+    def add(self, view: View) -> int:
+        self.views.append(view)
+        return len(self.views) - 1
+
+    def target(self, name: str, masks: tuple[int, int, int]) -> int:
+        """The view that a whole combination of parts goes to, in the form the outputs ask for."""
+        if self.outputs == "":
+            return 0
+        index = self.add(View(name, SET if self.outputs == "abc" else SUM, self.outputs, masks))
+        self.results.append(index)
+        return index
+
+    def direct(self, name: str, masks: tuple[int, int, int], bounds: str) -> None:
+        """View over all three relations; an update of relation k scans the shorter side, proven `bounds[k]` long."""
+        hit = self.target(name, masks)
+        for k in range(3):
+            m0, m1, m2 = masks[k], masks[(k + 1) % 3], masks[(k + 2) % 3]
+            self.steps.append(Step(k, m0, 0, m1, m2, -1, hit, k == 0, bounds[k]))
+
+    def tree(self, name: str, first: int, mask1: int, mask2: int, bounds: str, kind: str, bucket: str = "") -> None:
+        """View tree: pairs of K_first(x, y) in mask1 and the next relation (y, z) in mask2; the root joins the third.
+
+        The pair view has key (x, z). `bounds` are the scans of an update to the first and to the second relation; an
+        update to the third is one lookup.
+        """
+        second, third = (first + 1) % 3, (first + 2) % 3
+        masks: list[int | None] = [None, None, None]
+        masks[first], masks[second] = mask1, mask2
+        key = DOMAINS[first] + DOMAINS[third]
+        pair = self.add(View("V" + name, kind, key, (masks[0], masks[1], masks[2])))
+        masks[third] = ANY
+        whole = (masks[0] or 0, masks[1] or 0, masks[2] or 0)
+        if kind == LIST:
+            root = self.add(View("root " + name, ROOT, key, whole, pair, bucket))
+            self.results.append(root)
+        else:
+            root = self.target(name, whole)
+        self.steps += [
+            Step(first, mask1, 1, mask2, ANY, pair, root, True, bounds[0]),
+            Step(second, mask2, 2, ANY, mask1, pair, root, False, bounds[1]),
+            Step(third, ANY, LOOKUP, mask1, mask2, pair, root, False, "1"),
+        ]
+
+    def program(self, strategy: str, partitioned: str) -> Program:
+        return Program(
+            self.outputs,
+            strategy,
+            tuple(c == "x" for c in partitioned),
+            tuple(self.views),
+            tuple(self.steps),
+            tuple(self.results),
+        )
+
+
+def _start(outputs: str) -> _Builder:
+    builder = _Builder(outputs)
+    if outputs == "":
+        builder.add(View("total", TOTAL, "", (ANY, ANY, ANY)))
+    return builder
+
+
+def classical(outputs: str) -> Program:
+    """First-order maintenance: no partition, no auxiliary view, the shorter list at each update. O(N) per update."""
+    builder = _start(outputs)
+    builder.direct("Delta", (ANY, ANY, ANY), "NNN")
+    return builder.program("classical", "......")
+
+
+def delta0_single() -> Program:
+    """Delta0, all relations partitioned on their first column (article, section 4). Space N^(1 + min{eps, 1 - eps})."""
+    builder = _start("")
+    builder.direct("HHH", (H_, H_, H_), "HHH")
+    builder.direct("LLL", (L_, L_, L_), "LLL")
+    for first, name in ((R, "HL#"), (S, "#HL"), (T, "L#H")):
+        builder.tree(name, first, H_, L_, "LH", SUM)
+    return builder.program("eps", "x.x.x.")
+
+
+def delta0_double() -> Program:
+    """Delta0, both columns partitioned (article, Proposition 4). Linear space from eps = 1/2 on.
+
+    For an update of K0(x, y), K1 in HL and K2 in LH is one lookup; each other combination has a short side to scan.
+    """
+    builder = _start("")
+    for k in range(3):
+        builder.steps += [
+            Step(k, ANY, 0, ANY, ANY_L, -1, 0, k == 0, "L"),
+            Step(k, ANY, 0, ANY, HH, -1, 0, k == 0, "H"),
+            Step(k, ANY, 0, L_, LH, -1, 0, k == 0, "L"),
+            Step(k, ANY, 0, HH, LH, -1, 0, k == 0, "H"),
+        ]
+    _lookups(builder, HL, LH, "MM", SUM)
+    return builder.program("eps", "xxxxxx")
+
+
+def set_intersection(kind: str = SUM) -> Program:
+    """Delta0 by set intersection tables: pair views between values heavy on both ends, else the shorter list.
+
+    Space N + N^(2 - 2 eps) (kind SUM); with kind LIST the tables hold the middle values themselves, which is what a
+    stream of distinct triples needs. Update N^max{eps, 1 - eps}; no view is touched where nothing is heavy.
+    """
+    builder = _start("")
+    for k in range(3):
+        builder.steps += [
+            Step(k, ANY, 0, L_, ANY, -1, 0, k == 0, "L"),  # y light in K1
+            Step(k, ANY, 0, H_, ANY_L, -1, 0, k == 0, "L"),  # y heavy in K1, x light in K2
+        ]
+    _lookups(builder, H_, ANY_H, "HH", kind)
+    return builder.program("sit", "xxxxxx")
+
+
+def _lookups(builder: _Builder, mask1: int, mask2: int, bounds: str, kind: str) -> None:
+    """Pair views V_K0 = K0 in mask1, K1 in mask2, one per rotation, each read by updates of the relation it lacks."""
+    for k in range(3):
+        second, third = (k + 1) % 3, (k + 2) % 3
+        masks: list[int | None] = [None, None, None]
+        masks[k], masks[second] = mask1, mask2
+        name = "V_" + RELATIONS[k] + RELATIONS[second]
+        pair = builder.add(View(name, kind, DOMAINS[k] + DOMAINS[third], (masks[0], masks[1], masks[2])))
+        builder.steps += [
+            Step(k, mask1, 1, mask2, ANY, pair, -1, True, bounds[0]),
+            Step(second, mask2, 2, ANY, mask1, pair, -1, False, bounds[1]),
+            Step(third, ANY, LOOKUP, mask1, mask2, pair, 0, third == R, "1"),
+        ]
+
+
+def delta3() -> Program:
+    """Delta3(a, b, c), single partitions (article, section 5), presence only: multiplicities stay in R, S and T."""
+    builder = _start("abc")
+    builder.direct("HHH", (H_, H_, H_), "HHH")
+    builder.direct("LLL", (L_, L_, L_), "LLL")
+    for first, name in ((R, "HL#"), (S, "#HL"), (T, "L#H")):
+        builder.tree(name, first, H_, L_, "LH", LIST)
+    return builder.program("eps", "x.x.x.")
+
+
+def delta2() -> Program:
+    """Delta2(a, b): R partitioned on A, S on (B, C), T on (C, A) (article, section 7)."""
+    builder = _start("ab")
+    builder.direct("HHH", (H_, H_, H_), "HHH")
+    builder.direct("LLL", (L_, L_, L_), "LLL")
+    builder.direct("HLL", (H_, LL, ANY), "LHL")
+    builder.direct("LHH", (L_, ANY, HH), "HHL")
+    builder.tree("H(LH)#", R, H_, LH, "MH", LIST, "c")
+    builder.tree("#HL", S, H_, L_, "LH", SUM)
+    builder.tree("L#(HL)", T, HL, L_, "LM", LIST, "c")
+    return builder.program("eps", "x.xxxx")
+
+
+def delta1() -> Program:
+    """Delta1(a): R partitioned on (A, B), T on (C, A), S on B (article, section 6)."""
+    builder = _start("a")
+    builder.direct("HHH", (H_, H_, H_), "HHH")
+    builder.direct("LLL", (L_, L_, L_), "LLL")
+    builder.direct("QLL", (LL, ANY, H_), "HLL")
+    builder.direct("QLH", (LH, ANY, HH), "HHM")
+    builder.tree("HL#", R, H_, L_, "LH", SUM)
+    builder.tree("#HL", S, H_, L_, "LH", SUM)
+    builder.tree("(LH)#(HL)", T, HL, LH, "MM", LIST, "")
+    return builder.program("eps", "xxx.xx")
+
+
+def program(outputs: str, partition: str = "single", strategy: str = "auto", epsilon: float = 0.5) -> Program:
+    """The program for the free variables `outputs` ("abc", "ab", "a" or "").
+
+    `strategy` "eps" is IVM^eps as published, "sit" the set intersection tables (count only), "classical" first-order
+    maintenance. "auto" takes "sit" for the count where its space is no worse (eps >= 1/3), else "eps".
+    """
+    if outputs not in ("", "a", "ab", "abc"):
+        raise TriangleError(
+            f'outputs {outputs!r} is not "abc", "ab", "a" or "" (rename R, S, T to rotate the triangle)'
+        )
+    if partition not in ("single", "double"):
+        raise TriangleError(f'partition {partition!r} is not "single" or "double"')
+    if strategy == "auto":
+        strategy = "sit" if outputs == "" and epsilon >= 1 / 3 else "eps"
+    if strategy == "classical":
+        return classical(outputs)
+    if strategy == "sit":
+        if outputs:
+            raise TriangleError('strategy "sit" keeps the count only; use strategy="eps" for free variables')
+        return set_intersection()
+    if strategy != "eps":
+        raise TriangleError(f'strategy {strategy!r} is not one of "auto", "eps", "sit", "classical"')
+    if outputs == "":
+        return delta0_single() if partition == "single" else delta0_double()
+    return {"a": delta1, "ab": delta2, "abc": delta3}[outputs]()
+
+
+def without_step(source: Program, index: int) -> Program:
+    """The program with one step missing; for mutation checks."""
+    return replace(source, steps=source.steps[:index] + source.steps[index + 1 :])
