@@ -10,7 +10,8 @@ keeps exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1)
 list of its class (its first word links to the next). Blocks are not split or merged: memory is flat for a stream whose
 live data has a stable shape, and never more than twice what its largest shape took.
 
-Invariant: ``H_LIVE`` = header + sum of the class sizes of all blocks handed out and not freed; ``H_LIVE <= H_TOP <= H_LIMIT``.
+Invariant: ``H_LIVE`` = header + sum of the class sizes of all blocks handed out and not freed; ``H_LIVE <= H_TOP <=
+H_LIMIT``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ H_LIVE_ON = 12  # 1 while live views are maintained
 H_R, H_S, H_P, H_LFLIP = 13, 14, 15, 16  # R-, S-, P-updates and live flips ever done
 H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # enumeration steps, blocks and tuples ever produced
 H_DICT_SWEPT = 20  # dictionary entries that survived the last sweep
+H_BUDGET = 22  # no insertion starts while more words than this are live
+H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
 H_USER = 24  # 8 words for a bag or another owner of the arena
 H_FREE = 32  # heads of the free lists
 

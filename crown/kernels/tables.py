@@ -1,8 +1,8 @@
 """Hash tables in the arena: open addressing, linear probing, backward-shift deletion, no tombstones.
 
 A table maps a key of int64 words to the handle of a record that *holds* that key: a slot is one word,
-``tag << 32 | handle``, where the tag is 32 bits of the key's seeded hash. So a probe touches one cache line of slots and,
-on a tag match, the record itself; growing and deleting move slots without reading records. Handle 0 is "none".
+``tag << 32 | handle``, where the tag is 32 bits of the key's seeded hash. So a probe touches one cache line of slots
+and, on a tag match, the record itself; growing and deleting move slots without reading records. Handle 0 is "none".
 
 A key is named by where it lies: word ``j`` of it is ``src[base + P[pos + j]]`` with ``src`` the arena or a batch, and
 ``P`` the plan array that holds the positions. In the record, the key's words are the first ones, in order.

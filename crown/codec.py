@@ -1,0 +1,120 @@
+"""Arrow values <-> the int64 codes that kernels see.
+
+int64, int32, bool, date, timestamp and decimal up to 18 digits are their own code; float64 its bits, with one zero
+and one NaN (so NaN equals NaN and -0.0 equals 0.0, as in SQL engines); string, binary and wider decimals go through
+the dictionary in the arena. NULL is the code -2^63 in every domain; an integer or timestamp of exactly that value
+cannot be told from NULL and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from crown.kernels.strings import NULL
+from plans.schema import arrow_type
+
+_ONE_WORD_DECIMAL = 18
+
+Intern = Callable[[pa.Array, bool], np.ndarray]  # (binary-like array without NULLs, add unknown values) -> codes
+Extern = Callable[[np.ndarray, pa.DataType], pa.Array]  # (codes, target type) -> array with NULLs
+
+
+class UnencodableError(ValueError):
+    """A value has no code. ``row`` is its position, ``reason`` says why."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        self.row = row
+        self.reason = reason
+        super().__init__(reason)
+
+
+def uses_dictionary(kind: str) -> bool:
+    """True iff values of this type go through the dictionary."""
+    return kind in ("string", "binary") or (kind.startswith("decimal") and _precision(kind) > _ONE_WORD_DECIMAL)
+
+
+def _precision(kind: str) -> int:
+    return int(arrow_type(kind).precision)
+
+
+def encode(array: pa.Array, kind: str, intern: Intern, add: bool = True) -> np.ndarray:
+    """Codes (int64[n]) of an array of ``arrow_type(kind)``. O(n). Raises UnencodableError."""
+    if not array.null_count:
+        return _encode_valid(array, kind, intern, add)
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    codes = np.full(len(array), NULL, np.int64)
+    try:
+        codes[valid] = _encode_valid(array.drop_null(), kind, intern, add)
+    except UnencodableError as error:
+        raise UnencodableError(int(np.flatnonzero(valid)[error.row]), error.reason) from None
+    return codes
+
+
+def _encode_valid(array: pa.Array, kind: str, intern: Intern, add: bool) -> np.ndarray:
+    if uses_dictionary(kind):
+        return intern(_as_bytes(array), add)
+    if kind.startswith("decimal"):
+        words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+        return words[::2].copy()
+    if kind == "float64":
+        values = array.to_numpy(zero_copy_only=False) + 0.0  # -0.0 + 0.0 is 0.0
+        values[np.isnan(values)] = np.nan
+        return values.view(np.int64)
+    if kind == "bool":
+        return array.cast(pa.int8()).to_numpy(zero_copy_only=False).astype(np.int64)
+    if kind in ("date", "int32"):
+        return array.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if len(codes) and codes.min() == NULL:
+        reason = f"the {kind} value {NULL} is reserved for NULL; keep it in a decimal or string column"
+        raise UnencodableError(int(codes.argmin()), reason)
+    return codes
+
+
+def _as_bytes(array: pa.Array) -> pa.Array:
+    """The array as large_binary: the bytes of a string, the 16 bytes of a decimal."""
+    if pa.types.is_decimal(array.type):
+        start, size = 16 * array.offset, 16 * len(array)
+        offsets = np.arange(0, size + 16, 16, dtype=np.int64)
+        data = array.buffers()[1].slice(start, size)
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(offsets), data])
+    if pa.types.is_large_string(array.type) or pa.types.is_string(array.type):
+        return array.cast(pa.large_string()).view(pa.large_binary())
+    return array.cast(pa.large_binary())
+
+
+def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
+    """Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). O(n); the codes' buffer may be shared."""
+    target = arrow_type(kind)
+    if uses_dictionary(kind):
+        return extern(codes, target)
+    nulls = codes == NULL if len(codes) and codes.min() == NULL else None
+    validity = None if nulls is None else pa.array(~nulls).buffers()[1]
+    count = 0 if nulls is None else int(nulls.sum())
+    if kind.startswith("decimal"):
+        words = np.empty((len(codes), 2), np.int64)
+        words[:, 0] = codes
+        words[:, 1] = codes >> 63
+        return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(words)], count)
+    if kind == "bool":
+        return pa.array(codes != 0, mask=nulls)
+    if kind in ("date", "int32"):
+        return pa.array(codes.astype(np.int32), mask=nulls).cast(target)
+    return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(codes)], count)
+
+
+def binary_array(valid: np.ndarray, offsets: np.ndarray, data: np.ndarray, target: pa.DataType) -> pa.Array:
+    """Array of a dictionary type from its bytes: ``data`` uint8, ``offsets`` int64[n+1], ``valid`` bool[n]."""
+    n = len(valid)
+    nulls = n - int(valid.sum())
+    validity = pa.array(valid).buffers()[1] if nulls else None
+    if pa.types.is_decimal(target):
+        words = np.zeros((n, 16), np.uint8)
+        words[valid] = data.reshape(-1, 16)
+        return pa.Array.from_buffers(target, n, [validity, pa.py_buffer(words)], nulls)
+    large = pa.large_string() if pa.types.is_string(target) else pa.large_binary()
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(large, n, buffers, nulls).cast(target)

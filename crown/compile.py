@@ -1,0 +1,161 @@
+"""Plan -> plan array: what the kernels read instead of code made for each query.
+
+The array's words are described in ``crown.kernels.layout``. Everything that depends on the query alone is decided
+here, once: positions of keys, which lists carry values, and for every free node the loops (steps, leaves) that lead
+from a witness of that node to all its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crown.kernels import layout as L
+from crown.kernels.tables import table_at
+from plans.plan import Node, Plan
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A compiled plan: ``P`` (int64, 1-D), the number of hash tables, and the nodes' children."""
+
+    P: np.ndarray
+    tables: int
+    children: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """One loop of a program: over the list between ``source`` and ``target``."""
+
+    kind: int
+    source: int
+    target: int
+    index: int  # position of the child in its parent's row
+
+
+class _Words:
+    """An append-only array of words; lists are placed and named by their offset."""
+
+    def __init__(self, nodes: int) -> None:
+        self.words: list[int] = [0] * (L.P_NODES + L.ND * nodes)
+
+    def place(self, values: Sequence[int]) -> int:
+        offset = len(self.words)
+        self.words.extend(values)
+        return offset
+
+
+def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
+    """Child indices of every node, in plan order."""
+    return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
+
+
+def compile_plan(plan: Plan, extra_tables: int = 0) -> Layout:
+    """The layout of ``plan``. Table numbers: rows of node i = i, groups above node i = n + i, then ``extra_tables``."""
+    nodes = plan.nodes
+    n = len(nodes)
+    children = children_of(nodes)
+    widest = max((len(node.attributes) for node in nodes), default=0)
+    out = _Words(n)
+    identity = out.place(range(max(widest, 1)))
+    for i, node in enumerate(nodes):
+        d = [0] * L.ND
+        d[L.N_ATTRS] = len(node.attributes)
+        d[L.N_CHILDREN] = len(children[i])
+        d[L.N_WORDS] = len(node.attributes) + 2 + len(children[i])
+        d[L.N_FREE] = int(node.free)
+        d[L.N_VIRTUAL] = int(node.kind == "virtual")
+        d[L.N_PARENT] = node.parent
+        d[L.N_KEY] = len(node.key)
+        d[L.N_INLINE] = _carried(nodes, children, i)
+        d[L.N_ROWS] = table_at(i)
+        d[L.N_GROUPS] = table_at(n + i)
+        d[L.N_CHILD] = out.place(children[i])
+        d[L.N_IDENTITY] = identity
+        d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
+        d[L.N_KPOS] = out.place([node.attributes.index(a) for a in node.key])
+        if node.parent >= 0:
+            parent = nodes[node.parent]
+            d[L.N_INDEX] = children[node.parent].index(i)
+            d[L.N_PPOS] = out.place([parent.attributes.index(a) for a in node.key])
+            if parent.kind == "virtual":
+                d[L.N_VPOS] = out.place([node.attributes.index(a) for a in parent.attributes])
+        if node.free:
+            d[L.N_PROGRAM] = _program(plan, children, i, out)
+        at = L.P_NODES + L.ND * i
+        out.words[at : at + L.ND] = d
+    out.words[L.P_COUNT] = n
+    out.words[L.P_FULL] = _program(plan, children, None, out)
+    return Layout(np.array(out.words, np.int64), 2 * n + extra_tables, children)
+
+
+def _carried(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> int:
+    """Position of the attribute that the children list above node ``i`` carries, or -1."""
+    node = nodes[i]
+    own = [a for a in node.attributes if a not in node.key]
+    if node.parent < 0 or not node.free or len(own) != 1 or any(nodes[c].free for c in children[i]):
+        return -1
+    return node.attributes.index(own[0])
+
+
+def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None, out: _Words) -> int:
+    """Place the program that starts at ``witness`` (None: at the root's group); its offset.
+
+    First up to the root, then down into every free side subtree. A loop on which no other depends is a leaf; a free
+    node that adds no attribute and has no free children has exactly one row per key and is left out.
+    """
+    nodes = plan.nodes
+    free_children = [[c for c in children[i] if nodes[c].free] for i in range(len(nodes))]
+    loops: list[_Loop] = []
+    starts: list[tuple[int, int]] = []  # (node whose free children are still to visit, child that is already bound)
+    if witness is None:
+        loops.append(_Loop(L.ROOT, 0, 0, 0))
+        starts.append((0, -1))
+    else:
+        starts.append((witness, -1))
+        node = witness
+        while nodes[node].parent >= 0:
+            parent = nodes[node].parent
+            loops.append(_Loop(L.UP, node, parent, 0))
+            starts.append((parent, node))
+            node = parent
+    while starts:
+        node, done = starts.pop(0)
+        for c in free_children[node]:
+            if c != done:
+                loops.append(_Loop(L.DOWN, node, c, children[node].index(c)))
+                starts.append((c, -1))
+    sources = {loop.source for loop in loops if loop.kind != L.ROOT}
+    steps = [loop for loop in loops if loop.target in sources]
+    leaves = [loop for loop in loops if loop.target not in sources]
+
+    bound = ([] if witness is None else [witness]) + [loop.target for loop in steps]
+    provider: dict[str, int] = {}
+    for node in bound:
+        for a in nodes[node].attributes:
+            provider.setdefault(a, node)
+    column = {a: c for c, a in enumerate(plan.free)}
+    fixed: list[int] = []
+    for a, node in provider.items():
+        if a in column:
+            fixed += [column[a], node, nodes[node].attributes.index(a)]
+    leaf_words: list[int] = []
+    leaf_count = 0
+    for loop in leaves:
+        attributes = nodes[loop.target].attributes
+        pairs: list[int] = []
+        for position, a in enumerate(attributes):
+            if a in column and a not in provider:
+                provider[a] = loop.target
+                pairs += [column[a], position]
+        if not pairs and loop.kind == L.DOWN:
+            continue
+        carried = _carried(nodes, children, loop.target) if loop.kind == L.DOWN else -1
+        leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
+        leaf_count += 1
+    step_words = [w for loop in steps for w in (loop.kind, loop.source, loop.target, loop.index)]
+    lists = [out.place(step_words), out.place(leaf_words), out.place(fixed)]
+    return out.place([len(steps), leaf_count, len(fixed) // L.FIX, *lists])

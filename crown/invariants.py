@@ -1,0 +1,244 @@
+"""Every invariant of the engine's state, executable: all views are recomputed from the rows of R and compared.
+
+Checked: V_s, V_p, V_l and the counters against their definitions; the rows of virtual nodes; group membership,
+positions, live prefixes, carried values; reachability in the hash tables; and that the blocks in use account for
+every word handed out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crown.kernels import arena as A
+from crown.kernels import strings
+from crown.kernels.arena import class_words, size_class
+from crown.kernels.groups import node_at
+from crown.kernels.layout import N_INLINE
+from crown.kernels.tables import LOW32, table_at
+
+if TYPE_CHECKING:
+    from crown.engine import Engine
+
+
+@dataclass
+class _Row:
+    handle: int
+    values: tuple[int, ...]
+    count: int
+    copies: int
+    group: int
+    position: int
+    below: list[tuple[int, int]]  # (group, position in its parents) per child
+
+
+class _Reader:
+    """Reads records of the arena as Python values."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.M = engine.M
+        self.m32 = engine._m32
+        self.plan = engine.plan
+        self.children = engine._layout.children
+        self.P = engine._P
+
+    def handles(self, table: int) -> list[int]:
+        """All records of a table; each MUST be reachable from its home slot."""
+        slots, mask = int(self.M[table + A.T_SLOTS]), int(self.M[table + A.T_MASK])
+        words = [int(w) for w in self.M[slots : slots + mask + 1]]
+        for s, word in enumerate(words):
+            at = (word >> 32) & mask
+            while word and at != s:
+                assert words[at] != 0, f"table {table}: slot {s} is cut off from its home"
+                at = (at + 1) & mask
+        found = [word & LOW32 for word in words if word]
+        assert len(found) == int(self.M[table + A.T_COUNT]), f"table {table}: wrong count"
+        assert len(found) == len(set(found)), f"table {table}: a record stands twice"
+        return found
+
+    def row(self, node: int, handle: int) -> _Row:
+        a = len(self.plan.nodes[node].attributes)
+        w = 2 * (handle + a)
+        m = [int(x) for x in self.m32[w : w + 4 + 2 * len(self.children[node])]]
+        values = tuple(int(v) for v in self.M[handle : handle + a])
+        below = [(m[4 + 2 * j], m[5 + 2 * j]) for j in range(len(self.children[node]))]
+        return _Row(handle, values, m[0], m[1], m[2], m[3], below)
+
+    def entries(self, field: int, log: int, carried: bool) -> tuple[list[int], list[int] | None]:
+        """Handles in a list, and the values carried beside them."""
+        n = int(self.m32[2 * field + 1])
+        first = int(self.m32[2 * field])
+        if log == 0:
+            assert n <= 1, "a list of capacity 1 holds more"
+            return [first][:n], None
+        base = 2 * first + (2 << log if carried else 0)
+        values = [int(v) for v in self.M[first : first + n]] if carried else None
+        return [int(x) for x in self.m32[base : base + n]], values
+
+
+def check(engine: Engine) -> None:
+    """Raise AssertionError if any invariant is broken."""
+    reader = _Reader(engine)
+    plan, children = engine.plan, reader.children
+    count = len(plan.nodes)
+    rows: list[dict[int, _Row]] = []
+    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.M[A.H_ROOT])}]
+    for c in range(1, count):
+        k = len(plan.nodes[c].key)
+        handles = reader.handles(table_at(count + c))
+        keyed = {tuple(int(v) for v in engine.M[h : h + k]): h for h in handles}
+        assert len(keyed) == len(handles), f"{plan.nodes[c].name}: two groups with one key"
+        groups.append(keyed)
+    for i, node in enumerate(plan.nodes):
+        if node.kind == "virtual":
+            c = children[i][0]
+            found: set[int] = set()
+            for g in groups[c].values():
+                found |= set(_list(reader, c, g, parents=True))
+            assert len(found) == int(engine.M[table_at(i) + A.T_COUNT]), f"{node.name}: wrong number of virtual rows"
+        else:
+            found = set(reader.handles(table_at(i)))
+        rows.append({h: reader.row(i, h) for h in found})
+        assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
+        assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
+    in_view, live = _definitions(reader, rows)
+    for i in range(count):
+        _check_rows(reader, i, rows, groups, in_view)
+        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.M[A.H_LIVE_ON]))
+    _check_words(engine, reader, rows, groups)
+
+
+def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:
+    """Projection of a row of ``node`` (the child itself or its parent) on key(child)."""
+    attributes = reader.plan.nodes[node].attributes
+    return tuple(values[attributes.index(a)] for a in reader.plan.nodes[child].key)
+
+
+def _list(reader: _Reader, child: int, g: int, parents: bool) -> list[int]:
+    k = len(reader.plan.nodes[child].key)
+    logs = 2 * (g + k + 3)
+    if parents:
+        return reader.entries(g + k + 1, int(reader.m32[logs + 1]), False)[0]
+    carried = int(reader.P[node_at(child) + N_INLINE]) >= 0
+    return reader.entries(g + k, int(reader.m32[logs]), carried)[0]
+
+
+def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set[int]], list[set[int]]]:
+    """V_s of every node bottom-up and V_l of every free node top-down, by definition, as sets of handles."""
+    nodes, children = reader.plan.nodes, reader.children
+    in_view: list[set[int]] = [set() for _ in nodes]
+    keys: list[set[tuple[int, ...]]] = [set() for _ in nodes]
+    for i in reversed(range(len(nodes))):
+        for h, row in rows[i].items():
+            if all(_key(reader, c, i, row.values) in keys[c] for c in children[i]):
+                in_view[i].add(h)
+        keys[i] = {_key(reader, i, i, rows[i][h].values) for h in in_view[i]}
+        if nodes[i].kind == "virtual":
+            union = {_key_values(reader, c, i, k) for c in children[i] for k in keys[c]}
+            assert {r.values for r in rows[i].values()} == union, f"{nodes[i].name}: not the union of its children"
+    live: list[set[int]] = [set() for _ in nodes]
+    for i, node in enumerate(nodes):
+        if node.parent < 0:
+            live[i] = set(in_view[i])
+        elif node.free:
+            above = {_key(reader, i, node.parent, rows[node.parent][h].values) for h in live[node.parent]}
+            live[i] = {h for h in in_view[i] if _key(reader, i, i, rows[i][h].values) in above}
+    return in_view, live
+
+
+def _key_values(reader: _Reader, child: int, node: int, key: tuple[int, ...]) -> tuple[int, ...]:
+    """A key of ``child`` in the attribute order of its virtual parent."""
+    named = dict(zip(reader.plan.nodes[child].key, key, strict=True))
+    return tuple(named[a] for a in reader.plan.nodes[node].attributes)
+
+
+def _check_rows(
+    reader: _Reader,
+    i: int,
+    rows: list[dict[int, _Row]],
+    groups: list[dict[tuple[int, ...], int]],
+    in_view: list[set[int]],
+) -> None:
+    node = reader.plan.nodes[i]
+    for h, row in rows[i].items():
+        assert row.group == groups[i].get(_key(reader, i, i, row.values)), f"{node.name}: a row names a wrong group"
+        assert (row.position >= 0) == (h in in_view[i]), f"{node.name}: row {row.values} in V_s: {row.position >= 0}"
+        full = 0
+        for j, c in enumerate(reader.children[i]):
+            g, position = row.below[j]
+            assert g == groups[c].get(_key(reader, c, i, row.values)), f"{node.name}: a row names a wrong child group"
+            assert _list(reader, c, g, True)[position] == h, f"{node.name}: a position in a parents list is wrong"
+            full += bool(_list(reader, c, g, False))
+        assert row.count == full, f"{node.name}: count of {row.values} is {row.count}, not {full}"
+
+
+def _check_groups(
+    reader: _Reader,
+    i: int,
+    rows: list[dict[int, _Row]],
+    groups: list[dict[tuple[int, ...], int]],
+    in_view: list[set[int]],
+    live: list[set[int]],
+    live_on: bool,
+) -> None:
+    node = reader.plan.nodes[i]
+    k = len(node.key)
+    carried = int(reader.P[node_at(i) + N_INLINE])
+    below: dict[tuple[int, ...], set[int]] = {}
+    for h, row in rows[i].items():
+        below.setdefault(_key(reader, i, i, row.values), set()).add(h)
+    above: dict[tuple[int, ...], set[int]] = {}
+    if node.parent >= 0:
+        for h, row in rows[node.parent].items():
+            above.setdefault(_key(reader, i, node.parent, row.values), set()).add(h)
+        assert set(groups[i]) == set(below) | set(above), f"{node.name}: groups without rows, or rows without groups"
+    for key, g in groups[i].items():
+        live_count, refs, log, _ = (int(x) for x in reader.m32[2 * (g + k + 2) : 2 * (g + k + 4)])
+        assert refs == len(below.get(key, ())), f"{node.name}: references of group {key}"
+        handles, values = reader.entries(g + k, log, carried >= 0)
+        assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
+        assert set(handles) == below.get(key, set()) & in_view[i], f"{node.name}: children of group {key}"
+        for position, h in enumerate(handles):
+            assert rows[i][h].position == position, f"{node.name}: a position in a children list is wrong"
+            assert values is None or values[position] == rows[i][h].values[carried], (
+                f"{node.name}: a carried value is stale"
+            )
+        if node.parent < 0:
+            assert live_count == 1, "the root's group has exactly one live parent"
+            continue
+        parents = _list(reader, i, g, True)
+        assert len(parents) == len(set(parents)), f"{node.name}: a parent stands twice"
+        assert set(parents) == above.get(key, set()), f"{node.name}: parents of group {key}"
+        if live_on:
+            expected = above.get(key, set()) & live[node.parent] if node.free else set()
+            assert set(parents[:live_count]) == expected, f"{node.name}: live parents of group {key}"
+            assert live_count == len(expected), f"{node.name}: number of live parents of group {key}"
+
+
+def _check_words(
+    engine: Engine, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
+) -> None:
+    """Header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
+
+    def block(words: int) -> int:
+        return int(class_words(size_class(words)))
+
+    plan = engine.plan
+    total = A.header_words(engine._layout.tables)
+    total += sum(block(int(engine.M[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
+    for i, node in enumerate(plan.nodes):
+        total += len(rows[i]) * block(len(node.attributes) + 2 + len(reader.children[i]))
+        k = len(node.key)
+        carried = int(reader.P[node_at(i) + N_INLINE]) >= 0
+        for g in groups[i].values():
+            total += block(k + 4)
+            children_log, parents_log = (int(x) for x in reader.m32[2 * (g + k + 3) : 2 * (g + k + 4)])
+            if children_log:
+                capacity = 1 << children_log
+                total += block(capacity + capacity // 2 if carried else capacity // 2)
+            if parents_log:
+                total += block((1 << parents_log) // 2)
+    for h in reader.handles(engine._dictionary):
+        total += block(int(strings.entry_words(int(engine.M[h]) & strings.LENGTH)))
+    total += len(reader.handles(engine._support)) * block(len(plan.output) + 1)
+    assert total == int(engine.M[A.H_LIVE]), f"{int(engine.M[A.H_LIVE])} words handed out, {total} accounted for"

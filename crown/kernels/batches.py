@@ -1,0 +1,118 @@
+"""Kernels over a batch before it meets the state: consolidation of a Z-set, support counts of projected results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.jit import allocating_kernel, kernel
+from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
+
+
+@allocating_kernel
+def consolidate(rows, width, weights):
+    """Sum the weights of equal tuples (``rows`` int64[n * width]) in place.
+
+    The first of them gets the sum, the others 0. O(n).
+    """
+    n = weights.size
+    capacity = 8
+    while capacity < 2 * n:
+        capacity *= 2
+    mask = capacity - 1
+    slots = np.full(capacity, -1, np.int32)
+    for i in range(n):
+        h = 0
+        for j in range(width):
+            h = mix(h, rows[i * width + j])
+        s = (h >> 32) & mask
+        while True:
+            other = slots[s]
+            if other < 0:
+                slots[s] = i
+                break
+            same = True
+            for j in range(width):
+                if rows[other * width + j] != rows[i * width + j]:
+                    same = False
+                    break
+            if same:
+                weights[other] += weights[i]
+                weights[i] = 0
+                break
+            s = (s + 1) & mask
+
+
+@kernel
+def pick(rows, width, weights, sign, out_rows, out_weights):
+    """Copy the tuples whose weight has ``sign`` (+1 / -1), with absolute weights; how many."""
+    m = 0
+    for i in range(weights.size):
+        w = weights[i] * sign
+        if w > 0:
+            for j in range(width):
+                out_rows[m * width + j] = rows[i * width + j]
+            out_weights[m] = w
+            m += 1
+    return m
+
+
+@kernel
+def support_batch(M, P, t, width, rows, weights, signs):
+    """Add ``weights`` (int64[n], net per tuple) to the support counts of output tuples (``rows`` int64[n * width]).
+
+    A record is the tuple and its count. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1
+    when it disappears, else 0. ``P`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta
+    of what they count. Expected O(1) per tuple.
+    """
+    for i in range(weights.size):
+        tag = hash_key(M, P, 0, width, rows, i * width)
+        record = find(M, t, tag, P, 0, width, rows, i * width)
+        signs[i] = 0
+        if record == 0:
+            if weights[i] != 0:
+                record = alloc(M, width + 1)
+                for j in range(width):
+                    M[record + j] = rows[i * width + j]
+                M[record + width] = weights[i]
+                insert(M, t, tag, record)
+                signs[i] = 1
+        else:
+            M[record + width] += weights[i]
+            if M[record + width] == 0:
+                remove(M, t, tag, record)
+                release(M, record, width + 1)
+                signs[i] = -1
+
+
+@kernel
+def support_has(M, P, t, width, row):
+    """True iff the output tuple ``row`` (int64[width]) has support. Expected O(1)."""
+    tag = hash_key(M, P, 0, width, row, 0)
+    return find(M, t, tag, P, 0, width, row, 0) != 0
+
+
+@kernel
+def support_scan(M, t, width, start, out):
+    """Copy output tuples to ``out`` (int64[width, capacity]) from slot ``start`` on: (next slot or -1, tuples copied).
+
+    Constant amortized delay: a table is at least one eighth full, or minimal.
+    """
+    slots = M[t + T_SLOTS]
+    n = 0
+    for s in range(start, M[t + T_MASK] + 1):
+        word = M[slots + s]
+        if word != 0:
+            if n == out.shape[1]:
+                return s, n
+            record = word & LOW32
+            for j in range(width):
+                out[j, n] = M[record + j]
+            n += 1
+    return -1, n
+
+
+@kernel
+def table_count(M, t):
+    """Number of records in a table."""
+    return M[t + T_COUNT]

@@ -1,0 +1,257 @@
+"""Delta and full enumeration with constant delay, into a reused column-major buffer.
+
+A *program* names the loops that lead from a witness (or from the root's group) to all its results: first the *steps*,
+nested loops over lists that later loops depend on (UP: live parents of the current row's group; DOWN: children of a
+group), then the *leaves*, lists on which nothing depends. With all steps bound, the leaves span a *block*: the
+product of their lists. A block is a virtual array; any range of it is written column by column (mixed-radix digits,
+the longest list innermost), so the enumeration can stop anywhere when the buffer is full and go on later.
+
+Invariant: no list met here is empty (a live row has results below every child, a group with a live parent leads to the
+root), hence at most ``2 * steps + 1`` loop turns lie between two blocks: the constant delay. ``H_GAP`` records the
+most seen. Source: "Change Propagation Without Joins", section 5.3 (FULLENUM, DELTAENUM).
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS
+from crown.kernels.groups import list_base, node_at
+from crown.kernels.jit import kernel
+from crown.kernels.layout import (
+    DOWN,
+    FIX,
+    G_FIX0,
+    G_FIXED,
+    G_LEAF0,
+    G_LEAVES,
+    G_STEP0,
+    G_STEPS,
+    LEAF,
+    N_ATTRS,
+    N_INLINE,
+    N_KEY,
+    P_COUNT,
+    STEP,
+    UP,
+    X_AT,
+    X_CUR,
+    X_DEPTH,
+    X_FILL,
+    X_GAP,
+    X_PROGRAM,
+    X_TOTAL,
+)
+
+
+@kernel
+def _open_list(M, m32, P, cur, X, kind, source, target, child):
+    """(group's list field, first handle's m32 index, length) of the list that a step or leaf runs over."""
+    if kind == DOWN:
+        row = X[cur + source]
+        g = m32[2 * (row + P[node_at(source) + N_ATTRS] + 2 + child)]
+        d = node_at(target)
+        k = P[d + N_KEY]
+        field = g + k
+        return field, list_base(m32, field, 2 * (g + k + 3), P[d + N_INLINE] >= 0), m32[2 * field + 1]
+    if kind == UP:
+        row = X[cur + source]
+        d = node_at(source)
+        g = m32[2 * (row + P[d + N_ATTRS] + 1)]
+        k = P[d + N_KEY]
+        field = g + k + 1
+        return field, list_base(m32, field, 2 * (g + k + 3) + 1, False), m32[2 * (g + k + 2)]
+    field = M[H_ROOT]
+    return field, list_base(m32, field, 2 * (field + 3), False), m32[2 * field + 1]
+
+
+@kernel
+def _fill(out, c, j, m, v):
+    """One value over rows j .. j+m of column c."""
+    for x in range(j, j + m):
+        out[c, x] = v
+
+
+@kernel
+def _emit_carried(M, out, c, j, m, s, base, n, repeat):
+    """Digits s .. s+m of a leaf whose values lie contiguously from word ``base``."""
+    if repeat == 1:
+        at = s % n
+        while m > 0:
+            run = min(n - at, m)
+            for x in range(run):
+                out[c, j + x] = M[base + at + x]
+            j += run
+            m -= run
+            at = 0
+    else:
+        at = (s // repeat) % n
+        run = repeat - s % repeat
+        while m > 0:
+            run = min(run, m)
+            _fill(out, c, j, run, M[base + at])
+            j += run
+            m -= run
+            run = repeat
+            at += 1
+            if at == n:
+                at = 0
+
+
+@kernel
+def _emit_gathered(M, m32, out, c, j, m, s, base, n, repeat, attribute):
+    """Digits s .. s+m of a leaf whose values are read from its rows."""
+    if repeat == 1:
+        at = s % n
+        while m > 0:
+            run = min(n - at, m)
+            for x in range(run):
+                out[c, j + x] = M[m32[base + at + x] + attribute]
+            j += run
+            m -= run
+            at = 0
+    else:
+        at = (s // repeat) % n
+        run = repeat - s % repeat
+        while m > 0:
+            run = min(run, m)
+            _fill(out, c, j, run, M[m32[base + at] + attribute])
+            j += run
+            m -= run
+            run = repeat
+            at += 1
+            if at == n:
+                at = 0
+
+
+@kernel
+def _open_block(M, m32, P, X, cur, leaf, prog):
+    """Note base, length and repeat of every leaf; the longest list gets repeat 1. Number of tuples of the block."""
+    leaves = P[prog + G_LEAVES]
+    q = P[prog + G_LEAF0]
+    longest = 0
+    for i in range(leaves):
+        p = q + LEAF * i
+        field, base, n = _open_list(M, m32, P, cur, X, P[p], P[p + 1], P[p + 2], P[p + 3])
+        if P[p + 4] >= 0:  # values are carried by the list, or lie in its only row
+            base = m32[2 * field]
+            if m32[2 * (field + 3)] == 0:
+                base += P[p + 4]
+        X[leaf + 3 * i] = base
+        X[leaf + 3 * i + 1] = n
+        if n > X[leaf + 3 * longest + 1]:
+            longest = i
+    total = 1
+    if leaves > 0:
+        X[leaf + 3 * longest + 2] = 1
+        total = X[leaf + 3 * longest + 1]
+        for i in range(leaves - 1, -1, -1):
+            if i != longest:
+                X[leaf + 3 * i + 2] = total
+                total *= X[leaf + 3 * i + 1]
+    return total
+
+
+@kernel
+def _emit_block(M, m32, P, X, cur, leaf, prog, out, j, m, s):
+    """Write tuples s .. s+m of the open block to rows j .. j+m of ``out``."""
+    q = P[prog + G_FIX0]
+    for i in range(P[prog + G_FIXED]):
+        p = q + FIX * i
+        _fill(out, P[p], j, m, M[X[cur + P[p + 1]] + P[p + 2]])
+    q = P[prog + G_LEAF0]
+    for i in range(P[prog + G_LEAVES]):
+        p = q + LEAF * i
+        base = X[leaf + 3 * i]
+        n = X[leaf + 3 * i + 1]
+        repeat = X[leaf + 3 * i + 2]
+        if P[p + 4] >= 0:
+            _emit_carried(M, out, P[P[p + 6]], j, m, s, base, n, repeat)
+        else:
+            for c in range(P[p + 5]):
+                pair = P[p + 6] + 2 * c
+                _emit_gathered(M, m32, out, P[pair], j, m, s, base, n, repeat, P[pair + 1])
+
+
+@kernel
+def _open_step(M, m32, P, X, cur, step, prog, depth):
+    p = P[prog + G_STEP0] + STEP * depth
+    _, base, n = _open_list(M, m32, P, cur, X, P[p], P[p + 1], P[p + 2], P[p + 3])
+    X[step + 3 * depth] = -1
+    X[step + 3 * depth + 1] = n
+    X[step + 3 * depth + 2] = base
+
+
+@kernel
+def enumerate_start(M, m32, P, X, prog, node, row):
+    """Set up the enumeration of all results of ``row`` of ``node`` (node -1: of the root's group)."""
+    nodes = P[P_COUNT]
+    cur = X[X_CUR]
+    if node >= 0:
+        X[cur + node] = row
+    X[X_PROGRAM] = prog
+    X[X_DEPTH] = 0
+    X[X_AT] = -1
+    X[X_GAP] = 0
+    if P[prog + G_STEPS] > 0:
+        _open_step(M, m32, P, X, cur, cur + nodes, prog, 0)
+
+
+@kernel
+def enumerate_on(M, m32, P, X, out):
+    """Go on until the enumeration is done (True) or ``out`` is full (False). O(1) per tuple."""
+    nodes = P[P_COUNT]
+    cur = X[X_CUR]
+    step = cur + nodes
+    leaf = step + 3 * nodes
+    prog = X[X_PROGRAM]
+    steps = P[prog + G_STEPS]
+    first = P[prog + G_STEP0]
+    capacity = out.shape[1]
+    depth = X[X_DEPTH]
+    fill = X[X_FILL]
+    gap = X[X_GAP]
+    turns = 0
+    done = False
+    while True:
+        turns += 1
+        gap += 1
+        if depth == steps:
+            at = X[X_AT]
+            if at < 0:
+                X[X_TOTAL] = _open_block(M, m32, P, X, cur, leaf, prog)
+                at = 0
+                M[H_BLOCKS] += 1
+                if gap > M[H_GAP]:
+                    M[H_GAP] = gap
+                gap = 0
+            total = X[X_TOTAL]
+            m = min(total - at, capacity - fill)
+            if m > 0:
+                _emit_block(M, m32, P, X, cur, leaf, prog, out, fill, m, at)
+                M[H_EMITTED] += m
+                fill += m
+                at += m
+            if at < total:
+                X[X_AT] = at
+                break
+            X[X_AT] = -1
+            depth -= 1
+            if depth < 0:
+                done = True
+                break
+        at = X[step + 3 * depth] + 1
+        if at < X[step + 3 * depth + 1]:
+            X[step + 3 * depth] = at
+            X[cur + P[first + STEP * depth + 2]] = m32[X[step + 3 * depth + 2] + at]
+            depth += 1
+            if depth < steps:
+                _open_step(M, m32, P, X, cur, step, prog, depth)
+        else:
+            depth -= 1
+            if depth < 0:
+                done = True
+                break
+    M[H_STEPS] += turns
+    X[X_DEPTH] = depth
+    X[X_FILL] = fill
+    X[X_GAP] = gap
+    return done

@@ -1,0 +1,190 @@
+"""Whole-state kernels: set up, look-ups, counting, rebuilding live views, walking rows."""
+
+from __future__ import annotations
+
+from crown.kernels.arena import (
+    FORMAT,
+    H_BUDGET,
+    H_FORMAT,
+    H_LIVE_ON,
+    H_MAGIC,
+    H_ROOT,
+    MAGIC,
+    T_COUNT,
+    T_MASK,
+    T_SLOTS,
+    alloc,
+    format_arena,
+)
+from crown.kernels.groups import list_base, node_at
+from crown.kernels.jit import kernel
+from crown.kernels.layout import (
+    N_ATTRS,
+    N_CHILD,
+    N_CHILDREN,
+    N_FREE,
+    N_GROUPS,
+    N_IDENTITY,
+    N_INLINE,
+    N_KEY,
+    N_PPOS,
+    N_ROWS,
+    N_VIRTUAL,
+    P_COUNT,
+)
+from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
+from crown.kernels.update import set_live
+
+
+@kernel
+def create(M, m32, P, tables, limit, budget, seed):
+    """An empty state: header, tables, and the root's group with its one live parent that does not exist."""
+    format_arena(M, tables, limit, seed)
+    for t in range(tables):
+        new_table(M, table_at(t))
+    g = alloc(M, 4)
+    for j in range(4):
+        M[g + j] = 0
+    m32[2 * (g + 2)] = 1
+    M[H_ROOT] = g
+    M[H_BUDGET] = budget
+    M[H_LIVE_ON] = 1
+
+
+@kernel
+def root_size(M, m32):
+    """Rows in V_s(root)."""
+    return m32[2 * M[H_ROOT] + 1]
+
+
+@kernel
+def in_view(M, m32, P, node, values):
+    """True iff ``values`` (int64[a]) is a row of V_s(node). Expected O(1)."""
+    d = node_at(node)
+    a = P[d + N_ATTRS]
+    identity = P[d + N_IDENTITY]
+    if P[d + N_VIRTUAL] == 1:  # a virtual row has no table of its own: it is the one parent of its first child's group
+        c = P[P[d + N_CHILD]]
+        dc = node_at(c)
+        k = P[dc + N_KEY]
+        tag = hash_key(M, P, P[dc + N_PPOS], k, values, 0)
+        g = find(M, P[dc + N_GROUPS], tag, P, P[dc + N_PPOS], k, values, 0)
+        if g == 0 or m32[2 * (g + k + 1) + 1] == 0:
+            return False
+        row = m32[list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, False)]
+    else:
+        tag = hash_key(M, P, identity, a, values, 0)
+        row = find(M, P[d + N_ROWS], tag, P, identity, a, values, 0)
+        if row == 0:
+            return False
+    return m32[2 * (row + a + 1) + 1] >= 0
+
+
+@kernel
+def missing_copies(M, m32, P, node, rows, weights):
+    """Index of the first delete (``rows`` int64[n * a], ``weights`` > 0) that finds too few copies, or -1.
+
+    Changes nothing.
+    """
+    d = node_at(node)
+    a = P[d + N_ATTRS]
+    identity = P[d + N_IDENTITY]
+    for i in range(weights.size):
+        tag = hash_key(M, P, identity, a, rows, i * a)
+        row = find(M, P[d + N_ROWS], tag, P, identity, a, rows, i * a)
+        if row == 0 or m32[2 * (row + a) + 1] < weights[i]:
+            return i
+    return -1
+
+
+@kernel
+def clear_live(M, m32, P):
+    """Forget all liveness. O(groups)."""
+    for c in range(1, P[P_COUNT]):
+        d = node_at(c)
+        k = P[d + N_KEY]
+        t = P[d + N_GROUPS]
+        slots = M[t + T_SLOTS]
+        for s in range(slots, slots + M[t + T_MASK] + 1):
+            if M[s] != 0:
+                m32[2 * ((M[s] & LOW32) + k + 2)] = 0
+    M[H_LIVE_ON] = 0
+
+
+@kernel
+def rebuild_live(M, m32, P, X):
+    """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
+    root = M[H_ROOT]
+    base = list_base(m32, root, 2 * (root + 3), False)
+    for i in range(m32[2 * root + 1]):
+        set_live(M, m32, P, X, 0, m32[base + i], 1)
+    M[H_LIVE_ON] = 1
+
+
+@kernel
+def _rows_of_group(m32, g, k, inline):
+    return list_base(m32, g + k, 2 * (g + k + 3), inline), m32[2 * (g + k) + 1]
+
+
+@kernel
+def count_results(M, m32, P, sums, order):
+    """Number of results, bottom-up without enumerating.
+
+    Results below a row = product over its free children of the sum over the group. ``sums`` (float64 and int64 agree
+    until 2^53) is zeroed int64[words / 3] scratch, one cell per group; ``order`` the free nodes, children first. -1
+    if the count leaves 62 bits. O(state).
+    """
+    limit = 4.0e18
+    for o in range(order.size):
+        node = order[o]
+        d = node_at(node)
+        k = P[d + N_KEY]
+        a = P[d + N_ATTRS]
+        groups = 1
+        slots = 0
+        if node > 0:
+            t = P[d + N_GROUPS]
+            slots = M[t + T_SLOTS]
+            groups = M[t + T_MASK] + 1
+        for s in range(groups):
+            g = M[H_ROOT]
+            if node > 0:
+                if M[slots + s] == 0:
+                    continue
+                g = M[slots + s] & LOW32
+            base, n = _rows_of_group(m32, g, k, P[d + N_INLINE] >= 0)
+            total = 0
+            estimate = 0.0
+            for i in range(n):
+                row = m32[base + i]
+                product = 1
+                size = 1.0
+                for j in range(P[d + N_CHILDREN]):
+                    c = P[P[d + N_CHILD] + j]
+                    if P[node_at(c) + N_FREE] == 1:
+                        below = sums[m32[2 * (row + a + 2 + j)] // 3]
+                        product *= below
+                        size *= below
+                total += product
+                estimate += size
+            if estimate > limit:
+                return -1
+            sums[g // 3] = total
+    return sums[M[H_ROOT] // 3]
+
+
+@kernel
+def sizes(M, P, nodes, rows, groups):
+    """Rows of R and groups per node (int64[nodes] each, filled)."""
+    for node in range(nodes):
+        d = node_at(node)
+        rows[node] = M[P[d + N_ROWS] + T_COUNT]
+        groups[node] = 0
+        if node > 0:
+            groups[node] = M[P[d + N_GROUPS] + T_COUNT]
+
+
+@kernel
+def is_ours(M):
+    """True iff the header is one that this version of the engine wrote."""
+    return M[H_MAGIC] == MAGIC and M[H_FORMAT] == FORMAT

@@ -1,0 +1,422 @@
+"""R-, S- and P-updates, live views, and the deltas they cause.
+
+One change is a depth-first walk: a row enters (or leaves) V_s, and if that makes its key enter (leave) V_p, every
+parent row with that key is counted up (down), and those that thereby enter (leave) V_s are walked in turn. Every row
+is *finished*, its results enumerated, its liveness settled and itself linked (unlinked), before the next one starts:
+so each step is a valid database of its own, no result is ever reported twice, and the witness test needs no "state
+before the update". A row is a witness iff its key does not change its membership in V_p and its group has a live
+parent.
+
+The walk keeps its frames in ``X``, so it can be left when the output buffer is full and entered again.
+Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2-4) and 5.2-5.3.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import (
+    H_BUDGET,
+    H_EPOCH,
+    H_LFLIP,
+    H_LIVE,
+    H_P,
+    H_R,
+    H_ROOT,
+    H_S,
+    T_COUNT,
+    alloc,
+    release,
+)
+from crown.kernels.enumerate import enumerate_on, enumerate_start
+from crown.kernels.groups import group_drop, group_get, list_append, list_base, list_remove, node_at
+from crown.kernels.jit import kernel
+from crown.kernels.layout import (
+    FRAME,
+    LFRAME,
+    MODE_DELTAS,
+    MODE_LIVE,
+    N_ATTRS,
+    N_CHILD,
+    N_CHILDREN,
+    N_FREE,
+    N_IDENTITY,
+    N_INLINE,
+    N_INNER,
+    N_KEY,
+    N_KPOS,
+    N_PARENT,
+    N_PPOS,
+    N_PROGRAM,
+    N_ROWS,
+    N_VIRTUAL,
+    N_VPOS,
+    N_WORDS,
+    X_AREAS,
+    X_I,
+    X_LFRAMES,
+    X_MODE,
+    X_PHASE,
+    X_ROW,
+    X_SP,
+)
+from crown.kernels.tables import find, hash_key, insert, remove
+
+START, PARENTS, FINISH, RESULTS = 0, 1, 2, 3  # phases of a frame
+IDLE, WALKING = 0, 1  # phases of a change
+MAX_COPIES = 2**31 - 1
+DONE, FULL, OVER_BUDGET = 0, 1, 2  # what a batch kernel comes back with
+
+
+@kernel
+def _child(P, d, j):
+    return P[P[d + N_CHILD] + j]
+
+
+@kernel
+def _add_row(M, m32, P, node, src, base, pos, copies):
+    """R-UPDATE, first half: store the row, resolve its groups, count its non-empty child groups."""
+    d = node_at(node)
+    a = P[d + N_ATTRS]
+    row = alloc(M, P[d + N_WORDS])
+    for j in range(a):
+        M[row + j] = src[base + P[pos + j]]
+    if P[d + N_PARENT] >= 0:
+        g = group_get(M, m32, P, node, M, row, P[d + N_KPOS])
+    else:
+        g = M[H_ROOT]
+    m32[2 * (g + P[d + N_KEY] + 2) + 1] += 1
+    m32[2 * (row + a + 1)] = g
+    m32[2 * (row + a + 1) + 1] = -1
+    count = 0
+    for j in range(P[d + N_CHILDREN]):
+        c = _child(P, d, j)
+        dc = node_at(c)
+        k = P[dc + N_KEY]
+        h = group_get(M, m32, P, c, M, row, P[dc + N_PPOS])
+        m32[2 * (row + a + 2 + j)] = h
+        m32[2 * (row + a + 2 + j) + 1] = list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, -1, row)
+        if m32[2 * (h + k) + 1] > 0:
+            count += 1
+    m32[2 * (row + a)] = count
+    m32[2 * (row + a) + 1] = copies
+    return row
+
+
+@kernel
+def _drop_row(M, m32, P, node, row):
+    """Take a row that is outside V_s out of its groups and free it, and the groups that nobody needs any more."""
+    d = node_at(node)
+    a = P[d + N_ATTRS]
+    for j in range(P[d + N_CHILDREN]):
+        c = _child(P, d, j)
+        k = P[node_at(c) + N_KEY]
+        h = m32[2 * (row + a + 2 + j)]
+        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, -1, m32[2 * (row + a + 2 + j) + 1], a + 2 + j)
+        group_drop(M, m32, P, c, h)
+    g = m32[2 * (row + a + 1)]
+    m32[2 * (g + P[d + N_KEY] + 2) + 1] -= 1
+    if P[d + N_PARENT] >= 0:
+        group_drop(M, m32, P, node, g)
+    release(M, row, P[d + N_WORDS])
+
+
+@kernel
+def _swap_parents(m32, base, i, j, link):
+    """Exchange entries i and j of a parents list."""
+    if i != j:
+        x = m32[base + i]
+        y = m32[base + j]
+        m32[base + i] = y
+        m32[base + j] = x
+        m32[2 * (y + link) + 1] = i
+        m32[2 * (x + link) + 1] = j
+
+
+@kernel
+def set_live(M, m32, P, X, node, row, on):
+    """A row of V_s becomes live (``on`` 1) or stops being live (0), and with it whatever below hangs on it alone.
+
+    A live row stands among the first ``live`` parents of each free child's group; a group whose live parents go 0 -> 1
+    makes its children live. O(1) per row that changes.
+    """
+    top = X[X_LFRAMES]
+    f = top
+    X[f] = row
+    X[f + 1] = node
+    X[f + 2] = 0
+    X[f + 3] = -1
+    while f >= top:
+        node = X[f + 1]
+        d = node_at(node)
+        j = X[f + 2]
+        if j == P[d + N_CHILDREN]:
+            f -= LFRAME
+            continue
+        c = _child(P, d, j)
+        dc = node_at(c)
+        if P[dc + N_FREE] == 0:
+            X[f + 2] = j + 1
+            continue
+        row = X[f]
+        k = P[dc + N_KEY]
+        link = P[d + N_ATTRS] + 2 + j
+        h = m32[2 * (row + link)]
+        i = X[f + 3]
+        if i < 0:
+            at = m32[2 * (row + link) + 1]
+            live = m32[2 * (h + k + 2)]
+            base = list_base(m32, h + k + 1, 2 * (h + k + 3) + 1, False)
+            M[H_LFLIP] += 1
+            if on == 1:
+                _swap_parents(m32, base, at, live, link)
+                m32[2 * (h + k + 2)] = live + 1
+                turned = live == 0
+            else:
+                _swap_parents(m32, base, at, live - 1, link)
+                m32[2 * (h + k + 2)] = live - 1
+                turned = live == 1
+            if not turned or P[dc + N_INNER] == 0:
+                X[f + 2] = j + 1
+                continue
+            i = 0
+        if i < m32[2 * (h + k) + 1]:
+            X[f + 3] = i + 1
+            base = list_base(m32, h + k, 2 * (h + k + 3), P[dc + N_INLINE] >= 0)
+            f += LFRAME
+            X[f] = m32[base + i]
+            X[f + 1] = c
+            X[f + 2] = 0
+            X[f + 3] = -1
+        else:
+            X[f + 2] = j + 1
+            X[f + 3] = -1
+
+
+@kernel
+def _push(X, row, node):
+    f = X_AREAS + FRAME * X[X_SP]
+    X[f] = row
+    X[f + 1] = node
+    X[f + 2] = 0
+    X[f + 3] = 0
+    X[f + 4] = START
+    X[X_SP] += 1
+
+
+@kernel
+def _is_witness(m32, P, X, d, g, k):
+    """Results begin or end with this row: it is free and its group has a live parent."""
+    return X[X_MODE] >= MODE_LIVE and P[d + N_FREE] == 1 and m32[2 * (g + k + 2)] > 0
+
+
+@kernel
+def enter_on(M, m32, P, X, out):
+    """Insertion: walk on until no frame is left (True) or ``out`` is full (False)."""
+    while X[X_SP] > 0:
+        f = X_AREAS + FRAME * (X[X_SP] - 1)
+        row = X[f]
+        node = X[f + 1]
+        d = node_at(node)
+        a = P[d + N_ATTRS]
+        k = P[d + N_KEY]
+        g = m32[2 * (row + a + 1)]
+        parent = P[d + N_PARENT]
+        phase = X[f + 4]
+        if phase == START:  # S-UPDATE: the row enters V_s
+            at = list_append(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], row)
+            m32[2 * (row + a + 1) + 1] = at
+            M[H_S] += 1
+            if at == 0 and parent >= 0:  # its key enters V_p
+                dp = node_at(parent)
+                if P[dp + N_VIRTUAL] == 1 and m32[2 * (g + k + 1) + 1] == 0:
+                    p = _add_row(M, m32, P, parent, M, row, P[d + N_VPOS], 1)
+                    M[P[dp + N_ROWS] + T_COUNT] += 1
+                    X[f + 4] = FINISH
+                    if m32[2 * (p + P[dp + N_ATTRS])] == P[dp + N_CHILDREN]:
+                        _push(X, p, parent)
+                    continue
+                X[f + 4] = PARENTS
+                phase = PARENTS
+            elif _is_witness(m32, P, X, d, g, k):
+                if X[X_MODE] == MODE_DELTAS:
+                    enumerate_start(M, m32, P, X, P[d + N_PROGRAM], node, row)
+                X[f + 4] = RESULTS
+                phase = RESULTS
+            else:
+                phase = FINISH
+        if phase == PARENTS:  # P-UPDATE; a parent that becomes live moves before those not yet counted
+            dp = node_at(parent)
+            ap = P[dp + N_ATTRS]
+            full = P[dp + N_CHILDREN]
+            n = m32[2 * (g + k + 1) + 1]
+            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, False)
+            i = X[f + 3]
+            phase = FINISH
+            while i < n:
+                p = m32[base + i]
+                i += 1
+                M[H_P] += 1
+                count = m32[2 * (p + ap)] + 1
+                m32[2 * (p + ap)] = count
+                if count == full:
+                    X[f + 3] = i
+                    _push(X, p, parent)
+                    phase = START
+                    break
+            if phase == START:
+                continue
+        if phase == RESULTS:
+            if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
+                return False
+            set_live(M, m32, P, X, node, row, 1)
+        X[X_SP] -= 1
+    return True
+
+
+@kernel
+def leave_on(M, m32, P, X, out):
+    """Deletion: walk on until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
+    while X[X_SP] > 0:
+        f = X_AREAS + FRAME * (X[X_SP] - 1)
+        row = X[f]
+        node = X[f + 1]
+        d = node_at(node)
+        a = P[d + N_ATTRS]
+        k = P[d + N_KEY]
+        g = m32[2 * (row + a + 1)]
+        parent = P[d + N_PARENT]
+        phase = X[f + 4]
+        if phase == START:
+            if m32[2 * (g + k) + 1] == 1 and parent >= 0:  # its key leaves V_p
+                X[f + 3] = m32[2 * (g + k + 1) + 1] - 1
+                X[f + 4] = PARENTS
+                phase = PARENTS
+            elif _is_witness(m32, P, X, d, g, k):
+                if X[X_MODE] == MODE_DELTAS:
+                    enumerate_start(M, m32, P, X, P[d + N_PROGRAM], node, row)
+                X[f + 4] = RESULTS
+                phase = RESULTS
+            else:
+                phase = FINISH
+        if phase == PARENTS:  # P-UPDATE, last entry first: a parent that stops being live is then already in place
+            dp = node_at(parent)
+            ap = P[dp + N_ATTRS]
+            full = P[dp + N_CHILDREN]
+            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, False)
+            i = X[f + 3]
+            phase = FINISH
+            while i >= 0:
+                p = m32[base + i]
+                i -= 1
+                M[H_P] += 1
+                count = m32[2 * (p + ap)] - 1
+                m32[2 * (p + ap)] = count
+                if count == full - 1:
+                    X[f + 3] = i
+                    _push(X, p, parent)
+                    phase = START
+                    break
+            if phase == START:
+                continue
+            if P[dp + N_VIRTUAL] == 1:
+                p = m32[base]
+                if m32[2 * (p + ap)] == 0:
+                    M[P[dp + N_ROWS] + T_COUNT] -= 1
+                    _drop_row(M, m32, P, parent, p)
+        if phase == RESULTS:
+            if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
+                return False
+            set_live(M, m32, P, X, node, row, 0)
+        list_remove(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], m32[2 * (row + a + 1) + 1], a + 1)
+        m32[2 * (row + a + 1) + 1] = -1
+        M[H_S] += 1
+        X[X_SP] -= 1
+    return True
+
+
+@kernel
+def insert_batch(M, m32, P, X, node, rows, weights, out):
+    """R-UPDATE for every row of a batch (``rows`` int64[n * a], ``weights`` int64[n] > 0).
+
+    DONE; or FULL: ``out`` (int64[columns, capacity], ``X[X_FILL]`` rows of it written) is full, empty it and call
+    again; or OVER_BUDGET: rows from ``X[X_I]`` on have not been applied.
+    """
+    d = node_at(node)
+    a = P[d + N_ATTRS]
+    t = P[d + N_ROWS]
+    identity = P[d + N_IDENTITY]
+    n = weights.size
+    while True:
+        if X[X_PHASE] == WALKING:
+            if not enter_on(M, m32, P, X, out):
+                return FULL
+            X[X_PHASE] = IDLE
+            X[X_I] += 1
+        i = X[X_I]
+        if i == n:
+            X[X_I] = 0
+            return DONE
+        if M[H_LIVE] > M[H_BUDGET]:
+            return OVER_BUDGET
+        M[H_R] += 1
+        M[H_EPOCH] += 1
+        tag = hash_key(M, P, identity, a, rows, i * a)
+        row = find(M, t, tag, P, identity, a, rows, i * a)
+        if row != 0:
+            copies = m32[2 * (row + a) + 1] + weights[i]
+            if copies > MAX_COPIES:
+                raise OverflowError("a tuple has more than 2^31 - 1 copies")
+            m32[2 * (row + a) + 1] = copies
+            X[X_I] = i + 1
+        else:
+            row = _add_row(M, m32, P, node, rows, i * a, identity, weights[i])
+            insert(M, t, tag, row)
+            if m32[2 * (row + a)] == P[d + N_CHILDREN]:
+                _push(X, row, node)
+                X[X_PHASE] = WALKING
+            else:
+                X[X_I] = i + 1
+
+
+@kernel
+def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
+    """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
+    d = node_at(node)
+    a = P[d + N_ATTRS]
+    t = P[d + N_ROWS]
+    identity = P[d + N_IDENTITY]
+    n = weights.size
+    while True:
+        if X[X_PHASE] == WALKING:
+            row = X[X_ROW]
+            if not leave_on(M, m32, P, X, out):
+                return FULL
+            X[X_PHASE] = IDLE
+            X[X_I] += 1
+            _drop_row(M, m32, P, node, row)
+        i = X[X_I]
+        if i == n:
+            X[X_I] = 0
+            return DONE
+        M[H_R] += 1
+        M[H_EPOCH] += 1
+        tag = hash_key(M, P, identity, a, rows, i * a)
+        row = find(M, t, tag, P, identity, a, rows, i * a)
+        copies = 0
+        if row != 0:
+            copies = m32[2 * (row + a) + 1]
+        if copies > weights[i]:
+            m32[2 * (row + a) + 1] = copies - weights[i]
+            X[X_I] = i + 1
+            continue
+        missing[i] = weights[i] - copies
+        if row == 0:
+            X[X_I] = i + 1
+            continue
+        remove(M, t, tag, row)
+        if m32[2 * (row + a + 1) + 1] >= 0:
+            X[X_ROW] = row
+            _push(X, row, node)
+            X[X_PHASE] = WALKING
+        else:
+            _drop_row(M, m32, P, node, row)
+            X[X_I] = i + 1

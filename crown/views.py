@@ -1,0 +1,190 @@
+"""``View``: what a user of the embedded engine holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from plans.explain import text
+
+from crown import snapshot
+from crown.engine import Engine
+from crown.errors import ChangeError, CrownError
+from crown.prepare import Prepared
+from crown.quarantine import write as write_quarantine
+from plans import plan as make_plan
+from plans.plan import Plan
+
+
+class View:
+    """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
+
+    Memory is linear in the live input tuples, whatever the size of the result. ``schema`` is the Arrow schema of the
+    result.
+    """
+
+    def __init__(self, engine: Engine, quarantine_dir: Path | None = None, batches: int = 0) -> None:
+        self._engine = engine
+        self._quarantine_dir = quarantine_dir
+        self._quarantined = 0
+        self._batches = batches
+        self.schema: pa.Schema = engine.result_schema
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is being maintained."""
+        return self._engine.plan
+
+    def apply(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> pa.Table:
+        """Apply a batch of changes and return the exact change of the result.
+
+        ``changes``: relation -> Arrow table, pandas frame or list of dicts, with an optional signed integer column
+        ``_weight`` (absent: +1). A batch is a Z-set: weights of equal rows are summed, deletions take effect before
+        insertions. Returns the output columns and ``_weight`` (+1 / -1), each changed row once. ``consolidate=False``
+        leaves rows in that the batch both added and removed (cheaper for join-project queries).
+
+        Errors leave the view as it was: ChangeError (unknown relation or column), BadRowError (a value that does not
+        fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. Cost: O(changes * lambda + deltas),
+        see ``explain()``.
+        """
+        return pa.Table.from_batches(self.apply_batches(changes, consolidate=consolidate), self._engine.delta_schema)
+
+    def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Iterator[pa.RecordBatch]:
+        """Like ``apply``, but yields the deltas as they are enumerated: memory stays bounded however many there are.
+
+        The batch is checked at once and applied while the iterator is consumed; closing it early applies the rest
+        silently.
+        """
+        return self._engine.run(self._prepare(changes), consolidate=consolidate)
+
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Apply a batch without asking for deltas.
+
+        The cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
+        """
+        for _ in self._engine.run(self._prepare(changes), deltas=False):
+            raise AssertionError("an update without deltas produced some")
+
+    def _prepare(self, changes: Mapping[str, Any]) -> Prepared:
+        prepared = self._engine.prepare(changes, strict=self._quarantine_dir is None)
+        if prepared.bad and self._quarantine_dir is not None:
+            self._quarantined += write_quarantine(self._quarantine_dir, self._batches, prepared.bad)
+        self._batches += 1
+        return prepared
+
+    def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The full result, enumerated with constant delay, never materialized. ``limit``: at most that many rows."""
+        if limit is not None and limit < 0:
+            raise ChangeError(f"limit must not be negative, it is {limit}")
+        left = limit
+        for batch in self._engine.results():
+            if left is None:
+                yield batch
+                continue
+            if left == 0:
+                return
+            yield batch.slice(0, left)
+            left -= min(left, batch.num_rows)
+
+    def to_table(self, limit: int | None = None) -> pa.Table:
+        """The full result (or its first ``limit`` rows) as one table."""
+        return pa.Table.from_batches(self.results(limit), self.schema)
+
+    def count(self) -> int:
+        """Number of rows of the result; O(state), not O(result), unless predicates span relations."""
+        return self._engine.count()
+
+    def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
+        """True iff the row (a dict by output name, or values in output order) is in the result. Expected O(1)."""
+        if not isinstance(row, Mapping):
+            names = self.schema.names
+            if len(row) != len(names):
+                raise ChangeError(
+                    f"the result has {len(names)} columns ({', '.join(names)}), the row {len(row)} values"
+                )
+            row = dict(zip(names, row, strict=True))
+        return self._engine.contains(row)
+
+    def __contains__(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
+        return self.contains(row)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def explain(self) -> str:
+        """Query class, join tree, views, bounds, as text."""
+        return text(self.plan)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write plan and state to one file (replaced atomically). O(state)."""
+        quarantine_dir = None if self._quarantine_dir is None else str(self._quarantine_dir)
+        snapshot.save(self._engine, path, {"batches": self._batches, "quarantine": quarantine_dir})
+
+    def compact(self) -> int:
+        """Free dictionary entries of values that are gone; runs by itself as needed. Number of entries freed."""
+        return self._engine.compact()
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes and counters, see ``Engine.stats``; plus batches applied and rows quarantined by this object."""
+        return {**self._engine.stats(), "batches": self._batches, "quarantined": self._quarantined}
+
+    def check_invariants(self) -> None:
+        """Recompute every internal view and compare (slow; for tests). Raises AssertionError."""
+        self._engine.check_invariants()
+
+    def __repr__(self) -> str:
+        return f"<crown.View of {self.plan.query!r}>"
+
+    def _repr_html_(self) -> str:
+        return self.plan._repr_html_()
+
+
+def view(
+    query: str | Plan,
+    schema: Any = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    memory_budget: int | None = None,
+    on_missing: str = "ignore",
+    on_bad_row: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> View:
+    """A view of ``query``: SQL, Datalog, a GraphFrames motif, a ``Plan`` or its JSON.
+
+    ``schema``: relation -> {column: type} (or pyarrow schema, or ``plans.schema.Table`` to declare keys); not needed
+    for a Plan.
+    ``path``: keep the state in that file (memory-mapped, may exceed RAM; overwritten) instead of memory.
+    ``memory_budget``: bytes of state; a batch that would pass it is refused and undone.
+    ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch.
+    ``on_bad_row``: ``"fail"`` refuses a batch with a row that does not fit; ``"quarantine"`` writes such rows, with
+    the reason, to the folder ``quarantine`` and goes on. Further options go to ``plans.plan`` (rates, ...). Raises
+    PlanError for a query that cannot be maintained, with the reason and what to do.
+    """
+    if on_bad_row not in ("fail", "quarantine"):
+        raise CrownError(f'on_bad_row must be "fail" or "quarantine", not {on_bad_row!r}')
+    if (on_bad_row == "quarantine") != (quarantine is not None):
+        raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
+    engine = Engine.create(
+        make_plan(query, schema, **options), path, memory_budget=memory_budget, on_missing=on_missing
+    )
+    return View(engine, None if quarantine is None else Path(quarantine))
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    state_path: str | os.PathLike[str] | None = None,
+    memory_budget: int | None = None,
+) -> View:
+    """The view that ``View.save`` wrote. ``state_path`` and ``memory_budget`` as ``path`` and ``memory_budget`` of
+    ``view``.
+
+    Raises SnapshotError for a foreign or damaged file. O(state).
+    """
+    engine, extra = snapshot.load(path, state_path=state_path, memory_budget=memory_budget)
+    folder = extra.get("quarantine")
+    return View(engine, None if folder is None else Path(folder), int(extra.get("batches", 0)))
