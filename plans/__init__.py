@@ -1,0 +1,31 @@
+"""The planner: a conjunctive query in SQL, Datalog or motif form becomes a plan that the engine maintains without
+joins.
+
+`plans.plan(query, schema)` gives a `Plan`; `plans.explain` shows it. This package imports no other part of the project.
+"""
+
+from plans.errors import PlanError, Position
+from plans.expressions import Expr
+from plans.plan import Bag, BagAtom, Bound, Candidate, Node, Output, Plan
+from plans.planner import parse, plan
+from plans.schema import Column, Schema, Table, arrow_type, type_of_arrow
+
+__all__ = [
+    "Bag",
+    "BagAtom",
+    "Bound",
+    "Candidate",
+    "Column",
+    "Expr",
+    "Node",
+    "Output",
+    "Plan",
+    "PlanError",
+    "Position",
+    "Schema",
+    "Table",
+    "arrow_type",
+    "parse",
+    "plan",
+    "type_of_arrow",
+]

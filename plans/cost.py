@@ -1,0 +1,34 @@
+"""What a tree costs: height first, then Σ depth(e) · rate(e).
+
+The height of a tree bounds its update time (O(1) at height 1; O(1) amortized on FIFO streams at height 2), so it
+comes first. The sum is the paper's heuristic (Section 6.3, "Query plan optimization"): an update of e climbs depth(e)
+nodes. A virtual node has one row per key, so a step to it is O(1) in the worst case; it is counted as half a step,
+where the paper counts nothing. Without that, a virtual root would be preferred wherever one is possible, though it
+costs a row and a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plans.conjunction import Atom
+from plans.errors import PlanError
+
+VIRTUAL_STEP = 0.5
+
+
+def step_cost(parent_is_relation: bool) -> float:
+    """The cost of one step up to a parent node."""
+    return 1.0 if parent_is_relation else VIRTUAL_STEP
+
+
+def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tuple[float, ...]:
+    """The rate of each atom: given for its name, else for its table, else 1. Only ratios matter."""
+    given = {name.lower(): float(rate) for name, rate in (rates or {}).items()}
+    known = {name.lower() for atom in atoms for name in (atom.name, atom.relation)}
+    for name, rate in given.items():
+        if name not in known:
+            raise PlanError(f"a rate is given for {name!r}, which the query does not use")
+        if not 0 <= rate < float("inf"):
+            raise PlanError(f"the rate of {name!r} is {rate}", hint="a rate is a number of updates, 0 or more")
+    return tuple(given.get(atom.name.lower(), given.get(atom.relation.lower(), 1.0)) for atom in atoms)

@@ -1,0 +1,268 @@
+"""From a query to a plan, in order: parse, form atoms, classify, complete the output, decompose, search trees,
+choose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+from plans.bounds import bounds
+from plans.classify import QueryClass, classify, free_path
+from plans.conjunction import Atom, Conjunction, conjunction, injective
+from plans.cost import atom_rates, step_cost
+from plans.decomposition import Decomposition, decompose
+from plans.errors import PlanError
+from plans.hypergraph import Hypergraph, acyclic
+from plans.jointree import Forest, Tree, generalized_join_trees
+from plans.plan import Bag, Candidate, Node, Output, Plan
+from plans.query import Query
+from plans.schema import Schema
+
+MAX_ATOMS = 60
+MAX_CHILDREN = 200
+
+
+def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Query:
+    """A query in any of the three languages: Datalog has `:-`, a motif `-[...]->`, everything else is SQL."""
+    from plans import datalog, motif, sql
+
+    tables = Schema.of(schema)
+    if ":-" in query:
+        return datalog.parse(query, tables)
+    if motif.looks_like(query):
+        return motif.parse(query, tables)
+    return sql.parse(query, tables, dialect=dialect)
+
+
+def plan(
+    query: str | Query | Plan | Mapping[str, Any],
+    schema: Any = None,
+    *,
+    rates: Mapping[str, float] | None = None,
+    dialect: str = "spark",
+) -> Plan:
+    """Plan a query.
+
+    `query`: SQL, Datalog or motif text, a parsed `Query`, or a `Plan` (also its JSON), which is returned as it is.
+    `schema`: see `Schema.of`. `rates`: updates per relation or alias (only ratios matter; 1 if not given). Raises
+    PlanError for everything a user can get wrong. Cost: milliseconds up to 8 relations; exact up to 12.
+    """
+    if isinstance(query, Plan):
+        return query
+    if isinstance(query, Mapping):
+        return Plan.from_json(query)
+    if isinstance(query, str) and query.lstrip().startswith("{"):
+        return Plan.from_json(json.loads(query) if _is_json(query) else query)
+    if not isinstance(query, (str, Query)):
+        raise PlanError(f"a query is text or a Plan, not a {type(query).__name__}")
+    parsed = parse(query, schema, dialect=dialect) if isinstance(query, str) else query
+    return plan_conjunction(conjunction(parsed), rates)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
+
+
+def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = None) -> Plan:
+    """Plan a query that is already in atoms."""
+    if not query.atoms:
+        raise PlanError("the query uses no relation")
+    if len(query.atoms) > MAX_ATOMS:
+        raise PlanError(f"the query has {len(query.atoms)} relations, more than {MAX_ATOMS}")
+    weights = atom_rates(query.atoms, rates)
+    asked, needed = _output_attributes(query)
+    graph = _graph(query.atoms, tuple(query.attributes))
+    answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
+    notes = list(query.notes)
+    parts = decompose(query.atoms, graph, graph.mask(needed))
+    graph = Hypergraph(graph.names, parts.edges)
+    free, completed = complete(graph, needed)
+    added = tuple(name for name in free if name not in asked)
+    parts, forest = _search(graph, parts, graph.mask(free), _part_rates(parts, query.atoms, weights))
+    graph = Hypergraph(graph.names, parts.edges)
+    if not forest.trees:
+        raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
+    best = forest.trees[0]
+    notes += _notes(query, answer, forest, needed, asked, completed)
+    nodes = _nodes(best, graph, parts)
+    support = bool(added)
+    held = {name for node in nodes for name in (node.attributes if node.kind != "bag" else _bag_attributes(node))}
+    return Plan(
+        query=query.text,
+        nodes=nodes,
+        attributes=query.attributes,
+        free=free,
+        residual=query.residual,
+        output=tuple(Output(name, expr.type, expr) for name, expr in query.outputs),
+        support=support,
+        consolidated=not support and held <= set(free),
+        tables=query.tables,
+        query_class={"name": answer.name, **answer.to_json()},
+        bounds=bounds(answer, best.height, nodes, support),
+        height=best.height,
+        cost=best.cost,
+        rates={atom.name: rate for atom, rate in zip(query.atoms, weights, strict=True)},
+        candidates=tuple(_candidate(tree, graph, parts) for tree in forest.trees),
+        candidate_count=forest.count,
+        added=added,
+        width=parts.width,
+        notes=tuple(notes),
+    )
+
+
+def _graph(atoms: tuple[Atom, ...], names: tuple[str, ...]) -> Hypergraph:
+    graph = Hypergraph(names, ())
+    return Hypergraph(names, tuple(graph.mask(atom.attributes) for atom in atoms))
+
+
+def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(attributes that the output fixes, all attributes that output and residual predicates read), in output order."""
+    fixed = [name for _, expr in query.outputs if (name := injective(expr)) is not None]
+    read = [name for name in query.attributes if any(name in expr.columns for _, expr in query.outputs)]
+    residual = [name for name in query.attributes if any(name in expr.columns for expr in query.residual)]
+    return tuple(dict.fromkeys(fixed)), tuple(dict.fromkeys([*fixed, *read, *residual]))
+
+
+def complete(graph: Hypergraph, needed: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The smallest free-connex output that contains `needed`, and what was added.
+
+    Every superset that is free-connex contains the inner attributes of every chordless path between two output
+    attributes through others (what it left out would be such a path again), so the closure under "add them" is the
+    unique minimum.
+    """
+    free = list(needed)
+    while path := free_path(graph.edges, graph.mask(free)):
+        free += [graph.names[v] for v in path[1:-1]]
+    return tuple(free), tuple(free[len(needed) :])
+
+
+def _search(
+    graph: Hypergraph, parts: Decomposition, free: int, rates: tuple[float, ...]
+) -> tuple[Decomposition, Forest]:
+    """The best trees; where normal form needs it, with a projection π_y(e) of some mixed node e as a relation of its
+    own.
+
+    A virtual node's children must all contain it. If e ∩ y has to carry other children too, the engine is given
+    π_y(e) as one more input relation: joined with e it changes nothing, and it is free.
+    """
+    forest = generalized_join_trees(graph.edges, free, rates)
+    if forest.trees or not acyclic([*graph.edges, free]):
+        return parts, forest
+    mixed = [i for i, edge in enumerate(graph.edges) if edge & free and edge & ~free and parts.bags[i] is None]
+    for size in range(1, len(mixed) + 1):
+        best: tuple[Decomposition, Forest] | None = None
+        for chosen in combinations(mixed, size):
+            grown = _with_projections(graph, parts, free, chosen)
+            more = tuple(rates[i] for i in chosen)
+            found = generalized_join_trees(grown.edges, free, rates + more)
+            if found.trees and (best is None or _rank(found) < _rank(best[1])):
+                best = grown, found
+        if best is not None:
+            return best
+    return parts, forest
+
+
+def _rank(forest: Forest) -> tuple[int, float]:
+    return forest.trees[0].height, forest.trees[0].cost
+
+
+def _with_projections(graph: Hypergraph, parts: Decomposition, free: int, chosen: tuple[int, ...]) -> Decomposition:
+    atoms, edges = list(parts.atoms), list(parts.edges)
+    for i in chosen:
+        atom = parts.atoms[i]
+        assert atom is not None
+        kept = set(graph.attributes(graph.edges[i] & free))
+        pairs = [(a, c) for a, c in zip(atom.attributes, atom.columns, strict=True) if a in kept]
+        name = f"{atom.name}[{','.join(a for a, _ in pairs)}]"
+        atoms.append(
+            replace(atom, name=name, attributes=tuple(a for a, _ in pairs), columns=tuple(c for _, c in pairs))
+        )
+        edges.append(graph.edges[i] & free)
+    bags: tuple[Bag | None, ...] = parts.bags + (None,) * len(chosen)
+    return replace(parts, atoms=tuple(atoms), edges=tuple(edges), bags=bags)
+
+
+def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
+    """A bag changes whenever one of its atoms does."""
+    known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
+    rates = []
+    for atom, bag in zip(parts.atoms, parts.bags, strict=True):
+        names = [a.name for a in bag.atoms] if bag is not None else [atom.name if atom is not None else ""]
+        rates.append(sum(known[name] for name in names))
+    return tuple(rates)
+
+
+def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    taken: set[str] = set()
+
+    def place(part: Tree, parent: int, above: int) -> None:
+        atom = parts.atoms[part.atom] if part.atom >= 0 else None
+        bag = parts.bags[part.atom] if part.atom >= 0 else None
+        attributes = atom.attributes if atom is not None else graph.attributes(part.attributes)
+        name = atom.name if atom is not None else ("bag" if bag else "") + graph.label(part.attributes)
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        key = graph.attributes(part.attributes & above) if parent >= 0 else ()
+        if len(part.children) > MAX_CHILDREN:
+            raise PlanError(f"{name} joins {len(part.children)} relations directly, more than {MAX_CHILDREN}")
+        if atom is not None:
+            node = Node(name, "input", attributes, parent, key, part.free, atom.relation, atom.columns, atom.predicate)
+        else:
+            node = Node(name, "bag" if bag else "virtual", attributes, parent, key, part.free, bag=bag)
+        nodes.append(node)
+        index = len(nodes) - 1
+        for child in part.children:
+            place(child, index, part.attributes)
+
+    place(tree, -1, 0)
+    return tuple(nodes)
+
+
+def _bag_attributes(node: Node) -> tuple[str, ...]:
+    assert node.bag is not None
+    return tuple(name for atom in node.bag.atoms for name in atom.attributes)
+
+
+def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition) -> Candidate:
+    depths: dict[str, float] = {}
+
+    def line(part: Tree, depth: float) -> str:
+        atom = parts.atoms[part.atom] if part.atom >= 0 else None
+        bag = part.atom >= 0 and atom is None
+        name = atom.name if atom is not None else ("bag" if bag else "") + graph.label(part.attributes)
+        if part.atom >= 0:
+            depths[name] = depth
+        below = ", ".join(line(child, depth + step_cost(part.atom >= 0)) for child in part.children)
+        return f"{name}({below})" if below else name
+
+    return Candidate(line(tree, 0.0), tree.height, tree.cost, depths)
+
+
+def _notes(
+    query: Conjunction,
+    answer: QueryClass,
+    forest: Forest,
+    needed: tuple[str, ...],
+    asked: tuple[str, ...],
+    completed: tuple[str, ...],
+) -> list[str]:
+    notes = []
+    read = [name for name in needed if name not in asked]
+    if read:
+        notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, with support counts")
+    if completed:
+        why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
+        notes.append(f"{', '.join(completed)}: added to the output because of {why}, with support counts")
+    if not forest.exact:
+        notes.append(f"large query: searched best-first, {forest.count} trees seen; the choice may not be the best")
+    return notes

@@ -1,0 +1,220 @@
+"""What the planner knows of the tables: names, typed columns, keys.
+
+A type is a string: bool, int32, int64, float64, string, binary, date, timestamp (an instant, UTC), timestamp_ntz (a
+wall clock reading) or decimal(p,s). Names are looked up as SQL does, without regard to case, and keep the spelling
+they were declared with. All dataclasses here are immutable and know their JSON form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from plans.errors import PlanError
+
+_ARROW = {
+    "bool": pa.bool_(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_ALIASES = {
+    "boolean": "bool",
+    "tinyint": "int32",
+    "smallint": "int32",
+    "short": "int32",
+    "int8": "int32",
+    "int16": "int32",
+    "int": "int32",
+    "integer": "int32",
+    "bigint": "int64",
+    "long": "int64",
+    "double": "float64",
+    "float": "float64",
+    "float32": "float64",
+    "str": "string",
+    "varchar": "string",
+    "text": "string",
+    "bytes": "binary",
+    "date32": "date",
+    "timestamp_ltz": "timestamp",
+}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+
+def decimal_parts(type_: str) -> tuple[int, int] | None:
+    """Precision and scale of `decimal(p,s)`; None for any other type."""
+    match = _DECIMAL.fullmatch(type_)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def normal_type(type_: str) -> str:
+    """The planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
+    name = type_.strip().lower()
+    name = _ALIASES.get(name, name)
+    parts = decimal_parts(name)
+    if parts is not None:
+        if not (1 <= parts[0] <= 38 and 0 <= parts[1] <= parts[0]):
+            raise PlanError(f"decimal({parts[0]},{parts[1]}) is out of range", hint="use 1 <= p <= 38 and 0 <= s <= p")
+        return f"decimal({parts[0]},{parts[1]})"
+    if name not in _ARROW:
+        raise PlanError(f"type {type_!r} is not supported", hint="use one of " + ", ".join([*_ARROW, "decimal(p,s)"]))
+    return name
+
+
+def arrow_type(type_: str) -> pa.DataType:
+    """The Arrow type that carries values of a planner type."""
+    parts = decimal_parts(type_)
+    return pa.decimal128(*parts) if parts is not None else _ARROW[normal_type(type_)]
+
+
+def type_of_arrow(type_: pa.DataType) -> str:
+    """The planner type for an Arrow type; narrow integers and floats widen. PlanError for types without one."""
+    kinds = pa.types
+    if kinds.is_dictionary(type_):
+        return type_of_arrow(type_.value_type)
+    if kinds.is_boolean(type_):
+        return "bool"
+    if kinds.is_int8(type_) or kinds.is_int16(type_) or kinds.is_int32(type_):
+        return "int32"
+    if kinds.is_uint8(type_) or kinds.is_uint16(type_):
+        return "int32"
+    if kinds.is_int64(type_) or kinds.is_uint32(type_):
+        return "int64"
+    if kinds.is_floating(type_):
+        return "float64"
+    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
+        return "string"
+    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
+        return "binary"
+    if kinds.is_date(type_):
+        return "date"
+    if kinds.is_timestamp(type_):
+        return "timestamp" if type_.tz else "timestamp_ntz"
+    if kinds.is_decimal128(type_) and 0 <= type_.scale <= type_.precision:
+        return f"decimal({type_.precision},{type_.scale})"
+    raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the schema")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: `key` names columns whose values no two rows share, `distinct` says that no row occurs twice.
+
+    Both are the user's declaration. The planner uses them to accept SQL without DISTINCT.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    distinct: bool = False
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for column in self.columns:
+            if column.name.lower() in seen:
+                raise PlanError(f"table {self.name} has two columns called {column.name}")
+            seen.add(column.name.lower())
+        for name in self.key:
+            if name.lower() not in seen:
+                raise PlanError(f"the key of table {self.name} names {name}, which is not one of its columns")
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name in any case; None if there is none."""
+        wanted = name.lower()
+        return next((c for c in self.columns if c.name.lower() == wanted), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able form; `from_json` is its inverse."""
+        return {
+            "name": self.name,
+            "columns": [[c.name, c.type] for c in self.columns],
+            "key": list(self.key),
+            "distinct": self.distinct,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Table:
+        """The inverse of `to_json`."""
+        columns = tuple(Column(name, normal_type(type_)) for name, type_ in data["columns"])
+        return Table(data["name"], columns, tuple(data["key"]), bool(data["distinct"]))
+
+
+class Schema(Mapping[str, Table]):
+    """Tables by name, looked up without regard to case."""
+
+    def __init__(self, tables: tuple[Table, ...] = ()) -> None:
+        self._tables: dict[str, Table] = {}
+        for table in tables:
+            if table.name.lower() in self._tables:
+                raise PlanError(f"the schema has two tables called {table.name}")
+            self._tables[table.name.lower()] = table
+
+    def __getitem__(self, name: str) -> Table:
+        return self._tables[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return (table.name for table in self._tables.values())
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._tables
+
+    @staticmethod
+    def of(given: Schema | Mapping[str, Any] | None) -> Schema:
+        """A schema from what a user writes.
+
+        `{"G": {"src": "int64", "dst": "int64"}}`, `{"G": pa.schema(...)}`, `{"G": Table(...)}`, or, with declarations,
+        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`.
+        """
+        if isinstance(given, Schema):
+            return given
+        if given is None:
+            return Schema()
+        if not isinstance(given, Mapping):
+            raise PlanError(f"a schema is a mapping of table names to columns, not a {type(given).__name__}")
+        return Schema(tuple(_table(name, columns) for name, columns in given.items()))
+
+
+def _table(name: str, given: Any) -> Table:
+    if isinstance(given, Table):
+        return Table(name, given.columns, given.key, given.distinct)
+    if isinstance(given, pa.Schema):
+        return Table(name, tuple(Column(f.name, type_of_arrow(f.type)) for f in given))
+    if not isinstance(given, Mapping):
+        raise PlanError(
+            f"table {name}: a mapping of columns to types, an Arrow schema or a Table is wanted, "
+            f"not a {type(given).__name__}"
+        )
+    if isinstance(given.get("columns"), Mapping):
+        unknown = sorted(set(given) - {"columns", "key", "distinct"})
+        if unknown:
+            raise PlanError(f"table {name}: unknown declaration {unknown[0]!r}", hint="use columns, key and distinct")
+        plain = _table(name, given["columns"])
+        return Table(name, plain.columns, tuple(given.get("key", ())), bool(given.get("distinct", False)))
+    return Table(name, tuple(Column(column, _column_type(name, column, type_)) for column, type_ in given.items()))
+
+
+def _column_type(table: str, column: str, given: Any) -> str:
+    try:
+        return type_of_arrow(given) if isinstance(given, pa.DataType) else normal_type(str(given))
+    except PlanError as error:
+        raise PlanError(f"column {table}.{column}: {error.message}", hint=error.hint) from None

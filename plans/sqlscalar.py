@@ -1,0 +1,218 @@
+"""Scalar expressions of a SQL syntax tree to typed expressions, and the places of its nodes in the text.
+
+Part of `plans.sql`: nodes are sqlglot's, told apart by their `key`, so that this module needs no import of it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Callable
+from typing import Any
+
+from plans.errors import PlanError, Position
+from plans.expressions import NULL, Expr, call, cast, lit
+from plans.schema import normal_type
+
+_BINARY = {
+    "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
+    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "mod", "and": "and", "or": "or",
+}  # fmt: skip
+_UNARY = {"not": "not", "neg": "neg"}
+_CALLS = {
+    "lower": "lower", "upper": "upper", "length": "length", "abs": "abs",
+    "year": "year", "month": "month", "day": "day", "dayofmonth": "day",
+}  # fmt: skip
+_CLOCK = {"currentdate", "currenttimestamp", "currenttime", "rand", "uuid", "now", "localtimestamp"}
+_SUBQUERIES = {"select", "subquery", "exists", "any", "all"}
+_TYPES = {
+    "int": "int32", "smallint": "int32", "tinyint": "int32", "bigint": "int64", "double": "float64", "float": "float64",
+    "text": "string", "varchar": "string", "char": "string", "boolean": "bool", "date": "date",
+    "timestampntz": "timestamp_ntz", "timestamp": "timestamp_ntz", "datetime": "timestamp_ntz",
+    "timestamptz": "timestamp", "timestampltz": "timestamp", "binary": "binary", "varbinary": "binary",
+}  # fmt: skip
+
+Resolve = Callable[[Any], Expr]
+
+
+def place_of(text: str, node: Any = None, word: str = "") -> Position | None:
+    """Where a node stands: the extent of the names in it; else where `word` (any spacing, any case) first occurs."""
+    starts, ends = [], []
+    if node is not None:
+        for part in node.walk():
+            if "start" in part.meta:
+                starts.append(part.meta["start"])
+                ends.append(part.meta["end"] + 1)
+    found = re.search(r"\b" + r"\s+".join(map(re.escape, word.split())) + r"\b", text, re.IGNORECASE) if word else None
+    if found:
+        return Position.of(text, found.start(), found.end())
+    return Position.of(text, min(starts), max(ends)) if starts else None
+
+
+def refusal(node: Any) -> tuple[str, str]:
+    """What to call a construct that is not supported, and what to do instead."""
+    ancestors = {cls.__name__ for cls in type(node).__mro__}
+    word = node.sql_name() if hasattr(node, "sql_name") and "Func" in ancestors else node.key.upper()
+    if node.key == "anonymous":
+        word = str(node.this).upper()
+    if "AggFunc" in ancestors or node.key == "groupconcat":
+        return f"the aggregate {word}", "maintain the join and aggregate its deltas downstream"
+    if node.key == "window":
+        return "a window function (OVER)", "compute it where the result is read"
+    if node.key in _CLOCK:
+        return word, "its value changes without any input changing; make it a column of a relation"
+    if node.key in _SUBQUERIES:
+        return f"a subquery here ({node.key.upper()})", "IN and EXISTS work as conditions of their own, joined by AND"
+    return word, "compute it before the rows enter the stream, or where the result is read"
+
+
+def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
+    """The typed expression of a scalar node; `resolve` turns column nodes into expressions."""
+    try:
+        return _scalar(node, resolve, text)
+    except PlanError as error:
+        raise error.at(text, place_of(text, node)) from None
+
+
+def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
+    key = node.key
+
+    def part(name: str) -> Expr:
+        return scalar(node.args[name], resolve, text)
+
+    if key == "column":
+        return resolve(node)
+    if key == "literal":
+        return _literal(node)
+    if key == "boolean":
+        return lit(bool(node.this))
+    if key == "null":
+        return NULL
+    if key == "paren":
+        return part("this")
+    if key in ("add", "sub") and "interval" in (node.this.key, node.expression.key):
+        return _shifted(node, resolve, text)
+    if key in _BINARY:
+        return call(_BINARY[key], part("this"), part("expression"))
+    if key == "neg" and node.this.key == "literal":
+        value = _literal(node.this)
+        return lit(-value.value) if value.type != "string" else call("neg", value)
+    if key == "not" and node.this.key in ("in", "exists") and _has_query(node.this):
+        word = "NOT " + node.this.key.upper()
+        raise PlanError(
+            f"{word} with a subquery is not supported: negation is not conjunctive",
+            hint="maintain both queries and subtract downstream",
+            position=place_of(text, node, word if word == "NOT EXISTS" else "NOT IN"),
+            text=text,
+        )
+    if key in _UNARY:
+        return call(_UNARY[key], part("this"))
+    if key == "nullsafeneq":
+        return call("not", call("nseq", part("this"), part("expression")))
+    if key == "is":
+        return _is(node, resolve, text)
+    if key == "in" and not _has_query(node):
+        items = [scalar(item, resolve, text) for item in node.expressions]
+        return call("in", part("this"), *items)
+    if key == "between":
+        value = part("this")
+        return call("and", call("ge", value, part("low")), call("le", value, part("high")))
+    if key in ("like", "escape"):
+        return _like(node, resolve, text)
+    if key in ("case", "if"):
+        return _case(node, resolve, text)
+    if key in ("cast", "trycast"):
+        return cast(part("this"), _type(node.args["to"]))
+    if key == "coalesce":
+        return call("coalesce", part("this"), *(scalar(item, resolve, text) for item in node.expressions))
+    if key in ("concat", "dpipe"):
+        items = node.expressions if key == "concat" else [node.this, node.expression]
+        return call("concat", *(scalar(item, resolve, text) for item in items))
+    if key == "substring":
+        names = ["this", "start", *(["length"] if node.args.get("length") else [])]
+        return call("substring", *(part(name) for name in names))
+    if key == "extract" and str(node.this).lower() in ("year", "month", "day"):
+        return call(str(node.this).lower(), part("expression"))
+    if key in ("tsordstodate", "date") and not node.expressions:
+        return cast(part("this"), "date")
+    if key in _CALLS:
+        return call(_CALLS[key], part("this"))
+    what, hint = refusal(node)
+    raise PlanError(f"{what} is not supported", hint=hint)
+
+
+def _has_query(node: Any) -> bool:
+    return node.key == "exists" or node.args.get("query") is not None
+
+
+def _literal(node: Any) -> Expr:
+    if node.args.get("is_string"):
+        return lit(str(node.this))
+    digits = str(node.this)
+    if "e" in digits.lower():
+        return lit(float(digits))
+    return lit(decimal.Decimal(digits)) if "." in digits else lit(int(digits))
+
+
+def _is(node: Any, resolve: Resolve, text: str) -> Expr:
+    value, other = scalar(node.this, resolve, text), node.expression
+    if other.key == "null":
+        return call("isnull", value)
+    if other.key == "boolean":
+        return call("nseq", value, lit(bool(other.this)))
+    raise PlanError("IS takes NULL, TRUE or FALSE")
+
+
+def _like(node: Any, resolve: Resolve, text: str) -> Expr:
+    escape = None
+    if node.key == "escape":
+        escape = str(node.expression.this)
+        node = node.this
+        if node.key != "like" or len(escape) != 1 or escape == "\\":
+            raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
+    pattern = scalar(node.expression, resolve, text)
+    if pattern.op != "literal" or pattern.type != "string":
+        raise PlanError("LIKE takes a constant pattern", hint="compare columns with = instead")
+    if escape is None and "\\" in pattern.value:
+        raise PlanError(
+            "a backslash in LIKE means different things in different databases", hint="name an ESCAPE character"
+        )
+    return call("like", scalar(node.this, resolve, text), pattern, value=escape)
+
+
+def _case(node: Any, resolve: Resolve, text: str) -> Expr:
+    operand = scalar(node.this, resolve, text) if node.key == "case" and node.args.get("this") is not None else None
+    parts: list[Expr] = []
+    for branch in node.args["ifs"] if node.key == "case" else [node]:
+        condition = scalar(branch.this, resolve, text)
+        parts.append(condition if operand is None else call("eq", operand, condition))
+        parts.append(scalar(branch.args["true"], resolve, text))
+    default = node.args.get("default") if node.key == "case" else node.args.get("false")
+    return call("case", *parts, scalar(default, resolve, text) if default is not None else NULL)
+
+
+def _type(node: Any) -> str:
+    name = node.this.value.lower() if hasattr(node.this, "value") else str(node.this).lower()
+    if name == "decimal":
+        sizes = [str(size.this.this) if hasattr(size.this, "this") else str(size.this) for size in node.expressions]
+        return normal_type(f"decimal({sizes[0] if sizes else 10},{sizes[1] if len(sizes) > 1 else 0})")
+    if name not in _TYPES:
+        raise PlanError(f"type {name.upper()} is not supported in a cast")
+    return _TYPES[name]
+
+
+def _shifted(node: Any, resolve: Resolve, text: str) -> Expr:
+    """A date literal plus or minus an interval, folded."""
+    interval, other = (node.this, node.expression) if node.this.key == "interval" else (node.expression, node.this)
+    start = scalar(other, resolve, text)
+    unit = str(interval.args.get("unit") or "").lower().rstrip("s")
+    if start.op != "literal" or not isinstance(start.value, dt.date) or unit not in ("day", "week", "month", "year"):
+        raise PlanError("an INTERVAL is supported only next to a date literal, in days, weeks, months or years")
+    count = int(str(interval.this.this)) * (-1 if node.key == "sub" else 1)
+    if unit in ("day", "week"):
+        return lit(start.value + dt.timedelta(days=count * (7 if unit == "week" else 1)), start.type)
+    months = start.value.year * 12 + start.value.month - 1 + count * (12 if unit == "year" else 1)
+    year, month = divmod(months, 12)
+    last = (dt.date(year + (month == 11), (month + 1) % 12 + 1, 1) - dt.timedelta(days=1)).day
+    return lit(start.value.replace(year=year, month=month + 1, day=min(start.value.day, last)), start.type)
