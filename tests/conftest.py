@@ -1,0 +1,27 @@
+"""Profiles of the random tests: the same short examples every time by default, a long random campaign on demand.
+
+pytest                                              a few seconds per property, reproducible
+pytest -m slow --hypothesis-profile=campaign        thousands of examples, other ones each time
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+_PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("short", max_examples=40, derandomize=True, deadline=None, suppress_health_check=_PATIENT)
+settings.register_profile(
+    "campaign", max_examples=2_000, deadline=None, suppress_health_check=_PATIENT, print_blob=True
+)
+settings.load_profile("short")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests marked ``slow`` out unless the command line chooses by marker."""
+    if config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]

@@ -1,0 +1,1 @@
+"""Slow, simple, independent ways to know the right answer: base tables, nested loops, DuckDB."""
