@@ -280,6 +280,8 @@ class Engine:
             NodeChange(c.node, c.atom, clamps.effective(i, c.deletes), c.inserts, -c.filtered).inverse()
             for i, c in enumerate(prepared.changes)
         ]
+        for i, c in enumerate(prepared.changes):
+            self.M[table_at(c.node) + A.T_SPARE] -= clamps.total(i)
         if self.plan.support:
             for _ in self._deliver(Prepared(tuple(inverse), 0, {}), layout.MODE_DELTAS, True):
                 pass

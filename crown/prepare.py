@@ -19,7 +19,7 @@ from crown.codec import Intern, UnencodableError, encode
 from crown.errors import BadRowError, ChangeError
 from crown.kernels.batches import consolidate, pick
 from plans.expressions import Expr
-from plans.plan import Plan
+from plans.plan import BagAtom, Node, Plan
 from plans.schema import Table
 
 
@@ -80,6 +80,10 @@ class Clamps:
         values = deletes.values.reshape(len(deletes), width)[keep].reshape(-1)
         return Rows(values, weights[keep])
 
+    def total(self, change: int) -> int:
+        """Missing copies of a change."""
+        return sum(self._missing.get(change, {}).values())
+
     def __bool__(self) -> bool:
         return bool(self._missing)
 
@@ -127,7 +131,7 @@ class Prepared:
 
 def inputs_of(plan: Plan) -> tuple[Input, ...]:
     """The engine's inputs in node order (the order in which an update reaches the copies of a self-join)."""
-    atoms = []
+    atoms: list[tuple[int, int, Node | BagAtom]] = []
     for i, node in enumerate(plan.nodes):
         if node.kind == "input":
             atoms.append((i, 0, node))

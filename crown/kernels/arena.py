@@ -16,6 +16,8 @@ H_LIMIT``.
 
 from __future__ import annotations
 
+import numpy as np
+
 from crown.kernels.jit import kernel
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
@@ -42,6 +44,9 @@ TABLE_WORDS = 4
 T_SLOTS, T_MASK, T_COUNT, T_SPARE = 0, 1, 2, 3
 
 MAX_WORDS = 2**31 - 1
+
+# A literal argument would make Numba compile its callee once more for that very value; these are not literals.
+NONE, ZERO, ONE = np.int64(-1), np.int64(0), np.int64(1)
 
 
 def header_words(tables: int) -> int:
@@ -111,3 +116,36 @@ def release(M, handle, words):
     M[H_LIVE] -= class_words(c)
     M[handle] = M[H_FREE + c]
     M[H_FREE + c] = handle
+
+
+# Half words are read as int64 always: a kernel called with an int32 here and an int64 there would be compiled twice.
+
+
+@kernel
+def lo(m32, w):
+    """Low half of word ``w``."""
+    return np.int64(m32[2 * w])
+
+
+@kernel
+def hi(m32, w):
+    """High half of word ``w``."""
+    return np.int64(m32[2 * w + 1])
+
+
+@kernel
+def set_lo(m32, w, value):
+    """Write the low half of word ``w``."""
+    m32[2 * w] = value
+
+
+@kernel
+def set_hi(m32, w, value):
+    """Write the high half of word ``w``."""
+    m32[2 * w + 1] = value
+
+
+@kernel
+def at32(m32, i):
+    """Half word number ``i``."""
+    return np.int64(m32[i])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import allocating_kernel, kernel
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
@@ -22,7 +22,7 @@ def consolidate(rows, width, weights):
     mask = capacity - 1
     slots = np.full(capacity, -1, np.int32)
     for i in range(n):
-        h = 0
+        h = ZERO
         for j in range(width):
             h = mix(h, rows[i * width + j])
         s = (h >> 32) & mask

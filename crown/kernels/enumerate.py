@@ -13,7 +13,7 @@ most seen. Source: "Change Propagation Without Joins", section 5.3 (FULLENUM, DE
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS
+from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS, NONE, ZERO, at32, hi, lo
 from crown.kernels.groups import list_base, node_at
 from crown.kernels.jit import kernel
 from crown.kernels.layout import (
@@ -47,20 +47,20 @@ def _open_list(M, m32, P, cur, X, kind, source, target, child):
     """(group's list field, first handle's m32 index, length) of the list that a step or leaf runs over."""
     if kind == DOWN:
         row = X[cur + source]
-        g = m32[2 * (row + P[node_at(source) + N_ATTRS] + 2 + child)]
+        g = lo(m32, row + P[node_at(source) + N_ATTRS] + 2 + child)
         d = node_at(target)
         k = P[d + N_KEY]
         field = g + k
-        return field, list_base(m32, field, 2 * (g + k + 3), P[d + N_INLINE] >= 0), m32[2 * field + 1]
+        return field, list_base(m32, field, 2 * (g + k + 3), P[d + N_INLINE]), hi(m32, field)
     if kind == UP:
         row = X[cur + source]
         d = node_at(source)
-        g = m32[2 * (row + P[d + N_ATTRS] + 1)]
+        g = lo(m32, row + P[d + N_ATTRS] + 1)
         k = P[d + N_KEY]
         field = g + k + 1
-        return field, list_base(m32, field, 2 * (g + k + 3) + 1, False), m32[2 * (g + k + 2)]
+        return field, list_base(m32, field, 2 * (g + k + 3) + 1, NONE), lo(m32, g + k + 2)
     field = M[H_ROOT]
-    return field, list_base(m32, field, 2 * (field + 3), False), m32[2 * field + 1]
+    return field, list_base(m32, field, 2 * (field + 3), NONE), hi(m32, field)
 
 
 @kernel
@@ -104,7 +104,7 @@ def _emit_gathered(M, m32, out, c, j, m, s, base, n, repeat, attribute):
         while m > 0:
             run = min(n - at, m)
             for x in range(run):
-                out[c, j + x] = M[m32[base + at + x] + attribute]
+                out[c, j + x] = M[at32(m32, base + at + x) + attribute]
             j += run
             m -= run
             at = 0
@@ -113,7 +113,7 @@ def _emit_gathered(M, m32, out, c, j, m, s, base, n, repeat, attribute):
         run = repeat - s % repeat
         while m > 0:
             run = min(run, m)
-            _fill(out, c, j, run, M[m32[base + at] + attribute])
+            _fill(out, c, j, run, M[at32(m32, base + at) + attribute])
             j += run
             m -= run
             run = repeat
@@ -132,8 +132,8 @@ def _open_block(M, m32, P, X, cur, leaf, prog):
         p = q + LEAF * i
         field, base, n = _open_list(M, m32, P, cur, X, P[p], P[p + 1], P[p + 2], P[p + 3])
         if P[p + 4] >= 0:  # values are carried by the list, or lie in its only row
-            base = m32[2 * field]
-            if m32[2 * (field + 3)] == 0:
+            base = lo(m32, field)
+            if lo(m32, field + 3) == 0:
                 base += P[p + 4]
         X[leaf + 3 * i] = base
         X[leaf + 3 * i + 1] = n
@@ -192,7 +192,7 @@ def enumerate_start(M, m32, P, X, prog, node, row):
     X[X_AT] = -1
     X[X_GAP] = 0
     if P[prog + G_STEPS] > 0:
-        _open_step(M, m32, P, X, cur, cur + nodes, prog, 0)
+        _open_step(M, m32, P, X, cur, cur + nodes, prog, ZERO)
 
 
 @kernel
@@ -241,7 +241,7 @@ def enumerate_on(M, m32, P, X, out):
         at = X[step + 3 * depth] + 1
         if at < X[step + 3 * depth + 1]:
             X[step + 3 * depth] = at
-            X[cur + P[first + STEP * depth + 2]] = m32[X[step + 3 * depth + 2] + at]
+            X[cur + P[first + STEP * depth + 2]] = at32(m32, X[step + 3 * depth + 2] + at)
             depth += 1
             if depth < steps:
                 _open_step(M, m32, P, X, cur, step, prog, depth)

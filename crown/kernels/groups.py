@@ -7,7 +7,7 @@ length (or 1).
 
 from __future__ import annotations
 
-from crown.kernels.arena import alloc, release
+from crown.kernels.arena import ONE, alloc, at32, hi, lo, release, set_hi, set_lo
 from crown.kernels.jit import kernel
 from crown.kernels.layout import N_GROUPS, N_IDENTITY, N_KEY, ND, P_NODES
 from crown.kernels.tables import find, hash_key, insert, remove
@@ -20,53 +20,53 @@ def node_at(node):
 
 
 @kernel
-def _list_words(log_capacity, carried):
+def _list_words(log_capacity, inlined):
     """Words of the block of a list with capacity 2^log_capacity > 1."""
     capacity = 1 << log_capacity
-    if carried:
+    if inlined >= 0:
         return capacity + (capacity >> 1)
     return capacity >> 1
 
 
 @kernel
-def list_base(m32, field, log_at, carried):
+def list_base(m32, field, log_at, inlined):
     """``m32`` index of the first handle of the list whose field is word ``field`` and log-capacity is
     ``m32[log_at]``.
     """
-    log_capacity = m32[log_at]
+    log_capacity = at32(m32, log_at)
     if log_capacity == 0:
         return 2 * field
-    base = 2 * m32[2 * field]
-    if carried:
+    base = 2 * lo(m32, field)
+    if inlined >= 0:
         base += 2 << log_capacity
     return base
 
 
 @kernel
-def _list_resize(M, m32, field, log_at, carried, log_new):
+def _list_resize(M, m32, field, log_at, inlined, log_new):
     """Move a list to a block of capacity 2^log_new (1 = back into the field)."""
-    log_old = m32[log_at]
-    n = m32[2 * field + 1]
-    old = list_base(m32, field, log_at, carried)
-    old_block = m32[2 * field]
+    log_old = at32(m32, log_at)
+    n = hi(m32, field)
+    old = list_base(m32, field, log_at, inlined)
+    old_block = lo(m32, field)
     if log_new == 0:
         if n > 0:
-            m32[2 * field] = m32[old]
+            set_lo(m32, field, at32(m32, old))
         m32[log_at] = 0
     else:
-        block = alloc(M, _list_words(log_new, carried))
+        block = alloc(M, _list_words(log_new, inlined))
         ids = 2 * block
-        if carried:
+        if inlined >= 0:
             ids += 2 << log_new
             if log_old > 0:
                 for i in range(n):
                     M[block + i] = M[old_block + i]
         for i in range(n):
-            m32[ids + i] = m32[old + i]
-        m32[2 * field] = block
+            m32[ids + i] = at32(m32, old + i)
+        set_lo(m32, field, block)
         m32[log_at] = log_new
     if log_old > 0:
-        release(M, old_block, _list_words(log_old, carried))
+        release(M, old_block, _list_words(log_old, inlined))
 
 
 @kernel
@@ -75,21 +75,20 @@ def list_append(M, m32, field, log_at, inlined, row):
 
     ``inlined`` is the attribute whose value the list carries, or -1. Position of the entry. Amortized O(1).
     """
-    n = m32[2 * field + 1]
-    log_capacity = m32[log_at]
-    carried = inlined >= 0
+    n = hi(m32, field)
+    log_capacity = at32(m32, log_at)
     if n == (1 << log_capacity):
-        if carried and log_capacity == 0:
-            first = m32[2 * field]
-            _list_resize(M, m32, field, log_at, carried, 1)
-            M[m32[2 * field]] = M[first + inlined]
+        if inlined >= 0 and log_capacity == 0:
+            first = lo(m32, field)
+            _list_resize(M, m32, field, log_at, inlined, ONE)
+            M[lo(m32, field)] = M[first + inlined]
         else:
-            _list_resize(M, m32, field, log_at, carried, log_capacity + 1)
+            _list_resize(M, m32, field, log_at, inlined, log_capacity + 1)
         log_capacity += 1
-    m32[list_base(m32, field, log_at, carried) + n] = row
-    if carried and log_capacity > 0:
-        M[m32[2 * field] + n] = M[row + inlined]
-    m32[2 * field + 1] = n + 1
+    m32[list_base(m32, field, log_at, inlined) + n] = row
+    if inlined >= 0 and log_capacity > 0:
+        M[lo(m32, field) + n] = M[row + inlined]
+    set_hi(m32, field, n + 1)
     return n
 
 
@@ -99,20 +98,19 @@ def list_remove(M, m32, field, log_at, inlined, at, link):
 
     The last entry moves there. ``link`` is the row word that holds positions. Amortized O(1).
     """
-    n = m32[2 * field + 1] - 1
-    log_capacity = m32[log_at]
-    carried = inlined >= 0
+    n = hi(m32, field) - 1
+    log_capacity = at32(m32, log_at)
     if at != n:
-        base = list_base(m32, field, log_at, carried)
-        moved = m32[base + n]
+        base = list_base(m32, field, log_at, inlined)
+        moved = at32(m32, base + n)
         m32[base + at] = moved
-        if carried and log_capacity > 0:
-            block = m32[2 * field]
+        if inlined >= 0 and log_capacity > 0:
+            block = lo(m32, field)
             M[block + at] = M[block + n]
-        m32[2 * (moved + link) + 1] = at
-    m32[2 * field + 1] = n
+        set_hi(m32, moved + link, at)
+    set_hi(m32, field, n)
     if log_capacity > 0 and 4 * n <= (1 << log_capacity):
-        _list_resize(M, m32, field, log_at, carried, log_capacity - 1)
+        _list_resize(M, m32, field, log_at, inlined, log_capacity - 1)
 
 
 @kernel
@@ -138,7 +136,7 @@ def group_drop(M, m32, P, node, g):
     """Free the group if neither side refers to it any more. Both its lists are then empty and back in their fields."""
     d = node_at(node)
     k = P[d + N_KEY]
-    if m32[2 * (g + k + 1) + 1] == 0 and m32[2 * (g + k + 2) + 1] == 0:
+    if hi(m32, g + k + 1) == 0 and hi(m32, g + k + 2) == 0:
         tag = hash_key(M, P, P[d + N_IDENTITY], k, M, g)
         remove(M, P[d + N_GROUPS], tag, g)
         release(M, g, k + 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from crown.kernels.arena import (
     FORMAT,
     H_BUDGET,
@@ -10,11 +12,18 @@ from crown.kernels.arena import (
     H_MAGIC,
     H_ROOT,
     MAGIC,
+    NONE,
+    ONE,
     T_COUNT,
     T_MASK,
     T_SLOTS,
+    ZERO,
     alloc,
+    at32,
     format_arena,
+    hi,
+    lo,
+    set_lo,
 )
 from crown.kernels.groups import list_base, node_at
 from crown.kernels.jit import kernel
@@ -42,10 +51,10 @@ def create(M, m32, P, tables, limit, budget, seed):
     format_arena(M, tables, limit, seed)
     for t in range(tables):
         new_table(M, table_at(t))
-    g = alloc(M, 4)
+    g = alloc(M, np.int64(4))
     for j in range(4):
         M[g + j] = 0
-    m32[2 * (g + 2)] = 1
+    set_lo(m32, g + 2, ONE)
     M[H_ROOT] = g
     M[H_BUDGET] = budget
     M[H_LIVE_ON] = 1
@@ -54,7 +63,7 @@ def create(M, m32, P, tables, limit, budget, seed):
 @kernel
 def root_size(M, m32):
     """Rows in V_s(root)."""
-    return m32[2 * M[H_ROOT] + 1]
+    return at32(m32, 2 * M[H_ROOT] + 1)
 
 
 @kernel
@@ -69,15 +78,15 @@ def in_view(M, m32, P, node, values):
         k = P[dc + N_KEY]
         tag = hash_key(M, P, P[dc + N_PPOS], k, values, 0)
         g = find(M, P[dc + N_GROUPS], tag, P, P[dc + N_PPOS], k, values, 0)
-        if g == 0 or m32[2 * (g + k + 1) + 1] == 0:
+        if g == 0 or hi(m32, g + k + 1) == 0:
             return False
-        row = m32[list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, False)]
+        row = at32(m32, list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, NONE))
     else:
         tag = hash_key(M, P, identity, a, values, 0)
         row = find(M, P[d + N_ROWS], tag, P, identity, a, values, 0)
         if row == 0:
             return False
-    return m32[2 * (row + a + 1) + 1] >= 0
+    return hi(m32, row + a + 1) >= 0
 
 
 @kernel
@@ -92,7 +101,7 @@ def missing_copies(M, m32, P, node, rows, weights):
     for i in range(weights.size):
         tag = hash_key(M, P, identity, a, rows, i * a)
         row = find(M, P[d + N_ROWS], tag, P, identity, a, rows, i * a)
-        if row == 0 or m32[2 * (row + a) + 1] < weights[i]:
+        if row == 0 or hi(m32, row + a) < weights[i]:
             return i
     return -1
 
@@ -107,7 +116,7 @@ def clear_live(M, m32, P):
         slots = M[t + T_SLOTS]
         for s in range(slots, slots + M[t + T_MASK] + 1):
             if M[s] != 0:
-                m32[2 * ((M[s] & LOW32) + k + 2)] = 0
+                set_lo(m32, (M[s] & LOW32) + k + 2, ZERO)
     M[H_LIVE_ON] = 0
 
 
@@ -115,15 +124,15 @@ def clear_live(M, m32, P):
 def rebuild_live(M, m32, P, X):
     """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
     root = M[H_ROOT]
-    base = list_base(m32, root, 2 * (root + 3), False)
-    for i in range(m32[2 * root + 1]):
-        set_live(M, m32, P, X, 0, m32[base + i], 1)
+    base = list_base(m32, root, 2 * (root + 3), NONE)
+    for i in range(hi(m32, root)):
+        set_live(M, m32, P, X, ZERO, at32(m32, base + i), ONE)
     M[H_LIVE_ON] = 1
 
 
 @kernel
 def _rows_of_group(m32, g, k, inline):
-    return list_base(m32, g + k, 2 * (g + k + 3), inline), m32[2 * (g + k) + 1]
+    return list_base(m32, g + k, 2 * (g + k + 3), inline), hi(m32, g + k)
 
 
 @kernel
@@ -152,17 +161,17 @@ def count_results(M, m32, P, sums, order):
                 if M[slots + s] == 0:
                     continue
                 g = M[slots + s] & LOW32
-            base, n = _rows_of_group(m32, g, k, P[d + N_INLINE] >= 0)
+            base, n = _rows_of_group(m32, g, k, P[d + N_INLINE])
             total = 0
             estimate = 0.0
             for i in range(n):
-                row = m32[base + i]
+                row = at32(m32, base + i)
                 product = 1
                 size = 1.0
                 for j in range(P[d + N_CHILDREN]):
                     c = P[P[d + N_CHILD] + j]
                     if P[node_at(c) + N_FREE] == 1:
-                        below = sums[m32[2 * (row + a + 2 + j)] // 3]
+                        below = sums[lo(m32, row + a + 2 + j) // 3]
                         product *= below
                         size *= below
                 total += product

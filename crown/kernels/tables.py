@@ -13,10 +13,12 @@ Invariant: every record is reachable from its home slot ``tag & mask`` without m
 
 from __future__ import annotations
 
+import numpy as np
+
 from crown.kernels.arena import H_SEED, H_TABLES, T_COUNT, T_MASK, T_SLOTS, TABLE_WORDS, alloc, release
 from crown.kernels.jit import kernel
 
-MIN_SLOTS = 8
+MIN_SLOTS = np.int64(8)
 LOW32 = 0xFFFFFFFF
 
 

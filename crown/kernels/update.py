@@ -22,9 +22,17 @@ from crown.kernels.arena import (
     H_R,
     H_ROOT,
     H_S,
+    NONE,
+    ONE,
     T_COUNT,
+    ZERO,
     alloc,
+    at32,
+    hi,
+    lo,
     release,
+    set_hi,
+    set_lo,
 )
 from crown.kernels.enumerate import enumerate_on, enumerate_start
 from crown.kernels.groups import group_drop, group_get, list_append, list_base, list_remove, node_at
@@ -83,21 +91,21 @@ def _add_row(M, m32, P, node, src, base, pos, copies):
         g = group_get(M, m32, P, node, M, row, P[d + N_KPOS])
     else:
         g = M[H_ROOT]
-    m32[2 * (g + P[d + N_KEY] + 2) + 1] += 1
-    m32[2 * (row + a + 1)] = g
-    m32[2 * (row + a + 1) + 1] = -1
+    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) + 1)
+    set_lo(m32, row + a + 1, g)
+    set_hi(m32, row + a + 1, NONE)
     count = 0
     for j in range(P[d + N_CHILDREN]):
         c = _child(P, d, j)
         dc = node_at(c)
         k = P[dc + N_KEY]
         h = group_get(M, m32, P, c, M, row, P[dc + N_PPOS])
-        m32[2 * (row + a + 2 + j)] = h
-        m32[2 * (row + a + 2 + j) + 1] = list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, -1, row)
-        if m32[2 * (h + k) + 1] > 0:
+        set_lo(m32, row + a + 2 + j, h)
+        set_hi(m32, row + a + 2 + j, list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, NONE, row))
+        if hi(m32, h + k) > 0:
             count += 1
-    m32[2 * (row + a)] = count
-    m32[2 * (row + a) + 1] = copies
+    set_lo(m32, row + a, count)
+    set_hi(m32, row + a, copies)
     return row
 
 
@@ -109,11 +117,11 @@ def _drop_row(M, m32, P, node, row):
     for j in range(P[d + N_CHILDREN]):
         c = _child(P, d, j)
         k = P[node_at(c) + N_KEY]
-        h = m32[2 * (row + a + 2 + j)]
-        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, -1, m32[2 * (row + a + 2 + j) + 1], a + 2 + j)
+        h = lo(m32, row + a + 2 + j)
+        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, NONE, hi(m32, row + a + 2 + j), a + 2 + j)
         group_drop(M, m32, P, c, h)
-    g = m32[2 * (row + a + 1)]
-    m32[2 * (g + P[d + N_KEY] + 2) + 1] -= 1
+    g = lo(m32, row + a + 1)
+    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) - 1)
     if P[d + N_PARENT] >= 0:
         group_drop(M, m32, P, node, g)
     release(M, row, P[d + N_WORDS])
@@ -123,12 +131,12 @@ def _drop_row(M, m32, P, node, row):
 def _swap_parents(m32, base, i, j, link):
     """Exchange entries i and j of a parents list."""
     if i != j:
-        x = m32[base + i]
-        y = m32[base + j]
+        x = at32(m32, base + i)
+        y = at32(m32, base + j)
         m32[base + i] = y
         m32[base + j] = x
-        m32[2 * (y + link) + 1] = i
-        m32[2 * (x + link) + 1] = j
+        set_hi(m32, y + link, i)
+        set_hi(m32, x + link, j)
 
 
 @kernel
@@ -159,30 +167,30 @@ def set_live(M, m32, P, X, node, row, on):
         row = X[f]
         k = P[dc + N_KEY]
         link = P[d + N_ATTRS] + 2 + j
-        h = m32[2 * (row + link)]
+        h = lo(m32, row + link)
         i = X[f + 3]
         if i < 0:
-            at = m32[2 * (row + link) + 1]
-            live = m32[2 * (h + k + 2)]
-            base = list_base(m32, h + k + 1, 2 * (h + k + 3) + 1, False)
+            at = hi(m32, row + link)
+            live = lo(m32, h + k + 2)
+            base = list_base(m32, h + k + 1, 2 * (h + k + 3) + 1, NONE)
             M[H_LFLIP] += 1
             if on == 1:
                 _swap_parents(m32, base, at, live, link)
-                m32[2 * (h + k + 2)] = live + 1
+                set_lo(m32, h + k + 2, live + 1)
                 turned = live == 0
             else:
                 _swap_parents(m32, base, at, live - 1, link)
-                m32[2 * (h + k + 2)] = live - 1
+                set_lo(m32, h + k + 2, live - 1)
                 turned = live == 1
             if not turned or P[dc + N_INNER] == 0:
                 X[f + 2] = j + 1
                 continue
             i = 0
-        if i < m32[2 * (h + k) + 1]:
+        if i < hi(m32, h + k):
             X[f + 3] = i + 1
-            base = list_base(m32, h + k, 2 * (h + k + 3), P[dc + N_INLINE] >= 0)
+            base = list_base(m32, h + k, 2 * (h + k + 3), P[dc + N_INLINE])
             f += LFRAME
-            X[f] = m32[base + i]
+            X[f] = at32(m32, base + i)
             X[f + 1] = c
             X[f + 2] = 0
             X[f + 3] = -1
@@ -205,7 +213,7 @@ def _push(X, row, node):
 @kernel
 def _is_witness(m32, P, X, d, g, k):
     """Results begin or end with this row: it is free and its group has a live parent."""
-    return X[X_MODE] >= MODE_LIVE and P[d + N_FREE] == 1 and m32[2 * (g + k + 2)] > 0
+    return X[X_MODE] >= MODE_LIVE and P[d + N_FREE] == 1 and lo(m32, g + k + 2) > 0
 
 
 @kernel
@@ -218,20 +226,20 @@ def enter_on(M, m32, P, X, out):
         d = node_at(node)
         a = P[d + N_ATTRS]
         k = P[d + N_KEY]
-        g = m32[2 * (row + a + 1)]
+        g = lo(m32, row + a + 1)
         parent = P[d + N_PARENT]
         phase = X[f + 4]
         if phase == START:  # S-UPDATE: the row enters V_s
             at = list_append(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], row)
-            m32[2 * (row + a + 1) + 1] = at
+            set_hi(m32, row + a + 1, at)
             M[H_S] += 1
             if at == 0 and parent >= 0:  # its key enters V_p
                 dp = node_at(parent)
-                if P[dp + N_VIRTUAL] == 1 and m32[2 * (g + k + 1) + 1] == 0:
-                    p = _add_row(M, m32, P, parent, M, row, P[d + N_VPOS], 1)
+                if P[dp + N_VIRTUAL] == 1 and hi(m32, g + k + 1) == 0:
+                    p = _add_row(M, m32, P, parent, M, row, P[d + N_VPOS], ONE)
                     M[P[dp + N_ROWS] + T_COUNT] += 1
                     X[f + 4] = FINISH
-                    if m32[2 * (p + P[dp + N_ATTRS])] == P[dp + N_CHILDREN]:
+                    if lo(m32, p + P[dp + N_ATTRS]) == P[dp + N_CHILDREN]:
                         _push(X, p, parent)
                     continue
                 X[f + 4] = PARENTS
@@ -247,16 +255,16 @@ def enter_on(M, m32, P, X, out):
             dp = node_at(parent)
             ap = P[dp + N_ATTRS]
             full = P[dp + N_CHILDREN]
-            n = m32[2 * (g + k + 1) + 1]
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, False)
+            n = hi(m32, g + k + 1)
+            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, NONE)
             i = X[f + 3]
             phase = FINISH
             while i < n:
-                p = m32[base + i]
+                p = at32(m32, base + i)
                 i += 1
                 M[H_P] += 1
-                count = m32[2 * (p + ap)] + 1
-                m32[2 * (p + ap)] = count
+                count = lo(m32, p + ap) + 1
+                set_lo(m32, p + ap, count)
                 if count == full:
                     X[f + 3] = i
                     _push(X, p, parent)
@@ -267,7 +275,7 @@ def enter_on(M, m32, P, X, out):
         if phase == RESULTS:
             if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
                 return False
-            set_live(M, m32, P, X, node, row, 1)
+            set_live(M, m32, P, X, node, row, ONE)
         X[X_SP] -= 1
     return True
 
@@ -282,12 +290,12 @@ def leave_on(M, m32, P, X, out):
         d = node_at(node)
         a = P[d + N_ATTRS]
         k = P[d + N_KEY]
-        g = m32[2 * (row + a + 1)]
+        g = lo(m32, row + a + 1)
         parent = P[d + N_PARENT]
         phase = X[f + 4]
         if phase == START:
-            if m32[2 * (g + k) + 1] == 1 and parent >= 0:  # its key leaves V_p
-                X[f + 3] = m32[2 * (g + k + 1) + 1] - 1
+            if hi(m32, g + k) == 1 and parent >= 0:  # its key leaves V_p
+                X[f + 3] = hi(m32, g + k + 1) - 1
                 X[f + 4] = PARENTS
                 phase = PARENTS
             elif _is_witness(m32, P, X, d, g, k):
@@ -301,15 +309,15 @@ def leave_on(M, m32, P, X, out):
             dp = node_at(parent)
             ap = P[dp + N_ATTRS]
             full = P[dp + N_CHILDREN]
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, False)
+            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, NONE)
             i = X[f + 3]
             phase = FINISH
             while i >= 0:
-                p = m32[base + i]
+                p = at32(m32, base + i)
                 i -= 1
                 M[H_P] += 1
-                count = m32[2 * (p + ap)] - 1
-                m32[2 * (p + ap)] = count
+                count = lo(m32, p + ap) - 1
+                set_lo(m32, p + ap, count)
                 if count == full - 1:
                     X[f + 3] = i
                     _push(X, p, parent)
@@ -318,16 +326,16 @@ def leave_on(M, m32, P, X, out):
             if phase == START:
                 continue
             if P[dp + N_VIRTUAL] == 1:
-                p = m32[base]
-                if m32[2 * (p + ap)] == 0:
+                p = at32(m32, base)
+                if lo(m32, p + ap) == 0:
                     M[P[dp + N_ROWS] + T_COUNT] -= 1
                     _drop_row(M, m32, P, parent, p)
         if phase == RESULTS:
             if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
                 return False
-            set_live(M, m32, P, X, node, row, 0)
-        list_remove(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], m32[2 * (row + a + 1) + 1], a + 1)
-        m32[2 * (row + a + 1) + 1] = -1
+            set_live(M, m32, P, X, node, row, ZERO)
+        list_remove(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + a + 1), a + 1)
+        set_hi(m32, row + a + 1, NONE)
         M[H_S] += 1
         X[X_SP] -= 1
     return True
@@ -362,15 +370,15 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
         tag = hash_key(M, P, identity, a, rows, i * a)
         row = find(M, t, tag, P, identity, a, rows, i * a)
         if row != 0:
-            copies = m32[2 * (row + a) + 1] + weights[i]
+            copies = hi(m32, row + a) + weights[i]
             if copies > MAX_COPIES:
                 raise OverflowError("a tuple has more than 2^31 - 1 copies")
-            m32[2 * (row + a) + 1] = copies
+            set_hi(m32, row + a, copies)
             X[X_I] = i + 1
         else:
             row = _add_row(M, m32, P, node, rows, i * a, identity, weights[i])
             insert(M, t, tag, row)
-            if m32[2 * (row + a)] == P[d + N_CHILDREN]:
+            if lo(m32, row + a) == P[d + N_CHILDREN]:
                 _push(X, row, node)
                 X[X_PHASE] = WALKING
             else:
@@ -403,9 +411,9 @@ def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
         row = find(M, t, tag, P, identity, a, rows, i * a)
         copies = 0
         if row != 0:
-            copies = m32[2 * (row + a) + 1]
+            copies = hi(m32, row + a)
         if copies > weights[i]:
-            m32[2 * (row + a) + 1] = copies - weights[i]
+            set_hi(m32, row + a, copies - weights[i])
             X[X_I] = i + 1
             continue
         missing[i] = weights[i] - copies
@@ -413,7 +421,7 @@ def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
             X[X_I] = i + 1
             continue
         remove(M, t, tag, row)
-        if m32[2 * (row + a + 1) + 1] >= 0:
+        if hi(m32, row + a + 1) >= 0:
             X[X_ROW] = row
             _push(X, row, node)
             X[X_PHASE] = WALKING
