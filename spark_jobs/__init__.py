@@ -1,0 +1,20 @@
+"""Change propagation as a Spark operator: streaming change tables in, a streaming table of exact deltas out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_jobs.backfill import bulk_load
+    from spark_jobs.operator import maintain
+    from spark_jobs.session import local_session
+
+__all__ = ["bulk_load", "local_session", "maintain"]
+
+_HOME = {"bulk_load": "backfill", "local_session": "session", "maintain": "operator"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public names on first use: worker processes need the cells only, not the whole package."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"spark_jobs.{_HOME[name]}"), name)

@@ -1,0 +1,13 @@
+"""The process from which PySpark forks its workers, with the engine loaded before the first fork.
+
+Workers come and go (Spark ends them after a minute of idleness, or kills them); each would load the compiled kernels
+anew. Loaded once here, they are shared by every worker. Used through ``spark.python.daemon.module`` (see
+``session.LAPTOP``); without it everything works, but the first batch of each worker is slower.
+"""
+
+from pyspark import daemon
+
+if __name__ == "__main__":
+    import spark_jobs.step  # noqa: F401 - loads the engine
+
+    daemon.manager()

@@ -1,0 +1,35 @@
+"""Errors of the Spark side. Each message says what was found, where, and what to do about it."""
+
+from crown.errors import CrownError, SnapshotError
+
+
+class SparkJobError(CrownError):
+    """Base class of every error that the Spark side raises on purpose."""
+
+
+class SessionError(SparkJobError):
+    """Spark cannot start here: Java is missing or too old."""
+
+
+class SourceError(SparkJobError):
+    """An input does not exist, cannot be read, or does not fit the relation it is given for."""
+
+
+class CheckpointError(SparkJobError):
+    """The checkpoint cannot be used as it stands (another file system, no backfill, locked by a live process)."""
+
+
+class PlanChangedError(CheckpointError):
+    """The checkpoint belongs to another plan, or to another number of cells."""
+
+
+class BrokenChainError(CheckpointError):
+    """A batch is missing between the state of a cell and the batch it is asked to apply."""
+
+
+class InputChangedError(CheckpointError):
+    """A batch was executed again with other rows than the first time: its source does not replay."""
+
+
+class DamagedStateError(CheckpointError, SnapshotError):
+    """A file of the state log is foreign or damaged."""

@@ -1,0 +1,207 @@
+"""``maintain``: change tables in, exact deltas of a query out, as a plain Spark DataFrame.
+
+    change DataFrames → check → dispatch to cells → ``mapInArrow(step)`` → deltas
+
+One micro-batch costs O(changes + deltas), never O(state). Exactly once with any replayable source and any idempotent or
+transactional sink, through retries, killed workers and drivers, and restarts: see ``spark_jobs.cell``.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+import plans
+from plans.plan import Plan
+from plans.schema import Schema
+from spark_jobs import scratch as scratch_space
+from spark_jobs.dispatch import dispatched
+from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.layout import WEIGHT, cell_plan, layout_of
+from spark_jobs.rows import UNREADABLE
+from spark_jobs.session import quietly
+from spark_jobs.shares import Grid, default_cells, solve
+from spark_jobs.state_log import check_meta, read_meta
+from spark_jobs.step import Step
+from spark_jobs.types import spark_type, table_of_spark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Query = str | Plan | Mapping[str, Any]
+
+
+def maintain(
+    spark: SparkSession,
+    query: Query,
+    changes: Mapping[str, DataFrame],
+    *,
+    checkpoint: str | None = None,
+    schema: Any = None,
+    cells: int | None = None,
+    rates: Mapping[str, float] | None = None,
+    change: str | None = None,
+    consolidate: bool | None = None,
+    on_bad_row: str = "fail",
+    quarantine: str | None = None,
+    on_missing: str = "ignore",
+    operator: str = "crown",
+    scratch: str | None = None,
+    sample: int = 0,
+) -> DataFrame:
+    """Maintain ``query`` over streams of changes; returns the stream of its deltas.
+
+    ``query``: SQL, Datalog, a motif, or a plan. ``changes``: a DataFrame per relation, with the relation's columns and
+    either ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or
+    change codes (``crown.changes.CODES``), or neither: then every row is an insert. All streaming, or all batch.
+
+    The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
+    anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
+
+    - ``checkpoint``: a local or shared folder for the operator's state (required for streams). It may be the stream's
+      own ``checkpointLocation``; the state is kept under ``crown/`` in it.
+    - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
+    - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
+      else one per core, up to four. ``rates``: rows per batch by relation, to choose join tree and cut.
+    - ``consolidate``: leave out what one batch both adds and removes; default: yes.
+    - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
+      reason; ``"quarantine"`` writes such rows as JSON lines to the folder ``quarantine`` (default: ``quarantine/`` in
+      the checkpoint), once, and goes on without them.
+    - ``on_missing``: deletes of absent rows are counted (``"ignore"``) or an error (``"raise"``).
+    - ``operator``: a name, needed when one stream has more than one.
+    - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
+    - ``sample``: how many deltas per batch to keep for the progress display.
+
+    Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
+    """
+    streaming = _all_streaming(changes)
+    if streaming and checkpoint is None:
+        raise CheckpointError("a stream needs checkpoint=: a folder where the operator keeps its state")
+    if on_bad_row not in ("fail", "quarantine"):
+        raise SparkJobError(f'on_bad_row={on_bad_row!r}: give "fail" or "quarantine"')
+    folder = local_folder(checkpoint) if checkpoint is not None else None
+    if on_bad_row == "quarantine" and quarantine is None:
+        if folder is None:
+            raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
+        quarantine = str(folder / "quarantine")
+    plan = planned(query, changes, schema, change, rates)
+    stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
+    grid = _grid(spark, plan, cells, stored)
+    layout = layout_of(plan, marked=grid.cells > 1, quarantine=on_bad_row == "quarantine")
+    space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
+    step = Step(
+        plan=json.dumps(cell_plan(plan, layout).to_json()),
+        query=plan.query,
+        fingerprint=plan.fingerprint,
+        grid=grid,
+        layout=layout,
+        operator=operator,
+        root=str(folder / "crown") if folder is not None and streaming else None,
+        scratch=str(space) if space is not None else None,
+        consolidate=consolidate,
+        on_missing=on_missing,
+        keep=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
+        quarantine=str(local_folder(quarantine)) if quarantine is not None else None,
+        run=uuid.uuid4().hex,
+        sample=sample,
+    )
+    if certain and stored is not None and folder is not None:
+        check_meta(stored, step.meta)
+    return applied(plan, step, changes, change)
+
+
+def applied(plan: Plan, step: Step, changes: Mapping[str, DataFrame], change: str | None) -> DataFrame:
+    """The DataFrame whose partitions run ``step``, one per cell."""
+    by_name = {name.lower(): frame for name, frame in changes.items()}
+    frames = {name: by_name[name.lower()] for name in step.layout.relations}
+    cells = dispatched(plan, step.layout, step.grid, frames, change)
+    fields = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
+    with quietly():
+        return cells.mapInArrow(_task(step), T.StructType([*fields, T.StructField(WEIGHT, T.LongType())]))
+
+
+def _task(step: Step) -> Any:
+    """The function that travels. It reaches the engine by importing it, so the worker's caches are one per process."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_jobs import step as module
+
+        return module.run(step, batches)
+
+    return task
+
+
+def planned(
+    query: Query, changes: Mapping[str, DataFrame], schema: Any, change: str | None, rates: Mapping[str, float] | None
+) -> Plan:
+    """The plan, over the declared schema and, for relations it does not declare, the columns of their DataFrames."""
+    declared = Schema.of(schema)
+    left_out = frozenset({WEIGHT, UNREADABLE, (change or WEIGHT).lower()})
+    tables = {
+        name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
+    }
+    plan = plans.plan(query, Schema.of({**{name: declared[name] for name in declared}, **tables}), rates=rates)
+    given = {name.lower() for name in changes}
+    for table in plan.tables:
+        if table.name.lower() not in given:
+            raise SourceError(f"the query reads relation {table.name!r}, but no changes are given for it")
+    used = {table.name.lower() for table in plan.tables}
+    for name in changes:
+        if name.lower() not in used:
+            known = ", ".join(table.name for table in plan.tables)
+            raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
+    return plan
+
+
+def local_folder(path: str) -> Path:
+    """A folder given as a path or a ``file:`` URI. Raises :class:`CheckpointError` for any other file system."""
+    parts = urlparse(path)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path)).resolve()
+    if "://" in path:
+        raise CheckpointError(
+            f"{path}: the state log needs a file system with atomic links, mounted on this host; give a local or "
+            "network-mounted folder"
+        )
+    return Path(path).resolve()
+
+
+def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
+    kinds = {frame.isStreaming for frame in changes.values()}
+    if not kinds:
+        raise SourceError("no changes are given: pass a DataFrame per relation of the query")
+    if len(kinds) > 1:
+        batch = ", ".join(name for name, frame in changes.items() if not frame.isStreaming)
+        raise SourceError(
+            f"streams and batch tables cannot be mixed (batch: {batch}): load batch tables with bulk_load()"
+        )
+    return kinds.pop()
+
+
+def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
+    """The state that a stream on this checkpoint would go on with, and whether that is certain.
+
+    Certain if Spark keeps its own metadata in the same folder: that names the stream. Otherwise the only state there
+    is.
+    """
+    try:
+        stream = json.loads((folder / "metadata").read_text())["id"]
+    except (FileNotFoundError, ValueError, KeyError):
+        states = [meta.parent for meta in (folder / "crown").glob(f"*/{operator}/meta.json")]
+        return (states[0], False) if len(states) == 1 else (None, False)
+    return folder / "crown" / stream / operator, True
+
+
+def _grid(spark: SparkSession, plan: Plan, cells: int | None, stored: Path | None) -> Grid:
+    """The stored cut if it is this plan's and as many cells are wanted, else the best one."""
+    meta = read_meta(stored) if stored is not None else None
+    if meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"]):
+        return Grid.of(meta["grid"])
+    return solve(plan, default_cells(plan, spark.sparkContext.defaultParallelism) if cells is None else cells)

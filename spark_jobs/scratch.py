@@ -1,0 +1,64 @@
+"""Where live engines are: a directory on this host, one per Spark application, that may vanish at any time.
+
+A live engine is a memory-mapped file, a cache of what the state log can rebuild. It must not outlive the machine's
+memory: after a power failure its header could say "clean" while its pages never reached the disk. So a directory
+belongs to one Spark application, and nobody opens the directory of another. The driver holds a lock on ``<name>.alive``
+as long as it lives; directories whose lock is free belong to the dead and are swept when the next driver starts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from spark_jobs.errors import CheckpointError
+
+_held: dict[Path, IO[str]] = {}
+
+
+def claim(root: str | None, application: str) -> Path:
+    """The scratch directory of this application, created, locked by this process and removed when it exits.
+
+    ``root`` defaults to ``crown-<user id>`` under the system's temporary directory. Calling it again is free.
+    """
+    base = Path(root) if root else Path(tempfile.gettempdir()) / f"crown-{os.getuid()}"
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if base.stat().st_uid != os.getuid():
+        raise CheckpointError(f"scratch directory {base} belongs to another user: give another one with scratch=")
+    folder = (base / application).resolve()
+    if folder in _held:
+        return folder
+    _sweep(base)
+    lock = open(base / f"{application}.alive", "w")  # noqa: SIM115 - held until the process exits
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _held[folder] = lock
+    atexit.register(release, folder)
+    return folder
+
+
+def release(folder: Path) -> None:
+    """Remove a claimed directory and give its lock back; does nothing for one that was released before."""
+    lock = _held.pop(folder, None)
+    if lock is None:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    Path(lock.name).unlink(missing_ok=True)
+    lock.close()
+
+
+def _sweep(base: Path) -> None:
+    """Remove the directories of dead applications: those whose lock can be taken."""
+    for marker in base.glob("*.alive"):
+        with open(marker, "a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue  # its driver is alive
+            shutil.rmtree(marker.with_suffix(""), ignore_errors=True)
+            marker.unlink(missing_ok=True)

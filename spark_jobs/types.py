@@ -1,0 +1,51 @@
+"""The planner's types as Spark's, and back."""
+
+from __future__ import annotations
+
+from pyspark.sql import types as T
+
+from plans.errors import PlanError
+from plans.schema import Column, Table, decimal_parts, normal_type
+
+_SPARK: dict[str, T.DataType] = {
+    "bool": T.BooleanType(),
+    "int32": T.IntegerType(),
+    "int64": T.LongType(),
+    "float64": T.DoubleType(),
+    "string": T.StringType(),
+    "binary": T.BinaryType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampType(),
+    "timestamp_ntz": T.TimestampNTZType(),
+}
+_NARROW: dict[type[T.DataType], str] = {
+    T.ByteType: "int32",
+    T.ShortType: "int32",
+    T.FloatType: "float64",
+    T.CharType: "string",
+    T.VarcharType: "string",
+}
+
+
+def spark_type(type_: str) -> T.DataType:
+    """The Spark type that carries values of a planner type."""
+    parts = decimal_parts(type_)
+    return T.DecimalType(*parts) if parts else _SPARK[normal_type(type_)]
+
+
+def type_of_spark(type_: T.DataType) -> str:
+    """The planner type for a Spark type; narrow numbers widen. PlanError for types without one."""
+    if isinstance(type_, T.DecimalType):
+        return f"decimal({type_.precision},{type_.scale})"
+    if type(type_) in _NARROW:
+        return _NARROW[type(type_)]
+    for name, candidate in _SPARK.items():
+        if type(candidate) is type(type_):
+            return name
+    raise PlanError(f"Spark type {type_.simpleString()} is not supported", hint="cast the column, or drop it first")
+
+
+def table_of_spark(name: str, schema: T.StructType, leave_out: frozenset[str]) -> Table:
+    """A relation with the columns of a Spark schema, without those named in ``leave_out`` (lower case)."""
+    kept = [field for field in schema.fields if field.name.lower() not in leave_out]
+    return Table(name, tuple(Column(field.name, type_of_spark(field.dataType)) for field in kept))
