@@ -1,0 +1,163 @@
+"""Everything that must hold in a state: structure of the arena, then the twin's invariants over its contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from crown.kernels.arena import H_LIVE, T_COUNT, T_MASK, T_SLOTS, class_words, size_class
+from crown.kernels.tables import LOW32, table_at
+from ivm_triangle.kernels import layout as at
+from ivm_triangle.kernels.views import listing_at
+from ivm_triangle.reference import IndexedSet, Node, Reference
+from ivm_triangle.state import State
+from ivm_triangle.terms import LIST, ROOT, SET, SUM, TOTAL
+
+
+class Walk:
+    """Reads a state record by record and adds up the words it meets."""
+
+    def __init__(self, state: State) -> None:
+        self.state, self.M, self.m32 = state, state.M, state.m32
+        self.words = at.CONTROL + _block(at.CONTROL_WORDS)
+
+    def records(self, table: int, words: int) -> Iterator[int]:
+        """Handles of a table's records; checks count and reachability of each slot."""
+        t = table_at(table)
+        slots, mask = int(self.M[t + T_SLOTS]), int(self.M[t + T_MASK])
+        self.words += _block(mask + 1)
+        found = 0
+        for i in range(mask + 1):
+            slot = int(self.M[slots + i])
+            if slot:
+                found += 1
+                home = (slot >> 32) & mask
+                assert all(self.M[slots + (home + j) % (mask + 1)] for j in range((i - home) % (mask + 1)))
+                self.words += _block(words)
+                yield slot & LOW32
+        assert found == self.M[t + T_COUNT], "a table counts its records"
+
+    def list_at(self, w: int) -> list[int]:
+        """Entries of the list at word `w`."""
+        address, length, capacity = (int(v) for v in self.m32[2 * w : 2 * w + 3])
+        assert length <= capacity
+        assert (capacity == 0) == (length == 0), "an empty list has no block"
+        self.words += _block(capacity) if capacity else 0
+        return [int(v) for v in self.M[address : address + length]]
+
+    def value(self, vertex: int) -> int:
+        """The value of a vertex."""
+        return int(self.M[vertex])
+
+    def pair(self, word: int) -> tuple[int, int]:
+        """The two values of a pair of vertices."""
+        return self.value(word >> 32), self.value(word & LOW32)
+
+
+def _block(words: int) -> int:
+    return int(class_words(size_class(words)))
+
+
+def twin(state: State) -> Reference:
+    """The readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state)."""
+    walk = Walk(state)
+    copy = Reference(plan=state.plan, epsilon=dict(zip("RST", state.eps.tolist(), strict=True)))
+    _read_graph(walk, copy)
+    copy.base, copy.size = state.word(at.C_BASE), state.word(at.C_SIZE)
+    copy._rebase()
+    for k in range(3):
+        limits = copy.thresholds[k]
+        assert [int(v) for v in state.M[at.C_LIMITS + 3 * k : at.C_LIMITS + 3 * k + 3]] == [
+            limits.lo,
+            limits.st,
+            limits.hi,
+        ]
+    for index in range(at.MAX_VIEWS):
+        if index < len(state.plan.views):
+            copy.views[index] = _read_view(walk, index)
+        else:
+            for table in (6 + 2 * index, 7 + 2 * index):
+                assert not list(walk.records(table, 1))
+    assert walk.words == state.M[H_LIVE], "every block is reachable, or free"
+    return copy
+
+
+def check(state: State) -> None:
+    """Raise AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
+    twin(state).check_invariants()
+
+
+def _read_graph(walk: Walk, copy: Reference) -> None:
+    M, m32 = walk.M, walk.m32
+    alive: set[tuple[int, int, int]] = set()
+    for k in range(3):
+        for e in walk.records(3 + k, at.EDGE_WORDS):
+            x, y = int(M[e]) >> 32, int(M[e]) & LOW32
+            assert M[e + 1] > 0, "multiplicities are positive"
+            copy.rows[k][walk.pair(int(M[e]))] = int(M[e + 1])
+            alive |= {(k, 0, x), (k, 1, y)}
+    for d in range(3):
+        for v in walk.records(d, at.VERTEX_WORDS):
+            value = walk.value(v)
+            for k, column, w in ((d, 0, v + at.V_OUT), ((d + 2) % 3, 1, v + at.V_IN)):
+                extra = int(m32[2 * w + 3])
+                entries = walk.list_at(w)
+                assert ((k, column, v) in alive) == bool(entries)
+                if entries:
+                    copy.nodes[k][column][value] = Node(extra >= at.HEAVY)
+                for i, entry in enumerate(entries):
+                    e, other = entry & LOW32, entry >> 32
+                    assert M[e] == ((v << 32) | other if column == 0 else (other << 32) | v), "a list holds its edges"
+                    assert m32[2 * (e + 2) + column] == i, "an edge knows its places"
+                    opposite = other + (at.V_IN if column == 0 else at.V_OUT)
+                    assert (int(m32[2 * opposite + 3]) >= at.HEAVY) == (i < (extra & at.COUNT_MASK)), "heavy ends first"
+    for k in range(3):
+        out, into = copy.nodes[k]
+        for x, y in copy.rows[k]:
+            out[x].by[into[y].heavy].add(y)
+            into[y].by[out[x].heavy].add(x)
+
+
+def _read_view(walk: Walk, index: int) -> dict:
+    view, M = walk.state.plan.views[index], walk.M
+    first, second, listing = 6 + 2 * index, 7 + 2 * index, walk.list_at(int(listing_at(index)))
+    if view.kind == TOTAL:
+        assert not list(walk.records(first, 1))
+        assert not list(walk.records(second, 1))
+        return {(): walk.state.word(at.C_TOTAL)} if walk.state.word(at.C_TOTAL) else {}
+    if view.kind in (SUM, SET):
+        assert not list(walk.records(second, 1))
+        entries: dict = {}
+        for r in walk.records(first, at.SUM_WORDS):
+            assert listing[int(M[r + 2])] == r
+            key = walk.pair(int(M[r])) if len(view.key) > 1 else (walk.value(int(M[r])),)
+            entries[(*key, walk.value(int(M[r + 1]))) if view.kind == SET else key] = (
+                1 if view.kind == SET else int(M[r + 1])
+            )
+        assert len(listing) == len(entries)
+        return entries
+    if view.kind == LIST:
+        assert not listing
+        known = set(walk.records(second, at.MIDDLE_WORDS))
+        lists: dict = {}
+        for group in walk.records(first, at.GROUP_WORDS):
+            middles = lists[walk.pair(int(M[group]))] = IndexedSet()
+            for i, entry in enumerate(walk.list_at(group + 1)):
+                record = entry & LOW32
+                known.remove(record)
+                assert M[record] == (group << 32) | (entry >> 32)
+                assert M[record + 1] == i
+                middles.add(walk.value(entry >> 32))
+        assert not known
+        return lists
+    assert view.kind == ROOT
+    assert not list(walk.records(second, 1))
+    buckets: dict = {}
+    for bucket in walk.records(first, at.BUCKET_WORDS):
+        assert listing[int(M[bucket + 3])] == bucket
+        name = walk.value(int(M[bucket])) if view.bucket else None
+        pairs = buckets[name] = IndexedSet()
+        for i, group in enumerate(walk.list_at(bucket + 1)):
+            assert M[group + 3] == i
+            pairs.add(walk.pair(int(M[group])))
+    assert len(buckets) == len(listing)
+    return buckets

@@ -1,0 +1,221 @@
+"""Vertices, edges and their adjacency lists: contiguous, heavy other ends first, swap-remove, O(1) per change."""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_SEED, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.jit import kernel
+from crown.kernels.tables import LOW32, insert, mix, remove, table_at
+from ivm_triangle.kernels.layout import (
+    COUNT_MASK,
+    EDGE_WORDS,
+    HEAVY,
+    P_BORN,
+    V_IN,
+    V_OUT,
+    VERTEX_WORDS,
+)
+
+
+@kernel
+def tag_of(M, word):
+    """32-bit tag of a key of one word; the same function as `tables.hash_key`."""
+    return ((mix(M[H_SEED], word) * -4417276706812531889) >> 32) & LOW32
+
+
+@kernel
+def find_word(M, t, tag, word):
+    """Handle of the record with that one-word key, or 0."""
+    slots = M[t + T_SLOTS]
+    mask = M[t + T_MASK]
+    s = tag & mask
+    while True:
+        slot = M[slots + s]
+        if slot == 0:
+            return 0
+        if ((slot >> 32) & LOW32) == tag:
+            handle = slot & LOW32
+            if M[handle] == word:
+                return handle
+        s = (s + 1) & mask
+
+
+@kernel
+def lookup(M, table, word):
+    """Handle of the record with that one-word key in table number `table`, or 0. Expected O(1)."""
+    return find_word(M, table_at(table), tag_of(M, word), word)
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def clear_list(M, w):
+    """Make the list at word `w` empty, without a block."""
+    M[w] = 0
+    M[w + 1] = 0
+
+
+@kernel
+def _move_block(M, m32, w, capacity):
+    h = 2 * w
+    length = m32[h + 1]
+    old = m32[h]
+    old_capacity = m32[h + 2]
+    address = 0
+    if capacity > 0:
+        address = alloc(M, capacity)
+        for i in range(length):
+            M[address + i] = M[old + i]
+    if old_capacity > 0:
+        release(M, old, old_capacity)
+    m32[h] = address
+    m32[h + 2] = capacity
+
+
+@kernel
+def push(M, m32, w, entry):
+    """Append `entry` to the list at word `w`. Amortized O(1)."""
+    h = 2 * w
+    length = m32[h + 1]
+    if length == m32[h + 2]:
+        _move_block(M, m32, w, 2 if length == 0 else 2 * length)
+    M[m32[h] + length] = entry
+    m32[h + 1] = length + 1
+
+
+@kernel
+def drop_last(M, m32, w):
+    """Forget the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
+    h = 2 * w
+    length = m32[h + 1] - 1
+    m32[h + 1] = length
+    capacity = m32[h + 2]
+    if length == 0:
+        _move_block(M, m32, w, 0)
+    elif capacity > 8 and 4 * length <= capacity:
+        _move_block(M, m32, w, capacity // 2)
+
+
+@kernel
+def _place(M, m32, w, i, entry, half):
+    """Put an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
+    M[m32[2 * w] + i] = entry
+    m32[2 * ((entry & LOW32) + 2) + half] = i
+
+
+@kernel
+def link(M, m32, w, entry, heavy, half):
+    """Add an edge entry to a vertex's list, among the heavy or the light other ends."""
+    h = 2 * w
+    push(M, m32, w, entry)
+    last = m32[h + 1] - 1
+    count = m32[h + 3] & COUNT_MASK
+    if heavy:
+        if count < last:
+            _place(M, m32, w, last, M[m32[h] + count], half)
+        _place(M, m32, w, count, entry, half)
+        m32[h + 3] += 1
+    else:
+        m32[2 * ((entry & LOW32) + 2) + half] = last
+
+
+@kernel
+def unlink(M, m32, w, edge, half):
+    """Take an edge out of a vertex's list."""
+    h = 2 * w
+    at = m32[2 * (edge + 2) + half]
+    count = m32[h + 3] & COUNT_MASK
+    last = m32[h + 1] - 1
+    if at < count:
+        count -= 1
+        if at < count:
+            _place(M, m32, w, at, M[m32[h] + count], half)
+        m32[h + 3] -= 1
+        at = count
+    if at < last:
+        _place(M, m32, w, at, M[m32[h] + last], half)
+    drop_last(M, m32, w)
+
+
+@kernel
+def relink(M, m32, w, edge, heavy, half):
+    """The other end of an edge changed its flag: move its entry across the border between heavy and light."""
+    h = 2 * w
+    at = m32[2 * (edge + 2) + half]
+    count = m32[h + 3] & COUNT_MASK
+    border = count if heavy else count - 1
+    entry = M[m32[h] + at]
+    if at != border:
+        _place(M, m32, w, at, M[m32[h] + border], half)
+        _place(M, m32, w, border, entry, half)
+    m32[h + 3] += 1 if heavy else -1
+
+
+@kernel
+def is_heavy(m32, w):
+    """Flag of the vertex whose list in that column is at word `w`."""
+    return (m32[2 * w + 3] & HEAVY) != 0
+
+
+@kernel
+def degree(m32, w):
+    """Length of the list at word `w`."""
+    return m32[2 * w + 1]
+
+
+@kernel
+def part_of(m32, x, y):
+    """Bit of the part (HH 1, HL 2, LH 4, LL 8) of an edge from vertex x to vertex y."""
+    return 1 << (2 * (not is_heavy(m32, x + V_OUT)) + (not is_heavy(m32, y + V_IN)))
+
+
+# -- vertices and edges ------------------------------------------------------------------------------------------------
+
+
+@kernel
+def vertex(M, m32, P, domain, value):
+    """Handle of the vertex with that value, made if it is new. Expected O(1)."""
+    t = table_at(domain)
+    tag = tag_of(M, value)
+    v = find_word(M, t, tag, value)
+    if v == 0:
+        v = alloc(M, VERTEX_WORDS)
+        M[v] = value
+        clear_list(M, v + V_OUT)
+        clear_list(M, v + V_IN)
+        if P[P_BORN + 2 * domain]:
+            m32[2 * (v + V_OUT) + 3] = HEAVY
+        if P[P_BORN + (2 * domain + 5) % 6]:  # column 1 of relation domain - 1
+            m32[2 * (v + V_IN) + 3] = HEAVY
+        insert(M, t, tag, v)
+    return v
+
+
+@kernel
+def drop_vertex_if_bare(M, m32, domain, v):
+    """Free a vertex that has no edges left."""
+    if m32[2 * (v + V_OUT) + 1] == 0 and m32[2 * (v + V_IN) + 1] == 0:
+        remove(M, table_at(domain), tag_of(M, M[v]), v)
+        release(M, v, VERTEX_WORDS)
+
+
+@kernel
+def add_edge(M, m32, k, x, y, m):
+    """Make an edge with multiplicity m; it MUST NOT exist. Returns its handle."""
+    e = alloc(M, EDGE_WORDS)
+    key = (x << 32) | y
+    M[e] = key
+    M[e + 1] = m
+    link(M, m32, x + V_OUT, (y << 32) | e, is_heavy(m32, y + V_IN), 0)
+    link(M, m32, y + V_IN, (x << 32) | e, is_heavy(m32, x + V_OUT), 1)
+    insert(M, table_at(3 + k), tag_of(M, key), e)
+    return e
+
+
+@kernel
+def drop_edge(M, m32, k, x, y, e):
+    """Remove an edge; its vertices stay."""
+    unlink(M, m32, x + V_OUT, e, 0)
+    unlink(M, m32, y + V_IN, e, 1)
+    remove(M, table_at(3 + k), tag_of(M, M[e]), e)
+    release(M, e, EDGE_WORDS)

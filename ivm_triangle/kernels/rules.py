@@ -1,0 +1,217 @@
+"""The rules: what an update (x, y) -> m to a part of a relation does to the views. One kernel for all programs.
+
+The steps are rows of the plan array (see `ivm_triangle.terms.Step`). Every scan is one contiguous slice of an adjacency
+list, because heavy other ends come first; a scan from the flag that the mask excludes is empty and costs O(1).
+"""
+
+from __future__ import annotations
+
+from crown.kernels.jit import kernel
+from crown.kernels.tables import LOW32, table_at
+from ivm_triangle.kernels.graph import find_word, is_heavy, lookup, part_of, tag_of
+from ivm_triangle.kernels.layout import (
+    C_OPS,
+    C_TOTAL,
+    COUNT_MASK,
+    H0,
+    H1,
+    H2,
+    HIT,
+    K_LIST,
+    K_ROOT,
+    K_SET,
+    K_SUM,
+    K_TOTAL,
+    KIND,
+    LOAD,
+    LOAD_LOOKUPS,
+    LOADS,
+    MASK0,
+    MASK1,
+    MASK2,
+    MOVE,
+    P_STARTS,
+    P_STEPS,
+    SCAN,
+    STEP_WORDS,
+    V_IN,
+    V_OUT,
+    W0,
+    W1,
+    W2,
+    WRITE,
+)
+from ivm_triangle.kernels.views import add_sum, change_list, change_set, first_table, set_root, view_at
+
+
+@kernel
+def slice_of(m32, v, column, mask):
+    """(first word, length) of the entries of vertex v's list in that column whose edges lie in the parts `mask`."""
+    h = 2 * (v + (V_OUT if column == 0 else V_IN))
+    extra = m32[h + 3]
+    count = extra & COUNT_MASK
+    length = m32[h + 1]
+    if mask == 15:
+        return m32[h], length
+    own = 0 if extra > COUNT_MASK else 1  # 0: heavy
+    if column == 0:
+        heavy = (mask >> (2 * own)) & 1
+        light = (mask >> (2 * own + 1)) & 1
+    else:
+        heavy = (mask >> own) & 1
+        light = (mask >> (2 + own)) & 1
+    start = 0 if heavy else count
+    end = length if light else count
+    return m32[h] + start, max(end - start, 0)
+
+
+@kernel
+def pick(x, y, z, which):
+    """The vertex of role `which`: 0 is x, 1 is y, 2 is z."""
+    return x if which == 0 else (y if which == 1 else z)
+
+
+@kernel
+def key_of(x, y, z, first, second):
+    """Key word of a view: one vertex, or two in one word (`second` < 0: one)."""
+    v = pick(x, y, z, first)
+    return v if second < 0 else (v << 32) | pick(x, y, z, second)
+
+
+@kernel
+def common(M, m32, table, start, length, pivot, forward, mask):
+    """Sum of products over a slice: z in the slice, other edge z -> pivot (forward) or pivot -> z in `table`."""
+    t = table_at(table)
+    total = 0
+    for i in range(start, start + length):
+        entry = M[i]
+        z = entry >> 32
+        word = (z << 32) | pivot if forward else (pivot << 32) | z
+        e = find_word(M, t, tag_of(M, word), word)
+        if e != 0 and (mask == 15 or mask & (part_of(m32, z, pivot) if forward else part_of(m32, pivot, z))):
+            total += M[(entry & LOW32) + 1] * M[e + 1]
+    return total
+
+
+@kernel
+def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
+    k1 = (k + 1) % 3
+    k2 = (k + 2) % 3
+    mask1 = P[row + MASK1]
+    mask2 = P[row + MASK2]
+    start1, length1 = slice_of(m32, y, 0, mask1)
+    start2, length2 = slice_of(m32, x, 1, mask2)
+    way = P[row + SCAN]
+    first = way == 1 or (way == 0 and length1 <= length2)
+    length = length1 if first else length2
+    if length == 0:
+        return
+    write = P[row + WRITE]
+    hit = P[row + HIT]
+    write_kind = P[view_at(write) + KIND] if write >= 0 else -1
+    hit_kind = P[view_at(hit) + KIND] if hit >= 0 else -1
+    if hit_kind == K_TOTAL and not counting:
+        hit_kind = -1
+    if write_kind == -1:
+        if way == 0 and (length1 == 0 or length2 == 0):
+            return
+        if hit_kind == -1:
+            return
+        M[C_OPS] += 2 * length
+        if hit_kind == K_TOTAL:
+            if first:
+                M[C_TOTAL] += m * common(M, m32, 3 + k2, start1, length, x, True, mask2)
+            else:
+                M[C_TOTAL] += m * common(M, m32, 3 + k1, start2, length, y, False, mask1)
+            return
+    else:
+        M[C_OPS] += length if hit_kind == -1 else 2 * length
+    start = start1 if first else start2
+    t = table_at(3 + k2 if first else 3 + k1)
+    work = 0
+    for i in range(start, start + length):
+        entry = M[i]
+        z = entry >> 32
+        scanned = M[(entry & LOW32) + 1]
+        group = 0
+        if write_kind == K_SUM:
+            add_sum(M, m32, write, key_of(x, y, z, P[row + W0], P[row + W1]), m * scanned)
+            work += 1
+        elif write_kind == K_LIST and flip != 0:
+            key = key_of(x, y, z, P[row + W0], P[row + W1])
+            group = change_list(M, m32, P, write, key, pick(x, y, z, P[row + W2]), flip)
+            work += 1
+        if hit_kind == -1 or (flip == 0 and hit_kind >= K_SET) or (hit_kind == K_ROOT and group == 0):
+            continue
+        word = (z << 32) | x if first else (y << 32) | z
+        e = find_word(M, t, tag_of(M, word), word)
+        if e == 0:
+            continue
+        if first:
+            if mask2 != 15 and not mask2 & part_of(m32, z, x):
+                continue
+        elif mask1 != 15 and not mask1 & part_of(m32, y, z):
+            continue
+        work += 1
+        if hit_kind == K_TOTAL:
+            M[C_TOTAL] += m * scanned * M[e + 1]
+        elif hit_kind == K_SUM:
+            add_sum(M, m32, hit, key_of(x, y, z, P[row + H0], P[row + H1]), m * scanned * M[e + 1])
+        elif hit_kind == K_SET:
+            ab = key_of(x, y, z, P[row + H0], P[row + H1])
+            change_set(M, m32, hit, ab, pick(x, y, z, P[row + H2]), flip)
+        else:
+            set_root(M, m32, P, hit, group, True)
+    M[C_OPS] += work
+
+
+@kernel
+def _lookup_step(M, m32, P, row, x, y, m, flip, counting):
+    """The pair view of K1 and K2 at (y, x) holds every z at once."""
+    hit = P[row + HIT]
+    hit_kind = P[view_at(hit) + KIND]
+    if hit_kind == K_TOTAL and not counting:
+        return
+    mask1 = P[row + MASK1]
+    mask2 = P[row + MASK2]
+    if not mask1 & (3 if is_heavy(m32, y + V_OUT) else 12) or not mask2 & (5 if is_heavy(m32, x + V_IN) else 10):
+        return
+    key = (y << 32) | x
+    record = find_word(M, first_table(P[row + WRITE]), tag_of(M, key), key)
+    if record == 0:
+        return
+    M[C_OPS] += 1
+    if hit_kind == K_TOTAL:
+        M[C_TOTAL] += m * M[record + 1]
+    elif hit_kind == K_SUM:
+        add_sum(M, m32, hit, key_of(x, y, 0, P[row + H0], P[row + H1]), m * M[record + 1])
+    elif flip != 0:
+        set_root(M, m32, P, hit, record, flip > 0)
+
+
+@kernel
+def fire(M, m32, P, k, bit, other, x, y, m, flip, mode, counting):
+    """Bring the views up to date with (x, y) -> m in the part `bit` of relation k; `flip` is the change of presence.
+
+    MOVE leaves out what the part `other` feeds as well; LOAD takes the steps that fill views from one relation, and
+    LOAD_LOOKUPS those that read them. The total changes only if `counting`.
+    """
+    for s in range(P[P_STARTS + k], P[P_STARTS + k + 1]):
+        row = P_STEPS + STEP_WORDS * s
+        mask0 = P[row + MASK0]
+        if mask0 & bit == 0 or (mode == MOVE and mask0 & other != 0):
+            continue
+        reads = P[row + SCAN] < 0
+        if mode in (LOAD, LOAD_LOOKUPS) and (P[row + LOADS] == 0 or reads != (mode == LOAD_LOOKUPS)):
+            continue
+        M[C_OPS] += 1
+        if reads:
+            _lookup_step(M, m32, P, row, x, y, m, flip, counting)
+        else:
+            _scan_step(M, m32, P, row, k, x, y, m, flip, counting)
+
+
+@kernel
+def edge_of(M, k, x, y):
+    """Handle of the edge of relation k from vertex x to vertex y, or 0."""
+    return lookup(M, 3 + k, (x << 32) | y)

@@ -1,0 +1,141 @@
+"""One arena with the state of one triangle query, and the plan array that tells the kernels what to do with it."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crown.errors import MemoryBudgetError, SnapshotError
+from crown.kernels.arena import FORMAT, H_FORMAT, H_LIMIT, H_LIVE, H_MAGIC, H_PLAN0, H_TOP, MAGIC
+from crown.memory import ADDRESSABLE, reserve
+from ivm_triangle.kernels import layout as at
+from ivm_triangle.kernels.maintain import create
+from ivm_triangle.terms import DOMAINS, LIST, ROOT, SET, SUM, TOTAL, Program, Step
+
+KINDS = {TOTAL: at.K_TOTAL, SUM: at.K_SUM, SET: at.K_SET, LIST: at.K_LIST, ROOT: at.K_ROOT}
+DEFAULT_MEMORY = 8 << 30
+
+
+def plan_array(plan: Program, eps: tuple[float, float, float]) -> np.ndarray:
+    """The program as int64 words; see `kernels.layout`."""
+    if len(plan.views) > at.MAX_VIEWS:
+        raise ValueError(f"a program has at most {at.MAX_VIEWS} views")
+    steps = sorted(plan.steps, key=lambda step: step.updated)
+    words = np.full(at.P_STEPS + at.STEP_WORDS * len(steps), -1, dtype=np.int64)
+    for column in range(6):
+        words[at.P_PARTITIONED + column] = plan.partitioned[column]
+        words[at.P_BORN + column] = plan.partitioned[column] and eps[column // 2] == 0.0
+    for k in range(4):
+        words[at.P_STARTS + k] = sum(step.updated < k for step in steps)
+    for i, view in enumerate(plan.views):
+        row = at.P_VIEWS + at.VIEW_WORDS * i
+        words[row + at.KIND] = KINDS[view.kind]
+        words[row + at.OF] = view.of
+        words[row + at.BUCKET] = view.key.index(view.bucket) if view.bucket else -1
+        if view.kind == ROOT:
+            words[at.P_VIEWS + at.VIEW_WORDS * view.of + at.ROOT_OF] = i
+    for i, step in enumerate(steps):
+        row = at.P_STEPS + at.STEP_WORDS * i
+        words[row : row + at.LOADS + 1] = (
+            step.updated,
+            step.mask0,
+            step.scan,
+            step.mask1,
+            step.mask2,
+            step.write,
+            step.hit,
+            step.loads,
+        )
+        words[row + at.W0 : row + at.W0 + 3] = _roles(plan, step, step.write)
+        words[row + at.H0 : row + at.H0 + 3] = _roles(plan, step, step.hit)
+    return words
+
+
+def _roles(plan: Program, step: Step, view: int) -> tuple[int, int, int]:
+    """Roles (0 x, 1 y, 2 z, -1 none) of the two key variables of a view, and of the one that is left, at this step."""
+    if view < 0:
+        return -1, -1, -1
+    key = plan.views[view].key
+    named = key[:2] + "".join(v for v in DOMAINS if v not in key[:2])
+    roles = [(DOMAINS.index(v) - step.updated) % 3 for v in named]
+    return (roles[0] if key else -1, roles[1] if len(key) > 1 else -1, roles[2])
+
+
+class State:
+    """Arena, its int32 view, the plan array, and the thresholds' exponents. The arena is anonymous or a mapped file."""
+
+    def __init__(self, plan: Program, eps: tuple[float, float, float], memory: int = DEFAULT_MEMORY) -> None:
+        self.plan, self.eps = plan, np.array(eps, dtype=np.float64)
+        self.P = plan_array(plan, eps)
+        self.limit = min(memory // 8, ADDRESSABLE)
+        self._adopt(reserve(self.limit))
+        create(self.M, self.m32, self.eps, self.limit, secrets.randbits(62))
+        self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
+        self.broken = False
+
+    def _adopt(self, words: np.ndarray) -> None:
+        self.M = words
+        self.m32 = words.view(np.int32)
+
+    def _fingerprint(self) -> np.ndarray:
+        """Two words that name the layout: programs with other views or steps do not fit this state."""
+        digest = np.zeros(2, dtype=np.uint64)
+        for i, word in enumerate([*self.P.tolist(), *self.eps.view(np.int64).tolist()]):
+            digest[i % 2] = (int(digest[i % 2]) * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
+        return digest.view(np.int64)
+
+    def run(self, function: Any, *arguments: Any) -> Any:
+        """Call a kernel on (arena, int32 view, plan, eps, arguments); an exhausted arena makes the state unusable."""
+        if self.broken:
+            raise MemoryBudgetError(
+                "the arena was exhausted in the middle of a batch; load the last snapshot, or start anew"
+            )
+        try:
+            return function(self.M, self.m32, self.P, self.eps, *arguments)
+        except MemoryError:
+            self.broken = True
+            raise MemoryBudgetError(
+                f"the state outgrew {self.limit * 8 >> 20} MiB; give a larger `memory`, or partition the input"
+            ) from None
+
+    def scratch(self) -> np.ndarray:
+        """Address space for the hops of one cursor; untouched pages cost nothing."""
+        return reserve(self.limit)
+
+    @property
+    def words(self) -> np.ndarray:
+        """The part of the arena that is in use: a copy of it is a snapshot."""
+        return self.M[: int(self.M[H_TOP])]
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes in blocks that are handed out."""
+        return int(self.M[H_LIVE]) * 8
+
+    def save(self, path: str | Path) -> None:
+        """Write the arena's used prefix. O(state)."""
+        self.words.tofile(path)
+
+    def restore(self, words: np.ndarray) -> None:
+        """Take over a saved prefix. Raises SnapshotError if it belongs to another program or is damaged. O(state)."""
+        if (
+            len(words) < at.CONTROL
+            or words[H_MAGIC] != MAGIC
+            or words[H_FORMAT] != FORMAT
+            or words[H_TOP] != len(words)
+        ):
+            raise SnapshotError("this is not a complete snapshot of a triangle query")
+        if (words[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
+            raise SnapshotError("the snapshot belongs to a triangle query with other outputs, epsilon or strategy")
+        if len(words) > self.limit:
+            raise MemoryBudgetError(f"the snapshot needs {len(words) * 8 >> 20} MiB; give a larger `memory`")
+        self.M[: len(words)] = words
+        self.M[H_LIMIT] = self.limit
+        self.broken = False
+
+    def word(self, position: int) -> int:
+        """One word of the control block."""
+        return int(self.M[position])

@@ -1,0 +1,259 @@
+"""`Triangle`: a triangle query over R(A, B), S(B, C), T(C, A), kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivm_triangle import invariants
+from ivm_triangle.encode import Columns, Domain, net, split_rows, table_of
+from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
+from ivm_triangle.kernels import hops, inspect
+from ivm_triangle.kernels import layout as at
+from ivm_triangle.kernels.maintain import apply_rows, load_rows, missing, multiplicity
+from ivm_triangle.kernels.triples import triple_rows
+from ivm_triangle.partition import RELATIONS, Thresholds, epsilons
+from ivm_triangle.state import DEFAULT_MEMORY, State
+from ivm_triangle.terms import ROOT, program
+
+BATCH = 8192
+LARGEST = 2.0**62
+_SHAPES = {"root H(LH)#": hops.BY_S, "root L#(HL)": hops.BY_T, "root (LH)#(HL)": hops.BY_BOTH}
+
+
+class Triangle:
+    """The triangle query with free variables `outputs`, maintained under inserts and deletes with multiplicities.
+
+    `outputs`: "" the number of triangles (Delta0), "a", "ab" or "abc" (Delta1 to Delta3). `epsilon` in [0, 1] trades
+    update time N^max{eps, 1 - eps} (amortized) against space and enumeration delay; 1/2 is worst-case optimal, 0 and 1
+    are first-order maintenance; a dict gives each relation its own. `partition` "double" keeps the count in linear
+    space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
+    relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
+    R, S and T at once (a self-join). `memory` bounds the state in bytes.
+
+    Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
+    """
+
+    def __init__(
+        self,
+        outputs: str = "",
+        epsilon: float | dict[str, float] = 0.5,
+        partition: str = "single",
+        strategy: str = "auto",
+        *,
+        columns: Mapping[str, tuple[str | Columns, str | Columns]] | None = None,
+        edges: str | None = None,
+        memory: int = DEFAULT_MEMORY,
+    ) -> None:
+        eps = epsilons(epsilon)
+        self.plan = program(outputs, partition, strategy, min(eps))
+        self.outputs = outputs
+        self._eps = eps
+        self._edges = edges
+        self._state = State(self.plan, eps, memory)
+        self._domains = (Domain("A"), Domain("B"), Domain("C"))
+        if edges is not None:
+            self._domains = (Domain("A"),) * 3
+        self._columns = {name: (_names(pair[0]), _names(pair[1])) for name, pair in (columns or {}).items()}
+        self._norms = np.zeros(3)
+        self._null_rows = 0
+        self._max_delay = 0
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[str, Any]) -> None:
+        """Apply one batch: `{"R": table, ...}`, two key columns each and an optional integer `_weight` (default +1).
+
+        Weights of equal tuples are summed first, deletions come before insertions. Rows with a NULL key never join and
+        are left out. Raises NegativeMultiplicityError, without any change, if a tuple would go below zero, and
+        TriangleError if sums could leave 64 bits. Amortized O(N^max{eps, 1 - eps}) per tuple; O(N^1.5) for a batch of
+        at least a quarter of N.
+        """
+        parts = []
+        for name, data in changes.items():
+            relations = self._relations(name)
+            table = table_of(data)
+            first, second = self._key_columns(name, table)
+            k = relations[0]
+            x, y, weights, dropped = split_rows(
+                table, name, first, second, (self._domains[k], self._domains[(k + 1) % 3])
+            )
+            self._null_rows += dropped
+            parts += [np.stack([np.full(len(x), k), x, y, weights], axis=1) for k in relations]
+        if parts:
+            self.apply_codes(np.concatenate(parts))
+
+    def apply_codes(self, rows: np.ndarray) -> None:
+        """The same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
+        rows = np.ascontiguousarray(net(np.asarray(rows, dtype=np.int64)))
+        bad = missing(self._state.M, rows)
+        if bad >= 0:
+            raise NegativeMultiplicityError(self._below_zero(*rows[bad].tolist()))
+        norms = self._guard(rows)
+        large = len(rows) > 1 and 4 * len(rows) >= self._state.word(at.C_BASE)
+        self._state.run(load_rows if large else apply_rows, rows)
+        self._norms = norms
+        for d, domain in enumerate(self._domains):
+            if domain.codes:
+                domain.sweep(inspect.vertices(self._state.M, d), partial(self._alive, d))
+
+    def _alive(self, d: int, codes: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(codes), dtype=np.bool_)
+        for i in range(3) if self._edges is not None else (d,):
+            inspect.known(self._state.M, i, codes, found)
+        return found
+
+    def _guard(self, rows: np.ndarray) -> np.ndarray:
+        """New bounds on the Euclidean norms of the relations. Their product bounds every sum (Loomis and Whitney)."""
+        weights = rows[:, 3].astype(np.float64)
+        plus = [np.sqrt(np.sum(np.square(weights[(rows[:, 0] == k) & (weights > 0)]))) for k in range(3)]
+        norms = self._norms + plus
+        if np.prod(np.maximum(norms, 1.0)) >= LARGEST:
+            squares = np.zeros(3)
+            inspect.squares(self._state.M, squares)
+            norms = np.sqrt(squares) + plus
+            if np.prod(np.maximum(norms, 1.0)) >= LARGEST:
+                raise TriangleError(
+                    "with these multiplicities a count may leave 64 bits; nothing was applied, scale the weights"
+                )
+        return norms
+
+    def _relations(self, name: str) -> tuple[int, ...]:
+        if self._edges is not None:
+            if name != self._edges:
+                raise TriangleError(f"unknown relation {name!r}; this triangle joins {self._edges!r} with itself")
+            return (0, 1, 2)
+        if name not in RELATIONS or len(name) != 1:
+            raise TriangleError(f"unknown relation {name!r}; the relations are R(A, B), S(B, C) and T(C, A)")
+        return (RELATIONS.index(name),)
+
+    def _key_columns(self, name: str, table: pa.Table) -> tuple[Columns, Columns]:
+        if name in self._columns:
+            return self._columns[name]
+        names = [column for column in table.column_names if column != "_weight"]
+        if len(names) != 2:
+            raise TriangleError(f"{name}: {len(names)} key columns {names}; name the two keys with `columns`")
+        return (names[0],), (names[1],)
+
+    def _below_zero(self, k: int, x: int, y: int, m: int) -> str:
+        have = multiplicity(self._state.M, k, x, y)
+        shown = f"{self._domains[k].show(x)}; {self._domains[(k + 1) % 3].show(y)}"
+        return f"{RELATIONS[k]}({shown}) has {have} copies, the batch deletes {-m}; nothing of the batch was applied"
+
+    # -- results -----------------------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Number of triangles, with the products of their multiplicities. O(1) for outputs "", else O(results)."""
+        if self.outputs == "":
+            return self._state.word(at.C_TOTAL)
+        return sum(int(block[-1].sum()) for block in self._blocks())
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """The results, each once: key columns of the free variables and `multiplicity`.
+
+        Delay in steps: constant for "" and "abc", N^min{eps, 1 - eps} for "ab", N^(2 min{eps, 1 - eps}) for "a"
+        (strategy "eps"). Raises StaleCursorError when an update comes in between.
+        """
+        if self.outputs == "":
+            if self.count():
+                yield pa.record_batch({"multiplicity": pa.array([self.count()], pa.int64())})
+            return
+        for block in self._blocks():
+            columns: dict[str, pa.Array] = {}
+            for variable, codes in zip(self.outputs, block[:-1], strict=True):
+                arrays = self._domains["abc".index(variable)].decode(codes)
+                names = [variable] if len(arrays) == 1 else [f"{variable}{i}" for i in range(len(arrays))]
+                columns.update(zip(names, arrays, strict=True))
+            columns["multiplicity"] = pa.array(block[-1])
+            yield pa.record_batch(columns)
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        """Codes and multiplicities, column-major int64[len(outputs) + 1, <= BATCH] in one buffer that is used again."""
+        epoch = self._state.word(at.C_EPOCH)
+        out = np.empty((len(self.outputs) + 1, BATCH), dtype=np.int64)
+        read = self._read_triples(out) if self.outputs == "abc" else self._read_union(out)
+        for rows in read:
+            if rows:
+                yield out[:, :rows]
+            if self._state.word(at.C_EPOCH) != epoch:
+                raise StaleCursorError("the relations changed while results were read; call results() again")
+
+    def _read_triples(self, out: np.ndarray) -> Iterator[int]:
+        views = np.array(self.plan.results, dtype=np.int64)
+        firsts = np.array(["abc".index(self.plan.views[v].key[0]) for v in self.plan.results], dtype=np.int64)
+        cursor = np.zeros(8, dtype=np.int64)
+        while True:
+            rows = self._state.run(_triples, cursor, views, firsts, out)
+            yield rows
+            if rows < out.shape[1]:
+                return
+
+    def _read_union(self, out: np.ndarray) -> Iterator[int]:
+        sums = np.array([v for v in self.plan.results if self.plan.views[v].kind != ROOT], dtype=np.int64)
+        trees = np.array(
+            [
+                (v, self.plan.views[v].of, _SHAPES[self.plan.views[v].name])
+                for v in self.plan.results
+                if self.plan.views[v].kind == ROOT
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 3)
+        scratch = self._state.scratch()
+        hops.format_scratch(scratch, len(scratch))
+        cursor = np.zeros(hops.HOPS + 4 * hops.HOP_WORDS, dtype=np.int64)
+        while True:
+            rows = self._state.run(_union, scratch, cursor, sums, trees, self.outputs == "ab", out)
+            yield rows
+            self._max_delay = max(self._max_delay, int(cursor[hops.MAX_DELAY]))
+            if rows < out.shape[1]:
+                return
+
+    # -- looking inside ----------------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """N, thresholds, heavy values per column, sizes, rebalancings, operations, bytes. O(|D|)."""
+        word, base = self._state.word, self._state.word(at.C_BASE)
+        heavy = np.zeros(6, dtype=np.int64)
+        inspect.heavy_values(self._state.M, self._state.m32, heavy)
+        return {
+            "strategy": self.plan.strategy,
+            "N": base,
+            "size": word(at.C_SIZE),
+            "relations": {name: int(inspect.edges(self._state.M, k)) for k, name in enumerate(RELATIONS)},
+            "theta": {name: Thresholds.of(base, self._eps[k]).theta for k, name in enumerate(RELATIONS)},
+            "heavy": {f"{name}.{c}": int(heavy[2 * k + c]) for k, name in enumerate(RELATIONS) for c in range(2)},
+            "views": {
+                view.name: int(inspect.entries(self._state.M, self._state.P, i))
+                for i, view in enumerate(self.plan.views)
+                if view.key
+            },
+            "major_rebalancings": word(at.C_MAJORS),
+            "minor_rebalancings": word(at.C_MINORS),
+            "tuples_moved": word(at.C_MOVED),
+            "updates": word(at.C_UPDATES),
+            "presence_flips": word(at.C_FLIPS),
+            "operations": word(at.C_OPS),
+            "max_delay": self._max_delay,
+            "null_rows": self._null_rows,
+            "bytes": self._state.live_bytes,
+        }
+
+    def check_invariants(self) -> None:
+        """Sizes, lists, tables, partition, and every view against its definition; raises AssertionError. Slow."""
+        invariants.check(self._state)
+
+
+def _names(key: str | Columns) -> Columns:
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _triples(M: Any, m32: Any, P: Any, eps: Any, *arguments: Any) -> int:
+    return triple_rows(M, m32, P, *arguments)
+
+
+def _union(M: Any, m32: Any, P: Any, eps: Any, scratch: Any, *arguments: Any) -> int:
+    return hops.union_rows(M, m32, scratch, *arguments)

@@ -1,0 +1,172 @@
+"""The kernels against their readable twin, the oracles and the golden cases, with every invariant after every update."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ivm_triangle import NegativeMultiplicityError, StaleCursorError, Triangle
+from ivm_triangle.invariants import twin
+from ivm_triangle.reference import Reference
+from ivm_triangle.reference_enumerate import enumerate_results
+from tests.triangle.oracles import (
+    EPSILONS,
+    brute_force,
+    by_einsum,
+    golden_parameters,
+    project,
+    random_stream,
+    store,
+    swinging_hub,
+)
+from tests.triangle.test_reference import PROGRAMS, check_golden
+
+NAMES = ("outputs", "partition", "strategy")
+
+
+def results(triangle: Triangle) -> dict[tuple, int]:
+    rows = [tuple(row.values()) for batch in triangle.results() for row in batch.to_pylist()]
+    assert len({row[:-1] for row in rows}) == len(rows), "a result came twice"
+    return {row[:-1]: row[-1] for row in rows}
+
+
+def step(triangle: Triangle, *update: int) -> None:
+    triangle.apply_codes(np.array([update], dtype=np.int64))
+
+
+@pytest.mark.parametrize(NAMES, PROGRAMS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_every_step_equals_the_oracles_and_the_twin(outputs, partition, strategy, epsilon):
+    triangle, reference = (make(outputs, epsilon, partition, strategy) for make in (Triangle, Reference))
+    rows = [{}, {}, {}]
+    for update in random_stream(11, 60, 5):
+        step(triangle, *update)
+        reference.update(*update)
+        store(rows, *update)
+        triangle.check_invariants()
+        want = project(brute_force(rows), outputs)
+        assert results(triangle) == want == by_einsum(rows, outputs) == dict(enumerate_results(reference))
+        stats = triangle.stats()
+        assert (stats["N"], stats["major_rebalancings"]) == (reference.base, reference.majors)
+    for k in range(3):
+        for (x, y), m in rows[k].items():
+            step(triangle, k, x, y, -m)
+    triangle.check_invariants()
+    stats = triangle.stats()
+    assert stats["size"] == 0
+    assert stats["N"] in (1, 2, 3)
+    assert not any(stats["views"].values())
+    assert not any(stats["heavy"].values())
+    assert not any(twin(triangle._state).nodes[k][c] for k in range(3) for c in range(2))
+
+
+@pytest.mark.parametrize(NAMES, PROGRAMS)
+@pytest.mark.parametrize("epsilon", [0.25, 0.5, 0.75])
+def test_moved_values_agree_with_the_twin(outputs, partition, strategy, epsilon):
+    triangle, reference = (make(outputs, epsilon, partition, strategy) for make in (Triangle, Reference))
+    for i, update in enumerate(swinging_hub(14, 6)):
+        step(triangle, *update)
+        reference.update(*update)
+        if i % 3 == 0:
+            triangle.check_invariants()
+            assert results(triangle) == dict(enumerate_results(reference))
+    stats = triangle.stats()
+    assert (stats["minor_rebalancings"], stats["tuples_moved"]) == (reference.minors, reference.moved)
+    copy = twin(triangle._state)
+    assert copy.rows == reference.rows
+    for k in range(3):
+        for column in range(2):
+            flags = {v: node.heavy for v, node in reference.nodes[k][column].items()}
+            assert {v: node.heavy for v, node in copy.nodes[k][column].items()} == flags
+
+
+@pytest.mark.parametrize("case", golden_parameters())
+@pytest.mark.parametrize("outputs", ["", "a", "ab", "abc", "sit", "double"])
+def test_golden(case, outputs):
+    plan = {"sit": ("", "single", "sit"), "double": ("", "double", "eps")}.get(outputs, (outputs, "single", "eps"))
+    triangle = Triangle(plan[0], 0.5, plan[1], plan[2])
+    if case["load"]:
+        triangle.apply_codes(np.array([("RST".index(r), x, y, m) for r, x, y, m in case["load"]]))
+    for i, line in enumerate(case["steps"]):
+        relation, x, y, m = line["op"]
+        try:
+            for k in (0, 1, 2) if relation == "E" else ("RST".index(relation),):
+                step(triangle, k, x, y, m)
+            assert line["ok"]
+        except NegativeMultiplicityError:
+            assert not line["ok"]
+        stats = triangle.stats()
+        assert stats["N"] == line["N"]
+        if "d0" in line and (i % 7 == 0 or len(case["steps"]) < 100):
+            check_golden(line, stats["size"], results(triangle), plan[0])
+    triangle.check_invariants()
+
+
+@pytest.mark.parametrize(NAMES, PROGRAMS)
+def test_batches_equal_single_updates_in_any_split(outputs, partition, strategy):
+    stream = random_stream(5, 240, 7)
+    for size in (1, 7, 60, 240):
+        triangle = Triangle(outputs, 0.5, partition, strategy)
+        rows = [{}, {}, {}]
+        for start in range(0, len(stream), size):
+            batch = stream[start : start + size]
+            triangle.apply_codes(np.array(batch))
+            for update in batch:
+                store(rows, *update)
+            triangle.check_invariants()
+        assert results(triangle) == project(brute_force(rows), outputs)
+
+
+updates = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.integers(-2, 3)), min_size=1, max_size=40
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(updates, st.sampled_from(PROGRAMS), st.sampled_from(EPSILONS), st.integers(1, 6))
+def test_any_sequence_of_batches(stream, plan, epsilon, size):
+    triangle = Triangle(plan[0], epsilon, plan[1], plan[2])
+    rows = [{}, {}, {}]
+    for start in range(0, len(stream), size):
+        batch = stream[start : start + size]
+        before = results(triangle)
+        trial = [dict(relation) for relation in rows]
+        for k, x, y, m in batch:
+            trial[k][x, y] = trial[k].get((x, y), 0) + m
+        if any(m < 0 for relation in trial for m in relation.values()):
+            with pytest.raises(NegativeMultiplicityError):
+                triangle.apply_codes(np.array(batch))
+            assert results(triangle) == before
+        else:
+            rows = [{xy: m for xy, m in relation.items() if m} for relation in trial]
+            triangle.apply_codes(np.array(batch))
+        triangle.check_invariants()
+        assert results(triangle) == project(brute_force(rows), plan[0])
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(updates, st.sampled_from(PROGRAMS), st.randoms(use_true_random=False))
+def test_rotation_and_renaming_of_values_change_nothing(stream, plan, rng):
+    stream = [(k, x, y, abs(m)) for k, x, y, m in stream if m]
+    names = rng.sample(range(-(10**12), 10**12), 4)
+    plain, renamed, rotated = (Triangle(plan[0], 0.5, plan[1], plan[2]) for _ in range(3))
+    for k, x, y, m in stream:
+        step(plain, k, x, y, m)
+        step(renamed, k, names[x], names[y], m)
+        step(rotated, (k + 1) % 3, x, y, m)
+    want = results(plain)
+    assert results(renamed) == {(*(names[v] for v in key),): m for key, m in want.items()}
+    assert rotated.count() == plain.count()
+    rotated.check_invariants()
+
+
+def test_results_refuse_to_go_on_after_an_update():
+    triangle = Triangle("abc")
+    triangle.apply_codes(np.array([(k, i, i, 1) for k in range(3) for i in range(3)]))
+    rows = triangle.results()
+    next(rows)
+    step(triangle, 0, 9, 9, 1)
+    with pytest.raises(StaleCursorError, match="call results"):
+        next(rows)
