@@ -34,4 +34,4 @@ def _cyclic(bags: tuple[tuple[str, float], ...], alone: bool) -> tuple[Bound, ..
         return (Bound(ANY, "O(√N) amortized", "IVM^ε, Kara et al., TODS 2020, Theorem 1"),)
     width = max(width for _, width in bags)
     inside = "O(√N) amortized per triangle bag, then " if triangles else ""
-    return (Bound(ANY, f"{inside}O(changes of the bags); the bags hold O(N^{width:g}) rows", "Section 7, GHD plans"),)
+    return (Bound(ANY, f"{inside}O(changes of the bags); the bags hold O(N^{width:.4g}) rows", "Section 7, GHD plans"),)

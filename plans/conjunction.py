@@ -287,7 +287,11 @@ def _assemble(
 
 
 def _variable_names(query: Query, classes: _Classes, members: dict[str, list[str]], needed: set[str]) -> dict[str, str]:
-    """A readable name per class: the output's name, else the column's if no other class has it, else alias_column."""
+    """A readable name per class.
+
+    The query's own name of the variable, else the output's, else the column's if no other class has it, else
+    alias_column.
+    """
     names: dict[str, str] = {}
     taken: set[str] = set()
 
@@ -299,6 +303,9 @@ def _variable_names(query: Query, classes: _Classes, members: dict[str, list[str
                 return
         take(root, *(f"{wishes[-1]}_{n}" for n in range(2, len(taken) + 3)))
 
+    for column, name in query.names:
+        if column in classes.parent and (root := classes.find(column)) in needed and root not in names:
+            take(root, name)
     for name, expr in query.outputs:
         if expr.op == "col" and (root := classes.find(expr.value)) in needed and root not in names:
             take(root, name, name + "_1")

@@ -126,9 +126,10 @@ class _Parser:
         outputs: list[tuple[str, Expr]] = []
         for token in arguments:
             outputs.append((self.output_name(token, [name for name, _ in outputs]), self.head_value(token)))
+        names = tuple((column.value, name) for name, column in self.variables.items())
         if not self.sources:
             raise self.error("Datalog: the body has no atom", head)
-        return Query(self.text, tuple(self.sources), tuple(self.conditions), tuple(outputs), distinct=True)
+        return Query(self.text, tuple(self.sources), tuple(self.conditions), tuple(outputs), True, names=names)
 
     def head_arguments(self) -> list[_Token]:
         self.want("(")

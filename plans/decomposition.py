@@ -1,27 +1,115 @@
-"""Cyclic queries: which atoms form a bag."""
+"""Cyclic queries: which atoms form a bag that is maintained as one relation.
+
+The cyclic core (what GYO leaves) is split at every edge that separates it, until no edge does: a hinge decomposition
+(Gyssens, Jeavons, Cohen, Artificial Intelligence 1994). Each part that is still cyclic is one bag; its width is its
+fractional edge cover number. Everything else stays an ordinary node of the tree.
+
+A bag is never an acyclic join. Decompositions of smaller width exist for some queries (the 5-cycle: 2 instead of 5/2),
+but only by materializing paths, Ω(number of paths) rows even where no cycle closes; the plan then says so in a note.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plans.conjunction import Atom
 from plans.errors import PlanError
-from plans.hypergraph import Hypergraph, acyclic
-from plans.plan import Bag
+from plans.hypergraph import Hypergraph, acyclic, bits, components, gyo, union
+from plans.plan import Bag, BagAtom
+from plans.widths import EXACT_ATTRIBUTES, edge_covers, fhtw
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The relations of the join tree: `atoms[i]` or, where that is None, `bags[i]`, with attributes `edges[i]`."""
+    """The relations of the join tree.
+
+    `atoms[i]` or, where that is None, `bags[i]`, has the attributes `edges[i]`. `width` is 1 for an acyclic query.
+    """
 
     atoms: tuple[Atom | None, ...]
     bags: tuple[Bag | None, ...]
     edges: tuple[int, ...]
     width: float
+    notes: tuple[str, ...] = ()
+
+    def name(self, index: int, graph: Hypergraph) -> str:
+        """What EXPLAIN calls the relation: its alias, or `bag[...]`."""
+        atom = self.atoms[index]
+        return atom.name if atom is not None else "bag" + graph.label(self.edges[index])
 
 
 def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int) -> Decomposition:
-    """The query itself if it is acyclic."""
-    if acyclic(graph.edges):
+    """The query itself if it is acyclic; else its bags and the atoms outside. `free` are attributes to be kept."""
+    parts = cyclic_parts(graph.edges)
+    if not parts:
         return Decomposition(atoms, (None,) * len(atoms), graph.edges, 1.0)
-    raise PlanError("cyclic queries are not planned")
+    inside = [_members(graph.edges, part) for part in parts]
+    absorbed = {
+        i for part, members in zip(parts, inside, strict=True) for i, f in members if graph.edges[i] == f and f in part
+    }
+    rest = [i for i in range(len(atoms)) if i not in absorbed]
+    areas = [union(part, (1 << len(part)) - 1) for part in parts]
+    covers = [edge_covers(part, [area])[0][0] for part, area in zip(parts, areas, strict=True)]
+    bags, edges = [], []
+    for k, members in enumerate(inside):
+        outside = union([graph.edges[i] for i in rest], (1 << len(rest)) - 1)
+        outside |= union([area for j, area in enumerate(areas) if j != k], (1 << len(areas) - 1) - 1)
+        kept = areas[k] & (free | outside)
+        bag_atoms = tuple(_bag_atom(atoms[i], graph, f, i in absorbed) for i, f in members)
+        method = "triangle" if len(members) == 3 else "generic"
+        bags.append(Bag(bag_atoms, method, graph.attributes(kept), covers[k]))
+        edges.append(kept)
+    result = Decomposition(
+        (*(atoms[i] for i in rest), *(None for _ in bags)),
+        (*(None for _ in rest), *bags),
+        (*(graph.edges[i] for i in rest), *edges),
+        max(covers),
+        tuple(_width_notes(graph, parts, areas, covers)),
+    )
+    if not acyclic(result.edges):
+        raise PlanError("the bags of this cyclic query do not form a tree", hint="please report this query")
+    return result
+
+
+def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
+    """The cyclic minimal hinges, each as its edges restricted to its attributes. Cost O(m^3) per level."""
+    core = gyo(edges)
+    if not core:
+        return []
+    for i, edge in enumerate(core):
+        others = components(core, ((1 << len(core)) - 1) & ~(1 << i), edge)
+        if len(others) > 1:
+            parts = [cyclic_parts([core[j] for j in bits(group | 1 << i)]) for group in others]
+            return sorted({part for found in parts for part in found})
+    return [tuple(sorted(core))]
+
+
+def _members(edges: Sequence[int], part: tuple[int, ...]) -> list[tuple[int, int]]:
+    """For each edge f of a part, the atom that plays it: one that is f if possible, else one whose projection is f."""
+    area = union(part, (1 << len(part)) - 1)
+    found = []
+    for f in part:
+        fitting = [i for i, edge in enumerate(edges) if edge & area == f]
+        found.append((next((i for i in fitting if edges[i] == f), fitting[0]), f))
+    return sorted(found)
+
+
+def _bag_atom(atom: Atom, graph: Hypergraph, edge: int, whole: bool) -> BagAtom:
+    kept = set(graph.attributes(edge))
+    pairs = [(a, c) for a, c in zip(atom.attributes, atom.columns, strict=True) if a in kept]
+    name = atom.name if whole else f"{atom.name}[{','.join(a for a, _ in pairs)}]"
+    return BagAtom(name, atom.relation, tuple(a for a, _ in pairs), tuple(c for _, c in pairs), atom.predicate)
+
+
+def _width_notes(graph: Hypergraph, parts: list[tuple[int, ...]], areas: list[int], covers: list[float]) -> list[str]:
+    notes = []
+    for part, area, cover in zip(parts, areas, covers, strict=True):
+        if len(part) > 3 and area.bit_count() <= EXACT_ATTRIBUTES:
+            least = fhtw(part)
+            if least < cover - 1e-6:
+                notes.append(
+                    f"bag {graph.label(area)}: a decomposition of width {least:g} instead of {cover:g} exists, "
+                    "but it materializes acyclic joins"
+                )
+    return notes

@@ -17,7 +17,7 @@ def text(plan: Plan) -> str:
     lines += _field("class", _class(plan))
     for bound in plan.bounds:
         lines += _field("update", f"{bound.update}  on {_stream(bound.stream)}  [{bound.source}]")
-    lines += _field("output", ", ".join(_output(plan)))
+    lines += _field("output", ", ".join(_output(plan)) or "no column: one row if there is a result")
     if plan.residual:
         lines += _field("filter", " AND ".join(f"({e})" if e.op == "or" else str(e) for e in plan.residual))
     lines += _field("deltas", _deltas(plan))
@@ -86,7 +86,7 @@ def _class(plan: Plan) -> str:
     elif facts.get("q_pair"):
         parts.append(f"hierarchical, not q-hierarchical: {facts['q_pair']}")
     if plan.width > 1:
-        parts.append(f"fractional hypertree width {plan.width:g}")
+        parts.append(f"width {plan.width:.4g}")
     return "; ".join(parts)
 
 
@@ -147,7 +147,7 @@ def _detail(plan: Plan, index: int) -> str:
         origin = " ".join(part for part in (f"of {source}" if source else "", where) if part)
         parts += [origin] if origin else []
     elif node.bag is not None:
-        parts.append(f"{node.bag.method} bag, width {node.bag.width:g}")
+        parts.append(f"{node.bag.method} bag, width {node.bag.width:.4g}")
     return "   ".join(parts)
 
 

@@ -93,7 +93,8 @@ def parse(text: str, schema: Schema) -> Query:
         else:
             rest = [c.name for c in edges.columns if c.name.lower() not in ("src", "dst")]
             outputs += [(f"{name}_{column}", named_edges[name].qualified(column)) for column in rest]
-    return Query(text, tuple(sources), tuple(conditions), tuple(outputs), distinct=True)
+    names = tuple((column.value, name) for name, column in ids.items())
+    return Query(text, tuple(sources), tuple(conditions), tuple(outputs), True, names=names)
 
 
 def _vertex(

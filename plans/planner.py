@@ -5,6 +5,7 @@ choose.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -12,11 +13,11 @@ from typing import Any
 
 from plans.bounds import bounds
 from plans.classify import QueryClass, classify, free_path
-from plans.conjunction import Atom, Conjunction, conjunction, injective
+from plans.conjunction import Atom, Attribute, Conjunction, conjunction, injective
 from plans.cost import atom_rates, step_cost
 from plans.decomposition import Decomposition, decompose
 from plans.errors import PlanError
-from plans.hypergraph import Hypergraph, acyclic
+from plans.hypergraph import Hypergraph, acyclic, bits, components
 from plans.jointree import Forest, Tree, generalized_join_trees
 from plans.plan import Bag, Candidate, Node, Output, Plan
 from plans.query import Query
@@ -91,14 +92,16 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
     if not forest.trees:
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
     best = forest.trees[0]
-    notes += _notes(query, answer, forest, needed, asked, completed)
+    notes += parts.notes
+    notes += _notes(graph, parts, answer, forest, needed, asked, completed)
     nodes = _nodes(best, graph, parts)
     support = bool(added)
+    attributes = _null_safe_projections(query, nodes)
     held = {name for node in nodes for name in (node.attributes if node.kind != "bag" else _bag_attributes(node))}
     return Plan(
         query=query.text,
         nodes=nodes,
-        attributes=query.attributes,
+        attributes=attributes,
         free=free,
         residual=query.residual,
         output=tuple(Output(name, expr.type, expr) for name, expr in query.outputs),
@@ -208,7 +211,7 @@ def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, .
         atom = parts.atoms[part.atom] if part.atom >= 0 else None
         bag = parts.bags[part.atom] if part.atom >= 0 else None
         attributes = atom.attributes if atom is not None else graph.attributes(part.attributes)
-        name = atom.name if atom is not None else ("bag" if bag else "") + graph.label(part.attributes)
+        name = parts.name(part.atom, graph) if part.atom >= 0 else graph.label(part.attributes)
         while name in taken:
             name += "'"
         taken.add(name)
@@ -228,6 +231,16 @@ def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, .
     return tuple(nodes)
 
 
+def _null_safe_projections(query: Conjunction, nodes: tuple[Node, ...]) -> dict[str, Attribute]:
+    """An attribute that only an atom and its own projection share must keep its NULLs: they join with themselves."""
+    uses = Counter(name for atom in query.atoms for name in atom.attributes)
+    held = Counter(name for node in nodes if node.kind == "input" for name in node.attributes)
+    return {
+        name: replace(attribute, null_safe=True) if uses[name] == 1 and held[name] > 1 else attribute
+        for name, attribute in query.attributes.items()
+    }
+
+
 def _bag_attributes(node: Node) -> tuple[str, ...]:
     assert node.bag is not None
     return tuple(name for atom in node.bag.atoms for name in atom.attributes)
@@ -237,9 +250,7 @@ def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition) -> Candidate
     depths: dict[str, float] = {}
 
     def line(part: Tree, depth: float) -> str:
-        atom = parts.atoms[part.atom] if part.atom >= 0 else None
-        bag = part.atom >= 0 and atom is None
-        name = atom.name if atom is not None else ("bag" if bag else "") + graph.label(part.attributes)
+        name = parts.name(part.atom, graph) if part.atom >= 0 else graph.label(part.attributes)
         if part.atom >= 0:
             depths[name] = depth
         below = ", ".join(line(child, depth + step_cost(part.atom >= 0)) for child in part.children)
@@ -249,7 +260,8 @@ def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition) -> Candidate
 
 
 def _notes(
-    query: Conjunction,
+    graph: Hypergraph,
+    parts: Decomposition,
     answer: QueryClass,
     forest: Forest,
     needed: tuple[str, ...],
@@ -263,6 +275,10 @@ def _notes(
     if completed:
         why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
         notes.append(f"{', '.join(completed)}: added to the output because of {why}, with support counts")
+    groups = components(graph.edges, (1 << len(graph.edges)) - 1)
+    if len(groups) > 1:
+        sides = " × ".join("{" + ", ".join(parts.name(i, graph) for i in bits(group)) + "}" for group in groups)
+        notes.append(f"Cartesian product: no join connects {sides}")
     if not forest.exact:
         notes.append(f"large query: searched best-first, {forest.count} trees seen; the choice may not be the best")
     return notes

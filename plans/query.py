@@ -36,7 +36,8 @@ class Query:
     """`SELECT [DISTINCT] outputs FROM sources WHERE conditions`, all columns qualified.
 
     `keys` lists, for existential groups that are DISTINCT subqueries, the expressions of their select list: whoever
-    fixes those fixes the one row that the group contributes.
+    fixes those fixes the one row that the group contributes. `names` are pairs (qualified column, name that its
+    variable should have), for languages that name variables.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Query:
     distinct: bool
     keys: tuple[tuple[Expr, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
 
     def source(self, alias: str) -> Source:
         """The source of that alias."""
