@@ -13,6 +13,7 @@ from ivm_triangle.kernels.layout import (
     V_IN,
     V_OUT,
     VERTEX_WORDS,
+    WORD,
 )
 
 
@@ -59,9 +60,9 @@ def clear_list(M, w):
 def _move_block(M, m32, w, capacity):
     h = 2 * w
     length = m32[h + 1]
-    old = m32[h]
-    old_capacity = m32[h + 2]
-    address = 0
+    old = WORD(m32[h])
+    old_capacity = WORD(m32[h + 2])
+    address = WORD(0)
     if capacity > 0:
         address = alloc(M, capacity)
         for i in range(length):
@@ -76,9 +77,9 @@ def _move_block(M, m32, w, capacity):
 def push(M, m32, w, entry):
     """Append `entry` to the list at word `w`. Amortized O(1)."""
     h = 2 * w
-    length = m32[h + 1]
+    length = WORD(m32[h + 1])
     if length == m32[h + 2]:
-        _move_block(M, m32, w, 2 if length == 0 else 2 * length)
+        _move_block(M, m32, w, max(WORD(2), 2 * length))
     M[m32[h] + length] = entry
     m32[h + 1] = length + 1
 
@@ -89,9 +90,9 @@ def drop_last(M, m32, w):
     h = 2 * w
     length = m32[h + 1] - 1
     m32[h + 1] = length
-    capacity = m32[h + 2]
+    capacity = WORD(m32[h + 2])
     if length == 0:
-        _move_block(M, m32, w, 0)
+        _move_block(M, m32, w, WORD(0))
     elif capacity > 8 and 4 * length <= capacity:
         _move_block(M, m32, w, capacity // 2)
 
@@ -108,8 +109,8 @@ def link(M, m32, w, entry, heavy, half):
     """Add an edge entry to a vertex's list, among the heavy or the light other ends."""
     h = 2 * w
     push(M, m32, w, entry)
-    last = m32[h + 1] - 1
-    count = m32[h + 3] & COUNT_MASK
+    last = WORD(m32[h + 1]) - 1
+    count = WORD(m32[h + 3] & COUNT_MASK)
     if heavy:
         if count < last:
             _place(M, m32, w, last, M[m32[h] + count], half)
@@ -123,9 +124,9 @@ def link(M, m32, w, entry, heavy, half):
 def unlink(M, m32, w, edge, half):
     """Take an edge out of a vertex's list."""
     h = 2 * w
-    at = m32[2 * (edge + 2) + half]
-    count = m32[h + 3] & COUNT_MASK
-    last = m32[h + 1] - 1
+    at = WORD(m32[2 * (edge + 2) + half])
+    count = WORD(m32[h + 3] & COUNT_MASK)
+    last = WORD(m32[h + 1]) - 1
     if at < count:
         count -= 1
         if at < count:
@@ -141,8 +142,8 @@ def unlink(M, m32, w, edge, half):
 def relink(M, m32, w, edge, heavy, half):
     """The other end of an edge changed its flag: move its entry across the border between heavy and light."""
     h = 2 * w
-    at = m32[2 * (edge + 2) + half]
-    count = m32[h + 3] & COUNT_MASK
+    at = WORD(m32[2 * (edge + 2) + half])
+    count = WORD(m32[h + 3] & COUNT_MASK)
     border = count if heavy else count - 1
     entry = M[m32[h] + at]
     if at != border:
@@ -179,7 +180,7 @@ def vertex(M, m32, P, domain, value):
     tag = tag_of(M, value)
     v = find_word(M, t, tag, value)
     if v == 0:
-        v = alloc(M, VERTEX_WORDS)
+        v = alloc(M, WORD(VERTEX_WORDS))
         M[v] = value
         clear_list(M, v + V_OUT)
         clear_list(M, v + V_IN)
@@ -196,18 +197,18 @@ def drop_vertex_if_bare(M, m32, domain, v):
     """Free a vertex that has no edges left."""
     if m32[2 * (v + V_OUT) + 1] == 0 and m32[2 * (v + V_IN) + 1] == 0:
         remove(M, table_at(domain), tag_of(M, M[v]), v)
-        release(M, v, VERTEX_WORDS)
+        release(M, v, WORD(VERTEX_WORDS))
 
 
 @kernel
 def add_edge(M, m32, k, x, y, m):
     """Make an edge with multiplicity m; it MUST NOT exist. Returns its handle."""
-    e = alloc(M, EDGE_WORDS)
+    e = alloc(M, WORD(EDGE_WORDS))
     key = (x << 32) | y
     M[e] = key
     M[e + 1] = m
-    link(M, m32, x + V_OUT, (y << 32) | e, is_heavy(m32, y + V_IN), 0)
-    link(M, m32, y + V_IN, (x << 32) | e, is_heavy(m32, x + V_OUT), 1)
+    link(M, m32, x + V_OUT, (y << 32) | e, is_heavy(m32, y + V_IN), WORD(0))
+    link(M, m32, y + V_IN, (x << 32) | e, is_heavy(m32, x + V_OUT), WORD(1))
     insert(M, table_at(3 + k), tag_of(M, key), e)
     return e
 
@@ -215,7 +216,7 @@ def add_edge(M, m32, k, x, y, m):
 @kernel
 def drop_edge(M, m32, k, x, y, e):
     """Remove an edge; its vertices stay."""
-    unlink(M, m32, x + V_OUT, e, 0)
-    unlink(M, m32, y + V_IN, e, 1)
+    unlink(M, m32, x + V_OUT, e, WORD(0))
+    unlink(M, m32, y + V_IN, e, WORD(1))
     remove(M, table_at(3 + k), tag_of(M, M[e]), e)
-    release(M, e, EDGE_WORDS)
+    release(M, e, WORD(EDGE_WORDS))

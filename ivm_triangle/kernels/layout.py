@@ -20,7 +20,11 @@ end come first; extra is their number, plus HEAVY if the vertex itself is heavy 
 
 from __future__ import annotations
 
+import numpy as np
+
 from crown.kernels.arena import header_words
+
+WORD = np.int64  # WORD(1) in a call: Numba would compile the callee once more for the literal 1
 
 MAX_VIEWS = 12
 TABLES = 6 + 2 * MAX_VIEWS  # vertices of A, B, C; edges of R, S, T; two per view

@@ -44,6 +44,7 @@ from ivm_triangle.kernels.layout import (
     TABLES,
     V_IN,
     V_OUT,
+    WORD,
 )
 from ivm_triangle.kernels.rules import edge_of, fire
 from ivm_triangle.kernels.views import empty_view
@@ -89,9 +90,9 @@ def _set_flag(M, m32, k, column, v, heavy):
         entry = M[i]
         opposite = entry >> 32
         if column == 0:
-            relink(M, m32, opposite + V_IN, entry & LOW32, heavy, 1)
+            relink(M, m32, opposite + V_IN, entry & LOW32, heavy, WORD(1))
         else:
-            relink(M, m32, opposite + V_OUT, entry & LOW32, heavy, 0)
+            relink(M, m32, opposite + V_OUT, entry & LOW32, heavy, WORD(0))
     m32[h + 3] ^= HEAVY
 
 
@@ -117,8 +118,8 @@ def _minor(M, m32, P, k, column, v):
         old = part_of(m32, x, y)
         new = old << bit_of_column if heavy else old >> bit_of_column
         m = M[(entry & LOW32) + 1]
-        fire(M, m32, P, k, new, old, x, y, m, 1, MOVE, False)
-        fire(M, m32, P, k, old, new, x, y, -m, -1, MOVE, False)
+        fire(M, m32, P, k, new, old, x, y, m, WORD(1), WORD(MOVE), WORD(0))
+        fire(M, m32, P, k, old, new, x, y, -m, WORD(-1), WORD(MOVE), WORD(0))
     _set_flag(M, m32, k, column, v, not heavy)
 
 
@@ -160,7 +161,7 @@ def major(M, m32, P, eps, totals):
         empty_view(M, m32, P, view)
     if totals:
         M[C_TOTAL] = 0
-    for mode in (LOAD, LOAD_LOOKUPS):
+    for mode in range(LOAD, LOAD_LOOKUPS + 1):
         for k in range(3):
             t = table_at(3 + k)
             for s in range(M[t + T_SLOTS], M[t + T_SLOTS] + M[t + T_MASK] + 1):
@@ -168,7 +169,7 @@ def major(M, m32, P, eps, totals):
                     e = M[s] & LOW32
                     x = M[e] >> 32
                     y = M[e] & LOW32
-                    fire(M, m32, P, k, part_of(m32, x, y), 0, x, y, M[e + 1], 1, mode, totals)
+                    fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, M[e + 1], WORD(1), mode, totals)
 
 
 @kernel
@@ -179,10 +180,10 @@ def settle(M, m32, P, eps, k, x, y):
     if size == base or size < base // 4:
         M[C_BASE] = 2 * base if size == base else base // 2 - 1
         M[C_MAJORS] += 1
-        major(M, m32, P, eps, False)
+        major(M, m32, P, eps, WORD(0))
     else:
-        _minor(M, m32, P, k, 0, x)
-        _minor(M, m32, P, k, 1, y)
+        _minor(M, m32, P, k, WORD(0), x)
+        _minor(M, m32, P, k, WORD(1), y)
     drop_vertex_if_bare(M, m32, k, x)
     drop_vertex_if_bare(M, m32, (k + 1) % 3, y)
 
@@ -199,7 +200,7 @@ def update(M, m32, P, eps, k, first, second, m):
     e = edge_of(M, k, x, y)
     old = M[e + 1] if e != 0 else 0
     flip = int(old + m > 0) - int(old > 0)
-    fire(M, m32, P, k, part_of(m32, x, y), 0, x, y, m, flip, REAL, True)
+    fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
     if flip == 0:
         M[e + 1] = old + m
         return
@@ -275,4 +276,4 @@ def load_rows(M, m32, P, eps, rows):
                 drop_vertex_if_bare(M, m32, (k + 1) % 3, y)
     M[C_PEAK] = max(M[C_PEAK], M[C_SIZE])
     M[C_BASE] = 2 * M[C_SIZE] + 1
-    major(M, m32, P, eps, True)
+    major(M, m32, P, eps, WORD(1))

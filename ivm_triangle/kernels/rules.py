@@ -39,6 +39,7 @@ from ivm_triangle.kernels.layout import (
     W0,
     W1,
     W2,
+    WORD,
     WRITE,
 )
 from ivm_triangle.kernels.views import add_sum, change_list, change_set, first_table, set_root, view_at
@@ -99,8 +100,8 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
     k2 = (k + 2) % 3
     mask1 = P[row + MASK1]
     mask2 = P[row + MASK2]
-    start1, length1 = slice_of(m32, y, 0, mask1)
-    start2, length2 = slice_of(m32, x, 1, mask2)
+    start1, length1 = slice_of(m32, y, WORD(0), mask1)
+    start2, length2 = slice_of(m32, x, WORD(1), mask2)
     way = P[row + SCAN]
     first = way == 1 or (way == 0 and length1 <= length2)
     length = length1 if first else length2
@@ -126,6 +127,7 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
             return
     else:
         M[C_OPS] += length if hit_kind == -1 else 2 * length
+    present = WORD(1)
     start = start1 if first else start2
     t = table_at(3 + k2 if first else 3 + k1)
     work = 0
@@ -161,7 +163,7 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
             ab = key_of(x, y, z, P[row + H0], P[row + H1])
             change_set(M, m32, hit, ab, pick(x, y, z, P[row + H2]), flip)
         else:
-            set_root(M, m32, P, hit, group, True)
+            set_root(M, m32, P, hit, group, present)
     M[C_OPS] += work
 
 
@@ -184,9 +186,9 @@ def _lookup_step(M, m32, P, row, x, y, m, flip, counting):
     if hit_kind == K_TOTAL:
         M[C_TOTAL] += m * M[record + 1]
     elif hit_kind == K_SUM:
-        add_sum(M, m32, hit, key_of(x, y, 0, P[row + H0], P[row + H1]), m * M[record + 1])
+        add_sum(M, m32, hit, key_of(x, y, WORD(0), P[row + H0], P[row + H1]), m * M[record + 1])
     elif flip != 0:
-        set_root(M, m32, P, hit, record, flip > 0)
+        set_root(M, m32, P, hit, record, WORD(flip > 0))
 
 
 @kernel

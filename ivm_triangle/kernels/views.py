@@ -22,6 +22,7 @@ from ivm_triangle.kernels.layout import (
     SET_WORDS,
     SUM_WORDS,
     VIEW_WORDS,
+    WORD,
 )
 
 
@@ -71,7 +72,7 @@ def add_sum(M, m32, view, key, value):
     record = find_word(M, t, tag, key)
     w = listing_at(view)
     if record == 0:
-        record = alloc(M, SUM_WORDS)
+        record = alloc(M, WORD(SUM_WORDS))
         M[record] = key
         M[record + 1] = value
         M[record + 2] = m32[2 * w + 1]
@@ -81,9 +82,9 @@ def add_sum(M, m32, view, key, value):
         total = M[record + 1] + value
         M[record + 1] = total
         if total == 0:
-            _unlist(M, m32, w, M[record + 2], 2)
+            _unlist(M, m32, w, M[record + 2], WORD(2))
             remove(M, t, tag, record)
-            release(M, record, SUM_WORDS)
+            release(M, record, WORD(SUM_WORDS))
 
 
 @kernel
@@ -105,7 +106,7 @@ def change_set(M, m32, view, ab, c, flip):
     tag = _triple_tag(M, ab, c)
     w = listing_at(view)
     if flip > 0:
-        record = alloc(M, SET_WORDS)
+        record = alloc(M, WORD(SET_WORDS))
         M[record] = ab
         M[record + 1] = c
         M[record + 2] = m32[2 * w + 1]
@@ -121,9 +122,9 @@ def change_set(M, m32, view, ab, c, flip):
         if ((slot >> 32) & LOW32) == tag and M[record] == ab and M[record + 1] == c:
             break
         s = (s + 1) & mask
-    _unlist(M, m32, w, M[record + 2], 2)
+    _unlist(M, m32, w, M[record + 2], WORD(2))
     remove(M, t, tag, record)
-    release(M, record, SET_WORDS)
+    release(M, record, WORD(SET_WORDS))
 
 
 @kernel
@@ -134,12 +135,12 @@ def change_list(M, m32, P, view, key, middle, flip):
     group = find_word(M, t, tag, key)
     if flip > 0:
         if group == 0:
-            group = alloc(M, GROUP_WORDS)
+            group = alloc(M, WORD(GROUP_WORDS))
             M[group] = key
             clear_list(M, group + 1)
             M[group + 3] = -1
             insert(M, t, tag, group)
-        record = alloc(M, MIDDLE_WORDS)
+        record = alloc(M, WORD(MIDDLE_WORDS))
         word = (group << 32) | middle
         M[record] = word
         M[record + 1] = m32[2 * (group + 1) + 1]
@@ -149,15 +150,15 @@ def change_list(M, m32, P, view, key, middle, flip):
     word = (group << 32) | middle
     word_tag = tag_of(M, word)
     record = find_word(M, second_table(view), word_tag, word)
-    _unlist(M, m32, group + 1, M[record + 1], 1)
+    _unlist(M, m32, group + 1, M[record + 1], WORD(1))
     remove(M, second_table(view), word_tag, record)
-    release(M, record, MIDDLE_WORDS)
+    release(M, record, WORD(MIDDLE_WORDS))
     if m32[2 * (group + 1) + 1] == 0:
         root = P[view_at(view) + ROOT_OF]
         if root >= 0:
-            set_root(M, m32, P, root, group, False)
+            set_root(M, m32, P, root, group, WORD(0))
         remove(M, t, tag, group)
-        release(M, group, GROUP_WORDS)
+        release(M, group, WORD(GROUP_WORDS))
         return 0
     return group
 
@@ -174,7 +175,7 @@ def _bucket_vertex(M, P, root, group):
 @kernel
 def set_root(M, m32, P, root, group, present):
     """Put a group into its bucket of the ROOT view, or take it out; no change if it is so already."""
-    if present == (M[group + 3] >= 0):
+    if (present != 0) == (M[group + 3] >= 0):
         return
     v = _bucket_vertex(M, P, root, group)
     t = first_table(root)
@@ -182,7 +183,7 @@ def set_root(M, m32, P, root, group, present):
     bucket = find_word(M, t, tag, v)
     if present:
         if bucket == 0:
-            bucket = alloc(M, BUCKET_WORDS)
+            bucket = alloc(M, WORD(BUCKET_WORDS))
             M[bucket] = v
             clear_list(M, bucket + 1)
             M[bucket + 3] = m32[2 * listing_at(root) + 1]
@@ -191,18 +192,18 @@ def set_root(M, m32, P, root, group, present):
         M[group + 3] = m32[2 * (bucket + 1) + 1]
         push(M, m32, bucket + 1, group)
         return
-    _unlist(M, m32, bucket + 1, M[group + 3], 3)
+    _unlist(M, m32, bucket + 1, M[group + 3], WORD(3))
     M[group + 3] = -1
     if m32[2 * (bucket + 1) + 1] == 0:
-        _unlist(M, m32, listing_at(root), M[bucket + 3], 3)
+        _unlist(M, m32, listing_at(root), M[bucket + 3], WORD(3))
         remove(M, t, tag, bucket)
-        release(M, bucket, BUCKET_WORDS)
+        release(M, bucket, WORD(BUCKET_WORDS))
 
 
 @kernel
 def _release_list(M, m32, w):
     if m32[2 * w + 2] > 0:
-        release(M, m32[2 * w], m32[2 * w + 2])
+        release(M, WORD(m32[2 * w]), WORD(m32[2 * w + 2]))
     clear_list(M, w)
 
 
@@ -226,14 +227,14 @@ def empty_view(M, m32, P, view):
     kind = P[view_at(view) + KIND]
     _release_list(M, m32, listing_at(view))
     if kind == K_SUM:
-        _empty_table(M, m32, first_table(view), SUM_WORDS, 0)
+        _empty_table(M, m32, first_table(view), WORD(SUM_WORDS), WORD(0))
     elif kind == K_SET:
-        _empty_table(M, m32, first_table(view), SET_WORDS, 0)
+        _empty_table(M, m32, first_table(view), WORD(SET_WORDS), WORD(0))
     elif kind == K_LIST:
-        _empty_table(M, m32, first_table(view), GROUP_WORDS, 1)
-        _empty_table(M, m32, second_table(view), MIDDLE_WORDS, 0)
+        _empty_table(M, m32, first_table(view), WORD(GROUP_WORDS), WORD(1))
+        _empty_table(M, m32, second_table(view), WORD(MIDDLE_WORDS), WORD(0))
     elif kind == K_ROOT:
-        _empty_table(M, m32, first_table(view), BUCKET_WORDS, 1)
+        _empty_table(M, m32, first_table(view), WORD(BUCKET_WORDS), WORD(1))
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""The kernels against their readable twin, the oracles and the golden cases, with every invariant after every update."""
+"""The kernels against their readable twin, the oracles and golden cases, with every invariant after every update."""
 
 from __future__ import annotations
 
