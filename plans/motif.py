@@ -1,7 +1,7 @@
 """GraphFrames motifs: `(a)-[e]->(b); (b)-[e2]->(c)`.
 
 The schema has an edge relation (`edges`, or the only relation with columns `src` and `dst`) and may have a vertex
-relation (`vertices`, or the only one with a column `id`). A named vertex `a` gives the output column `a`, its id, and
+relation (`vertices`, with a column `id`). A named vertex `a` gives the output column `a`, its id, and
 `a_<column>` for every other column of the vertex relation; a named edge `e` gives `e_<column>` for every column but
 `src` and `dst`. Nameless vertices and edges are not output. The result is a set. Negated edges are refused.
 """
@@ -27,24 +27,30 @@ def looks_like(text: str) -> bool:
     return re.match(rf"\s*!?\s*\(\s*(?:{_NAME})?\s*\)\s*(?:-|;|$)", text) is not None
 
 
-def _relation(schema: Schema, usual: str, columns: tuple[str, ...], what: str) -> Table | None:
-    if usual in schema:
-        return schema[usual]
-    fitting = [table for table in schema.values() if all(table.column(name) for name in columns)]
+def _edge_relation(schema: Schema) -> Table:
+    if "edges" in schema:
+        fitting = [schema["edges"]]
+    else:
+        fitting = [table for table in schema.values() if table.column("src") and table.column("dst")]
     if len(fitting) > 1:
-        raise PlanError(
-            f"motif: several relations could be the {what} relation: {', '.join(t.name for t in fitting)}",
-            hint=f"call it {usual!r} in the schema",
-        )
-    return fitting[0] if fitting else None
+        names = ", ".join(table.name for table in fitting)
+        raise PlanError(f"motif: several relations could be the edges: {names}", hint="call the one meant 'edges'")
+    if not fitting or not (fitting[0].column("src") and fitting[0].column("dst")):
+        raise PlanError("motif: the schema has no edge relation", hint="add one with columns src and dst")
+    return fitting[0]
+
+
+def _vertex_relation(schema: Schema) -> Table | None:
+    if "vertices" not in schema:
+        return None
+    if schema["vertices"].column("id") is None:
+        raise PlanError("motif: the relation vertices has no column id")
+    return schema["vertices"]
 
 
 def parse(text: str, schema: Schema) -> Query:
     """The query of a motif. PlanError, with the place, where it is not one."""
-    edges = _relation(schema, "edges", ("src", "dst"), "edge")
-    if edges is None or edges.column("src") is None or edges.column("dst") is None:
-        raise PlanError("motif: the schema has no edge relation", hint="add one with columns src and dst")
-    vertices = _relation(schema, "vertices", ("id",), "vertex")
+    edges, vertices = _edge_relation(schema), _vertex_relation(schema)
     sources: list[Source] = []
     conditions: list[Expr] = []
     ids: dict[str, Expr] = {}

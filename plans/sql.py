@@ -12,10 +12,11 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 
 from plans.conjunction import join_type
@@ -40,6 +41,20 @@ _CLAUSES = {
     "connect": ("CONNECT BY", "recursion is not supported"),
     "into": ("INTO", "write the deltas with a sink"),
 }
+
+# What a node may carry besides; anything else changes what it means and is refused by its name.
+_SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind"}
+_JOIN = {"this", "on", "using", "kind", "side", "method"}
+_TABLE = {"this", "alias", "db", "catalog", "joins"}
+
+
+class SparkSQL(Spark):
+    """Spark's SQL as Spark 4 reads it: a doubled quote in a string is a quote."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens, with the doubled quotes."""
+
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\", '"']
 
 
 @dataclass
@@ -113,6 +128,7 @@ class _Reader:
         for name, (words, hint) in _CLAUSES.items():
             if node.args.get(name):
                 raise self.error(f"{words} is not supported", hint=hint, word=words)
+        self.check_arguments(node, _SELECT, "SELECT")
         if node.args.get("distinct") and node.args["distinct"].args.get("on"):
             raise self.error("DISTINCT ON is not supported", hint="it picks rows by order", word="DISTINCT ON")
         scope = _Scope(outer)
@@ -126,6 +142,11 @@ class _Reader:
         if where is not None:
             self.condition(where.this, ctes, scope)
         return self.outputs(node, scope)
+
+    def check_arguments(self, node: exp.Expression, known: set[str], what: str) -> None:
+        for name, value in node.args.items():
+            if name not in known and value not in (None, False, []):
+                raise self.error(f"{what} with {name.strip('_').upper()} is not supported", node, word=name)
 
     def refuse_statement(self, node: exp.Expression) -> PlanError:
         if isinstance(node, exp.SetOperation):
@@ -156,7 +177,10 @@ class _Reader:
                 continue
             inner = item.this if isinstance(item, exp.Alias) else item
             name = item.alias_or_name or f"c{index}"
-            found.append((name, self.scalar(inner, scope), item))
+            value = self.scalar(inner, scope)
+            if value.type == "null":
+                raise self.error(f"output column {name} is NULL without a type", item, "write CAST(NULL AS ...)")
+            found.append((name, value, item))
         seen: set[str] = set()
         for name, _, item in found:
             if name.lower() in seen:
@@ -200,9 +224,7 @@ class _Reader:
             self.relation(node.this, ctes, group, scope)
             return
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            for name in ("sample", "pivots", "laterals", "when", "version"):
-                if node.args.get(name):
-                    raise self.error(f"{name.upper()} on a table is not supported", node)
+            self.check_arguments(node, _TABLE, "a table")
             name = ".".join(part.name for part in node.parts)
             alias = node.alias or node.name
             if name.lower() in ctes:
@@ -269,6 +291,7 @@ class _Reader:
     def join(self, join: exp.Join, ctes: _Ctes, group: int, scope: _Scope) -> None:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.args.get("method") or "").upper()
+        self.check_arguments(join, _JOIN, "JOIN")
         if kind == "ANTI":
             raise self.error("ANTI JOIN is not supported", join, "negation is not supported", word="ANTI")
         if (side and kind != "SEMI") or kind == "OUTER" or method not in ("", "NATURAL"):
@@ -319,14 +342,14 @@ class _Reader:
             self.condition(node.this, ctes, scope)
             self.condition(node.expression, ctes, scope)
             return
-        if isinstance(node, exp.Exists):
+        if isinstance(node, exp.Exists) and not node.args.get("negate"):
             self.groups += 1
             body = node.this
             if isinstance(body, exp.Select) and not body.args.get("distinct"):
                 body = body.copy().select(exp.Literal.number(1), append=False)
             self.query(body, ctes, self.groups, scope)
             return
-        if isinstance(node, exp.In) and node.args.get("query") is not None:
+        if isinstance(node, exp.In) and node.args.get("query") is not None and not node.args.get("negate"):
             self.groups += 1
             this = node.this
             left = this.expressions if isinstance(this, exp.Tuple) else [this.unnest()]
@@ -372,7 +395,9 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Query:
     quotes).
     """
     try:
-        statements: list[Any] = [s for s in sqlglot.parse(text, read=dialect) if s is not None]
+        statements: list[Any] = [
+            s for s in sqlglot.parse(text, read=SparkSQL if dialect == "spark" else dialect) if s is not None
+        ]
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         word = first.get("highlight") or ""

@@ -32,6 +32,11 @@ _TYPES = {
     "timestampntz": "timestamp_ntz", "timestamp": "timestamp_ntz", "datetime": "timestamp_ntz",
     "timestamptz": "timestamp", "timestampltz": "timestamp", "binary": "binary", "varbinary": "binary",
 }  # fmt: skip
+# What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
+_CARRIED = {
+    "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false", "to",
+    "safe", "typed", "coalesce", "start", "length", "unit", "table", "query", "is_nvl", "is_null", "binary_length",
+}  # fmt: skip
 
 Resolve = Callable[[Any], Expr]
 
@@ -70,6 +75,13 @@ def refusal(node: Any) -> tuple[str, str]:
 def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     """The typed expression of a scalar node; `resolve` turns column nodes into expressions."""
     try:
+        unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in _CARRIED]
+        if unknown and node.key not in ("select", "subquery", "window"):
+            raise PlanError(f"{node.key.upper()} with {unknown[0].upper()} is not supported")
+        if node.args.get("negate"):
+            plain = node.copy()
+            plain.set("negate", None)
+            return call("not", _scalar(plain, resolve, text))
         return _scalar(node, resolve, text)
     except PlanError as error:
         raise error.at(text, place_of(text, node)) from None
@@ -98,8 +110,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "neg" and node.this.key == "literal":
         value = _literal(node.this)
         return lit(-value.value) if value.type != "string" else call("neg", value)
-    if key == "not" and node.this.key in ("in", "exists") and _has_query(node.this):
-        word = "NOT " + node.this.key.upper()
+    if key == "not" and node.this.unnest().key in ("in", "exists") and _has_query(node.this.unnest()):
+        word = "NOT " + node.this.unnest().key.upper()
         raise PlanError(
             f"{word} with a subquery is not supported: negation is not conjunctive",
             hint="maintain both queries and subtract downstream",
