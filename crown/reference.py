@@ -190,10 +190,14 @@ class ReferenceView:
         In a virtual R_p the tuple itself comes with the first child that has it, and goes with the last.
         """
         p = self.plan.nodes[c].parent
+        complete = len(self.children[p])
         virtual = self.plan.nodes[p].kind == "virtual"
         if virtual and sign > 0 and not self.groups[c][key].parents:
-            self._link(p, _projection(self.plan.nodes[c].key, self.plan.nodes[p].attributes)(key), 1)
-        complete = len(self.children[p])
+            row = _projection(self.plan.nodes[c].key, self.plan.nodes[p].attributes)(key)
+            self._link(p, row, 1)
+            if complete == 1:
+                yield from self.s_update(p, row, sign)
+            return
         for row in list(self.groups[c][key].parents):
             self.p_updates += 1
             self.counter[p][row] += sign
@@ -298,9 +302,8 @@ class ReferenceView:
         groups = [self._group(c, self.key_in_parent[c](row)) for c in self.children[e]]
         for group in groups:
             group.parents[row] = None
-        virtual = self.plan.nodes[e].kind == "virtual"  # its P-UPDATE does the counting
         self.relation[e][row] = multiplicity
-        self.counter[e][row] = 0 if virtual else sum(1 for group in groups if group.children)
+        self.counter[e][row] = sum(1 for group in groups if group.children)
 
     def _unlink(self, e: int, row: Row) -> None:
         """Forget ``row`` of R_e, and the groups that nobody needs any more."""

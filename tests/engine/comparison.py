@@ -1,0 +1,107 @@
+"""All implementations and all oracles side by side, compared after every batch.
+
+    kernel   ``crown.view``
+    twin     ``crown.reference``: the same algorithm, readable
+    brute    nested loops over the plan's relations, from scratch
+    DuckDB   the SQL text, from scratch
+
+After a batch: every implementation's delta is the difference of the results before and after; its full enumeration,
+its count and its membership test agree with the result; and its invariants hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from plans.plan import Plan
+from tests.engine.views import IMPLEMENTATIONS, Kernel, Twin
+from tests.oracles import brute_force, duck
+from tests.oracles.database import Batch, Database, Row
+
+
+class SideBySide:
+    """One plan, maintained by every implementation; ``sql`` is what DuckDB runs (None: it does not take part)."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, object], sql: str | None = None) -> None:
+        self.plan = plan
+        self.sql = sql
+        self.database = Database(tables)
+        self.views: list[Twin | Kernel] = [make(plan) for make in IMPLEMENTATIONS]
+        self.current: set[Row] = self.expected()
+
+    def expected(self) -> set[Row]:
+        """The result from scratch; the oracles agree on it."""
+        found = brute_force.results(self.plan, self.database)
+        if self.sql is not None:
+            answer = duck.results(self.sql, self.database)
+            assert max(answer.values(), default=1) == 1, "DISTINCT"
+            if self.plan.output:
+                assert set(answer) == found, f"DuckDB and nested loops differ on {self.sql}"
+            else:
+                assert bool(answer) == bool(found)
+        return found
+
+    def step(self, batch: Batch) -> Counter[Row]:
+        """Apply one batch everywhere and compare everything; returns the delta."""
+        batch, delta = self._advance(batch)
+        for view in self.views:
+            assert view.apply(batch) == delta, f"delta of {type(view).__name__} after {batch}"
+        self.compare()
+        return delta
+
+    def step_without_deltas(self, batch: Batch) -> None:
+        """Apply one batch everywhere without asking for its delta, and compare the rest."""
+        batch, _ = self._advance(batch)
+        for view in self.views:
+            view.load(batch)
+        self.compare(invariants=False)  # the live views are put off, too
+
+    def _advance(self, batch: Batch) -> tuple[Batch, Counter[Row]]:
+        """Change the base tables; returns the batch, in a form that means the same to all, and its delta."""
+        if not self._means_the_same_to_all(batch):
+            batch = self.database.without_absent_deletes(batch)
+        self.database.apply(batch)
+        after = self.expected()
+        delta = Counter(dict.fromkeys(after - self.current, 1))
+        delta.update(dict.fromkeys(self.current - after, -1))
+        self.current = after
+        return batch, delta
+
+    def save_and_load(self) -> None:
+        """Write every view to a file, go on with what comes back."""
+        for view in self.views:
+            view.save_and_load()
+        self.compare()
+
+    def compare(self, invariants: bool = True) -> None:
+        """The state of every implementation against the current result, without a change."""
+        for view in self.views:
+            name = type(view).__name__
+            if invariants:
+                view.check()
+            assert view.work() == self.views[0].work(), f"{name} does other work than the first implementation"
+            results = view.results()
+            assert set(results) == self.current, f"results of {name}"
+            assert len(results) == len(self.current), f"{name} enumerates a result twice"
+            assert view.count() == len(self.current), f"count of {name}"
+            for row in sorted(self.current, key=repr)[:5]:
+                assert view.contains(row), f"{name} does not know its result {row}"
+
+    def step_by_removal(self) -> None:
+        """Delete everything, and see that nothing is left anywhere."""
+        self.step(self.database.everything(-1))
+        assert not self.current
+        for view in self.views:
+            assert view.is_empty(), f"{type(view).__name__} keeps something of an empty database"
+
+    def _means_the_same_to_all(self, batch: Batch) -> bool:
+        """Whether over-deletions, if any, are of relations that every atom sees in full."""
+        cut = self.database.without_absent_deletes(batch)
+        for relation, changes in cut.items():
+            width = len(self.database.columns(relation))
+            narrow = [n for n in self.plan.nodes if n.relation == relation and len(n.columns) < width]
+            net: Counter[Row] = Database._net(batch[relation])
+            if narrow and any(net[row] != weight for row, weight in changes):
+                return False
+        return True

@@ -1,0 +1,126 @@
+"""The implementations under test, behind one small interface: plain Python tuples in and out."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+
+import crown
+from crown.reference import ReferenceView
+from plans.plan import Plan
+from tests.oracles.database import Batch, Row, canonical, to_arrow, to_dicts
+
+
+class Twin:
+    """``crown.reference``."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.view = ReferenceView(plan)
+        self.schema = {table.name: table for table in plan.tables}
+
+    def apply(self, batch: Batch) -> Counter[Row]:
+        return self.view.apply({name: to_dicts(self.schema, name, changes) for name, changes in batch.items()})
+
+    def results(self) -> list[Row]:
+        return list(self.view.results())
+
+    def count(self) -> int:
+        return self.view.count()
+
+    def contains(self, row: Row) -> bool:
+        return self.view.contains(row)
+
+    def check(self) -> None:
+        self.view.check_invariants()
+
+    def load(self, batch: Batch) -> None:
+        self.apply(batch)
+
+    def save_and_load(self) -> None:
+        self.view = copy.deepcopy(self.view)
+
+    def work(self) -> dict[str, int]:
+        view = self.view
+        return {"S": view.s_updates, "P": view.p_updates, "missing": view.missing}
+
+    def is_empty(self) -> bool:
+        return not any(self.view.relation) and not any(self.view.groups) and not any(self.view.counter)
+
+
+class Kernel:
+    """``crown.view``: the product. Every third batch goes through ``apply_batches`` without consolidation."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.view = crown.view(plan)
+        self.schema = {table.name: table for table in plan.tables}
+        self.initial_bytes = self.view.stats()["live_bytes"]
+        self.batches = 0
+
+    def apply(self, batch: Batch) -> Counter[Row]:
+        self.batches += 1
+        changes = {name: to_arrow(self.schema, name, rows) for name, rows in batch.items()}
+        loose = self.batches % 3 == 0 and not self.plan.support
+        if loose:
+            parts = list(self.view.apply_batches(changes, consolidate=False))
+        else:
+            parts = self.view.apply(changes).to_batches()
+        total: Counter[Row] = Counter()
+        emitted = 0
+        for part in parts:
+            assert part.schema.names == [*(output.name for output in self.plan.output), "_weight"]
+            weights = part.column(part.num_columns - 1).to_pylist()
+            assert set(weights) <= {-1, 1}
+            emitted += len(weights)
+            for row, weight in zip(rows(part.drop_columns(["_weight"]), len(weights)), weights, strict=True):
+                total[row] += weight
+        if self.plan.consolidated or not loose:
+            assert sum(map(abs, total.values())) == emitted, "each changed row comes once"
+        return Counter({row: weight for row, weight in total.items() if weight})
+
+    def results(self) -> list[Row]:
+        return [row for batch in self.view.results() for row in rows(batch, batch.num_rows)]
+
+    def count(self) -> int:
+        return self.view.count()
+
+    def contains(self, row: Row) -> bool:
+        return self.view.contains(row)
+
+    def check(self) -> None:
+        self.view.check_invariants()
+
+    def load(self, batch: Batch) -> None:
+        """Apply without deltas; the next batch that wants deltas has the live views rebuilt."""
+        self.view.update({name: to_arrow(self.schema, name, rows) for name, rows in batch.items()})
+
+    def save_and_load(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.view.save(Path(folder) / "view")
+            self.view = crown.load(Path(folder) / "view")
+
+    def work(self) -> dict[str, int]:
+        stats = self.view.stats()
+        counters = {"S": stats["s_updates"], "P": stats["p_updates"]}
+        return {**counters, "missing": sum(stats["missing_deletes"].values())}
+
+    def is_empty(self) -> bool:
+        self.view.compact()  # dictionary entries go when asked, or when they have doubled
+        stats = self.view.stats()
+        left = [*stats["rows"].values(), *stats["groups"].values(), stats["dictionary"], stats["support"]]
+        return not any(left) and stats["live_bytes"] == self.initial_bytes
+
+
+IMPLEMENTATIONS = (Twin, Kernel)
+
+
+def rows(table: pa.Table | pa.RecordBatch, length: int) -> list[Row]:
+    """The rows of an Arrow table or batch, canonical; ``length`` counts when there is no column."""
+    if not table.num_columns:
+        return [()] * length
+    return canonical(zip(*(column.to_pylist() for column in table.columns), strict=True))
