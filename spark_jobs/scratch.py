@@ -21,15 +21,21 @@ from spark_jobs.errors import CheckpointError
 _held: dict[Path, IO[str]] = {}
 
 
-def claim(root: str | None, application: str) -> Path:
-    """The scratch directory of this application, created, locked by this process and removed when it exits.
-
-    ``root`` defaults to ``crown-<user id>`` under the system's temporary directory. Calling it again is free.
-    """
+def scratch_root(root: str | None = None) -> Path:
+    """``root``, or ``crown-<user id>`` under the system's temporary directory; created, and this user's alone."""
     base = Path(root) if root else Path(tempfile.gettempdir()) / f"crown-{os.getuid()}"
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     if base.stat().st_uid != os.getuid():
         raise CheckpointError(f"scratch directory {base} belongs to another user: give another one with scratch=")
+    return base
+
+
+def claim(root: str | None, application: str) -> Path:
+    """The scratch directory of this application, created, locked by this process and removed when it exits.
+
+    ``root``: see ``scratch_root``. Calling it again is free.
+    """
+    base = scratch_root(root)
     folder = (base / application).resolve()
     if folder in _held:
         return folder
@@ -50,6 +56,12 @@ def release(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     Path(lock.name).unlink(missing_ok=True)
     lock.close()
+
+
+def release_all() -> None:
+    """Release everything this process has claimed."""
+    for folder in list(_held):
+        release(folder)
 
 
 def _sweep(base: Path) -> None:

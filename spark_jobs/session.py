@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.errors import SessionError
+from spark_jobs.scratch import scratch_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,9 +35,19 @@ LAPTOP = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.adaptive.enabled": "false",  # a micro-batch's plan is known; planning it again costs more than it finds
     "spark.sql.streaming.metricsEnabled": "false",
-    "spark.log.level": "ERROR",
     "spark.python.daemon.module": "spark_jobs.daemon",
 }
+_LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+logger.tasks.name = org.apache.spark
+logger.tasks.level = off
+"""
 
 
 def local_session(
@@ -49,14 +60,23 @@ def local_session(
     """
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with quietly():
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName(name).master(f"local[{cores or '*'}]")
-        settings = {"spark.driver.memory": memory, **LAPTOP, **(conf or {})}
+        quiet = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_settings()}"}
+        settings = {"spark.driver.memory": memory, **LAPTOP, **quiet, **(conf or {})}
         for key, value in settings.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+def _log_settings() -> Path:
+    """A file that tells the JVM to log errors only, and not those that reach Python as exceptions anyway."""
+    file = scratch_root() / "log4j2.properties"
+    file.write_text(_LOGGING)
+    return file
 
 
 def require_java() -> int:

@@ -190,16 +190,17 @@ class CellLog:
         temporary.write_text(json.dumps(note))
         os.replace(temporary, self.folder / f"{batch}.json")
 
-    def read_note(self, batch: int) -> dict[str, Any] | None:
-        """The JSON note about a batch, or None."""
-        try:
-            note: dict[str, Any] = json.loads((self.folder / f"{batch}.json").read_text())
-        except FileNotFoundError:
-            return None
-        return note
-
     def _temporary(self) -> Path:
         return self.folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
+
+
+def read_note(folder: Path, batch: int) -> dict[str, Any] | None:
+    """What a cell's folder says about a batch; None if nothing (no rows, or no task for it)."""
+    try:
+        note: dict[str, Any] = json.loads((folder / f"{batch}.json").read_text())
+    except FileNotFoundError:
+        return None
+    return note
 
 
 def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:

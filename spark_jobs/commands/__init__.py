@@ -1,0 +1,1 @@
+"""Subcommands of ``crown`` that use Spark."""

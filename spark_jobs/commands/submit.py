@@ -1,0 +1,171 @@
+"""``crown submit``: maintain a query over change files with Spark, and write its deltas."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from plans.errors import PlanError
+from plans.schema import Column, Schema, Table, normal_type
+from spark_jobs import submit
+from spark_jobs.errors import SparkJobError
+from spark_jobs.sources import Input
+
+_DECLARATION = re.compile(r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<distinct>distinct)?", re.IGNORECASE)
+_COMMA = re.compile(r",(?![^(]*\))")  # not the one inside decimal(10,2)
+
+HELP = "maintain a query over change files with Spark and write the stream of its deltas"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = (
+        "example, all 3-hop paths in a sliding window over an edge list:\n"
+        "  crown submit 'Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d).' --input g=edges.txt.zip --window 0.2 --output noop"
+    )
+    add = parser.add_argument
+    add("query", help="SQL, Datalog, a motif, a plan as JSON, or a file that holds one of these")
+    add(
+        "--input",
+        action="append",
+        required=True,
+        metavar="NAME=PATH[:OPTION=VALUE,...]",
+        help="changes of a relation: a folder or file of CSV, JSON lines or Parquet, or an edge list (.txt, .gz, "
+        ".zip). Options: format=csv|json|parquet|edges, files=N per micro-batch, and those of Spark's reader",
+    )
+    add("--output", required=True, metavar="FOLDER|console|noop", help="where the deltas go")
+    add("--format", default="parquet", help="format of an output folder: parquet (default), json, csv, orc")
+    add(
+        "--checkpoint", metavar="DIR", help="where the job keeps its state; needed unless the output is console or noop"
+    )
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument(
+        "--available-now", action="store_true", help="take the changes that are there, then stop (default)"
+    )
+    when.add_argument("--trigger", metavar="INTERVAL", help="keep running, a micro-batch every '5 seconds'")
+    add(
+        "--schema",
+        action="append",
+        default=[],
+        metavar="'R(a int64, b string)'|FILE.json",
+        help="a relation's columns and types; a column that is unique may be marked 'key', the relation 'distinct'",
+    )
+    add(
+        "--window",
+        metavar="W",
+        help="slide a window of W rows, or of a fraction (0.2) of the rows, over the edge lists",
+    )
+    add("--batch-rows", type=int, default=100_000, metavar="N", help="updates per micro-batch of an edge list (100000)")
+    add("--change", metavar="COLUMN", help="column with weights or change codes (default: _weight, if there is one)")
+    add("--cells", type=int, metavar="N", help="cut the state into N cells (default: one per core, up to four)")
+    add(
+        "--rate", action="append", default=[], metavar="NAME=ROWS", help="rows per batch of a relation, for the planner"
+    )
+    add(
+        "--on-bad-row",
+        choices=("fail", "quarantine"),
+        default="fail",
+        help="stop, or put bad rows aside (default: stop)",
+    )
+    add("--quarantine", metavar="DIR", help="where bad rows go (default: quarantine/ in the checkpoint)")
+    add("--on-missing", choices=("ignore", "raise"), default="ignore", help="deletes of absent rows: count, or stop")
+    add("--cores", type=int, metavar="N", help="worker threads (default: all)")
+    add("--memory", default="2g", help="memory of the JVM (2g); the state lives outside it")
+    add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
+    add("--scratch", metavar="DIR", help="local folder for live state (default: under the temporary directory)")
+    add("--sample", type=int, default=0, metavar="N", help="show N deltas of every batch")
+    add("--verify", action="store_true", help="at the end, compare the result with a from-scratch recompute by Spark")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the job; exit code 0, or 1 if ``--verify`` found a difference."""
+    return 1 if submit.run(job(args)).verified is False else 0
+
+
+def job(args: argparse.Namespace) -> submit.Job:
+    """The job that the options describe. Raises ``SparkJobError`` or ``PlanError`` for what makes no sense."""
+    return submit.Job(
+        query=_query(args.query),
+        inputs=tuple(Input.parse(text) for text in args.input),
+        output=args.output,
+        checkpoint=Path(args.checkpoint).resolve() if args.checkpoint else None,
+        format=args.format,
+        trigger=args.trigger,
+        schema=schema(args.schema),
+        window=args.window,
+        batch_rows=args.batch_rows,
+        change=args.change,
+        cells=args.cells,
+        rates={name: _number(name, value) for name, value in _pairs("--rate", args.rate).items()},
+        on_bad_row=args.on_bad_row,
+        quarantine=args.quarantine,
+        on_missing=args.on_missing,
+        cores=args.cores,
+        memory=args.memory,
+        conf=_pairs("--conf", args.conf),
+        scratch=args.scratch,
+        sample=args.sample,
+        verify=args.verify,
+    )
+
+
+def schema(texts: Sequence[str]) -> Schema:
+    """Relations declared as ``R(a int64, b string key)``, with ``distinct`` behind for one without duplicates, or as
+    JSON.
+    """
+    tables: list[Table] = []
+    for text in texts:
+        if text.endswith(".json"):
+            declared = Schema.of(_json(Path(text)))
+            tables += [declared[name] for name in declared]
+        else:
+            tables.append(_table(text))
+    return Schema(tuple(tables))
+
+
+def _table(text: str) -> Table:
+    match = _DECLARATION.fullmatch(text.strip())
+    if match is None:
+        raise PlanError(f"--schema {text!r} is not a declaration", hint="write 'R(a int64, b string)'")
+    columns, key = [], []
+    for part in _COMMA.split(match["columns"]):
+        words = part.split()
+        if len(words) == 3 and words[2].lower() == "key":
+            key.append(words[0])
+        elif len(words) != 2:
+            raise PlanError(f"--schema: {part.strip()!r} is not a column", hint="write a name and a type: 'a int64'")
+        columns.append(Column(words[0], normal_type(words[1])))
+    return Table(match["name"], tuple(columns), tuple(key), bool(match["distinct"]))
+
+
+def _query(text: str) -> str:
+    """The text itself, or what the file of that name holds."""
+    if len(text) < 256 and "(" not in text and Path(text).is_file():
+        return Path(text).read_text()
+    return text
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SparkJobError(f"cannot read the schema {path}: {error}") from None
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise SparkJobError(f"{option} {text!r}: give NAME=VALUE")
+    return dict(text.split("=", 1) for text in texts)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SparkJobError(f"--rate {name}={text}: give a number of rows") from None

@@ -1,0 +1,95 @@
+"""The maintained result against a from-scratch recompute by Spark: same rows, or not.
+
+What was maintained is the sum of the written delta stream. What it should be is the query, run by Spark SQL over the
+net contents of the inputs. Compared are the number of rows and the sum of their 64-bit hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from plans.plan import Plan
+from spark_jobs.errors import SparkJobError
+from spark_jobs.layout import WEIGHT, used
+from spark_jobs.rows import check
+from spark_jobs.shares import atoms_of
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A result in two numbers: how many rows, and the sum of their hashes (of name-less values, in column order)."""
+
+    rows: int
+    checksum: int
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows, checksum {self.checksum}"
+
+
+def digest(result: DataFrame) -> Digest:
+    """Count and checksum of a DataFrame's rows."""
+    hashed = F.xxhash64(*(F.col(f"`{name}`") for name in result.columns)).cast("decimal(38,0)")
+    row = result.agg(F.count(F.lit(1)).alias("n"), F.sum(hashed).alias("sum")).collect()[0]
+    return Digest(int(row["n"]), int(row["sum"] or 0))
+
+
+def accumulated(deltas: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The result that a delta stream adds up to. Raises :class:`SparkJobError` if some row does not add up to 0 or
+    1.
+    """
+    total = deltas.groupBy(*(F.col(f"`{name}`") for name in columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
+    strange = total.filter(~F.col(WEIGHT).isin(0, 1)).limit(1).collect()
+    if strange:
+        raise SparkJobError(f"the delta stream adds up to weight {strange[0][WEIGHT]} for {strange[0].asDict()}")
+    return total.filter(F.col(WEIGHT) == 1).drop(WEIGHT)
+
+
+def recomputed(spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame], change: str | None) -> DataFrame:
+    """The plan's query by Spark SQL's joins, over the net contents of the change tables ``frames`` (by relation).
+
+    Only for queries whose predicates mean the same in Spark SQL; deletes of rows that were absent at the time make the
+    net contents differ, so check that there were none.
+    """
+    by_name = {name.lower(): frame for name, frame in frames.items()}
+    parts: list[DataFrame] = []
+    bound: dict[str, Column] = {}
+    conditions: list[Column] = []
+    for atom in atoms_of(plan):
+        table = plan.table(atom.relation)
+        rows = check(
+            by_name[table.name.lower()], table, [column.name for column in used(table, atoms_of(plan))], change
+        )
+        typed = rows.frame.select(
+            *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT)
+        )
+        if atom.predicate is not None:
+            typed = typed.filter(F.expr(str(atom.predicate)))
+        net = typed.groupBy(*(F.col(f"`{name}`") for name in dict.fromkeys(atom.columns))).agg(
+            F.sum(WEIGHT).alias(WEIGHT)
+        )
+        renamed = [
+            F.col(f"`{c}`").alias(f"{atom.name}.{a}") for c, a in zip(atom.columns, atom.attributes, strict=True)
+        ]
+        parts.append(net.filter(F.col(WEIGHT) > 0).select(*renamed))
+        for attribute in atom.attributes:
+            here = F.col(f"`{atom.name}.{attribute}`")
+            if attribute in bound:
+                same = (
+                    bound[attribute].eqNullSafe(here)
+                    if plan.attributes[attribute].null_safe
+                    else bound[attribute] == here
+                )
+                conditions.append(same)
+            bound.setdefault(attribute, here)
+    joined = reduce(DataFrame.crossJoin, parts)
+    if conditions:
+        joined = joined.filter(reduce(Column.__and__, conditions))
+    result = joined.select(*(value.alias(attribute) for attribute, value in bound.items()))
+    for predicate in plan.residual:
+        result = result.filter(F.expr(str(predicate)))
+    return result.select(*(F.expr(str(output.expr)).alias(output.name) for output in plan.output)).distinct()
