@@ -167,14 +167,15 @@ class CellLog:
     def retain(self, batch: int, keep: int) -> None:
         """Delete what no replay of the last ``keep`` batches up to ``batch`` can need.
 
-        Kept: the newest snapshot older than all of them, every delta since, and the two newest snapshots.
+        Kept: the newest snapshot older than all of them, and every snapshot and delta since (a snapshot is not larger
+        than the deltas that led to it, so these are at most as much again).
         """
         snapshots = self.snapshots()
         old = [v for v in snapshots if v < batch - max(keep, 1)]
         if not old:
             return
         base = old[-1]
-        doomed = [self.snapshot_path(v) for v in snapshots[:-2] if v != base]
+        doomed = [self.snapshot_path(v) for v in snapshots if v < base]
         for number in self.batches():
             if number > base:
                 break

@@ -1,0 +1,106 @@
+"""The files of a cell: what is written is what is read, snapshots are amortized, meta.json decides who may go on."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.errors import DamagedStateError, InputChangedError, PlanChangedError
+from spark_jobs.state_log import FORMAT, CellLog, Link, check_meta, read_meta, read_note
+
+META = {
+    "format": FORMAT,
+    "fingerprint": "f" * 64,
+    "cells": 2,
+    "grid": {"attributes": ["b"], "shares": [2]},
+    "query": "Q(a) :- r(a).",
+}
+
+
+def table(n=3):
+    return pa.table({"name": [None, "x", "y"][:n], "at": pa.array([1, 2, None][:n]), "_weight": [1, -1, 2][:n]})
+
+
+def test_a_delta_reads_back_as_it_was_written(tmp_path):
+    log = CellLog(tmp_path / "7", "f")
+    link = Link(5, 3, {"r": table(), "s": table(2)})
+    assert log.publish(link) is link
+    again = CellLog(tmp_path / "7", "f").read(5)
+    assert (again.batch, again.prev) == (5, 3)
+    assert again.changes == link.changes
+    assert log.batches() == [5]
+    assert not list((tmp_path / "7").glob(".*"))
+
+
+def test_whoever_publishes_second_gets_the_first_ones_rows(tmp_path):
+    log = CellLog(tmp_path / "0", "f")
+    log.publish(Link(0, -2, {"r": table()}))
+    split = pa.concat_tables([table().slice(1), table().slice(0, 1)])
+    won = log.publish(Link(0, -2, {"r": split}))
+    assert won.changes["r"] == table()
+    for other in (
+        Link(0, -1, {"r": table()}),
+        Link(0, -2, {"r": table(2)}),
+        Link(0, -2, {}),
+        Link(0, -2, {"s": table()}),
+    ):
+        with pytest.raises(InputChangedError, match="cell 0: batch 0"):
+            log.publish(other)
+
+
+def test_numbers_sort_as_numbers(tmp_path):
+    log = CellLog(tmp_path / "0", "f")
+    for batch in (9, 10, 100, 2):
+        log.publish(Link(batch, -2, {}))
+    assert log.batches() == [2, 9, 10, 100]
+    assert log.chain(2, 100) == [9, 10]
+
+
+def test_a_snapshot_is_due_when_the_log_outweighs_the_last_one(tmp_path):
+    log = CellLog(tmp_path / "0", "f")
+    due = []
+    for batch in range(40):
+        log.publish(Link(batch, batch - 1, {"r": table()}))
+        due.append(log.snapshot_due(1))
+        if due[-1]:
+            log.write_snapshot(batch, lambda path: path.write_bytes(b"s" * 10_000))
+    size = log.delta_path(0).stat().st_size
+    assert due[0]
+    assert sum(due) == 1 + 39 // (10_000 // size + 1)
+
+
+def test_meta_is_written_once_and_then_demanded(tmp_path):
+    check_meta(tmp_path / "op", META)
+    check_meta(tmp_path / "op", META)
+    assert read_meta(tmp_path / "op") == META
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"fingerprint": "0" * 64}, "f{64}.*0{64}.*new checkpoint"),
+        ({"cells": 4}, "2 cells.*4.*cells=2"),
+        ({"grid": {"attributes": ["c"], "shares": [2]}}, "cut along"),
+        ({"format": FORMAT + 1}, "format"),
+    ],
+)
+def test_another_plan_or_cut_is_refused_with_both_sides(tmp_path, change, said):
+    check_meta(tmp_path / "op", META)
+    with pytest.raises(PlanChangedError, match=said):
+        check_meta(tmp_path / "op", {**META, **change})
+
+
+@pytest.mark.parametrize("content", ["{", json.dumps({"format": 1}), "[]"])
+def test_a_foreign_meta_file_is_an_error(tmp_path, content):
+    (tmp_path / "meta.json").write_text(content)
+    with pytest.raises(DamagedStateError, match=r"meta\.json"):
+        read_meta(tmp_path)
+
+
+def test_notes_are_for_reading_and_may_be_missing(tmp_path):
+    log = CellLog(tmp_path / "0", "f")
+    log.write_note(3, {"deltas": 7})
+    assert read_note(tmp_path / "0", 3) == {"deltas": 7}
+    assert read_note(tmp_path / "0", 4) is None
