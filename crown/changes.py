@@ -25,6 +25,7 @@ from crown.errors import ChangeError
 from plans.schema import Table, arrow_type
 
 WEIGHT = "_weight"
+_REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
 MAX_WEIGHT = 2**31 - 1
 
 CODES: dict[str, int] = {
@@ -116,7 +117,7 @@ def _as_columns(relation: str, data: Any) -> tuple[list[str], dict[str, Any]]:
         if not all(isinstance(row, Mapping) for row in rows):
             raise ChangeError(f"relation {relation!r}: a list of changes must hold dicts, one per row")
         names = list(dict.fromkeys(name for row in rows for name in row))
-        return names, {name: [row.get(name, _ABSENT) for row in rows] for name in names}
+        return names, {name: [row.get(name, 1 if name == WEIGHT else _ABSENT) for row in rows] for name in names}
     raise ChangeError(
         f"relation {relation!r}: changes must be a pyarrow Table, a pandas DataFrame or a list of dicts, "
         f"not {type(data).__name__}"
@@ -141,7 +142,7 @@ def _from_pandas(series: pd.Series) -> Any:
     try:
         array = pa.Array.from_pandas(series)
         return _whole(array) if isinstance(array, pa.ChunkedArray) else array
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except _REFUSED:
         return [None if value is pd.NA else value for value in series]
 
 
@@ -155,64 +156,77 @@ def _item(column: Any, row: int) -> Any:
 def _convert(column: Any, name: str, kind: str, bad: dict[int, str]) -> pa.Array:
     """The column as ``arrow_type(kind)``; rows that do not fit are noted in ``bad`` and become NULL."""
     target = arrow_type(kind)
-    if isinstance(column, pa.Array):
-        if column.type == target:
-            return column
-        if _textual(target) == _textual(column.type) or not _textual(target):
-            try:
-                return _cast(column, target)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                pass
-    else:
-        try:
-            return pa.array(column, target)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, ValueError):
-            pass
+    try:
+        return _cast(column if isinstance(column, pa.Array) else _array(column), target)
+    except _REFUSED:
+        pass  # find the rows that are to blame
     values = []
     for row in range(len(column)):
         value = column[row]
-        try:
-            if value is _ABSENT:
-                raise KeyError(name)
-            if isinstance(value, pa.Scalar):
-                if value.is_valid and _textual(target) and not _textual(value.type):
-                    raise TypeError(name)
-                value = _cast(pa.array([value.as_py()], value.type), target)[0].as_py()
-            values.append(pa.scalar(value, target).as_py())
-        except KeyError:
+        fitting = None
+        if value is _ABSENT:
             bad.setdefault(row, f"column {name!r} is missing")
-            values.append(None)
-        except (pa.ArrowException, TypeError, OverflowError, ValueError):
-            bad.setdefault(row, f"column {name!r}: {_item(column, row)!r} does not fit {kind}")
-            values.append(None)
+        else:
+            try:
+                single = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else _array([value])
+                fitting = _cast(single, target)[0].as_py()
+            except _REFUSED:
+                bad.setdefault(row, f"column {name!r}: {_item(column, row)!r} does not fit {kind}")
+        values.append(fitting)
     return pa.array(values, target)
 
 
-def _textual(type_: pa.DataType) -> bool:
-    kinds = pa.types
-    return any(
-        test(type_)
-        for test in (
-            kinds.is_string,
-            kinds.is_large_string,
-            kinds.is_binary,
-            kinds.is_large_binary,
-            kinds.is_fixed_size_binary,
-            kinds.is_string_view,
-            kinds.is_null,
-        )
-    )
+def _array(values: list[Any]) -> pa.Array:
+    """Python values as an array; Arrow would drop the nanoseconds of a pandas Timestamp without a word."""
+    array = pa.array(values)
+    if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
+        raise pa.ArrowInvalid("nanoseconds")
+    return array
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A safe cast, where it loses nothing; wall clock and instant do not turn into one another silently."""
-    if pa.types.is_timestamp(target) and pa.types.is_timestamp(array.type) and bool(target.tz) != bool(array.type.tz):
-        raise pa.ArrowInvalid("a timestamp with and one without a time zone")
-    if pa.types.is_boolean(target) and not pa.types.is_boolean(array.type) and not pa.types.is_null(array.type):
-        raise pa.ArrowInvalid("not a bool")
-    if pa.types.is_boolean(array.type) and not pa.types.is_boolean(target):
-        raise pa.ArrowInvalid("a bool")
-    return array.cast(target, safe=True)
+    """A cast that changes no value.
+
+    Kinds do not mix (text parses, but nothing becomes text), and going back gives the same.
+    """
+    source = array.type
+    if source == target or pa.types.is_null(source):
+        return array.cast(target)
+    if pa.types.is_dictionary(source):
+        return _cast(array.dictionary_decode(), target)
+    if _is_text(source):
+        return array.cast(target, safe=True)
+    if _family(source) != _family(target):
+        raise pa.ArrowInvalid(f"{source} is no {target}")
+    out = array.cast(target, safe=True)
+    back = out.cast(source, safe=False)
+    same = pc.equal(array, back)
+    if pa.types.is_floating(source):
+        same = pc.or_(same, pc.and_(pc.is_nan(array), pc.is_nan(back)))
+    if not pc.all(same, min_count=0).as_py():
+        raise pa.ArrowInvalid(f"a value of {source} does not fit {target}")
+    return out
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    kinds = pa.types
+    return bool(kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_))
+
+
+def _family(type_: pa.DataType) -> str:
+    """Types between which a conversion makes sense."""
+    kinds = pa.types
+    if kinds.is_boolean(type_):
+        return "bool"
+    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
+        return "number"
+    if kinds.is_timestamp(type_):
+        return "instant" if type_.tz else "wall clock"
+    if kinds.is_date(type_):
+        return "wall clock"
+    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
+        return "binary"
+    return str(type_)
 
 
 def _weights(column: Any, n: int, bad: dict[int, str]) -> np.ndarray:

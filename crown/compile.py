@@ -158,4 +158,10 @@ def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None,
         leaf_count += 1
     step_words = [w for loop in steps for w in (loop.kind, loop.source, loop.target, loop.index)]
     lists = [out.place(step_words), out.place(leaf_words), out.place(fixed)]
-    return out.place([len(steps), leaf_count, len(fixed) // L.FIX, *lists])
+    ahead = 0
+    for leaf in range(leaf_count):
+        kind, source = leaf_words[leaf * L.LEAF : leaf * L.LEAF + 2]
+        if steps and kind == L.DOWN and source == steps[-1].target:
+            ahead = lists[1] + leaf * L.LEAF
+            break
+    return out.place([len(steps), leaf_count, len(fixed) // L.FIX, *lists, ahead])

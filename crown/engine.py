@@ -21,7 +21,14 @@ import pyarrow as pa
 from crown import invariants
 from crown.codec import binary_array, decode, encode, uses_dictionary
 from crown.compile import compile_plan
-from crown.errors import ConcurrentChangeError, CrownError, MemoryBudgetError, MissingDeleteError, SnapshotError
+from crown.errors import (
+    ChangeError,
+    ConcurrentChangeError,
+    CrownError,
+    MemoryBudgetError,
+    MissingDeleteError,
+    SnapshotError,
+)
 from crown.kernels import arena as A
 from crown.kernels import batches, layout, state, strings, update
 from crown.kernels import enumerate as enumeration
@@ -62,7 +69,7 @@ class Engine:
         self._X = layout.new_scratch(n)
         self._out = _buffer(len(plan.free))
         self._identity = np.arange(max(len(plan.output), 1), dtype=np.int64)
-        self._preparer = Preparer(plan, self._intern)
+        self._preparer = Preparer(plan, self._intern, on_missing == "raise")
         self._deliverer = Deliverer(plan, self._intern, self._extern)
         self._busy = False
         self.clamps = Clamps()  # of the last batch applied
@@ -177,12 +184,28 @@ class Engine:
             consolidate = not self.plan.consolidated
         self._switch_live(deltas)
         self._busy = True
-        return self._deliver(prepared, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS, consolidate)
+        delivery = self._deliver(prepared, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS, consolidate)
+        next(delivery)  # from here on closing it applies the whole batch
+        return delivery
+
+    def apply_discard(self, changes: Mapping[str, Any]) -> int:
+        """Apply a batch, enumerate its deltas into the reused buffer and drop them; how many there were (not
+        consolidated).
+
+        For measuring the engine alone. Not for plans with support counts, whose deltas are not those of the
+        enumeration.
+        """
+        if self.plan.support:
+            raise CrownError("apply_discard is not defined for a query whose results are counted; use run")
+        prepared = self.prepare(changes)
+        self._switch_live(True)
+        return sum(block.shape[1] for _, block in self._apply(prepared.changes, layout.MODE_DELTAS))
 
     def _deliver(self, prepared: Prepared, mode: int, gather: bool) -> Iterator[pa.RecordBatch]:
         gathered = Gathered(self._deliverer.width)
         blocks = self._apply(prepared.changes, mode)
         try:
+            yield self._deliverer.batch(self._deliverer.columns(self._out[:, :0])[0], np.empty(0, np.int64))
             for sign, block in blocks:
                 if gather:
                     gathered.add(self._deliverer.codes(block), sign)
@@ -223,8 +246,8 @@ class Engine:
                 while (status := self._step(change.node, rows, missing, sign)) == update.FULL:
                     yield sign, out
                     X[layout.X_FILL] = 0
-                if status == update.OVER_BUDGET:
-                    self._roll_back(changes, number, int(X[layout.X_I]))
+                if status != update.DONE:
+                    self._refuse(changes, number, status)
                 if sign < 0 and missing.any():
                     self.clamps.note(number, missing)
                     self.M[table_at(change.node) + A.T_SPARE] += int(missing.sum())
@@ -243,28 +266,33 @@ class Engine:
             return update.delete_batch(
                 self.M, self._m32, self._P, self._X, node, rows.values, rows.weights, missing, self._out
             )
-        except (MemoryError, OverflowError) as error:
+        except MemoryError as error:
             self.M[A.H_CLEAN] = 0
             raise MemoryBudgetError(
                 f"{error}: the batch was applied in part and this state is unusable; load the last snapshot "
                 "and give the view a larger memory_budget, or spread it over more cells"
             ) from error
 
-    def _roll_back(self, changes: Sequence[NodeChange], number: int, applied: int) -> None:
-        """Undo a batch of which all deletions, the insertions of changes before ``number`` and ``applied`` rows of
-        that one are done.
-        """
-        budget = int(self.M[A.H_BUDGET])
-        used = int(self.M[A.H_LIVE])
+    def _refuse(self, changes: Sequence[NodeChange], number: int, status: int) -> None:
+        """Undo the part of a batch that is applied (deletions, and insertions up to a row of ``number``); say why."""
+        used, budget = int(self.M[A.H_LIVE]), int(self.M[A.H_BUDGET])
+        applied = int(self._X[layout.X_I])
+        self._X[layout.X_I] = self._X[layout.X_FILL] = 0
         partial = []
         for i, change in enumerate(changes):
             inserts = change.inserts.head(len(change.inserts) if i < number else applied if i == number else 0)
             partial.append(NodeChange(change.node, change.atom, self.clamps.effective(i, change.deletes), inserts, 0))
-        self._X[layout.X_I] = self._X[layout.X_FILL] = 0
         self.M[A.H_BUDGET] = self.M[A.H_LIMIT]
         for _ in self._apply([change.inverse() for change in partial], self._quiet_mode()):
             raise AssertionError("a quiet update produced output")
         self.M[A.H_BUDGET] = budget
+        if status == update.TOO_MANY:
+            node = self.plan.nodes[changes[number].node]
+            raise ChangeError(
+                f"relation {node.relation!r}: a row would get more than {update.MAX_COPIES} copies; "
+                "the batch was undone. "
+                "Check the weights of its inserts"
+            )
         raise MemoryBudgetError(
             f"the batch needs more state than memory_budget={8 * budget} bytes allows "
             f"({8 * used} in use when it stopped); it was undone. "
@@ -283,6 +311,7 @@ class Engine:
         for i, c in enumerate(prepared.changes):
             self.M[table_at(c.node) + A.T_SPARE] -= clamps.total(i)
         if self.plan.support:
+            self._busy = True
             for _ in self._deliver(Prepared(tuple(inverse), 0, {}), layout.MODE_DELTAS, True):
                 pass
         else:
@@ -334,7 +363,7 @@ class Engine:
         for block in self.blocks():
             columns, n = self._deliverer.columns(block)
             if n:
-                yield pa.RecordBatch.from_arrays(columns, schema=self._deliverer.schema)
+                yield self._deliverer.rows(columns, n)
 
     def blocks(self) -> Iterator[np.ndarray]:
         """The enumeration beneath ``results``: codes int64[free attributes, n] in one reused buffer."""
@@ -360,7 +389,7 @@ class Engine:
             slot, n = batches.support_scan(self.M, self._support, self._deliverer.width, slot, out)
             if n:
                 columns = self._deliverer.decoded(np.ascontiguousarray(out[:, :n]))
-                yield pa.RecordBatch.from_arrays(columns, schema=self._deliverer.schema)
+                yield self._deliverer.rows(columns, n)
 
     def _unchanged(self, epoch: int) -> None:
         self._not_busy()

@@ -18,6 +18,7 @@ from crown.changes import WEIGHT
 from crown.codec import Extern, Intern, decode, encode
 from crown.errors import ChangeError
 from crown.kernels.batches import consolidate
+from plans.conjunction import injective
 from plans.plan import Plan
 from plans.schema import arrow_type
 
@@ -97,17 +98,31 @@ class Deliverer:
     def free_values(self, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] | None:
         """The free attributes behind a one-row output, or None if no enumerated row maps to it.
 
-        Without support counts the plain output columns determine every free attribute (that is what ``plan.support``
-        False means).
+        Without support counts every free attribute stands in the output, perhaps behind a one-to-one cast.
         """
-        named = {o.expr.value: array for o, array in zip(self._plan.output, arrays, strict=True) if o.expr.op == "col"}
+        named: dict[str, pa.Array] = {}
+        for o, array in zip(self._plan.output, arrays, strict=True):
+            attribute = injective(o.expr)
+            if attribute is None:
+                continue
+            try:
+                named.setdefault(attribute, array.cast(arrow_type(self._plan.attributes[attribute].type)))
+            except pa.ArrowInvalid:
+                return None  # the value is not one that the cast could have made
         _, n = self._residual(named, 1)
         if not n:
             return None
         for o, array in zip(self._plan.output, arrays, strict=True):
-            if not o.expr.evaluate(named, 1).cast(array.type).equals(array):
+            computed = o.expr.evaluate(named, 1).cast(array.type)
+            if encode(computed, o.type, self._intern, False)[0] != encode(array, o.type, self._intern, False)[0]:
                 return None
         return named
+
+    def rows(self, columns: Sequence[pa.Array], n: int) -> pa.RecordBatch:
+        """A batch of ``n`` result rows; a boolean query has rows without columns."""
+        if not columns:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * n, pa.struct([])))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def batch(self, columns: Sequence[pa.Array], weights: np.ndarray) -> pa.RecordBatch:
         """A delta batch."""

@@ -154,12 +154,14 @@ def inputs_of(plan: Plan) -> tuple[Input, ...]:
 class Preparer:
     """Turns change batches into ``Prepared`` ones.
 
-    Knows the plan, not the state; ``intern`` enters new values in the dictionary.
+    Knows the plan, not the state; ``intern`` enters new values in
+    the dictionary; with ``exact_deletes`` equal deletes of a batch become one.
     """
 
-    def __init__(self, plan: Plan, intern: Intern) -> None:
+    def __init__(self, plan: Plan, intern: Intern, exact_deletes: bool) -> None:
         self.inputs = inputs_of(plan)
         self._intern = intern
+        self._exact_deletes = exact_deletes
         self._tables: dict[str, Table] = {table.name.lower(): table for table in plan.tables}
         self._needed: dict[str, list[str]] = {}
         for item in self.inputs:
@@ -230,19 +232,25 @@ class Preparer:
         values = np.empty((m, width), np.int64)
         for j, a in enumerate(arrays):
             values[:, j] = a
-        deletes, inserts = split_by_sign(values.reshape(-1), width, weights)
+        deletes, inserts = split_by_sign(values.reshape(-1), width, weights, self._exact_deletes)
         return deletes, inserts, n - m
 
 
-def split_by_sign(values: np.ndarray, width: int, weights: np.ndarray) -> tuple[Rows, Rows]:
-    """Net deletes and inserts of a batch. ``values`` int64[n * width], ``weights`` int64[n] (not kept). O(n)."""
+def split_by_sign(
+    values: np.ndarray, width: int, weights: np.ndarray, exact_deletes: bool = False
+) -> tuple[Rows, Rows]:
+    """Net deletes and inserts of a batch.
+
+    Equal rows of one sign stay apart unless ``exact_deletes`` asks for one row each. ``values`` int64[n * width],
+    ``weights`` int64[n] (not kept). O(n).
+    """
     empty = Rows(values[:0], weights[:0])
     if not len(weights):
         return empty, empty
     lowest, highest = int(weights.min()), int(weights.max())
     if lowest > 0:
         return empty, Rows(values, weights)
-    if lowest < 0 < highest:
+    if lowest < 0 < highest or (lowest < 0 and exact_deletes):
         weights = weights.copy()
         consolidate(values, width, weights)
     return _picked(values, width, weights, -1), _picked(values, width, weights, 1)

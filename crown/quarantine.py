@@ -1,4 +1,4 @@
-"""Rows that could not be taken, kept with the reason: one Parquet file per batch in a side folder.
+"""Rows that could not be taken, kept with the reason: one Parquet file per batch in a side folder, never overwritten.
 
 Columns: ``batch`` (number of the batch since the view was made), ``relation``, ``row`` (0-based position in the
 batch), ``reason``, ``data`` (the row as JSON text).
@@ -6,6 +6,7 @@ batch), ``reason``, ``data`` (the row as JSON text).
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,5 +34,5 @@ def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> int:
         for (row, reason), data in zip(checked.bad.items(), checked.bad_rows, strict=True)
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / f"batch-{batch:09d}.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / f"batch-{batch:09d}-{uuid.uuid4().hex[:12]}.parquet")
     return len(rows)

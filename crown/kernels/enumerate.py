@@ -19,6 +19,7 @@ from crown.kernels.jit import kernel
 from crown.kernels.layout import (
     DOWN,
     FIX,
+    G_AHEAD,
     G_FIX0,
     G_FIXED,
     G_LEAF0,
@@ -40,6 +41,7 @@ from crown.kernels.layout import (
     X_PROGRAM,
     X_TOTAL,
 )
+from crown.kernels.prefetch import prefetch
 
 
 @kernel
@@ -181,6 +183,22 @@ def _open_step(M, m32, P, X, cur, step, prog, depth):
 
 
 @kernel
+def _ahead(M, m32, P, leaf, base, at, n):
+    """Fetch for the next turns of the last step.
+
+    Rows far ahead, a leaf's group nearer, its list for the very next turn.
+    """
+    if at + 6 < n:
+        prefetch(M, at32(m32, base + at + 6))
+    if leaf != 0:
+        link = P[node_at(P[leaf + 1]) + N_ATTRS] + 2 + P[leaf + 3]
+        if at + 4 < n:
+            prefetch(M, lo(m32, at32(m32, base + at + 4) + link))
+        if at + 2 < n:
+            prefetch(M, lo(m32, lo(m32, at32(m32, base + at + 2) + link) + P[node_at(P[leaf + 2]) + N_KEY]))
+
+
+@kernel
 def enumerate_start(M, m32, P, X, prog, node, row):
     """Set up the enumeration of all results of ``row`` of ``node`` (node -1: of the root's group)."""
     nodes = P[P_COUNT]
@@ -241,10 +259,13 @@ def enumerate_on(M, m32, P, X, out):
         at = X[step + 3 * depth] + 1
         if at < X[step + 3 * depth + 1]:
             X[step + 3 * depth] = at
-            X[cur + P[first + STEP * depth + 2]] = at32(m32, X[step + 3 * depth + 2] + at)
+            base = X[step + 3 * depth + 2]
+            X[cur + P[first + STEP * depth + 2]] = at32(m32, base + at)
             depth += 1
             if depth < steps:
                 _open_step(M, m32, P, X, cur, step, prog, depth)
+            else:
+                _ahead(M, m32, P, P[prog + G_AHEAD], base, at, X[step + 3 * depth - 2])
         else:
             depth -= 1
             if depth < 0:

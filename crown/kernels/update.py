@@ -13,6 +13,7 @@ Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2-4) and 5.
 
 from __future__ import annotations
 
+from crown.kernels.ahead import ahead_delete, ahead_insert
 from crown.kernels.arena import (
     H_BUDGET,
     H_EPOCH,
@@ -66,12 +67,13 @@ from crown.kernels.layout import (
     X_ROW,
     X_SP,
 )
+from crown.kernels.prefetch import prefetch
 from crown.kernels.tables import find, hash_key, insert, remove
 
 START, PARENTS, FINISH, RESULTS = 0, 1, 2, 3  # phases of a frame
 IDLE, WALKING = 0, 1  # phases of a change
 MAX_COPIES = 2**31 - 1
-DONE, FULL, OVER_BUDGET = 0, 1, 2  # what a batch kernel comes back with
+DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
 
 
 @kernel
@@ -260,6 +262,8 @@ def enter_on(M, m32, P, X, out):
             i = X[f + 3]
             phase = FINISH
             while i < n:
+                if i + 8 < n:
+                    prefetch(M, at32(m32, base + i + 8) + ap)
                 p = at32(m32, base + i)
                 i += 1
                 M[H_P] += 1
@@ -313,6 +317,8 @@ def leave_on(M, m32, P, X, out):
             i = X[f + 3]
             phase = FINISH
             while i >= 0:
+                if i >= 8:
+                    prefetch(M, at32(m32, base + i - 8) + ap)
                 p = at32(m32, base + i)
                 i -= 1
                 M[H_P] += 1
@@ -346,7 +352,8 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
     """R-UPDATE for every row of a batch (``rows`` int64[n * a], ``weights`` int64[n] > 0).
 
     DONE; or FULL: ``out`` (int64[columns, capacity], ``X[X_FILL]`` rows of it written) is full, empty it and call
-    again; or OVER_BUDGET: rows from ``X[X_I]`` on have not been applied.
+    again; or OVER_BUDGET (the state's) or
+    TOO_MANY (copies of a tuple): rows from ``X[X_I]`` on have not been applied.
     """
     d = node_at(node)
     a = P[d + N_ATTRS]
@@ -365,6 +372,7 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
             return DONE
         if M[H_LIVE] > M[H_BUDGET]:
             return OVER_BUDGET
+        ahead_insert(M, m32, P, d, rows, n, i)
         M[H_R] += 1
         M[H_EPOCH] += 1
         tag = hash_key(M, P, identity, a, rows, i * a)
@@ -372,7 +380,7 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
         if row != 0:
             copies = hi(m32, row + a) + weights[i]
             if copies > MAX_COPIES:
-                raise OverflowError("a tuple has more than 2^31 - 1 copies")
+                return TOO_MANY
             set_hi(m32, row + a, copies)
             X[X_I] = i + 1
         else:
@@ -405,6 +413,7 @@ def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
         if i == n:
             X[X_I] = 0
             return DONE
+        ahead_delete(M, m32, P, d, rows, n, i)
         M[H_R] += 1
         M[H_EPOCH] += 1
         tag = hash_key(M, P, identity, a, rows, i * a)

@@ -1,0 +1,52 @@
+"""The ``crown`` command. Subcommands are entry points of the group ``crown.commands``: modules with ``HELP``,
+``add_arguments(parser)`` and ``run(args) -> exit code``; so this module knows none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+
+from crown import __version__
+from crown.errors import CrownError
+from plans.errors import PlanError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand.
+
+    Exit codes: 0 done, 1 a check failed, 2 a mistake of the user (said in one sentence), 130 interrupted.
+    """
+    commands = {point.name: point for point in entry_points(group="crown.commands")}
+    parser = argparse.ArgumentParser(
+        prog="crown", description="Keep the result of a multi-way join up to date while its tables change."
+    )
+    parser.add_argument("--version", action="version", version=f"crown {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    chosen = next((a for a in (sys.argv[1:] if argv is None else argv) if not a.startswith("-")), None)
+    for name, point in sorted(commands.items()):
+        if chosen in commands and name != chosen:
+            subparsers.add_parser(name)  # not asked for: not imported
+            continue
+        module = point.load()
+        subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(subparser)
+        subparser.set_defaults(run=module.run)
+    args = parser.parse_args(argv)
+    try:
+        return int(args.run(args))
+    except (CrownError, PlanError) as error:
+        print(f"crown: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
