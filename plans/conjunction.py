@@ -14,7 +14,7 @@ from functools import partial
 
 from plans.errors import PlanError
 from plans.expressions import Expr, both, call, cast, col
-from plans.query import Query, split
+from plans.query import Query, Source, split
 from plans.schema import Table, decimal_parts
 
 _CONSTANT_TYPES = ("bool", "int32", "int64", "string", "date", "timestamp", "timestamp_ntz")
@@ -42,7 +42,10 @@ class Atom:
 
 @dataclass(frozen=True)
 class Conjunction:
-    """Atoms, residual predicates and outputs over variables, with set semantics."""
+    """Atoms, residual predicates and outputs over variables, with set semantics.
+
+    `fixed` are the variables whose value follows from an output row: output ones, and those that keys derive from them.
+    """
 
     text: str
     atoms: tuple[Atom, ...]
@@ -51,6 +54,7 @@ class Conjunction:
     outputs: tuple[tuple[str, Expr], ...]
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()
+    fixed: frozenset[str] = frozenset()
 
 
 class _Classes:
@@ -283,7 +287,9 @@ def _assemble(
     outputs = tuple((name, expr.substitute(variable)) for name, expr in query.outputs)
     tables = tuple(dict.fromkeys(source.table for source in query.sources))
     residual = tuple(dict.fromkeys(expr.substitute(variable) for expr in residual_parts))
-    return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes)
+    known = _fixed_by_output(query, classes, constants)
+    fixed = frozenset(name for root, name in names.items() if root in known)
+    return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed)
 
 
 def _variable_names(query: Query, classes: _Classes, members: dict[str, list[str]], needed: set[str]) -> dict[str, str]:
@@ -321,56 +327,64 @@ def _variable_names(query: Query, classes: _Classes, members: dict[str, list[str
     return names
 
 
+def _closure(query: Query, classes: _Classes, known: set[str]) -> set[str]:
+    """The classes that are fixed once those in `known` are: a row's key fixes the rest of the row."""
+    known = set(known)
+    todo = [source for source in query.sources if source.table.key]
+    progress = True
+    while progress:
+        progress = False
+        for source in list(todo):
+            if not _open_columns(source, source.table.key, classes, known):
+                names = [f"{source.alias}.{column.name}" for column in source.table.columns]
+                known |= {classes.find(name) for name in names if name in classes.parent}
+                todo.remove(source)
+                progress = True
+    return known
+
+
+def _open_columns(source: Source, columns: Iterable[str], classes: _Classes, known: set[str]) -> list[str]:
+    """Those of the columns that `known` does not fix."""
+    names = [f"{source.alias}.{_spelled(source.table, column)}" for column in columns]
+    return [name for name in names if name not in classes.parent or classes.find(name) not in known]
+
+
+def _fixed_by_output(query: Query, classes: _Classes, constants: dict[str, Expr]) -> set[str]:
+    shown = [name for _, expr in query.outputs if (name := injective(expr)) is not None]
+    return _closure(query, classes, {classes.find(name) for name in shown} | set(constants))
+
+
 def _check_bag_is_set(query: Query, classes: _Classes, constants: dict[str, Expr]) -> None:
     """SQL without DISTINCT: accept it where no result row can occur twice.
 
-    That is so when every table is declared duplicate-free, and the output fixes the row of every table: the closure
-    of the output columns under join equalities, constants and keys contains a key of each.
+    That is so when every table is declared duplicate-free, and the output fixes the row of every table: the closure of
+    the output columns under join equalities, constants and keys contains a key of each.
     """
     hint = "write SELECT DISTINCT, or declare the table's key: Table(..., key=(...)) or distinct=True"
-    counted = [source for source in query.sources if source.group == 0]
-    for source in counted:
+    known = _fixed_by_output(query, classes, constants)
+    for source in query.sources:
+        if source.group:
+            continue
         if not (source.table.key or source.table.distinct):
             raise PlanError(
                 f"without DISTINCT, {source.alias} must be duplicate-free: table {source.table.name} declares no key",
                 hint=hint,
             )
-    known = {classes.find(expr.value) for _, expr in query.outputs if expr.op == "col"} | set(constants)
-
-    def fixed(name: str) -> bool:
-        return name in classes.parent and classes.find(name) in known
-
-    todo, groups = list(counted), list(query.keys)
-    progress = True
-    while progress:
-        progress = False
-        for source in list(todo):
-            everything = tuple(column.name for column in source.table.columns)
-            key = source.table.key or everything
-            if all(fixed(f"{source.alias}.{_spelled(source.table, name)}") for name in key):
-                names = [f"{source.alias}.{name}" for name in everything]
-                known |= {classes.find(name) for name in names if name in classes.parent}
-                todo.remove(source)
-                progress = True
-        for group in list(groups):
-            if all(name in classes.parent and classes.find(name) in known for expr in group for name in expr.columns):
-                groups.remove(group)
-                progress = True
-    if todo:
-        source = todo[0]
         key = source.table.key or tuple(column.name for column in source.table.columns)
-        free = [name for name in key if not fixed(f"{source.alias}.{_spelled(source.table, name)}")]
-        raise PlanError(
-            "without DISTINCT, a result row could occur more than once",
-            witness=f"the output does not fix {', '.join(f'{source.alias}.{name}' for name in free)}",
-            hint="write SELECT DISTINCT, or add these columns to the output",
-        )
-    if groups:
-        raise PlanError(
-            "without DISTINCT, a row of the DISTINCT subquery could lead to several result rows",
-            witness="the output does not fix " + ", ".join(str(expr) for expr in groups[0]),
-            hint="write SELECT DISTINCT in the outer query too, or add these columns to its output",
-        )
+        missing = _open_columns(source, key, classes, known)
+        if missing:
+            raise PlanError(
+                "without DISTINCT, a result row could occur more than once",
+                witness=f"the output does not fix {', '.join(missing)}",
+                hint="write SELECT DISTINCT, or add these columns to the output",
+            )
+    for group in query.keys:
+        if any(name not in classes.parent or classes.find(name) not in known for e in group for name in e.columns):
+            raise PlanError(
+                "without DISTINCT, a row of the DISTINCT subquery could lead to several result rows",
+                witness="the output does not fix " + ", ".join(str(expr) for expr in group),
+                hint="write SELECT DISTINCT in the outer query too, or add these columns to its output",
+            )
 
 
 def _spelled(table: Table, name: str) -> str:

@@ -14,16 +14,16 @@ WIDTH = 110
 def text(plan: Plan) -> str:
     """What is maintained and at what cost, for a terminal."""
     lines = _field("query", " ".join(plan.query.split()))
-    lines += _field("class", _class(plan))
+    lines += _field("class", class_line(plan))
     for bound in plan.bounds:
-        lines += _field("update", f"{bound.update}  on {_stream(bound.stream)}  [{bound.source}]")
-    lines += _field("output", ", ".join(_output(plan)) or "no column: one row if there is a result")
+        lines += _field("update", f"{bound.update}  on {stream_name(bound.stream)}  [{bound.source}]")
+    lines += _field("output", ", ".join(output_columns(plan)) or "no column: one row if there is a result")
     if plan.residual:
         lines += _field("filter", " AND ".join(f"({e})" if e.op == "or" else str(e) for e in plan.residual))
-    lines += _field("deltas", _deltas(plan))
+    lines += _field("deltas", deltas_line(plan))
     for note in plan.notes:
         lines += _field("note", note)
-    lines += _field("tree", _choice(plan))
+    lines += _field("tree", choice(plan))
     lines += ["", *_tree(plan)]
     if len(plan.candidates) > 1:
         lines += ["", *_candidates(plan)]
@@ -58,15 +58,12 @@ def mermaid(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def views(plan: Plan, index: int) -> str:
+def views(node: Node) -> list[str]:
     """The views kept at a node: V_s its joinable rows, V_p their projection on the key, V_l those in some result."""
-    node = plan.nodes[index]
-    kept = [f"R({', '.join(node.attributes)})", "V_s"]
+    kept = ["V_s"]
     if node.parent >= 0:
         kept.append(f"V_p({', '.join(node.key)})")
-    if node.free:
-        kept.append("V_l")
-    return " ".join(kept)
+    return [*kept, "V_l"] if node.free else kept
 
 
 def _field(name: str, value: str) -> list[str]:
@@ -74,7 +71,8 @@ def _field(name: str, value: str) -> list[str]:
     return [f"{name:<9} {wrapped[0]}", *(" " * 10 + line for line in wrapped[1:])]
 
 
-def _class(plan: Plan) -> str:
+def class_line(plan: Plan) -> str:
+    """The class of the query, with the witness of what it is not."""
     facts = plan.query_class
     parts = [str(facts.get("name", ""))]
     if facts.get("cycle"):
@@ -90,24 +88,28 @@ def _class(plan: Plan) -> str:
     return "; ".join(parts)
 
 
-def _stream(kind: str) -> str:
+def stream_name(kind: str) -> str:
+    """A kind of stream in words."""
     return "any stream" if kind == "any" else f"{kind} streams"
 
 
-def _output(plan: Plan) -> list[str]:
+def output_columns(plan: Plan) -> list[str]:
+    """The columns of the result."""
     return [
         out.name if str(out.expr) == identifier(out.name) else f"{out.expr} AS {identifier(out.name)}"
         for out in plan.output
     ]
 
 
-def _deltas(plan: Plan) -> str:
+def deltas_line(plan: Plan) -> str:
+    """What the deltas of a batch are."""
     if plan.support:
         return "net per batch, by a support count per result row"
     return "net per batch as they come" if plan.consolidated else "exact; net per batch when consolidated"
 
 
-def _choice(plan: Plan) -> str:
+def choice(plan: Plan) -> str:
+    """The chosen tree's measures."""
     number = plan.candidate_count
     among = "the only tree" if number == 1 else f"best of {number} trees"
     return f"height {plan.height}, Σ depth·rate {plan.cost:g}, {among}"
@@ -140,7 +142,7 @@ def _tree(plan: Plan) -> list[str]:
 
 def _detail(plan: Plan, index: int) -> str:
     node = plan.nodes[index]
-    parts = [views(plan, index)]
+    parts = [" ".join(views(node))]
     if node.kind == "input":
         source = node.relation if node.name.lower() != node.relation.lower() else ""
         where = f"where {node.predicate}" if node.predicate is not None else ""

@@ -93,9 +93,9 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
     best = forest.trees[0]
     notes += parts.notes
-    notes += _notes(graph, parts, answer, forest, needed, asked, completed)
+    notes += _notes(query, graph, parts, answer, forest, needed, asked, completed)
     nodes = _nodes(best, graph, parts)
-    support = bool(added)
+    support = not query.fixed.issuperset(added)
     attributes = _null_safe_projections(query, nodes)
     held = {name for node in nodes for name in (node.attributes if node.kind != "bag" else _bag_attributes(node))}
     return Plan(
@@ -106,13 +106,13 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         residual=query.residual,
         output=tuple(Output(name, expr.type, expr) for name, expr in query.outputs),
         support=support,
-        consolidated=not support and held <= set(free),
+        consolidated=not added and held <= set(free),
         tables=query.tables,
         query_class={"name": answer.name, **answer.to_json()},
         bounds=bounds(answer, best.height, nodes, support),
         height=best.height,
         cost=best.cost,
-        rates={atom.name: rate for atom, rate in zip(query.atoms, weights, strict=True)},
+        rates=_occurrence_rates(nodes, query.atoms, weights),
         candidates=tuple(_candidate(tree, graph, parts) for tree in forest.trees),
         candidate_count=forest.count,
         added=added,
@@ -199,8 +199,16 @@ def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[fl
     rates = []
     for atom, bag in zip(parts.atoms, parts.bags, strict=True):
         names = [a.name for a in bag.atoms] if bag is not None else [atom.name if atom is not None else ""]
-        rates.append(sum(known[name] for name in names))
+        rates.append(sum(known[name.partition("[")[0]] for name in names))
     return tuple(rates)
+
+
+def _occurrence_rates(nodes: tuple[Node, ...], atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> dict[str, float]:
+    """The rate of every input node and bag atom; a projection changes as often as what it projects."""
+    known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
+    names = [node.name for node in nodes if node.kind == "input"]
+    names += [atom.name for node in nodes if node.bag is not None for atom in node.bag.atoms]
+    return {name: known[name.partition("[")[0]] for name in names}
 
 
 def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, ...]:
@@ -260,6 +268,7 @@ def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition) -> Candidate
 
 
 def _notes(
+    query: Conjunction,
     graph: Hypergraph,
     parts: Decomposition,
     answer: QueryClass,
@@ -270,11 +279,12 @@ def _notes(
 ) -> list[str]:
     notes = []
     read = [name for name in needed if name not in asked]
+    how = "a key fixes them per result row" if query.fixed.issuperset([*read, *completed]) else "with support counts"
     if read:
-        notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, with support counts")
+        notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, {how}")
     if completed:
         why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
-        notes.append(f"{', '.join(completed)}: added to the output because of {why}, with support counts")
+        notes.append(f"{', '.join(completed)}: added to the output because of {why}, {how}")
     groups = components(graph.edges, (1 << len(graph.edges)) - 1)
     if len(groups) > 1:
         sides = " × ".join("{" + ", ".join(parts.name(i, graph) for i in bits(group)) + "}" for group in groups)

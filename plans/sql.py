@@ -118,8 +118,10 @@ class _Reader:
 
     # SELECT ---------------------------------------------------------------------------------------------------------
 
-    def query(self, node: exp.Expression, ctes: _Ctes, group: int, outer: _Scope | None) -> list[tuple[str, Expr]]:
-        """Flatten a query; its output columns."""
+    def query(
+        self, node: exp.Expression, ctes: _Ctes, group: int, outer: _Scope | None, unique: bool = True
+    ) -> list[tuple[str, Expr]]:
+        """Flatten a query; its output columns, whose names must differ if `unique`."""
         while isinstance(node, (exp.Subquery, exp.Paren)):
             node = node.this
         if not isinstance(node, exp.Select):
@@ -141,7 +143,7 @@ class _Reader:
         where = node.args.get("where")
         if where is not None:
             self.condition(where.this, ctes, scope)
-        return self.outputs(node, scope)
+        return self.outputs(node, scope, unique)
 
     def check_arguments(self, node: exp.Expression, known: set[str], what: str) -> None:
         for name, value in node.args.items():
@@ -166,7 +168,7 @@ class _Reader:
             known[cte.alias.lower()] = (cte.this, tuple(cte.alias_column_names), dict(known))
         return known
 
-    def outputs(self, node: exp.Select, scope: _Scope) -> list[tuple[str, Expr]]:
+    def outputs(self, node: exp.Select, scope: _Scope, unique: bool) -> list[tuple[str, Expr]]:
         found: list[tuple[str, Expr, exp.Expression]] = []
         for index, item in enumerate(node.expressions):
             star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
@@ -183,7 +185,7 @@ class _Reader:
             found.append((name, value, item))
         seen: set[str] = set()
         for name, _, item in found:
-            if name.lower() in seen:
+            if unique and name.lower() in seen:
                 raise self.error(f"two output columns are called {name}", item, "give one of them an alias: AS ...")
             seen.add(name.lower())
         return [(name, expr) for name, expr, _ in found]
@@ -275,7 +277,7 @@ class _Reader:
         if distinct:
             self.groups += 1
             inner = self.groups
-        outputs = self.query(body, ctes, inner, None)
+        outputs = self.query(body, ctes, inner, None, unique=not names)
         if distinct and group == 0:
             self.keys.append(tuple(expr for _, expr in outputs))
         if names and len(names) != len(outputs):
@@ -347,14 +349,14 @@ class _Reader:
             body = node.this
             if isinstance(body, exp.Select) and not body.args.get("distinct"):
                 body = body.copy().select(exp.Literal.number(1), append=False)
-            self.query(body, ctes, self.groups, scope)
+            self.query(body, ctes, self.groups, scope, unique=False)
             return
         if isinstance(node, exp.In) and node.args.get("query") is not None and not node.args.get("negate"):
             self.groups += 1
             this = node.this
             left = this.expressions if isinstance(this, exp.Tuple) else [this.unnest()]
             mine = [self.scalar(part, scope) for part in left]
-            theirs = self.query(node.args["query"], ctes, self.groups, scope)
+            theirs = self.query(node.args["query"], ctes, self.groups, scope, unique=False)
             if len(mine) != len(theirs):
                 raise self.error(f"IN compares {len(mine)} with {len(theirs)} columns", node)
             for one, (_, two) in zip(mine, theirs, strict=True):

@@ -169,7 +169,9 @@ def test_sql(name: str) -> None:
 
 
 DATALOG = {
-    "Q(a, b) :- g(a, c), g(c, b), c > 1.": "SELECT DISTINCT x.src, y.dst FROM g x, g y WHERE x.dst = y.src AND y.src > 1",
+    "Q(a, b) :- g(a, c), g(c, b), c > 1.": (
+        "SELECT DISTINCT x.src, y.dst FROM g x, g y WHERE x.dst = y.src AND y.src > 1"
+    ),
     "Q(a) :- g(a, 2), r(a, _, c), c != 0": "SELECT DISTINCT src FROM g, r WHERE dst = 2 AND a = src AND c <> 0",
     "Q(x) :- g(x, x).": "SELECT DISTINCT src FROM g WHERE src = dst",
     "Q(n, 1) :- p(i, n, _), v(i), n != 'bob'.": "SELECT DISTINCT name, 1 FROM p JOIN v USING (id) WHERE name <> 'bob'",

@@ -1,0 +1,135 @@
+"""HyperCube shares: cutting a query into cells that never talk to one another.
+
+A grid gives some attributes a number of shares; a cell is a point of the grid. A row of an atom goes to the cells whose
+coordinates agree with the hashes of the attributes it has, and to every coordinate of those it lacks: it is copied
+along that axis. Rows that join meet in exactly one cell.
+
+Only attributes that are output as they are may be hashed: otherwise one result could come out of two cells. Sources:
+Afrati and Ullman (EDBT 2010); Beame, Koutris, Suciu (PODS 2013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from plans.errors import PlanError
+from plans.plan import BagAtom, Plan
+
+# Types whose equality is that of their bits; a float has two zeros and many NaNs.
+_HASHABLE = ("int32", "int64", "string", "date", "timestamp", "timestamp_ntz", "binary", "bool")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`shares[i]` coordinates along `attributes[i]`; a point's cell is its mixed-radix number, the last axis
+    fastest.
+    """
+
+    attributes: tuple[str, ...] = ()
+    shares: tuple[int, ...] = ()
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return prod(self.shares)
+
+    def stride(self, axis: int) -> int:
+        """How far apart in cell numbers neighbours along an axis are."""
+        return prod(self.shares[axis + 1 :])
+
+    def copies(self, attributes: tuple[str, ...]) -> int:
+        """The replication factor of an atom with these attributes: to how many cells each of its rows goes."""
+        return prod(s for a, s in zip(self.attributes, self.shares, strict=True) if a not in attributes)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-able form; `from_json` is its inverse."""
+        return {"attributes": list(self.attributes), "shares": list(self.shares)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Grid:
+        """The inverse of `to_json`."""
+        return Grid(tuple(data["attributes"]), tuple(data["shares"]))
+
+    def __str__(self) -> str:
+        if self.cells == 1:
+            return "1 cell"
+        return f"{self.cells} cells: " + " × ".join(
+            f"{share} of {name}" for name, share in zip(self.attributes, self.shares, strict=True)
+        )
+
+
+def occurrences(plan: Plan) -> tuple[BagAtom, ...]:
+    """Every occurrence of a relation, in node order: input nodes, and the atoms of bags."""
+    found: list[BagAtom] = []
+    for node in plan.nodes:
+        if node.kind == "input":
+            found.append(BagAtom(node.name, node.relation, node.attributes, node.columns, node.predicate))
+        elif node.bag is not None:
+            found += node.bag.atoms
+    return tuple(found)
+
+
+def hashable(plan: Plan) -> tuple[str, ...]:
+    """The attributes that may be hashed: output as they are, of a type whose equality is that of its bits."""
+    plain = {out.expr.value for out in plan.output if out.expr.op == "col"}
+    return tuple(name for name in plan.free if name in plain and plan.attributes[name].type in _HASHABLE)
+
+
+def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> float:
+    """The expected number of rows that a cell receives per unit of rate."""
+    return sum(_rate(plan, atom, rates) * grid.copies(atom.attributes) for atom in occurrences(plan)) / grid.cells
+
+
+def solve(plan: Plan, cells: int, rates: Mapping[str, float] | None = None) -> Grid:
+    """The grid of exactly `cells` cells with the least load per cell, then the fewest copies of a row, then axes.
+
+    `rates` (per alias or relation) default to the plan's. Every factorization of `cells` over the attributes is tried.
+    PlanError if `cells` < 1, or if no attribute may be hashed.
+    """
+    if cells < 1:
+        raise PlanError(f"cells={cells} is not a number of cells", hint="give 1 or more")
+    if cells == 1:
+        return Grid()
+    names = hashable(plan)
+    if not names:
+        raise PlanError(
+            f"the query cannot be cut into {cells} cells",
+            witness="no output column is a plain column that could be hashed without splitting a result",
+            hint="run it in one cell",
+        )
+    atoms = occurrences(plan)
+    # Of attributes that the same atoms hold, the first stands for all: hashing another moves no row elsewhere.
+    held = {name: tuple(i for i, atom in enumerate(atoms) if name in atom.attributes) for name in names}
+    axes = list({held[name]: name for name in reversed(names)}.values())[::-1]
+
+    def rank(grid: Grid) -> tuple[float, int, int, tuple[int, ...], tuple[int, ...]]:
+        most = max(grid.copies(atom.attributes) for atom in atoms)
+        order = tuple(axes.index(name) for name in grid.attributes)
+        return round(load(plan, grid, rates), 9), most, len(grid.shares), order, tuple(-s for s in grid.shares)
+
+    return min((_grid(axes, shares) for shares in _factorizations(cells, len(axes))), key=rank)
+
+
+def _rate(plan: Plan, atom: BagAtom, rates: Mapping[str, float] | None) -> float:
+    given = {name.lower(): rate for name, rate in (rates or {}).items()}
+    default = plan.rates.get(atom.name, 1.0)
+    return given.get(atom.name.lower(), given.get(atom.relation.lower(), default))
+
+
+def _grid(names: list[str], shares: tuple[int, ...]) -> Grid:
+    used = [(name, share) for name, share in zip(names, shares, strict=True) if share > 1]
+    return Grid(tuple(name for name, _ in used), tuple(share for _, share in used))
+
+
+def _factorizations(cells: int, axes: int) -> Iterator[tuple[int, ...]]:
+    """Every tuple of `axes` factors whose product is `cells`."""
+    if axes == 1:
+        yield (cells,)
+        return
+    for share in range(1, cells + 1):
+        if cells % share == 0:
+            for rest in _factorizations(cells // share, axes - 1):
+                yield (share, *rest)

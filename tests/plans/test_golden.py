@@ -1,0 +1,58 @@
+"""EXPLAIN of the catalogue, against the golden files and the generated page."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plans import Plan
+from plans.picture import html
+from tests.plans.catalogue import CASES, Case
+from tests.plans.generate import DOCUMENT, GOLDEN, document, golden_files
+
+FILES = golden_files()
+
+
+def _id(case: Case) -> str:
+    return case.name
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_explain_is_the_golden_one(name: str) -> None:
+    assert (GOLDEN / name).read_text(encoding="utf-8") == FILES[name], (
+        "run python -m tests.plans.generate, read the diff"
+    )
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == set(FILES)
+
+
+def test_the_page_of_plans_is_current() -> None:
+    assert DOCUMENT.read_text(encoding="utf-8") == document()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.published], ids=_id)
+def test_no_tree_is_higher_than_the_published_one(case: Case) -> None:
+    assert case.plan().height <= case.published
+
+
+@pytest.mark.parametrize("case", CASES, ids=_id)
+def test_a_plan_survives_json(case: Case) -> None:
+    plan = case.plan()
+    again = Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    assert again == plan
+    assert again.fingerprint == plan.fingerprint
+
+
+@pytest.mark.parametrize("case", CASES, ids=_id)
+def test_the_picture_is_one_self_contained_page(case: Case) -> None:
+    plan = case.plan()
+    page = html(plan)
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.count("<g class=") == len(plan.nodes)
+    assert "http://www.w3.org/2000/svg" in page
+    assert page.replace("http://www.w3.org/2000/svg", "").count("http") == 0
+    assert "<script" not in page
+    assert plan._repr_html_() in page
