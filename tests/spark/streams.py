@@ -1,0 +1,117 @@
+"""A stream of change files through ``maintain``, and what DuckDB says each batch should have changed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plans.schema import Schema, arrow_type
+from spark_jobs import maintain
+
+SQL_TYPES = {"int64": "BIGINT", "int32": "INTEGER", "string": "VARCHAR", "float64": "DOUBLE", "date": "DATE"}
+
+
+class ChangeFiles:
+    """Folders of change files, one per relation, each batch one file per relation."""
+
+    def __init__(self, folder: Path, schema):
+        self.folder = folder
+        self.schema = Schema.of(schema)
+        self.batches = 0
+        for name in self.schema:
+            (folder / name).mkdir(parents=True)
+
+    def add(self, changes):
+        """``changes``: rows with their weight last, by relation; a relation left out gets an empty file."""
+        for name in self.schema:
+            columns = self.schema[name].columns
+            fields = [(c.name, arrow_type(c.type)) for c in columns] + [("_weight", pa.int64())]
+            rows = [dict(zip([f[0] for f in fields], row, strict=True)) for row in changes.get(name, ())]
+            path = self.folder / name / f"{self.batches:04d}.parquet"
+            pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), path)
+            os.utime(path, (1e9 + self.batches, 1e9 + self.batches))
+        self.batches += 1
+
+    def frames(self, spark):
+        """One file of every relation per micro-batch."""
+        found = {}
+        for name in self.schema:
+            reader = spark.readStream.schema(spark.read.parquet(str(self.folder / name)).schema)
+            found[name] = reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder / name))
+        return found
+
+
+class Result:
+    """The deltas of each batch as a foreachBatch sink receives them; a batch written again replaces itself."""
+
+    def __init__(self):
+        self.deltas = {}
+
+    def write(self, frame, batch):
+        """The sink."""
+        self.deltas[batch] = rows_of(frame)
+
+    def state(self, batch=None):
+        """The result up to and including a batch."""
+        out = Counter()
+        for number, rows in self.deltas.items():
+            if batch is None or number <= batch:
+                out.update(rows)
+        return Counter({row: weight for row, weight in out.items() if weight})
+
+
+def rows_of(frame):
+    """A frame of deltas as summed weights by row."""
+    out = Counter()
+    for *row, weight in (tuple(row) for row in frame.collect()):
+        out[tuple(row)] += weight
+    return out
+
+
+def run(spark, query, files, folder, *, sink=None, consume=None, **options):
+    """Run the stream over all files there are, from the checkpoint in ``folder``; returns the sink."""
+    sink = sink or Result()
+    deltas = maintain(
+        spark, query, files.frames(spark), checkpoint=str(folder), scratch=str(folder / "scratch"), **options
+    )
+    writer = deltas.writeStream.foreachBatch(consume or sink.write)
+    stream = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+    try:
+        stream.awaitTermination()
+    finally:
+        stream.stop()
+    return sink
+
+
+class Oracle:
+    """The relations as multisets in DuckDB; ``result`` runs the query on the rows whose multiplicity is positive."""
+
+    def __init__(self, schema, sql):
+        self.schema = Schema.of(schema)
+        self.sql = sql
+        self.rows = {name: Counter() for name in self.schema}
+
+    def apply(self, changes):
+        """Deletes first, never below zero; then inserts."""
+        for name, rows in changes.items():
+            net = Counter()
+            for *row, weight in rows:
+                net[tuple(row)] += weight
+            for row, weight in net.items():
+                self.rows[name][row] = max(0, self.rows[name][row] + weight)
+
+    def result(self):
+        """The distinct result rows, each with weight 1."""
+        base = duckdb.connect()
+        for name in self.schema:
+            columns = self.schema[name].columns
+            base.execute(f"CREATE TABLE {name} ({', '.join(f'{c.name} {SQL_TYPES[c.type]}' for c in columns)})")
+            alive = [row for row, weight in self.rows[name].items() if weight]
+            if alive:
+                base.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", alive)
+        return Counter(dict.fromkeys(base.execute(self.sql).fetchall(), 1))
