@@ -10,7 +10,7 @@ from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.views import listing_at
 from ivm_triangle.reference import IndexedSet, Node, Reference
 from ivm_triangle.state import State
-from ivm_triangle.terms import LIST, ROOT, SET, SUM, TOTAL
+from ivm_triangle.terms import COUNT, LIST, ROOT, SET, SUM, TOTAL
 
 
 class Walk:
@@ -57,8 +57,11 @@ def _block(words: int) -> int:
     return int(class_words(size_class(words)))
 
 
-def twin(state: State) -> Reference:
-    """The readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state)."""
+def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
+    """The readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state).
+
+    `key_words`: words of the composite keys of A, B and C (1: none).
+    """
     walk = Walk(state)
     copy = Reference(plan=state.plan, epsilon=dict(zip("RST", state.eps.tolist(), strict=True)))
     _read_graph(walk, copy)
@@ -77,6 +80,9 @@ def twin(state: State) -> Reference:
         else:
             for table in (6 + 2 * index, 7 + 2 * index):
                 assert not list(walk.records(table, 1))
+    for d in range(3):
+        keys = set(walk.records(at.KEYS + d, key_words[d]))
+        assert not keys or keys == {v for k, c in ((d, 0), ((d + 2) % 3, 1)) for v in copy.nodes[k][c]}
     assert walk.words == state.M[H_LIVE], "every block is reachable, or free"
     return copy
 
@@ -124,12 +130,12 @@ def _read_view(walk: Walk, index: int) -> dict:
         assert not list(walk.records(first, 1))
         assert not list(walk.records(second, 1))
         return {(): walk.state.word(at.C_TOTAL)} if walk.state.word(at.C_TOTAL) else {}
-    if view.kind in (SUM, SET):
+    if view.kind in (SUM, SET, COUNT):
         assert not list(walk.records(second, 1))
         entries: dict = {}
         for r in walk.records(first, at.SUM_WORDS):
             assert listing[int(M[r + 2])] == r
-            key = walk.pair(int(M[r])) if len(view.key) > 1 else (walk.value(int(M[r])),)
+            key = walk.pair(int(M[r])) if len(view.key) > 1 else (walk.value(int(M[r])),) if view.key else ()
             entries[(*key, walk.value(int(M[r + 1]))) if view.kind == SET else key] = (
                 1 if view.kind == SET else int(M[r + 1])
             )

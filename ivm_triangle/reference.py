@@ -12,7 +12,7 @@ from itertools import product
 
 from ivm_triangle.errors import NegativeMultiplicityError
 from ivm_triangle.partition import RELATIONS, Thresholds, after_update, epsilons
-from ivm_triangle.terms import DOMAINS, LIST, LOOKUP, ROOT, SET, SUM, TOTAL, Program, Step, View, program
+from ivm_triangle.terms import COUNT, DOMAINS, LIST, LOOKUP, ROOT, SET, SUM, TOTAL, Program, Step, View, program
 
 Row = tuple[int, int, int, int]
 Triple = tuple[int, int, int]
@@ -376,6 +376,8 @@ class Reference:
                 entries[key] = entries.get(key, 0) + weight
             elif view.kind == SET:
                 entries[key] = 1
+            elif view.kind == COUNT:
+                entries[key] = entries.get(key, 0) + 1
             elif view.kind == LIST:
                 (missing,) = set(DOMAINS) - set(view.key)
                 entries.setdefault(key, set()).add(named[missing])

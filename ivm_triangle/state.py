@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from crown.kernels.arena import FORMAT, H_FORMAT, H_LIMIT, H_LIVE, H_MAGIC, H_PL
 from crown.memory import ADDRESSABLE, reserve
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.maintain import create
-from ivm_triangle.terms import DOMAINS, LIST, ROOT, SET, SUM, TOTAL, Program, Step
+from ivm_triangle.terms import COUNT, DOMAINS, LIST, ROOT, SET, SUM, TOTAL, Program, Step
 
-KINDS = {TOTAL: at.K_TOTAL, SUM: at.K_SUM, SET: at.K_SET, LIST: at.K_LIST, ROOT: at.K_ROOT}
+KINDS = {TOTAL: at.K_TOTAL, SUM: at.K_SUM, SET: at.K_SET, LIST: at.K_LIST, ROOT: at.K_ROOT, COUNT: at.K_COUNT}
 DEFAULT_MEMORY = 8 << 30
 
 
@@ -65,20 +64,31 @@ def _roles(plan: Program, step: Step, view: int) -> tuple[int, int, int]:
 
 
 class State:
-    """Arena, its int32 view, the plan array, and the thresholds' exponents. The arena is anonymous or a mapped file."""
+    """Arena, its int32 view, the plan array, and the thresholds' exponents.
 
-    def __init__(self, plan: Program, eps: tuple[float, float, float], memory: int = DEFAULT_MEMORY) -> None:
+    `arena`: memory to use instead of `memory` bytes of its own. If it is zero a new state is made in it; if it begins
+    with a state of the same program, that one is taken over. Raises SnapshotError if it holds anything else.
+    """
+
+    def __init__(
+        self,
+        plan: Program,
+        eps: tuple[float, float, float],
+        memory: int = DEFAULT_MEMORY,
+        arena: np.ndarray | None = None,
+    ) -> None:
         self.plan, self.eps = plan, np.array(eps, dtype=np.float64)
         self.P = plan_array(plan, eps)
-        self.limit = min(memory // 8, ADDRESSABLE)
-        self._adopt(reserve(self.limit))
-        create(self.M, self.m32, self.eps, self.limit, secrets.randbits(62))
-        self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
+        self.M = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena
+        self.m32 = self.M.view(np.int32)
+        self.limit = len(self.M)
         self.broken = False
-
-    def _adopt(self, words: np.ndarray) -> None:
-        self.M = words
-        self.m32 = words.view(np.int32)
+        if self.M[H_MAGIC] == 0:
+            create(self.M, self.m32, self.eps, self.limit, secrets.randbits(62))
+            self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
+        else:
+            self._check_header()
+            self.M[H_LIMIT] = self.limit
 
     def _fingerprint(self) -> np.ndarray:
         """Two words that name the layout: programs with other views or steps do not fit this state."""
@@ -115,26 +125,11 @@ class State:
         """Bytes in blocks that are handed out."""
         return int(self.M[H_LIVE]) * 8
 
-    def save(self, path: str | Path) -> None:
-        """Write the arena's used prefix. O(state)."""
-        self.words.tofile(path)
-
-    def restore(self, words: np.ndarray) -> None:
-        """Take over a saved prefix. Raises SnapshotError if it belongs to another program or is damaged. O(state)."""
-        if (
-            len(words) < at.CONTROL
-            or words[H_MAGIC] != MAGIC
-            or words[H_FORMAT] != FORMAT
-            or words[H_TOP] != len(words)
-        ):
-            raise SnapshotError("this is not a complete snapshot of a triangle query")
-        if (words[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
-            raise SnapshotError("the snapshot belongs to a triangle query with other outputs, epsilon or strategy")
-        if len(words) > self.limit:
-            raise MemoryBudgetError(f"the snapshot needs {len(words) * 8 >> 20} MiB; give a larger `memory`")
-        self.M[: len(words)] = words
-        self.M[H_LIMIT] = self.limit
-        self.broken = False
+    def _check_header(self) -> None:
+        if self.M[H_MAGIC] != MAGIC or self.M[H_FORMAT] != FORMAT or not at.CONTROL < self.M[H_TOP] <= self.limit:
+            raise SnapshotError("this is not the complete state of a triangle query")
+        if (self.M[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
+            raise SnapshotError("the state belongs to a triangle query with other outputs, epsilon or strategy")
 
     def word(self, position: int) -> int:
         """One word of the control block."""

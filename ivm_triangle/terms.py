@@ -25,7 +25,7 @@ H_, L_, ANY_H, ANY_L, ANY = HH | HL, LH | LL, HH | LH, HL | LL, 15
 LOOKUP = -1
 DOMAINS = "abc"
 
-TOTAL, SUM, SET, LIST, ROOT = "total", "sum", "set", "list", "root"
+TOTAL, SUM, SET, LIST, ROOT, COUNT = "total", "sum", "set", "list", "root", "count"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class View:
 
     kind TOTAL: one number; SUM: key -> sum of products of multiplicities; SET: presence of triples; LIST: presence of
     triples, grouped by the pair `key`; ROOT: pairs of LIST view `of` that have a partner in the third relation, in
-    buckets by variable `bucket` ("" for one bucket).
+    buckets by variable `bucket` ("" for one bucket). COUNT: key -> number of distinct triples; no step writes it, the
+    stream of triple deltas does.
     """
 
     name: str
@@ -183,11 +184,10 @@ def delta0_double() -> Program:
     return builder.program("eps", "xxxxxx")
 
 
-def set_intersection(kind: str = SUM) -> Program:
+def set_intersection() -> Program:
     """Delta0 by set intersection tables: pair views between values heavy on both ends, else the shorter list.
 
-    Space N + N^(2 - 2 eps) (kind SUM); with kind LIST the tables hold the middle values themselves, which is what a
-    stream of distinct triples needs. Update N^max{eps, 1 - eps}; no view is touched where nothing is heavy.
+    Space N + N^(2 - 2 eps). Update N^max{eps, 1 - eps}; no view is touched where nothing is heavy.
     """
     builder = _start("")
     for k in range(3):
@@ -195,8 +195,21 @@ def set_intersection(kind: str = SUM) -> Program:
             Step(k, ANY, 0, L_, ANY, -1, 0, k == 0, "L"),  # y light in K1
             Step(k, ANY, 0, H_, ANY_L, -1, 0, k == 0, "L"),  # y heavy in K1, x light in K2
         ]
-    _lookups(builder, H_, ANY_H, "HH", kind)
+    _lookups(builder, H_, ANY_H, "HH", SUM)
     return builder.program("sit", "xxxxxx")
+
+
+def wedges(outputs: str) -> Program:
+    """The program of a bag: set intersection tables that hold the middles; a count per key if less than abc is free.
+
+    The tables are read by the stream of triple deltas, so there are no lookup steps. Space N^(2 - eps).
+    """
+    builder = _Builder("")
+    _lookups(builder, H_, ANY_H, "HH", LIST)
+    builder.steps = [step for step in builder.steps if step.scan != LOOKUP]
+    if outputs != DOMAINS:
+        builder.add(View("triples", COUNT, outputs, (ANY, ANY, ANY)))
+    return builder.program("wedges", "xxxxxx")
 
 
 def _lookups(builder: _Builder, mask1: int, mask2: int, bounds: str, kind: str) -> None:

@@ -27,12 +27,13 @@ from crown.kernels.arena import header_words
 WORD = np.int64  # WORD(1) in a call: Numba would compile the callee once more for the literal 1
 
 MAX_VIEWS = 12
-TABLES = 6 + 2 * MAX_VIEWS  # vertices of A, B, C; edges of R, S, T; two per view
+KEYS = 6 + 2 * MAX_VIEWS
+TABLES = KEYS + 3  # vertices of A, B, C; edges of R, S, T; two per view; composite keys of A, B, C
 CONTROL = header_words(TABLES)  # the control block is the first block of the arena
 CONTROL_WORDS = 128
 
-C_BASE, C_SIZE, C_EPOCH, C_MAJORS, C_MINORS, C_MOVED, C_FLIPS, C_OPS, C_TOTAL, C_UPDATES, C_PEAK = range(
-    CONTROL, CONTROL + 11
+C_BASE, C_SIZE, C_EPOCH, C_MAJORS, C_MINORS, C_MOVED, C_FLIPS, C_OPS, C_TOTAL, C_UPDATES, C_PEAK, C_TRIPLES = range(
+    CONTROL, CONTROL + 12
 )
 C_LIMITS = CONTROL + 16  # lo, st, hi of R, S, T
 C_VIEWS = CONTROL + 32  # per view: the list of its records (2 words), spare (2 words)
@@ -46,7 +47,7 @@ COUNT_MASK = HEAVY - 1
 P_BORN, P_PARTITIONED, P_STARTS, P_VIEWS = 0, 6, 12, 16
 VIEW_WORDS, STEP_WORDS = 5, 16
 KIND, OF, BUCKET, ROOT_OF, NEEDED = range(5)
-K_TOTAL, K_SUM, K_SET, K_LIST, K_ROOT = range(5)
+K_TOTAL, K_SUM, K_SET, K_LIST, K_ROOT, K_COUNT = range(6)
 UPDATED, MASK0, SCAN, MASK1, MASK2, WRITE, HIT, LOADS, W0, W1, W2, H0, H1, H2 = range(14)
 P_STEPS = P_VIEWS + VIEW_WORDS * MAX_VIEWS
 

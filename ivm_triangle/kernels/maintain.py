@@ -34,6 +34,8 @@ from ivm_triangle.kernels.layout import (
     CONTROL,
     CONTROL_WORDS,
     HEAVY,
+    K_COUNT,
+    KIND,
     LOAD,
     LOAD_LOOKUPS,
     MAX_VIEWS,
@@ -47,7 +49,7 @@ from ivm_triangle.kernels.layout import (
     WORD,
 )
 from ivm_triangle.kernels.rules import edge_of, fire
-from ivm_triangle.kernels.views import empty_view
+from ivm_triangle.kernels.views import empty_view, view_at
 
 
 @kernel
@@ -158,7 +160,8 @@ def major(M, m32, P, eps, totals):
                         heavy = degree(m32, w) >= M[C_LIMITS + 3 * k + 1]
                         m32[2 * w + 3] = HEAVY if heavy else 0
     for view in range(MAX_VIEWS):
-        empty_view(M, m32, P, view)
+        if P[view_at(view) + KIND] != K_COUNT:  # counted by the stream of deltas; moving tuples changes nothing
+            empty_view(M, m32, P, view)
     if totals:
         M[C_TOTAL] = 0
     for mode in range(LOAD, LOAD_LOOKUPS + 1):

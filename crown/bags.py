@@ -1,0 +1,108 @@
+"""Bags: cyclic parts of a query, each maintained as one relation by a module of its own.
+
+A bag joins its atoms and keeps the set of results, projected on its output attributes. It is told of changes to one
+atom at a time and answers with the exact change of that set; for the tree above it the bag is an input relation. A
+module offers itself under the entry-point group ``crown.bags``, by the name of the method that the planner chose.
+
+Law: the sum of all blocks ever yielded is the set of results of the atoms' present rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+import numpy as np
+
+from crown.errors import CrownError
+
+GROUP = "crown.bags"
+BLOCK_ROWS = 8192
+
+
+class BagError(CrownError):
+    """No module is installed for a bag's method, or the module cannot maintain a bag of that shape."""
+
+
+@dataclass(frozen=True)
+class BagSpec:
+    """What a bag joins: the attributes of each atom (each once), and its output attributes in order."""
+
+    atoms: tuple[tuple[str, ...], ...]
+    outputs: tuple[str, ...]
+
+    @staticmethod
+    def of(bag: Any) -> BagSpec:
+        """From the planner's description (`plans.plan.Bag`)."""
+        return BagSpec(tuple(tuple(atom.attributes) for atom in bag.atoms), tuple(bag.outputs))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """All attributes, in order of first appearance."""
+        return tuple(dict.fromkeys(a for atom in self.atoms for a in atom))
+
+
+class Bag(Protocol):
+    """A maintained bag. All its state is one int64 array, ``words``; values are int64 codes."""
+
+    spec: BagSpec
+
+    def apply(
+        self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
+    ) -> Iterator[tuple[np.ndarray, int]]:
+        """Apply changes of one atom, in order; yields (int64[m, len(outputs)], sign) blocks.
+
+        ``rows`` int64[n, width of the atom] in the atom's attribute order, ``weights`` int64[n], not 0: how many copies
+        come or go. Only the first copy and the last one change the join. A delete takes what is there; ``missing[i]``
+        (int64[n], zeroed) receives how many copies row i did not find. A block is valid until the next step. The
+        iterator MUST be drained: the state is complete only then. Within a batch hand over all deletions of all
+        atoms before the insertions; then, if every attribute is an output, no result comes with both signs.
+        """
+        ...
+
+    def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
+        """Index of the first delete (weights > 0 copies of a row, rows distinct) that finds too few, or -1."""
+        ...
+
+    def results(self) -> Iterator[np.ndarray]:
+        """The present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
+        ...
+
+    @property
+    def words(self) -> np.ndarray:
+        """The used prefix of the arena: a copy of it is a snapshot, see ``open_bag``."""
+        ...
+
+    @property
+    def bound(self) -> str:
+        """Cost of an update, for EXPLAIN."""
+        ...
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the state is not as its definition says. Slow."""
+        ...
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes and counters."""
+        ...
+
+
+def installed() -> dict[str, str]:
+    """Methods that have a module, and which."""
+    return {entry.name: entry.value for entry in entry_points(group=GROUP)}
+
+
+def open_bag(method: str, spec: BagSpec, arena: np.ndarray) -> Bag:
+    """A bag over ``arena`` (int64): a new one if the array is zero, else the one whose ``words`` it begins with.
+
+    Raises BagError if no module is installed for the method or it cannot take a bag of this shape.
+    """
+    for entry in entry_points(group=GROUP):
+        if entry.name == method:
+            return entry.load()(spec, arena)
+    raise BagError(
+        f"no module for bags of method {method!r} is installed (there are {sorted(installed())}); "
+        "install the package that provides it, or plan the query with method 'generic'"
+    )

@@ -1,0 +1,354 @@
+"""Generic join over hash tries: the exact change of a join's result set when one tuple of one atom comes or goes.
+
+`// dJ/dR_i := dR_i(t), R_1, .., R_(i-1), R_(i+1), .., R_n` by generic join: the attributes of `t` are bound, the others
+are bound one after the other. At each attribute v, every atom that has v offers the list of its v-values that go with
+what is bound; the shortest list is walked, the others are probed. So the work is within the AGM bound of the join with
+`t` fixed, whatever the data, and no join of two atoms is ever stored.
+
+An *index* (atom, bound attributes B, attribute v) is two tables: prefix (B) -> list of values, and pair (B, v) ->
+number of rows. State is linear in the rows. Records, in words:
+
+| record | words |
+|---|---|
+| row | values, multiplicity |
+| prefix | B, list field, log capacity |
+| pair | B, v, rows, position in the list (high half) |
+| output | values, number of results |
+
+P, the plan array: header, atoms (ATOM words each), and what they point to. An index is (words of B, columns of B and v
+in the atom, prefix table, pair table); a step is (attribute, parts); a part is (index, attributes of B and v); a check
+is (row table, width, attributes).
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import (
+    ONE,
+    T_MASK,
+    T_SLOTS,
+    ZERO,
+    alloc,
+    at32,
+    format_arena,
+    hi,
+    lo,
+    release,
+    set_hi,
+)
+from crown.kernels.groups import list_append, list_remove
+from crown.kernels.jit import kernel
+from crown.kernels.tables import LOW32, find, hash_key, insert, new_table, remove, table_at
+
+P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_OUT_TABLE, P_IDENTITY, P_ATOMS = 0, 1, 2, 3, 4, 5, 6
+ATOM = 9
+A_WIDTH, A_ROWS, A_ATTRS, A_INDICES, A_INDEX_AT, A_CHECKS, A_CHECK_AT, A_STEPS, A_STEP_AT = range(9)
+I_WIDTH, I_COLUMNS, I_PREFIX, I_PAIR = range(4)
+STEP_WORDS = 3  # attribute, number of parts, where they are
+
+# The cursor, zero at the start of a batch: row, phase, depth, then per depth: opened, position, part.
+C_ROW, C_PHASE, C_DEPTH, C_STACK = 0, 1, 2, 4
+LEVEL = 3
+NEW, LISTING = 0, 1
+
+
+@kernel
+def create_tries(M, tables, limit, seed):
+    """An empty state with that many tables."""
+    format_arena(M, tables, limit, seed)
+    for t in range(tables):
+        new_table(M, table_at(t))
+
+
+@kernel
+def _index_row(M, m32, P, index, row):
+    """Enter a row (record `row`) in an index."""
+    k = P[index + I_WIDTH]
+    columns = P[index + I_COLUMNS]
+    t = P[index + I_PAIR]
+    tag = hash_key(M, P, columns, k + 1, M, row)
+    pair = find(M, t, tag, P, columns, k + 1, M, row)
+    if pair != 0:
+        M[pair + k + 1] += 1
+        return
+    pair = alloc(M, k + 3)
+    for j in range(k + 1):
+        M[pair + j] = M[row + P[columns + j]]
+    M[pair + k + 1] = 1
+    insert(M, t, tag, pair)
+    t = P[index + I_PREFIX]
+    tag = hash_key(M, P, columns, k, M, row)
+    prefix = find(M, t, tag, P, columns, k, M, row)
+    if prefix == 0:
+        prefix = alloc(M, k + 2)
+        for j in range(k):
+            M[prefix + j] = M[row + P[columns + j]]
+        M[prefix + k] = 0
+        M[prefix + k + 1] = 0
+        insert(M, t, tag, prefix)
+    set_hi(m32, pair + k + 2, list_append(M, m32, prefix + k, 2 * (prefix + k + 1), k, pair))
+
+
+@kernel
+def _unindex_row(M, m32, P, index, row):
+    """Take a row out of an index."""
+    k = P[index + I_WIDTH]
+    columns = P[index + I_COLUMNS]
+    t = P[index + I_PAIR]
+    tag = hash_key(M, P, columns, k + 1, M, row)
+    pair = find(M, t, tag, P, columns, k + 1, M, row)
+    M[pair + k + 1] -= 1
+    if M[pair + k + 1] > 0:
+        return
+    remove(M, t, tag, pair)
+    t = P[index + I_PREFIX]
+    tag = hash_key(M, P, columns, k, M, row)
+    prefix = find(M, t, tag, P, columns, k, M, row)
+    list_remove(M, m32, prefix + k, 2 * (prefix + k + 1), k, hi(m32, pair + k + 2), k + 2)
+    release(M, pair, k + 3)
+    if hi(m32, prefix + k) == 0:
+        remove(M, t, tag, prefix)
+        release(M, prefix, k + 2)
+
+
+@kernel
+def _store(M, m32, P, a, row, tag):
+    insert(M, P[a + A_ROWS], tag, row)
+    for i in range(P[a + A_INDICES]):
+        _index_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
+
+
+@kernel
+def _drop(M, m32, P, a, row, tag):
+    for i in range(P[a + A_INDICES]):
+        _unindex_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
+    remove(M, P[a + A_ROWS], tag, row)
+    release(M, row, P[a + A_WIDTH] + 1)
+
+
+@kernel
+def _passes(M, P, a, bound):
+    """True iff the atoms that lie within the bound attributes have them."""
+    for i in range(P[a + A_CHECKS]):
+        c = P[a + A_CHECK_AT] + 3 * i
+        tag = hash_key(M, P, P[c + 2], P[c + 1], bound, ZERO)
+        if find(M, P[c], tag, P, P[c + 2], P[c + 1], bound, ZERO) == 0:
+            return False
+    return True
+
+
+@kernel
+def _part_at(P, step, part):
+    return P[step + 2] + 2 * part
+
+
+@kernel
+def _prefix_of(M, P, part, bound):
+    """The prefix record of a part for what is bound, or 0."""
+    index = P[part]
+    k = P[index + I_WIDTH]
+    tag = hash_key(M, P, P[part + 1], k, bound, ZERO)
+    return find(M, P[index + I_PREFIX], tag, P, P[part + 1], k, bound, ZERO)
+
+
+@kernel
+def _open_level(M, m32, P, step, bound, cur, level):
+    """Choose the shortest list at a step. False if one of them is empty."""
+    best = ZERO
+    shortest = ZERO
+    for i in range(P[step + 1]):
+        part = _part_at(P, step, i)
+        prefix = _prefix_of(M, P, part, bound)
+        if prefix == 0:
+            return False
+        length = hi(m32, prefix + P[P[part] + I_WIDTH])
+        if best == 0 or length < shortest:
+            best = prefix
+            shortest = length
+            cur[level + 2] = i
+    cur[level] = best
+    cur[level + 1] = 0
+    return True
+
+
+@kernel
+def _next_value(M, m32, P, step, bound, cur, level):
+    """Bind the step's attribute to the next value that all parts have. False at the end of the list."""
+    chosen = cur[level + 2]
+    prefix = cur[level]
+    k = P[P[_part_at(P, step, chosen)] + I_WIDTH]
+    field = prefix + k
+    log_at = 2 * (field + 1)
+    length = hi(m32, field)
+    single = at32(m32, log_at) == 0
+    while cur[level + 1] < length:
+        i = cur[level + 1]
+        cur[level + 1] += 1
+        bound[P[step]] = M[lo(m32, field) + k] if single else M[lo(m32, field) + i]
+        everywhere = True
+        for j in range(P[step + 1]):
+            if j != chosen:
+                part = _part_at(P, step, j)
+                index = P[part]
+                w = P[index + I_WIDTH] + 1
+                tag = hash_key(M, P, P[part + 1], w, bound, ZERO)
+                if find(M, P[index + I_PAIR], tag, P, P[part + 1], w, bound, ZERO) == 0:
+                    everywhere = False
+                    break
+        if everywhere:
+            return True
+    return False
+
+
+@kernel
+def _emit(M, P, bound, sign, counted, out, rows):
+    """Write the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
+    width = P[P_OUTS]
+    outs = P[P_OUTS_AT]
+    if counted:
+        t = P[P_OUT_TABLE]
+        tag = hash_key(M, P, outs, width, bound, ZERO)
+        record = find(M, t, tag, P, outs, width, bound, ZERO)
+        if record == 0:
+            record = alloc(M, width + 1)
+            for j in range(width):
+                M[record + j] = bound[P[outs + j]]
+            M[record + width] = 1
+            insert(M, t, tag, record)
+        else:
+            M[record + width] += sign
+            if M[record + width] > 0:
+                return rows
+            remove(M, t, tag, record)
+            release(M, record, width + 1)
+    for j in range(width):
+        out[j, rows] = bound[P[outs + j]]
+    return rows + 1
+
+
+@kernel
+def _list_results(M, m32, P, a, bound, sign, counted, cur, out, rows):
+    """Results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
+    steps = P[a + A_STEPS]
+    depth = cur[C_DEPTH]
+    while depth >= 0:
+        if depth == steps:
+            if rows == out.shape[1]:
+                cur[C_DEPTH] = depth
+                return rows, False
+            rows = _emit(M, P, bound, sign, counted, out, rows)
+            depth -= 1
+            continue
+        step = P[a + A_STEP_AT] + STEP_WORDS * depth
+        level = C_STACK + LEVEL * depth
+        if cur[level] == 0 and not _open_level(M, m32, P, step, bound, cur, level):
+            depth -= 1
+            continue
+        if _next_value(M, m32, P, step, bound, cur, level):
+            depth += 1
+            if depth < steps:
+                cur[level + LEVEL] = 0
+        else:
+            cur[level] = 0
+            depth -= 1
+    return rows, True
+
+
+@kernel
+def _begin(P, a, src, base, bound, cur):
+    """Bind the tuple of atom `a` at `src[base ..]` and start its enumeration."""
+    for j in range(P[a + A_WIDTH]):
+        bound[P[P[a + A_ATTRS] + j]] = src[base + j]
+    cur[C_DEPTH] = 0
+    cur[C_STACK] = 0
+    cur[C_PHASE] = LISTING
+
+
+@kernel
+def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
+    """Apply the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
+
+    Go on with the same cursor while `cur[C_ROW]` < n. `bound` int64[attributes] is scratch that lives with the cursor,
+    `out` int64[outputs, cap] column-major. Row i of `missing` receives the copies that a delete did not find.
+    """
+    rows = ZERO
+    a = P_ATOMS + ATOM * atom
+    k = P[a + A_WIDTH]
+    counted = P[P_COUNTED] == 1
+    while cur[C_ROW] < weights.size:
+        i = cur[C_ROW]
+        m = weights[i]
+        if m * sign <= 0:
+            cur[C_ROW] += 1
+            continue
+        tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
+        row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
+        if cur[C_PHASE] == NEW:
+            old = M[row + k] if row != 0 else ZERO
+            if old + m < 0:
+                missing[i] = -(old + m)
+                m = -old
+            if row == 0 and m > 0:
+                row = alloc(M, k + 1)
+                for j in range(k):
+                    M[row + j] = flat[i * k + j]
+                M[row + k] = m
+                _store(M, m32, P, a, row, tag)
+            elif row == 0 or old + m > 0:
+                if row != 0:
+                    M[row + k] = old + m
+                cur[C_ROW] += 1
+                continue
+            _begin(P, a, flat, i * k, bound, cur)
+            if not _passes(M, P, a, bound):
+                cur[C_DEPTH] = -1
+        rows, finished = _list_results(M, m32, P, a, bound, sign, counted, cur, out, rows)
+        if not finished:
+            return rows
+        if sign < 0:
+            _drop(M, m32, P, a, row, tag)
+        cur[C_PHASE] = NEW
+        cur[C_ROW] += 1
+    return rows
+
+
+@kernel
+def missing_rows(M, P, atom, flat, weights):
+    """Index of the first delete (weights > 0) that finds too few copies, or -1."""
+    a = P_ATOMS + ATOM * atom
+    k = P[a + A_WIDTH]
+    for i in range(weights.size):
+        tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
+        row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
+        if row == 0 or M[row + k] < weights[i]:
+            return i
+    return -1
+
+
+@kernel
+def all_rows(M, m32, P, bound, cur, out):
+    """All results from the cursor on: those of each row of atom 0, or the counted outputs. Returns the rows written."""
+    rows = ZERO
+    counted = P[P_COUNTED] == 1
+    a = P_ATOMS
+    t = P[P_OUT_TABLE] if counted else P[a + A_ROWS]
+    while cur[C_ROW] <= M[t + T_MASK]:
+        word = M[M[t + T_SLOTS] + cur[C_ROW]]
+        if word != 0:
+            record = word & LOW32
+            if counted:
+                if rows == out.shape[1]:
+                    return rows
+                for j in range(P[P_OUTS]):
+                    out[j, rows] = M[record + j]
+                rows += 1
+            else:
+                if cur[C_PHASE] == NEW:
+                    _begin(P, a, M, record, bound, cur)
+                    if not _passes(M, P, a, bound):
+                        cur[C_DEPTH] = -1
+                rows, finished = _list_results(M, m32, P, a, bound, ONE, False, cur, out, rows)
+                if not finished:
+                    return rows
+                cur[C_PHASE] = NEW
+        cur[C_ROW] += 1
+    return rows

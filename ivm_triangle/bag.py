@@ -1,0 +1,190 @@
+"""The triangle as a bag of a larger query: exact changes of the set of distinct triples, from wedge tables.
+
+Mode "materialized": every attribute is an output; the tree above holds the triples. Mode "counts": fewer attributes
+are outputs (the bag filters, or groups); kept is one count per key, the triples themselves nowhere. Mode "factorized",
+for a bag that is the root and needs no deltas: HHH, LLL and three view trees, N^(1 + min{eps, 1 - eps}) + |HHH| + |LLL|
+space instead of one entry per triple, enumerated with constant delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from crown.bags import BLOCK_ROWS, BagError, BagSpec
+from ivm_triangle import invariants
+from ivm_triangle.kernels import layout as at
+from ivm_triangle.kernels.maintain import missing as first_missing
+from ivm_triangle.kernels.stream import ROW, code_rows, forget_keys, keyed_rows, quiet_rows, stream_rows, walk_rows
+from ivm_triangle.kernels.triples import triple_rows
+from ivm_triangle.state import State
+from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, SET, View, delta3, wedges
+
+EPSILON = (0.5, 0.5, 0.5)
+NO_KEYS = np.zeros(0, dtype=np.int64)
+
+
+class Shape:
+    """Which attributes are A, B and C, and where they stand in each atom: R(A, B), S(B, C), T(C, A)."""
+
+    def __init__(self, spec: BagSpec) -> None:
+        if len(spec.atoms) != 3:
+            raise BagError(f"a triangle has three atoms, not {len(spec.atoms)}; plan this bag with method 'generic'")
+        sets = [frozenset(atom) for atom in spec.atoms]
+        shared = [sets[0] & sets[2], sets[0] & sets[1], sets[1] & sets[2]]
+        for k in range(3):
+            if not shared[k] or shared[k] & shared[(k + 1) % 3] or shared[k] | shared[(k + 1) % 3] != sets[k]:
+                raise BagError(
+                    f"atoms {[list(atom) for atom in spec.atoms]} do not share three disjoint keys pairwise, "
+                    "as a triangle does; plan this bag with method 'generic'"
+                )
+        self.domains = tuple(tuple(a for a in spec.attributes if a in keys) for keys in shared)
+        self.positions = [
+            [np.array([atom.index(a) for a in self.domains[d]]) for d in (k, (k + 1) % 3)]
+            for k, atom in enumerate(spec.atoms)
+        ]
+        place = {a: (d, j) for d, domain in enumerate(self.domains) for j, a in enumerate(domain)}
+        self.outputs = [place[a] for a in spec.outputs]
+        used = sorted({d for d, _ in self.outputs})
+        partial = sum(len(self.domains[d]) for d in used) != len(set(spec.outputs))
+        if partial:
+            raise BagError(
+                f"outputs {list(spec.outputs)} split a composite key of {self.domains}; ask for the whole key, "
+                "and project above"
+            )
+        self.key = "".join(DOMAINS[d] for d in used)
+
+
+class TriangleBag:
+    """A triangle bag (see `crown.bags.Bag`). `mode` "auto" is "materialized" or "counts", as the outputs need."""
+
+    def __init__(self, spec: BagSpec, arena: np.ndarray, mode: str = "auto") -> None:
+        self.spec = spec
+        self.shape = Shape(spec)
+        if mode == "auto":
+            mode = "materialized" if self.shape.key == DOMAINS else "counts"
+        if mode not in ("materialized", "counts", "factorized"):
+            raise BagError(f'mode {mode!r} is not "auto", "materialized", "counts" or "factorized"')
+        if mode != "counts" and self.shape.key != DOMAINS:
+            raise BagError(f"mode {mode!r} keeps whole triples; the outputs {list(spec.outputs)} need mode 'counts'")
+        if mode == "counts" and self.shape.key == DOMAINS:
+            raise BagError("mode 'counts' is for bags that project; all three keys are outputs, use 'materialized'")
+        self.mode = mode
+        self._state = State(delta3() if mode == "factorized" else wedges(self.shape.key), EPSILON, arena=arena)
+        views = self._state.plan.views
+        self._pairs = np.array([i for i, view in enumerate(views) if view.kind == LIST], dtype=np.int64)
+        self._count = next((i for i, view in enumerate(views) if view.kind == COUNT), -1)
+        self._keys = (
+            np.array([DOMAINS.index(v) for v in self.shape.key], dtype=np.int64) if mode == "counts" else NO_KEYS
+        )
+        self._out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
+
+    def apply(
+        self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
+    ) -> Iterator[tuple[np.ndarray, int]]:
+        """Changes of one atom, deletions first; yields the change of the result set. See `crown.bags.Bag.apply`.
+
+        Mode "factorized" yields nothing. Amortized O(N^(1/2)) per row and O(1) per result.
+        """
+        rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
+        weights = np.ascontiguousarray(weights, dtype=np.int64)
+        missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
+        self._state.M[at.C_EPOCH] += 1
+        codes = self._codes(atom, rows, True)
+        cursor = np.zeros(8, dtype=np.int64)
+        for sign in (-1, 1):
+            if self.mode == "factorized":
+                self._state.run(quiet_rows, atom, codes, weights, missing, sign)
+                continue
+            cursor[:] = 0
+            while cursor[ROW] < len(weights):
+                found = self._state.run(
+                    stream_rows,
+                    *(atom, codes, weights, missing, sign, self._pairs, self._count, self._keys, cursor, self._out),
+                )
+                if found:
+                    yield self._decode(self._out[:, :found]), sign
+        for half, d in enumerate((atom, (atom + 1) % 3)):
+            if len(self.shape.domains[d]) > 1:
+                unique = np.unique(codes[:, half])
+                forget_keys(self._state.M, d, np.arange(len(self.shape.domains[d])), unique)
+
+    def _codes(self, atom: int, rows: np.ndarray, make: bool) -> np.ndarray:
+        codes = np.empty((len(rows), 2), dtype=np.int64)
+        for half, d in enumerate((atom, (atom + 1) % 3)):
+            columns = self.shape.positions[atom][half]
+            if len(columns) == 1:
+                codes[:, half] = rows[:, columns[0]]
+            else:
+                column = np.zeros(len(rows), dtype=np.int64)
+                code_rows(self._state.M, d, columns, rows.reshape(-1), rows.shape[1], make, column)
+                codes[:, half] = column
+        return codes
+
+    def _decode(self, codes: np.ndarray) -> np.ndarray:
+        """Rows of output attributes from columns of A, B and C codes."""
+        result = np.empty((codes.shape[1], len(self.shape.outputs)), dtype=np.int64)
+        for i, (d, j) in enumerate(self.shape.outputs):
+            result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.M[codes[d] + j]
+        return result
+
+    def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
+        """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
+        rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
+        codes = self._codes(atom, rows, False)
+        packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
+        return int(first_missing(self._state.M, packed))
+
+    def results(self) -> Iterator[np.ndarray]:
+        """The present results; O(1) delay in modes "counts" and "factorized", else by walking R and its wedges."""
+        if self.mode == "counts":
+            cursor = np.zeros(8, dtype=np.int64)
+            out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
+            while rows := keyed_rows(self._state.M, self._state.m32, self._count, len(self.shape.key), cursor, out):
+                columns = np.zeros((3, rows), dtype=np.int64)
+                columns[self._keys] = out[: len(self._keys), :rows]
+                yield self._decode(columns)
+        elif self.mode == "factorized":
+            plan = self._state.plan
+            views = np.array(plan.results, dtype=np.int64)
+            firsts = np.array([DOMAINS.index(plan.views[v].key[0]) for v in plan.results], dtype=np.int64)
+            cursor, out = np.zeros(8, dtype=np.int64), np.empty((4, BLOCK_ROWS), dtype=np.int64)
+            while rows := triple_rows(self._state.M, self._state.m32, self._state.P, cursor, views, firsts, out):
+                yield self._decode(out[:3, :rows])
+        else:
+            cursor, out = np.zeros(8, dtype=np.int64), np.empty((3, BLOCK_ROWS), dtype=np.int64)
+            while rows := walk_rows(self._state.M, self._state.m32, self._pairs, NO_KEYS, cursor, out):
+                yield self._decode(out[:, :rows])
+
+    @property
+    def words(self) -> np.ndarray:
+        """The used prefix of the arena."""
+        return self._state.words
+
+    @property
+    def bound(self) -> str:
+        """Cost of an update, for EXPLAIN."""
+        return "IVM^eps, eps = 1/2: O(sqrt N) amortized per update and O(1) per result that changes"
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the state is not as its definition says. Slow."""
+        copy = invariants.twin(self._state, tuple(map(len, self.shape.domains)))
+        copy.check_invariants()
+        if self.mode != "factorized":
+            assert self._state.word(at.C_TRIPLES) == len(copy.define(View("", SET, DOMAINS, (ANY, ANY, ANY))))
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes and counters of the triangle; `triples` is the number of distinct ones (not in mode "factorized")."""
+        word = self._state.word
+        return {
+            "mode": self.mode,
+            "N": word(at.C_BASE),
+            "size": word(at.C_SIZE),
+            "triples": word(at.C_TRIPLES),
+            "major_rebalancings": word(at.C_MAJORS),
+            "minor_rebalancings": word(at.C_MINORS),
+            "operations": word(at.C_OPS),
+            "bytes": self._state.live_bytes,
+        }

@@ -1,0 +1,228 @@
+"""The change of the set of distinct triples, update by update: resumable, into a reused column-major buffer.
+
+A triple appears or goes if and only if the updated tuple does and the other two are there. Insertions change the state
+first and are enumerated then; deletions the other way round. A pair of values heavy on both sides has its middles in a
+wedge list; any other has a list of fewer than 3 theta / 2 entries to walk. O(N^max{eps, 1 - eps}) amortized per update
+and O(1) per triple.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import T_MASK, T_SLOTS, alloc, release
+from crown.kernels.jit import kernel
+from crown.kernels.tables import LOW32, find, hash_key, insert, remove, table_at
+from ivm_triangle.kernels.graph import find_word, is_heavy, lookup, tag_of
+from ivm_triangle.kernels.layout import (
+    C_OPS,
+    C_TRIPLES,
+    KEYS,
+    V_IN,
+    V_OUT,
+    WORD,
+)
+from ivm_triangle.kernels.maintain import multiplicity, update
+from ivm_triangle.kernels.rules import edge_of, pick
+from ivm_triangle.kernels.views import add_sum, first_table, listing_at, sum_at
+
+# The cursor: an int64 array, zero at the start of a batch.
+ROW, PHASE, POSITION, X, Y = range(5)
+NEW, LISTING = 0, 1
+
+
+@kernel
+def _emit(M, m32, k, x, y, z, sign, count, keys, out, rows):
+    """One triple: into the buffer as it is, or (`count` >= 0) into the count of its key. Returns the rows in use."""
+    M[C_TRIPLES] += sign
+    a = pick(x, y, z, (3 - k) % 3)
+    b = pick(x, y, z, (4 - k) % 3)
+    c = pick(x, y, z, (5 - k) % 3)
+    if count >= 0:
+        key = WORD(1)
+        if keys.size > 0:
+            key = pick(a, b, c, keys[0])
+        if keys.size > 1:
+            key = (key << 32) | pick(a, b, c, keys[1])
+        before = sum_at(M, count, key)
+        add_sum(M, m32, count, key, sign)
+        if before > 0 and before + sign > 0:
+            return rows
+    out[0, rows] = M[a]
+    out[1, rows] = M[b]
+    out[2, rows] = M[c]
+    return rows + 1
+
+
+@kernel
+def _list_triples(M, m32, pairs, k, x, y, sign, count, keys, cur, out, rows):
+    """Enumerate the triples of the edge (x, y) of relation k from `cur[POSITION]` on. Returns (rows, finished)."""
+    k1 = (k + 1) % 3
+    k2 = (k + 2) % 3
+    if is_heavy(m32, y + V_OUT) and is_heavy(m32, x + V_IN):
+        key = (y << 32) | x
+        group = find_word(M, first_table(pairs[k1]), tag_of(M, key), key)
+        if group == 0:
+            return rows, True
+        w = 2 * (group + 1)
+        i = cur[POSITION]
+        while i < m32[w + 1]:
+            if rows == out.shape[1]:
+                cur[POSITION] = i
+                return rows, False
+            z = M[m32[w] + i] >> 32
+            rows = _emit(M, m32, k, x, y, z, sign, count, keys, out, rows)
+            i += 1
+        M[C_OPS] += m32[w + 1]
+        return rows, True
+    forward = m32[2 * (y + V_OUT) + 1] <= m32[2 * (x + V_IN) + 1]
+    w = 2 * (y + V_OUT) if forward else 2 * (x + V_IN)
+    t = table_at(3 + k2) if forward else table_at(3 + k1)
+    if m32[2 * (y + V_OUT) + 1] == 0 or m32[2 * (x + V_IN) + 1] == 0:
+        return rows, True
+    i = cur[POSITION]
+    while i < m32[w + 1]:
+        z = M[m32[w] + i] >> 32
+        word = (z << 32) | x if forward else (y << 32) | z
+        if find_word(M, t, tag_of(M, word), word) != 0:
+            if rows == out.shape[1]:
+                cur[POSITION] = i
+                return rows, False
+            rows = _emit(M, m32, k, x, y, z, sign, count, keys, out, rows)
+        i += 1
+    M[C_OPS] += 2 * m32[w + 1]
+    return rows, True
+
+
+@kernel
+def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, keys, cur, out):
+    """Apply the rows (codes int64[n, 2]) whose weight has `sign`; returns the rows written to `out` int64[3, cap].
+
+    Go on with the same cursor while `cur[ROW]` < n. `pairs`: the LIST views of R, S, T; `count`: the COUNT view and
+    `keys` its variables, or -1 and none. Row i of `missing` receives the copies that a delete did not find.
+    """
+    rows = 0
+    n = codes.shape[0]
+    while cur[ROW] < n:
+        i = cur[ROW]
+        m = weights[i]
+        if m * sign <= 0:
+            cur[ROW] += 1
+            continue
+        if cur[PHASE] == NEW:
+            x = lookup(M, k, codes[i, 0])
+            y = lookup(M, (k + 1) % 3, codes[i, 1])
+            e = edge_of(M, k, x, y) if x != 0 and y != 0 else 0
+            old = M[e + 1] if e != 0 else 0
+            if old + m < 0:
+                missing[i] = -(old + m)
+                m = -old
+            if m == 0:
+                cur[ROW] += 1
+                continue
+            if sign > 0 or old + m > 0:
+                update(M, m32, P, eps, k, codes[i, 0], codes[i, 1], m)
+                if old > 0:
+                    cur[ROW] += 1
+                    continue
+                x = lookup(M, k, codes[i, 0])
+                y = lookup(M, (k + 1) % 3, codes[i, 1])
+            cur[PHASE] = LISTING
+            cur[POSITION] = 0
+            cur[X] = x
+            cur[Y] = y
+        x = cur[X]
+        y = cur[Y]
+        rows, finished = _list_triples(M, m32, pairs, k, x, y, sign, count, keys, cur, out, rows)
+        if not finished:
+            return rows
+        if sign < 0:
+            update(M, m32, P, eps, k, codes[i, 0], codes[i, 1], -M[edge_of(M, k, x, y) + 1])
+        cur[PHASE] = NEW
+        cur[ROW] += 1
+    return rows
+
+
+@kernel
+def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign):
+    """The same changes of the state as `stream_rows`, without a stream."""
+    for i in range(codes.shape[0]):
+        m = weights[i]
+        if m * sign > 0:
+            old = multiplicity(M, k, codes[i, 0], codes[i, 1])
+            if old + m < 0:
+                missing[i] = -(old + m)
+                m = -old
+            if m != 0:
+                update(M, m32, P, eps, k, codes[i, 0], codes[i, 1], m)
+
+
+@kernel
+def walk_rows(M, m32, pairs, keys, cur, out):
+    """All triples, from the cursor on, into `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
+    t = table_at(3)
+    rows = 0
+    while cur[ROW] <= M[t + T_MASK]:
+        slot = M[M[t + T_SLOTS] + cur[ROW]]
+        if slot != 0:
+            word = M[slot & LOW32]
+            x = word >> 32
+            y = word & LOW32
+            rows, finished = _list_triples(M, m32, pairs, WORD(0), x, y, WORD(0), WORD(-1), keys, cur, out, rows)
+            if not finished:
+                return rows
+            cur[POSITION] = 0
+        cur[ROW] += 1
+    return rows
+
+
+@kernel
+def keyed_rows(M, m32, view, width, cur, out):
+    """The keys of a COUNT view, from `cur[ROW]` on, as values in `out` int64[width, n]; returns the rows written."""
+    rows = 0
+    w = 2 * listing_at(view)
+    while cur[ROW] < m32[w + 1] and rows < out.shape[1]:
+        key = M[M[m32[w] + cur[ROW]]]
+        if width == 1:
+            out[0, rows] = M[key]
+        elif width == 2:
+            out[0, rows] = M[key >> 32]
+            out[1, rows] = M[key & LOW32]
+        rows += 1
+        cur[ROW] += 1
+    return rows
+
+
+# -- composite keys ----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def code_rows(M, domain, columns, flat, w, make, codes):
+    """Codes of composite keys: words `columns` of each row of `flat` int64[n * w]; 0 for an unknown key if not `make`.
+
+    A code is the handle of the record that holds the key's words, so it is decoded by looking.
+    """
+    t = table_at(KEYS + domain)
+    k = columns.size
+    for i in range(codes.size):
+        tag = hash_key(M, columns, WORD(0), k, flat, i * w)
+        record = find(M, t, tag, columns, WORD(0), k, flat, i * w)
+        if record == 0 and make:
+            record = alloc(M, k)
+            for j in range(k):
+                M[record + j] = flat[i * w + columns[j]]
+            insert(M, t, tag, record)
+        codes[i] = record
+
+
+@kernel
+def forget_keys(M, domain, order, codes):
+    """Free the composite keys among `codes` that no tuple has any more; `order` is 0, 1, .. (words of a key)."""
+    t = table_at(KEYS + domain)
+    k = order.size
+    for i in range(codes.size):
+        code = codes[i]
+        if code != 0 and lookup(M, domain, code) == 0:
+            tag = hash_key(M, order, WORD(0), k, M, code)
+            if find(M, t, tag, order, WORD(0), k, M, code) == code:
+                remove(M, t, tag, code)
+                release(M, code, k)
+            codes[i] = 0

@@ -1,0 +1,245 @@
+"""Bags: the exact change of the result set, against recomputation, for triangles and any other cyclic join."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from crown import bags
+from crown.bags import BagError, BagSpec, open_bag
+from crown.errors import MemoryBudgetError, SnapshotError
+from crown.generic_bag import GenericBag, binding_order
+from crown.memory import reserve
+from ivm_triangle import bag as bag_module
+from ivm_triangle.bag import TriangleBag
+from ivm_triangle.invariants import twin
+
+WORDS = 1 << 22
+TRIANGLE = (("a", "b"), ("c", "b"), ("c", "a"))
+GENERIC = {
+    "triangle": TRIANGLE,
+    "4-cycle": (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")),
+    "4-clique": (("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")),
+    "Loomis-Whitney 4": (("a", "b", "c"), ("b", "c", "d"), ("c", "d", "a"), ("d", "a", "b")),
+    "4-cycle with a chord and a filter": (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a", "c"), ("b",)),
+    "shared attribute": (("g", "a", "b"), ("g", "b", "c"), ("g", "c", "a")),
+}
+
+
+def recompute(spec: BagSpec, rows: list[dict]) -> set[tuple]:
+    """The join by nested loops."""
+    results = [{}]
+    for atom, present in zip(spec.atoms, rows, strict=True):
+        named = [dict(zip(atom, row, strict=True)) for row in present]
+        results = [
+            {**left, **row} for left in results for row in named if all(left.get(a, v) == v for a, v in row.items())
+        ]
+    return {tuple(result[a] for a in spec.outputs) for result in results}
+
+
+class Follower:
+    """Feeds a bag and keeps what its stream says, complaining about every change that is none."""
+
+    def __init__(self, bag) -> None:
+        self.bag, self.present = bag, set()
+        self.rows = [{} for _ in bag.spec.atoms]
+
+    def apply(self, atom: int, batch: list[tuple], weights: list[int]) -> None:
+        missing = np.zeros(len(batch), dtype=np.int64)
+        blocks = [
+            (block.copy(), sign) for block, sign in self.bag.apply(atom, np.array(batch), np.array(weights), missing)
+        ]
+        for first, second in pairwise(sign for _, sign in blocks):
+            assert first <= second, "deletions come first"
+        for block, sign in blocks:
+            for row in map(tuple, block.tolist()):
+                assert (row in self.present) == (sign < 0)
+                (self.present.add if sign > 0 else self.present.remove)(row)
+        unfound = 0
+        for sign in (-1, 1):
+            for row, weight in zip(batch, weights, strict=True):
+                if weight * sign > 0:
+                    total = self.rows[atom].get(row, 0) + weight
+                    unfound += max(-total, 0)
+                    self.rows[atom][row] = max(total, 0)
+                    if total <= 0:
+                        del self.rows[atom][row]
+        assert missing.sum() == unfound
+
+    def check(self) -> None:
+        assert self.present == recompute(self.bag.spec, self.rows)
+        listed = [tuple(row) for block in self.bag.results() for row in block.tolist()]
+        assert len(listed) == len(set(listed))
+        assert set(listed) == self.present
+        self.bag.check_invariants()
+
+
+def run(follower: Follower, rng: random.Random, batches: int, domain: int, every: int = 1) -> None:
+    for i in range(batches):
+        atom = rng.randrange(len(follower.rows))
+        width = len(follower.bag.spec.atoms[atom])
+        size = rng.randint(1, 6)
+        batch = [tuple(rng.randrange(domain) for _ in range(width)) for _ in range(size)]
+        known = sorted(follower.rows[atom])
+        if known and rng.random() < 0.3:
+            batch = rng.choices(known, k=size)
+        follower.apply(atom, batch, [rng.choice((1, 1, 2, -1, -2)) for _ in batch])
+        if i % every == 0:
+            follower.check()
+
+
+@pytest.mark.parametrize("outputs", ["abc", "cab", "ab", "cb", "b", ""])
+def test_triangle_bag_follows_recomputation(outputs):
+    for seed in range(3):
+        run(Follower(TriangleBag(BagSpec(TRIANGLE, tuple(outputs)), reserve(WORDS))), random.Random(seed), 60, 5)
+
+
+@pytest.mark.parametrize("outputs", ["abc", "a", "ca"])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_triangle_bag_resumes_in_any_small_buffer(outputs, rows, monkeypatch):
+    monkeypatch.setattr(bag_module, "BLOCK_ROWS", rows)
+    follower = Follower(TriangleBag(BagSpec(TRIANGLE, tuple(outputs)), reserve(WORDS)))
+    run(follower, random.Random(4), 40, 4)
+
+
+def test_wedge_lists_serve_values_heavy_on_both_ends():
+    follower = Follower(TriangleBag(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(WORDS)))
+    n = 40
+    follower.apply(1, [(c, 0) for c in range(n)], [1] * n)  # b = 0 heavy
+    follower.apply(2, [(c, 0) for c in range(n)], [1] * n)  # a = 0 heavy
+    follower.check()
+    assert any(len(wedges) == n for view in twin(follower.bag._state).views for wedges in view.values())
+    before = follower.bag.stats()["operations"]
+    for weight in (1, -1, 1, 1, -1, -1):
+        follower.apply(0, [(0, 0)], [weight])
+        follower.check()
+    assert follower.bag.stats()["minor_rebalancings"] + follower.bag.stats()["major_rebalancings"] > 0
+    assert follower.bag.stats()["operations"] - before < 6 * (n + 20)
+    follower.apply(1, [(c, 0) for c in range(n)], [-1] * n)
+    follower.check()
+    assert follower.present == set()
+
+
+def test_factorized_root_lists_the_triples_and_streams_nothing():
+    bag = TriangleBag(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(WORDS), mode="factorized")
+    rng, rows = random.Random(2), [{}, {}, {}]
+    for _ in range(80):
+        atom, row, weight = rng.randrange(3), (rng.randrange(4), rng.randrange(4)), rng.choice((1, 1, -1))
+        assert not list(bag.apply(atom, np.array([row]), np.array([weight])))
+        total = max(rows[atom].pop(row, 0) + weight, 0)
+        if total:
+            rows[atom][row] = total
+        listed = [tuple(row) for block in bag.results() for row in block.tolist()]
+        assert len(listed) == len(set(listed))
+        assert set(listed) == recompute(bag.spec, rows)
+        bag.check_invariants()
+
+
+def test_composite_keys():
+    spec = BagSpec((("x", "a", "b"), ("b", "c", "u", "v"), ("v", "a", "c", "x", "u")), ("c", "x", "a", "v", "b", "u"))
+    follower = Follower(TriangleBag(spec, reserve(WORDS)))
+    run(follower, random.Random(3), 90, 2, every=3)
+    for atom, rows in enumerate(follower.rows):
+        if rows:
+            follower.apply(atom, list(rows), [-m for m in rows.values()])
+    follower.check()
+    assert follower.present == set()
+
+
+@pytest.mark.parametrize("name", GENERIC)
+def test_generic_bag_follows_recomputation(name):
+    atoms = GENERIC[name]
+    everything = tuple(dict.fromkeys(a for atom in atoms for a in atom))
+    for outputs in (everything, everything[::-1], everything[:2], everything[-1:], ()):
+        run(Follower(GenericBag(BagSpec(atoms, outputs), reserve(WORDS))), random.Random(len(outputs)), 40, 3, every=4)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_generic_bag_resumes_in_any_small_buffer(rows, monkeypatch):
+    import crown.generic_bag as module
+
+    monkeypatch.setattr(module, "BLOCK_ROWS", rows)
+    run(Follower(GenericBag(BagSpec(GENERIC["4-cycle"], tuple("abcd")), reserve(WORDS))), random.Random(9), 40, 3)
+
+
+def test_both_bags_agree_on_triangles():
+    rng = random.Random(8)
+    spec = BagSpec(TRIANGLE, ("a", "b", "c"))
+    one, two = Follower(TriangleBag(spec, reserve(WORDS))), Follower(GenericBag(spec, reserve(WORDS)))
+    for _ in range(60):
+        atom = rng.randrange(3)
+        batch = [(rng.randrange(9), min(rng.randrange(9), rng.randrange(9))) for _ in range(20)]
+        weights = [rng.choice((1, 1, -1)) for _ in batch]
+        one.apply(atom, batch, weights)
+        two.apply(atom, batch, weights)
+        assert one.present == two.present
+
+
+@pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
+def test_a_copy_of_the_words_is_a_snapshot(kind):
+    spec = BagSpec(TRIANGLE, ("a", "b", "c"))
+    follower = Follower(kind(spec, reserve(WORDS)))
+    run(follower, random.Random(5), 30, 4, every=30)
+    arena = reserve(WORDS * 2)
+    arena[: len(follower.bag.words)] = follower.bag.words
+    follower.bag = kind(spec, arena)
+    follower.check()
+    run(follower, random.Random(6), 30, 4)
+    with pytest.raises(SnapshotError, match="belongs to"):
+        kind(BagSpec(TRIANGLE, ("a", "b")), arena)
+    arena[0] = 7
+    with pytest.raises(SnapshotError, match="not the complete state"):
+        kind(spec, arena)
+
+
+@pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
+def test_deletes_that_find_too_few_are_seen_before(kind):
+    bag = kind(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(WORDS))
+    assert not list(bag.apply(0, np.array([[1, 2], [3, 4]]), np.array([2, 1])))
+    assert bag.missing_copies(0, np.array([[1, 2], [3, 4]]), np.array([2, 1])) == -1
+    assert bag.missing_copies(0, np.array([[1, 2], [3, 4]]), np.array([2, 2])) == 1
+    assert bag.missing_copies(0, np.array([[5, 6]]), np.array([1])) == 0
+
+
+@pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
+def test_an_exhausted_arena_is_an_error_that_says_so(kind):
+    bag = kind(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(4096))
+    rows = np.array([(i, i) for i in range(4000)])
+    with pytest.raises(MemoryBudgetError):
+        list(bag.apply(0, rows, np.ones(len(rows), dtype=np.int64)))
+
+
+def test_shapes_that_are_no_triangle_are_refused_with_a_way_out():
+    for atoms in ((("a", "b"), ("b", "c")), GENERIC["shared attribute"], (("a", "b"), ("b", "c"), ("c", "a", "d"))):
+        with pytest.raises(BagError, match="generic"):
+            TriangleBag(BagSpec(atoms, ("a",)), reserve(WORDS))
+    with pytest.raises(BagError, match="counts"):
+        TriangleBag(BagSpec(TRIANGLE, ("a",)), reserve(WORDS), mode="materialized")
+    with pytest.raises(BagError, match="composite"):
+        TriangleBag(BagSpec((("a", "b"), ("b", "c", "d"), ("c", "d", "a")), ("a", "c")), reserve(WORDS))
+
+
+def test_bounds_for_explain():
+    def bound(name: str) -> str:
+        return GenericBag(BagSpec(GENERIC[name], ("a",)), reserve(WORDS)).bound
+
+    assert "O(N^1)" in bound("4-cycle")
+    assert "O(N^1)" in bound("4-clique")
+    assert "sqrt N" in TriangleBag(BagSpec(TRIANGLE, ("a",)), reserve(WORDS)).bound
+    assert binding_order(BagSpec(GENERIC["4-cycle"], ()), 0) == ["c", "d"]
+
+
+def test_modules_are_found_by_entry_point(monkeypatch):
+    class Entry:
+        name, value = "triangle", "ivm_triangle.bag:TriangleBag"
+
+        def load(self):
+            return TriangleBag
+
+    monkeypatch.setattr(bags, "entry_points", lambda group: [Entry()] if group == "crown.bags" else [])
+    assert isinstance(open_bag("triangle", BagSpec(TRIANGLE, ("a",)), reserve(WORDS)), TriangleBag)
+    with pytest.raises(BagError, match="'pentagon'"):
+        open_bag("pentagon", BagSpec(TRIANGLE, ("a",)), reserve(WORDS))
