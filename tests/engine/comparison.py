@@ -14,10 +14,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+import plans
+from plans.errors import PlanError
 from plans.plan import Plan
 from tests.engine.views import IMPLEMENTATIONS, Kernel, Twin
 from tests.oracles import brute_force, duck
 from tests.oracles.database import Batch, Database, Row
+from tests.strategies import Query
+
+
+def planned(text: str, query: Query) -> Plan | None:
+    """The plan of a random query; None if its predicates contradict each other, which the planner rightly refuses."""
+    try:
+        return plans.plan(text, query.tables)
+    except PlanError as error:
+        if "never holds" in str(error):
+            return None
+        raise
 
 
 class SideBySide:
