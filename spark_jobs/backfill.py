@@ -13,10 +13,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from plans.shares import solve
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.layout import cell_plan, layout_of
-from spark_jobs.operator import Query, applied, local_folder, planned
-from spark_jobs.shares import default_cells, solve
+from spark_jobs.operator import Query, applied, default_cells, local_folder, planned
 from spark_jobs.step import Step
 
 
@@ -48,7 +48,7 @@ def bulk_load(
     if any((folder / "crown").glob(f"*/{operator}/*/*.delta")):
         raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
     plan = planned(query, tables, schema, change, rates)
-    grid = solve(plan, default_cells(plan, spark.sparkContext.defaultParallelism) if cells is None else cells)
+    grid = solve(plan, default_cells(spark, plan) if cells is None else cells)
     layout = layout_of(plan, marked=grid.cells > 1, quarantine=False)
     step = Step(
         plan=json.dumps(cell_plan(plan, layout).to_json()),

@@ -14,11 +14,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from plans.expressions import Expr
-from plans.plan import Plan
+from plans.plan import BagAtom, Plan
 from plans.schema import decimal_parts
+from plans.shares import Grid, occurrences
 from spark_jobs.layout import ATOMS, BAD, CELL, TAG, WEIGHT, Layout, used
 from spark_jobs.rows import CheckedRows, check
-from spark_jobs.shares import Atom, Grid, atoms_of
 from spark_jobs.types import spark_type
 
 _COMPARE: dict[str, Callable[[Column, Column], Column]] = {
@@ -48,7 +48,7 @@ def dispatched(
 
 def _relation(plan: Plan, layout: Layout, grid: Grid, tag: int, frame: DataFrame, change: str | None) -> DataFrame:
     table = plan.table(layout.relations[tag])
-    atoms = atoms_of(plan)
+    atoms = occurrences(plan)
     rows = check(frame, table, [column.name for column in used(table, atoms)], change)
     placed = layout.placed[tag]
     selected = [
@@ -92,7 +92,7 @@ def _marked(
     layout: Layout,
     grid: Grid,
     typed: DataFrame,
-    atoms: list[tuple[int, Atom]],
+    atoms: list[tuple[int, BagAtom]],
     column: Mapping[str, Column],
 ) -> DataFrame:
     """The rows once per cell that wants them, with ``_cell`` and, if the layout says so, ``_atoms``."""
@@ -125,7 +125,7 @@ def _noteworthy(layout: Layout) -> Column:
     return F.col(BAD).isNotNull() if layout.quarantine else F.col(WEIGHT).isNull()
 
 
-def _coordinates(plan: Plan, grid: Grid, atom: Atom, column: Mapping[str, Column]) -> dict[int, Column]:
+def _coordinates(plan: Plan, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:
     """The coordinate of a row of the atom along every axis whose attribute it has."""
     found = {}
     for axis, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
@@ -154,7 +154,7 @@ def _coordinate_of(grid: Grid, axis: int) -> Column:
     return F.floor(F.col(CELL) / grid.stride(axis)).cast("int") % grid.shares[axis]
 
 
-def _wanted(atom: Atom, column: Mapping[str, Column]) -> Column | None:
+def _wanted(atom: BagAtom, column: Mapping[str, Column]) -> Column | None:
     """What the atom's predicate demands of a row, as far as Spark means the same by it; None if it demands nothing.
 
     It may let too much through (the engine tests again), never too little: conjuncts with arithmetic, LIKE or

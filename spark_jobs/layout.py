@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.plan import Bag, Node, Plan
+from plans.plan import Bag, BagAtom, Node, Plan
 from plans.schema import Column, Table, arrow_type
+from plans.shares import occurrences
 from spark_jobs.errors import SparkJobError
-from spark_jobs.shares import Atom, atoms_of
 
 MAX_ATOMS = 62  # bits of a bigint, with room for the sign
 CELL, TAG, ATOMS, WEIGHT, BAD = "_cell", "_tag", "_atoms", "_weight", "_bad"
@@ -88,7 +88,7 @@ class Layout:
 
 def layout_of(plan: Plan, *, marked: bool, quarantine: bool) -> Layout:
     """The layout for a plan; ``marked``: rows carry the atoms they go to, as they must when there are several cells."""
-    atoms = atoms_of(plan)
+    atoms = occurrences(plan)
     if marked and len(atoms) > MAX_ATOMS:
         raise SparkJobError(
             f"a query with {len(atoms)} relations runs in one cell (at most {MAX_ATOMS} can be cut): cells=1"
@@ -115,7 +115,7 @@ def layout_of(plan: Plan, *, marked: bool, quarantine: bool) -> Layout:
     )
 
 
-def used(table: Table, atoms: Iterable[Atom]) -> tuple[Column, ...]:
+def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
     """The columns of a table that some atom reads, in table order; the first one if none does, to count rows by."""
     names: set[str] = set()
     for atom in atoms:
@@ -128,7 +128,7 @@ def cell_plan(plan: Plan, layout: Layout) -> Plan:
     """The plan that a cell's engine runs: tables cut down to the columns used, and, if rows are marked, a table per
     atom.
     """
-    atoms = atoms_of(plan)
+    atoms = occurrences(plan)
     if not layout.atoms:
         tables = (plan.table(name) for name in layout.relations)
         return replace(plan, tables=tuple(Table(table.name, used(table, atoms)) for table in tables))

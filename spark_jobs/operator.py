@@ -21,13 +21,13 @@ from pyspark.sql import types as T
 import plans
 from plans.plan import Plan
 from plans.schema import Schema
+from plans.shares import Grid, hashable, solve
 from spark_jobs import scratch as scratch_space
 from spark_jobs.dispatch import dispatched
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.layout import WEIGHT, cell_plan, layout_of
 from spark_jobs.rows import UNREADABLE
 from spark_jobs.session import quietly
-from spark_jobs.shares import Grid, default_cells, solve
 from spark_jobs.state_log import check_meta, read_meta
 from spark_jobs.step import Step
 from spark_jobs.types import spark_type, table_of_spark
@@ -203,5 +203,10 @@ def _grid(spark: SparkSession, plan: Plan, cells: int | None, stored: Path | Non
     """The stored cut if it is this plan's and as many cells are wanted, else the best one."""
     meta = read_meta(stored) if stored is not None else None
     if meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"]):
-        return Grid.of(meta["grid"])
-    return solve(plan, default_cells(plan, spark.sparkContext.defaultParallelism) if cells is None else cells)
+        return Grid.from_json(meta["grid"])
+    return solve(plan, default_cells(spark, plan) if cells is None else cells)
+
+
+def default_cells(spark: SparkSession, plan: Plan) -> int:
+    """One cell per core, up to four; one if the query cannot be cut."""
+    return min(spark.sparkContext.defaultParallelism, 4) if hashable(plan) else 1

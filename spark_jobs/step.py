@@ -20,10 +20,10 @@ import pyarrow as pa
 from crown import snapshot
 from crown.engine import Engine
 from plans.plan import Plan
+from plans.shares import Grid
 from spark_jobs.cell import Cell, Report
 from spark_jobs.errors import BrokenChainError
 from spark_jobs.layout import Layout
-from spark_jobs.shares import Grid
 from spark_jobs.state_log import BACKFILL, FORMAT, CellLog, check_meta
 
 

@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from plans.plan import Plan
+from plans.shares import occurrences
 from spark_jobs.errors import SparkJobError
 from spark_jobs.layout import WEIGHT, used
 from spark_jobs.rows import check
-from spark_jobs.shares import atoms_of
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ def recomputed(spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame],
     parts: list[DataFrame] = []
     bound: dict[str, Column] = {}
     conditions: list[Column] = []
-    for atom in atoms_of(plan):
+    for atom in occurrences(plan):
         table = plan.table(atom.relation)
         rows = check(
-            by_name[table.name.lower()], table, [column.name for column in used(table, atoms_of(plan))], change
+            by_name[table.name.lower()], table, [column.name for column in used(table, occurrences(plan))], change
         )
         typed = rows.frame.select(
             *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT)
