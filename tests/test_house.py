@@ -1,0 +1,102 @@
+"""House rules that a machine can check: size of files, docstrings, no traces of one machine, no unfinished business."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
+LIMIT, CEILING = 500, 800
+
+
+def tracked() -> list[Path]:
+    """The files under version control; outside of it (an unpacked archive) those of the packages and the tests."""
+    done = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT, check=False)
+    if done.returncode == 0:
+        return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [file for folder in (*PACKAGES, "tests") for file in (ROOT / folder).rglob("*.py")]
+
+
+TRACKED = tracked()
+SOURCES = [file for file in TRACKED if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in PACKAGES]
+
+
+def name(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def length(file: Path) -> int:
+    return len(file.read_text().splitlines())
+
+
+def test_no_file_of_a_package_wants_splitting() -> None:
+    assert {name(file): length(file) for file in SOURCES if length(file) > LIMIT} == {}
+
+
+def test_no_python_file_at_all_is_very_long() -> None:
+    assert {name(file): length(file) for file in TRACKED if file.suffix == ".py" and length(file) > CEILING} == {}
+
+
+def test_the_median_file_fits_three_screens() -> None:
+    lengths = sorted(length(file) for file in SOURCES if length(file) > 20)
+    assert lengths[len(lengths) // 2] <= 300
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=name)
+def test_public_names_say_what_they_are(file: Path) -> None:
+    tree = ast.parse(file.read_text())
+    silent = [] if ast.get_docstring(tree) or not tree.body else ["the module"]
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            if not ast.get_docstring(node):
+                silent.append(node.name)
+            if isinstance(node, ast.ClassDef):
+                silent += [
+                    f"{node.name}.{method.name}"
+                    for method in node.body
+                    if isinstance(method, ast.FunctionDef)
+                    and not method.name.startswith("_")
+                    and not ast.get_docstring(method)
+                    and not _overrides(method)
+                ]
+    assert not silent, f"without a docstring: {', '.join(silent)}"
+
+
+def _overrides(method: ast.FunctionDef) -> bool:
+    return any(
+        ast.unparse(decorator).endswith((".setter", "overload", "override")) for decorator in method.decorator_list
+    )
+
+
+MACHINE = re.compile(r"(?<![\w.])/(?:work|home|root|Users|tmp)/[\w.]+|[A-Z]:\\\\Users")
+TEXT = {".py", ".md", ".cfg", ".toml", ".txt", ".json", ".yml", ".yaml", ".html", ".sh", ""}
+
+
+@pytest.mark.parametrize("file", [file for file in TRACKED if file.suffix in TEXT], ids=name)
+def test_nothing_points_to_one_machine(file: Path) -> None:
+    if file == Path(__file__):
+        return
+    found = MACHINE.findall(file.read_text(errors="replace"))
+    assert not found, f"paths of a machine: {', '.join(found)}"
+
+
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|raise NotImplementedError")
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=name)
+def test_nothing_is_left_for_later(file: Path) -> None:
+    assert not UNFINISHED.findall(file.read_text())
+
+
+def test_every_marker_is_declared() -> None:
+    declared = set(re.findall(r"^    (\w+):", (ROOT / "setup.cfg").read_text().split("markers =")[1], re.MULTILINE))
+    built_in = {"parametrize", "skip", "skipif", "xfail", "filterwarnings", "usefixtures"}
+    for file in TRACKED:
+        if file.suffix == ".py" and file.relative_to(ROOT).parts[0] == "tests":
+            used = set(re.findall(r"pytest\.mark\.(\w+)", file.read_text()))
+            assert used <= declared | built_in, f"{name(file)} uses undeclared markers {used - declared - built_in}"

@@ -1,0 +1,93 @@
+"""Imports go one way, and each outside library has its place.
+
+plans knows nobody; crown knows plans; ivm_triangle knows crown's ground floor, never the engine; spark_jobs knows those
+three; bench and tests know all; nobody knows bench or tests.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
+
+MAY_IMPORT = {
+    "plans": {"plans"},
+    "crown": {"crown", "plans"},
+    "ivm_triangle": {"ivm_triangle", "crown"},
+    "spark_jobs": {"spark_jobs", "ivm_triangle", "crown", "plans"},
+    "bench": {"bench", "spark_jobs", "ivm_triangle", "crown", "plans"},
+}
+GROUND_FLOOR = {"crown.bags", "crown.errors", "crown.memory"} | {
+    f"crown.kernels.{m}" for m in ("arena", "jit", "tables")
+}
+"""What ivm_triangle may see of crown: memory, tables, the bag protocol, error classes."""
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Every module that the file imports, at its top or inside a function, by its full name."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute here"
+            base = node.module or ""
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names if is_module(f"{base}.{alias.name}"))
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+FILES = [pytest.param(file, id=str(file.relative_to(ROOT))) for package in PACKAGES for file in modules(package)]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_imports_go_one_way(file: Path) -> None:
+    package = file.relative_to(ROOT).parts[0]
+    ours = {name for name in imports(file) if name.split(".")[0] in {*PACKAGES, "tests"}}
+    upward = {name for name in ours if name.split(".")[0] not in MAY_IMPORT[package]}
+    assert not upward, f"{package} must not import {', '.join(sorted(upward))}"
+    if package == "ivm_triangle":
+        floors = {name for name in ours if name.split(".")[0] == "crown" and name not in {"crown", "crown.kernels"}}
+        assert floors <= GROUND_FLOOR, f"only crown's ground floor, not {', '.join(sorted(floors - GROUND_FLOOR))}"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_each_outside_library_has_its_place(file: Path) -> None:
+    place = file.relative_to(ROOT)
+    outside = {name.split(".")[0] for name in imports(file)}
+    if "sqlglot" in outside:
+        assert place == Path("plans/sql.py")
+    if "pyspark" in outside:
+        assert place.parts[0] in {"spark_jobs", "bench"}
+    if outside & {"numba", "llvmlite"}:
+        assert "kernels" in place.parts or place.stem == "kernels"
+    if "duckdb" in outside or "hypothesis" in outside:
+        assert place.parts[0] == "bench"
+
+
+@pytest.mark.parametrize(
+    ("package", "absent"),
+    [
+        ("plans", ["numba", "pyspark", "pandas", "crown"]),
+        ("crown", ["pyspark", "sqlglot", "numba", "spark_jobs"]),
+        ("ivm_triangle", ["pyspark", "sqlglot"]),
+    ],
+)
+def test_importing_a_lower_floor_does_not_load_the_upper_ones(package: str, absent: list[str]) -> None:
+    code = f"import {package}, sys; print(*[name for name in {absent} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == []
