@@ -66,6 +66,10 @@ class Bag(Protocol):
         """Index of the first delete (weights > 0 copies of a row, rows distinct) that finds too few, or -1."""
         ...
 
+    def rows(self, atom: int) -> Iterator[np.ndarray]:
+        """The present rows of an atom, int64[m, width of the atom] blocks, each row once; not across an ``apply``."""
+        ...
+
     def results(self) -> Iterator[np.ndarray]:
         """The present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
         ...

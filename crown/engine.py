@@ -9,8 +9,6 @@ self-join one after the other. State is linear in the data, whatever the size of
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,24 +17,22 @@ import numpy as np
 import pyarrow as pa
 
 from crown import invariants
-from crown.codec import binary_array, decode, encode, uses_dictionary
-from crown.compile import compile_plan
+from crown.codec import decode, encode
 from crown.errors import (
     ChangeError,
     ConcurrentChangeError,
     CrownError,
     MemoryBudgetError,
     MissingDeleteError,
-    SnapshotError,
 )
 from crown.kernels import arena as A
-from crown.kernels import batches, layout, state, strings, update
+from crown.kernels import batches, layout, state, update
 from crown.kernels import enumerate as enumeration
 from crown.kernels.tables import table_at
-from crown.memory import ADDRESSABLE, map_file, reserve
 from crown.output import Deliverer, Gathered, sliced
 from crown.prepare import Clamps, NodeChange, Prepared, Preparer, Rows
-from plans.plan import Plan
+from crown.state import State
+from plans.plan import BagAtom, Node, Plan
 
 BLOCK_CELLS = 1 << 16  # cells of the output buffer: it stays in the second-level cache
 
@@ -45,7 +41,7 @@ def _buffer(columns: int) -> np.ndarray:
     return np.empty((columns, BLOCK_CELLS // max(columns, 1)), np.int64)
 
 
-class Engine:
+class Engine(State):
     """Maintains one plan. Make one with ``create`` or ``attach``; not thread-safe.
 
     ``on_missing``: what a delete does that finds fewer copies than it removes: ``"ignore"`` removes what is there and
@@ -53,74 +49,14 @@ class Engine:
     """
 
     def __init__(self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str) -> None:
-        if on_missing not in ("ignore", "raise"):
-            raise CrownError(f'on_missing must be "ignore" or "raise", not {on_missing!r}')
-        self.plan = plan
-        self.path = path
-        self.on_missing = on_missing
-        self._layout = compile_plan(plan, extra_tables=2)
-        n = len(plan.nodes)
-        self._dictionary = table_at(2 * n)
-        self._support = table_at(2 * n + 1)
-        self.M = arena
-        self._m32 = arena.view(np.int32)
-        self._m8 = arena.view(np.uint8)
-        self._P = self._layout.P
-        self._X = layout.new_scratch(n)
+        super().__init__(plan, arena, path, on_missing)
+        self._X = layout.new_scratch(len(plan.nodes))
         self._out = _buffer(len(plan.free))
         self._identity = np.arange(max(len(plan.output), 1), dtype=np.int64)
         self._preparer = Preparer(plan, self._intern, on_missing == "raise")
         self._deliverer = Deliverer(plan, self._intern, self._extern)
         self._busy = False
         self.clamps = Clamps()  # of the last batch applied
-
-    # Life
-    # ---------------------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def create(
-        cls,
-        plan: Plan,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        memory_budget: int | None = None,
-        on_missing: str = "ignore",
-        seed: int | None = None,
-    ) -> Engine:
-        """A new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may grow larger than RAM).
-
-        ``memory_budget``: bytes of state; a batch that would pass it is undone and refused with MemoryBudgetError.
-        ``seed``: of the hash tables; random by default, so that no input can be built to collide.
-        """
-        budget, limit = ADDRESSABLE, ADDRESSABLE
-        if memory_budget is not None:
-            budget = memory_budget // 8
-            if budget < A.header_words(2 * len(plan.nodes) + 2) + 1024:
-                raise MemoryBudgetError(
-                    f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB"
-                )
-            limit = min(ADDRESSABLE, 2 * budget + (1 << 20))
-        where = None if path is None else Path(path)
-        if where is not None:
-            where.unlink(missing_ok=True)
-        arena = reserve(limit) if where is None else map_file(where, limit)
-        engine = cls(plan, arena, where, on_missing)
-        chosen = secrets.randbits(62) if seed is None else seed
-        state.create(engine.M, engine._m32, engine._P, engine._layout.tables, limit, budget, chosen)
-        engine.M[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(plan)
-        engine.M[A.H_CLEAN] = 1
-        return engine
-
-    @classmethod
-    def attach(cls, plan: Plan, path: str | os.PathLike[str], *, on_missing: str = "ignore") -> Engine:
-        """The engine whose state is in the file ``path``.
-
-        O(1). Raises SnapshotError if it is not a state of this plan.
-        """
-        where = Path(path)
-        arena = map_file(where, None)
-        check_header(arena, plan, where)
-        return cls(plan, arena, where, on_missing)
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -131,28 +67,6 @@ class Engine:
     def delta_schema(self) -> pa.Schema:
         """Arrow schema of the deltas: the result's and ``_weight``."""
         return self._deliverer.delta_schema
-
-    @property
-    def version(self) -> int:
-        """Number that the owner gave to the last batch (see ``begin``); -1 before the first."""
-        return int(self.M[A.H_VERSION]) - 1
-
-    @property
-    def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
-        return bool(self.M[A.H_CLEAN])
-
-    def begin(self) -> None:
-        """Mark the state dirty: a batch is being applied."""
-        self.M[A.H_CLEAN] = 0
-
-    def commit(self, version: int) -> None:
-        """Mark the state clean, with ``version`` (>= 0) the last batch applied."""
-        self.M[A.H_VERSION] = version + 1
-        self.M[A.H_CLEAN] = 1
-
-    # Changes
-    # ------------------------------------------------------------------------------------------------------------
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """Check, code, filter and consolidate a batch.
@@ -243,11 +157,14 @@ class Engine:
             for number, change in enumerate(changes):
                 rows = change.deletes if sign < 0 else change.inserts
                 missing = np.zeros(len(rows) if sign < 0 else 0, np.int64)
-                while (status := self._step(change.node, rows, missing, sign)) == update.FULL:
-                    yield sign, out
-                    X[layout.X_FILL] = 0
-                if status != update.DONE:
-                    self._refuse(changes, number, status)
+                if change.node in self._bags:
+                    yield from self._through_bag(changes, number, rows, missing, sign)
+                else:
+                    while (status := self._step(change.node, rows, missing, sign)) == update.FULL:
+                        yield sign, out
+                        X[layout.X_FILL] = 0
+                    if status != update.DONE:
+                        self._refuse(changes, number, int(X[layout.X_I]), status)
                 if sign < 0 and missing.any():
                     self.clamps.note(number, missing)
                     self.M[table_at(change.node) + A.T_SPARE] += int(missing.sum())
@@ -256,6 +173,27 @@ class Engine:
                 X[layout.X_FILL] = 0
         for change in changes:
             self.M[table_at(len(self.plan.nodes) + change.node) + A.T_SPARE] += change.filtered
+
+    def _through_bag(
+        self, changes: Sequence[NodeChange], number: int, rows: Rows, missing: np.ndarray, sign: int
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Changes of a bag's atom: the bag says what this does to its relation, and that is applied to its node."""
+        change = changes[number]
+        X = self._X
+        budget, worst = int(self.M[A.H_BUDGET]), update.DONE
+        for block, _ in self._bags[change.node].apply(change.atom, rows.table(), sign * rows.weights, missing):
+            tuples = Rows(block.reshape(-1), np.ones(len(block), np.int64))
+            ignored = np.zeros(len(block), np.int64)
+            while (status := self._step(change.node, tuples, ignored, sign)) != update.DONE:
+                if status == update.FULL:
+                    yield sign, self._out
+                    X[layout.X_FILL] = 0
+                else:  # a bag cannot stop half way: let this change through, then take it back
+                    worst = status
+                    self.M[A.H_BUDGET] = self.M[A.H_LIMIT]
+        self.M[A.H_BUDGET] = budget
+        if worst != update.DONE:
+            self._refuse(changes, number + 1, 0, worst)
 
     def _step(self, node: int, rows: Rows, missing: np.ndarray, sign: int) -> int:
         try:
@@ -273,10 +211,11 @@ class Engine:
                 "and give the view a larger memory_budget, or spread it over more cells"
             ) from error
 
-    def _refuse(self, changes: Sequence[NodeChange], number: int, status: int) -> None:
-        """Undo the part of a batch that is applied (deletions, and insertions up to a row of ``number``); say why."""
+    def _refuse(self, changes: Sequence[NodeChange], number: int, applied: int, status: int) -> None:
+        """Undo a batch of which all deletions, the insertions before ``number`` and ``applied`` rows of that are
+        done.
+        """
         used, budget = int(self.M[A.H_LIVE]), int(self.M[A.H_BUDGET])
-        applied = int(self._X[layout.X_I])
         self._X[layout.X_I] = self._X[layout.X_FILL] = 0
         partial = []
         for i, change in enumerate(changes):
@@ -333,9 +272,13 @@ class Engine:
             rows = change.deletes
             if not len(rows):
                 continue
-            at = state.missing_copies(self.M, self._m32, self._P, change.node, rows.values, rows.weights)
+            node: Node | BagAtom = self.plan.nodes[change.node]
+            if change.node in self._bags:
+                at = self._bags[change.node].missing_copies(change.atom, rows.table(), rows.weights)
+                node = self.plan.nodes[change.node].bag.atoms[change.atom]  # type: ignore[union-attr]
+            else:
+                at = int(state.missing_copies(self.M, self._m32, self._P, change.node, rows.values, rows.weights))
             if at >= 0:
-                node = self.plan.nodes[change.node]
                 width = len(node.attributes)
                 codes = rows.values[at * width : (at + 1) * width]
                 values = {
@@ -435,50 +378,9 @@ class Engine:
     # --------------------------------------------------------------------------------------------------------------
 
     def compact(self) -> int:
-        """Free dictionary entries that nothing refers to.
-
-        Number freed. O(state). Runs by itself when the dictionary has doubled.
-        """
+        """``State.compact``, between batches."""
         self._not_busy()
-        for i, node in enumerate(self.plan.nodes):
-            if node.kind != "virtual":
-                for j, a in enumerate(node.attributes):
-                    if uses_dictionary(self.plan.attributes[a].type):
-                        strings.mark(self.M, table_at(i), j)
-        if self.plan.support:
-            for j, output in enumerate(self.plan.output):
-                if uses_dictionary(output.type):
-                    strings.mark(self.M, self._support, j)
-        return int(strings.sweep(self.M, self._dictionary))
-
-    def stats(self) -> dict[str, Any]:
-        """Sizes and counters.
-
-        Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation.
-        """
-        M, n = self.M, len(self.plan.nodes)
-        rows = {node.name: int(M[table_at(i) + A.T_COUNT]) for i, node in enumerate(self.plan.nodes)}
-        inputs = [i for i, node in enumerate(self.plan.nodes) if node.kind != "virtual"]
-        name = [node.name for node in self.plan.nodes]
-        return {
-            "rows": rows,
-            "input_rows": sum(rows[name[i]] for i in inputs),
-            "groups": {name[i]: int(M[table_at(n + i) + A.T_COUNT]) for i in range(1, n)},
-            "dictionary": int(M[self._dictionary + A.T_COUNT]),
-            "support": int(M[self._support + A.T_COUNT]),
-            "live_bytes": 8 * int(M[A.H_LIVE]),
-            "reserved_bytes": 8 * int(M[A.H_TOP]),
-            "missing_deletes": {name[i]: int(M[table_at(i) + A.T_SPARE]) for i in inputs},
-            "filtered": {name[i]: int(M[table_at(n + i) + A.T_SPARE]) for i in inputs},
-            "r_updates": int(M[A.H_R]),
-            "s_updates": int(M[A.H_S]),
-            "p_updates": int(M[A.H_P]),
-            "live_flips": int(M[A.H_LFLIP]),
-            "steps": int(M[A.H_STEPS]),
-            "blocks": int(M[A.H_BLOCKS]),
-            "emitted": int(M[A.H_EMITTED]),
-            "max_delay": int(M[A.H_GAP]),
-        }
+        return super().compact()
 
     def check_invariants(self) -> None:
         """Recompute every view from the rows and compare.
@@ -492,35 +394,3 @@ class Engine:
             raise ConcurrentChangeError(
                 "a batch is still being applied; exhaust or close the iterator of its deltas first"
             )
-
-    def _intern(self, array: pa.Array, add: bool) -> np.ndarray:
-        codes = np.empty(len(array), np.int64)
-        if len(array):
-            offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-            data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
-            strings.encode(self.M, self._m8, self._dictionary, data, offsets, codes, int(add))
-        return codes
-
-    def _extern(self, codes: np.ndarray, target: pa.DataType) -> pa.Array:
-        offsets = np.empty(len(codes) + 1, np.int64)
-        data = np.empty(strings.decoded_size(self.M, codes, offsets), np.uint8)
-        strings.decode(self.M, self._m8, codes, offsets, data)
-        return binary_array(codes != strings.NULL, offsets, data, target)
-
-
-def fingerprint_words(plan: Plan) -> np.ndarray:
-    """The first 16 bytes of the plan's fingerprint as two int64 words."""
-    return np.frombuffer(bytes.fromhex(plan.fingerprint[:32]), np.int64)
-
-
-def check_header(arena: np.ndarray, plan: Plan, source: Path) -> None:
-    """Raise SnapshotError unless the arena was written by this version for this plan."""
-    if len(arena) < A.H_TABLES or not state.is_ours(arena) or not 0 < arena[A.H_TOP] <= len(arena):
-        raise SnapshotError(f"{source} is not a state of this version of the engine")
-    found = arena[A.H_PLAN0 : A.H_PLAN1 + 1]
-    if not (found == fingerprint_words(plan)).all():
-        raise SnapshotError(
-            f"{source} holds the state of another query (fingerprint {found.tobytes().hex()}, "
-            f"this plan's is {plan.fingerprint[:32]}); "
-            "use a fresh path for the changed query"
-        )

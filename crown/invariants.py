@@ -106,6 +106,10 @@ def check(engine: Engine) -> None:
         _check_rows(reader, i, rows, groups, in_view)
         _check_groups(reader, i, rows, groups, in_view, live, bool(engine.M[A.H_LIVE_ON]))
     _check_words(engine, reader, rows, groups)
+    for i, bag in engine._bags.items():
+        bag.check_invariants()
+        stored = {tuple(int(v) for v in r) for block in bag.results() for r in block}
+        assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
 
 
 def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:

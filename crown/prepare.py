@@ -33,6 +33,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.weights)
 
+    def table(self) -> np.ndarray:
+        """The tuples as int64[n, width]."""
+        return self.values.reshape(len(self), -1) if len(self) else self.values.reshape(0, 0)
+
     def head(self, n: int) -> Rows:
         """The first ``n`` tuples."""
         width = len(self.values) // max(len(self), 1)

@@ -121,6 +121,14 @@ def mark(M, t, attribute):
                 M[code] |= MARK
 
 
+@kernel
+def mark_codes(M, codes):
+    """Mark the entries of ``codes`` (int64[n])."""
+    for i in range(codes.size):
+        if codes[i] != NULL:
+            M[codes[i]] |= MARK
+
+
 @allocating_kernel
 def sweep(M, t):
     """Free the entries of dictionary ``t`` without a mark and clear the marks; number of entries freed. O(table)."""
