@@ -6,13 +6,14 @@ import json
 import textwrap
 
 from plans.plan import Node, Plan
+from plans.shares import occurrences, solve
 from plans.sqltext import identifier
 
 WIDTH = 110
 
 
-def text(plan: Plan) -> str:
-    """What is maintained and at what cost, for a terminal."""
+def text(plan: Plan, *, cells: int | None = None) -> str:
+    """What is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube cells."""
     lines = _field("query", " ".join(plan.query.split()))
     lines += _field("class", class_line(plan))
     for bound in plan.bounds:
@@ -24,6 +25,8 @@ def text(plan: Plan) -> str:
     for note in plan.notes:
         lines += _field("note", note)
     lines += _field("tree", choice(plan))
+    if cells is not None:
+        lines += _field("cells", _cells(plan, cells))
     lines += ["", *_tree(plan)]
     if len(plan.candidates) > 1:
         lines += ["", *_candidates(plan)]
@@ -109,10 +112,20 @@ def deltas_line(plan: Plan) -> str:
 
 
 def choice(plan: Plan) -> str:
-    """The chosen tree's measures."""
-    number = plan.candidate_count
-    among = "the only tree" if number == 1 else f"best of {number} trees"
-    return f"height {plan.height}, Σ depth·rate {plan.cost:g}, {among}"
+    """The tree's measures, and its rank among the candidates."""
+    measures = f"height {plan.height}, Σ depth·rate {plan.cost:g}"
+    if plan.candidate_count == 1:
+        return f"{measures}, the only tree"
+    best = plan.candidates[0]
+    if (plan.height, plan.cost) == (best.height, best.cost):
+        return f"{measures}, best of {plan.candidate_count} trees"
+    return f"{measures}, asked for; the best of {plan.candidate_count} trees is {best.tree}"
+
+
+def _cells(plan: Plan, cells: int) -> str:
+    grid = solve(plan, cells)
+    copies = ", ".join(f"{atom.name} ×{grid.copies(atom.attributes)}" for atom in occurrences(plan))
+    return f"{grid}; copies of a row: {copies}"
 
 
 def _attributes(node: Node) -> str:

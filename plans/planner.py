@@ -45,12 +45,14 @@ def plan(
     *,
     rates: Mapping[str, float] | None = None,
     dialect: str = "spark",
+    tree: str | None = None,
 ) -> Plan:
     """Plan a query.
 
     `query`: SQL, Datalog or motif text, a parsed `Query`, or a `Plan` (also its JSON), which is returned as it is.
-    `schema`: see `Schema.of`. `rates`: updates per relation or alias (only ratios matter; 1 if not given). Raises
-    PlanError for everything a user can get wrong. Cost: milliseconds up to 8 relations; exact up to 12.
+    `schema`: see `Schema.of`. `rates`: updates per relation or alias (only ratios matter; 1 if not given). `tree`: one
+    of the candidates, as EXPLAIN writes it, instead of the best. `dialect`: of SQL, by sqlglot's name. Raises PlanError
+    for everything a user can get wrong. Cost: milliseconds up to 8 relations; exact up to 12.
     """
     if isinstance(query, Plan):
         return query
@@ -61,7 +63,7 @@ def plan(
     if not isinstance(query, (str, Query)):
         raise PlanError(f"a query is text or a Plan, not a {type(query).__name__}")
     parsed = parse(query, schema, dialect=dialect) if isinstance(query, str) else query
-    return plan_conjunction(conjunction(parsed), rates)
+    return plan_conjunction(conjunction(parsed), rates, tree)
 
 
 def _is_json(text: str) -> bool:
@@ -72,7 +74,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = None) -> Plan:
+def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Plan:
     """Plan a query that is already in atoms."""
     if not query.atoms:
         raise PlanError("the query uses no relation")
@@ -91,7 +93,8 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
     graph = Hypergraph(graph.names, parts.edges)
     if not forest.trees:
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
-    best = forest.trees[0]
+    candidates = tuple(_candidate(found, graph, parts) for found in forest.trees)
+    best = forest.trees[_chosen(candidates, tree)]
     notes += parts.notes
     notes += _notes(query, graph, parts, answer, forest, needed, asked, completed)
     nodes = _nodes(best, graph, parts)
@@ -113,11 +116,24 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         height=best.height,
         cost=best.cost,
         rates=_occurrence_rates(nodes, query.atoms, weights),
-        candidates=tuple(_candidate(tree, graph, parts) for tree in forest.trees),
+        candidates=candidates,
         candidate_count=forest.count,
         added=added,
         width=parts.width,
         notes=tuple(notes),
+    )
+
+
+def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:
+    if tree is None:
+        return 0
+    wanted = "".join(tree.split())
+    for index, candidate in enumerate(candidates):
+        if "".join(candidate.tree.split()) == wanted:
+            return index
+    raise PlanError(
+        f"{tree!r} is not a tree of this query",
+        hint="its trees are: " + "; ".join(candidate.tree for candidate in candidates[:8]),
     )
 
 

@@ -1,0 +1,1 @@
+"""The planner's subcommands of `crown`."""

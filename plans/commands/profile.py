@@ -1,0 +1,79 @@
+"""`crown profile`: what a recorded update log says about a query and its trees."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.declare import add_query_arguments, query_text, schema_of
+from plans.errors import PlanError
+from plans.profile import Event, profile
+from plans.schema import Schema, Table, arrow_type
+
+HELP = "profile a query on a recorded update log: rates, enclosureness, and the tree that suits it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add_query_arguments(parser)
+    parser.add_argument(
+        "--log",
+        required=True,
+        metavar="FILE.csv",
+        help="one update per line, in order: + or -, the relation, its values; an empty field is NULL",
+    )
+    parser.add_argument("--trees", type=int, default=8, metavar="N", help="compare the N best trees (8)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the profile; exit code 0."""
+    schema = schema_of(args.schema)
+    print(profile(query_text(args.query), schema, read_log(args.log, schema), trees=args.trees).text(), end="")
+    return 0
+
+
+def read_log(path: str, schema: Schema) -> list[Event]:
+    """The events of a log file. PlanError, with the line, for what is not an update."""
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            rows = list(_lines(file, path, schema))
+    except OSError as error:
+        raise PlanError(f"cannot read the log {path}: {error.strerror}") from None
+    typed: list[Event] = [("", (), 0)] * len(rows)
+    for table in schema.values():
+        mine = [i for i, (name, _, _, _) in enumerate(rows) if name == table.name]
+        columns = [_column(path, table, p, [rows[i] for i in mine]) for p in range(len(table.columns))]
+        for n, i in enumerate(mine):
+            typed[i] = (table.name, tuple(column[n] for column in columns), rows[i][2])
+    return typed
+
+
+def _lines(file: object, path: str, schema: Schema) -> Iterator[tuple[str, list[str], int, int]]:
+    for number, fields in enumerate(csv.reader(file), 1):  # type: ignore[arg-type]
+        if not fields or fields[0].startswith("#"):
+            continue
+        if fields[0].strip() not in ("+", "-") or len(fields) < 2:
+            raise PlanError(f"{path}, line {number}: an update is +,RELATION,VALUES or -,RELATION,VALUES")
+        name = fields[1].strip()
+        if name not in schema:
+            raise PlanError(f"{path}, line {number}: unknown relation {name}", hint="declare it with --schema")
+        table = schema[name]
+        if len(fields) - 2 != len(table.columns):
+            raise PlanError(
+                f"{path}, line {number}: {len(fields) - 2} values for the {len(table.columns)} columns of {table.name}"
+            )
+        yield table.name, fields[2:], 1 if fields[0].strip() == "+" else -1, number
+
+
+def _column(path: str, table: Table, position: int, rows: list[tuple[str, list[str], int, int]]) -> list[object]:
+    column = table.columns[position]
+    texts = pa.array([fields[position] or None for _, fields, _, _ in rows], pa.string())
+    try:
+        return list(pc.cast(texts, arrow_type(column.type)).to_pylist())
+    except pa.ArrowInvalid as error:
+        raise PlanError(f"{path}: column {table.name}.{column.name}: {error}") from None

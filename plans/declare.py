@@ -1,0 +1,100 @@
+"""Tables and rates as a command line gives them.
+
+A table: `R(a int64, b string key)`, a column that alone identifies a row marked `key`, `distinct` behind the
+parenthesis where no row occurs twice; several columns marked `key` are one key together. Or a JSON file that
+`Schema.of` takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from plans.errors import PlanError
+from plans.schema import Column, Schema, Table, normal_type
+
+_DECLARATION = re.compile(r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<distinct>distinct)?", re.IGNORECASE | re.DOTALL)
+_COMMA = re.compile(r",(?![^(]*\))")  # not the one inside decimal(10,2)
+
+
+def schema_of(texts: Sequence[str]) -> Schema:
+    """The schema of declarations and JSON files. PlanError for what is neither."""
+    tables: list[Table] = []
+    for text in texts:
+        if text.endswith(".json"):
+            declared = Schema.of(_json(text))
+            tables += declared.values()
+        else:
+            tables.append(table_of(text))
+    return Schema(tuple(tables))
+
+
+def table_of(text: str) -> Table:
+    """The table of one declaration."""
+    match = _DECLARATION.fullmatch(text.strip())
+    if match is None:
+        raise PlanError(f"{text!r} does not declare a table", hint="write 'R(a int64, b string)'")
+    columns: list[Column] = []
+    key: list[str] = []
+    for part in _COMMA.split(match["columns"]):
+        words = re.sub(r"\s*([(,)])\s*", r"\1", part).split()
+        if len(words) == 3 and words[2].lower() == "key":
+            key.append(words[0])
+        elif len(words) != 2:
+            raise PlanError(f"{part.strip()!r} does not declare a column", hint="write a name and a type: 'a int64'")
+        columns.append(Column(words[0], normal_type(words[1])))
+    return Table(match["name"], tuple(columns), tuple(key), bool(match["distinct"]))
+
+
+def rates_of(texts: Sequence[str]) -> dict[str, float]:
+    """Rates written as NAME=NUMBER."""
+    rates = {}
+    for text in texts:
+        name, equals, number = text.partition("=")
+        try:
+            rates[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise PlanError(f"{text!r} is not a rate", hint="write NAME=NUMBER, for example g=1000")
+    return rates
+
+
+def query_text(text: str) -> str:
+    """The text itself, or the content of the file of that name."""
+    if len(text) < 1000 and "\n" not in text and Path(text).is_file():
+        return Path(text).read_text(encoding="utf-8")
+    return text
+
+
+def add_query_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments by which every planning command takes its query."""
+    add = parser.add_argument
+    add("query", help="SQL, Datalog, a motif, a plan as JSON, or a file that holds one of these")
+    add(
+        "--schema",
+        action="append",
+        default=[],
+        metavar="'R(a int64, b string)'|FILE.json",
+        help="a relation's columns and types; 'key' behind a column and 'distinct' behind the parenthesis declare it "
+        "duplicate-free",
+    )
+    add(
+        "--rate",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="updates of a relation or alias; ratios count",
+    )
+    add("--dialect", default="spark", help="the SQL that is read, by sqlglot's name (spark)")
+
+
+def _json(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PlanError(f"cannot read the schema {path}: {error}") from None
