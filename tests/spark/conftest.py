@@ -10,11 +10,17 @@ from spark_jobs import local_session
 
 
 def pytest_collection_modifyitems(items):
-    """Tests with a session are marked ``spark``; PySpark leaves sockets for the garbage collector to close."""
+    """Tests with a session are marked ``spark``.
+
+    PySpark leaves sockets for the garbage collector to close, and warns of pandas 3, which nothing here goes through.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+            )
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 

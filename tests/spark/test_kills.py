@@ -1,0 +1,124 @@
+"""kill -9, of a worker in the middle of a batch and of the whole driver. Oracle: DuckDB, or a recompute by Spark.
+
+Exactly once means: whatever was killed, the written deltas add up to the query's result and every batch is its net
+change.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import maintain
+from tests.spark.streams import ChangeFiles, Oracle, Result
+
+GRAPH = {"g": {"src": "int64", "dst": "int64"}}
+HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src"
+
+
+def assassin(scratch, marks, batches):
+    """A stage behind the operator that kills the operator's worker, once per batch named, at its first deltas."""
+
+    def stage(deltas):
+        import os
+        import signal
+        from pathlib import Path
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        batch, cell = context.getLocalProperty("streaming.sql.batchId"), context.partitionId()
+        for rows in deltas:
+            mark = Path(marks) / f"{batch}.{cell}"
+            if int(batch) in batches and cell == 0 and not mark.exists():
+                mark.touch()
+                lock = next(Path(scratch).glob(f"*/*/crown/{cell}/lock"))
+                os.kill(int(lock.read_text()), signal.SIGKILL)
+            yield rows
+
+    return stage
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else(spark, tmp_path, cells):
+    rng = random.Random(5)
+    files, oracle, sink = ChangeFiles(tmp_path / "in", GRAPH), Oracle(GRAPH, HOPS), Result()
+    changes = [
+        {"g": [(rng.randrange(40), rng.randrange(40), rng.choice((1, 1, 1, -1))) for _ in range(250)]} for _ in range(4)
+    ]
+    for batch in changes:
+        files.add(batch)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    scratch = tmp_path / "scratch"
+    state = str(tmp_path / "state")
+    deltas = maintain(spark, HOPS, files.frames(spark), checkpoint=state, cells=cells, scratch=str(scratch))
+    killed = deltas.mapInArrow(assassin(str(scratch), str(marks), {0, 2}), deltas.schema)
+    stream = killed.writeStream.foreachBatch(sink.write).option("checkpointLocation", state)
+    query = stream.trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert {mark.name for mark in marks.iterdir()} == {"0.0", "2.0"}
+    for number, batch in enumerate(changes):
+        oracle.apply(batch)
+        assert sink.state(number) == oracle.result()
+        assert set(sink.deltas[number].values()) <= {1, -1}
+
+
+def test_a_killed_driver_goes_on_from_its_checkpoint_and_writes_everything_once(tmp_path):
+    edges = tmp_path / "edges.txt"
+    rng = random.Random(6)
+    pairs = sorted({(rng.randrange(400), rng.randrange(400)) for _ in range(6000)}, key=lambda _: rng.random())
+    edges.write_text("# a comment\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
+    output, checkpoint = tmp_path / "out", tmp_path / "state"
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from tests.spark.test_kills import main; sys.exit(main(sys.argv[1:]))",
+    ]
+    command += ["Q(a,b,c) :- g(a,b), g(b,c), c > 40.", "--input", f"g={edges}", "--batch-rows", "400", "--sample", "0"]
+    command += ["--output", str(output), "--checkpoint", str(checkpoint), "--cores", "2", "--cells", "2", "--verify"]
+    first, second = _run_until(command, kill_after=3), _run_until(command, kill_after=None)
+    before, after = ([int(n) for n in re.findall(r"^batch +(\d+)", "\n".join(x), re.M)] for x in (first, second))
+    assert second[-1] == "equal", second
+    assert (before[0], after[-1]) == (0, 14)
+    assert 3 < after[0] <= before[-1] + 1  # it went on, and did not begin again
+    assert any("restored" in line for line in second)
+
+
+def _run_until(command: list[str], kill_after: int | None) -> list[str]:
+    """Output lines of the command, killed with all its processes after the progress line of that batch."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path[1:]])}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True, env=environment
+    )
+    lines: list[str] = []
+    with process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip("\n"))
+            if kill_after is not None and re.match(rf"batch +{kill_after} ", line):
+                time.sleep(0.25)  # somewhere in the next batch
+                os.killpg(process.pid, signal.SIGKILL)
+                break
+        process.wait()
+    assert (process.returncode == 0) == (kill_after is None), "\n".join(lines)
+    return lines
+
+
+def main(argv: list[str]) -> int:
+    """``crown submit`` without the console script."""
+    import argparse
+
+    from spark_jobs.commands import submit
+
+    parser = argparse.ArgumentParser()
+    submit.add_arguments(parser)
+    return submit.run(parser.parse_args(argv))
