@@ -56,8 +56,10 @@ def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int) -> Decompos
         outside = union([graph.edges[i] for i in rest], (1 << len(rest)) - 1)
         outside |= union([area for j, area in enumerate(areas) if j != k], (1 << len(areas) - 1) - 1)
         kept = areas[k] & (free | outside)
+        method = "triangle" if _is_triangle(parts[k]) else "generic"
+        if method == "triangle":
+            kept = _whole_keys(parts[k], kept)
         bag_atoms = tuple(_bag_atom(atoms[i], graph, f, i in absorbed) for i, f in members)
-        method = "triangle" if len(members) == 3 else "generic"
         bags.append(Bag(bag_atoms, method, graph.attributes(kept), covers[k]))
         edges.append(kept)
     result = Decomposition(
@@ -83,6 +85,17 @@ def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
             parts = [cyclic_parts([core[j] for j in bits(group | 1 << i)]) for group in others]
             return sorted({part for found in parts for part in found})
     return [tuple(sorted(core))]
+
+
+def _is_triangle(part: tuple[int, ...]) -> bool:
+    """Three edges, each attribute in exactly two of them: a triangle whose corners may be several attributes."""
+    return len(part) == 3 and part[0] & part[1] & part[2] == 0
+
+
+def _whole_keys(part: tuple[int, ...], kept: int) -> int:
+    """A triangle outputs a corner whole or not at all: one attribute of a corner asks for all of it."""
+    a, b, c = part
+    return sum(corner for corner in (a & b, b & c, a & c) if corner & kept)
 
 
 def _members(edges: Sequence[int], part: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -186,6 +186,35 @@ def test_datalog(rule: str) -> None:
     _maintain(rule, DATALOG[rule], seed=2)
 
 
+CYCLIC = {
+    "Q(a, b, c) :- g(a, b), g(b, c), g(c, a).": (
+        "SELECT DISTINCT x.src, y.src b, z.src c FROM g x, g y, g z "
+        "WHERE x.dst = y.src AND y.dst = z.src AND z.dst = x.src"
+    ),
+    "Q(a) :- g(a, b), g(b, c), g(c, a), v(c).": (
+        "SELECT DISTINCT x.src FROM g x, g y, g z, v "
+        "WHERE x.dst = y.src AND y.dst = z.src AND z.dst = x.src AND id = z.src"
+    ),
+    "Q(c, d) :- g(a, b), g(b, c), g(c, a), g(c, d), g(d, e), g(e, f), g(f, d).": (
+        "SELECT DISTINCT m.src, m.dst FROM g x, g y, g z, g m, g p, g q, g r WHERE x.dst = y.src AND y.dst = z.src "
+        "AND z.dst = x.src AND m.src = z.src AND m.dst = p.src AND p.dst = q.src AND q.dst = r.src AND r.dst = p.src"
+    ),
+    "Q(a, c) :- g(a, b), g(b, c), g(c, d), g(d, a).": (
+        "SELECT DISTINCT x.src, z.src c FROM g x, g y, g z, g w "
+        "WHERE x.dst = y.src AND y.dst = z.src AND z.dst = w.src AND w.dst = x.src"
+    ),
+    "Q(a, b, c, x) :- r(a, x, p), r(b, x, q), p = b, q = c, r(c, x, a).": (
+        "SELECT DISTINCT s.a, t.a b, u.a c, s.b x FROM r s, r t, r u "
+        "WHERE s.c = t.a AND t.c = u.a AND u.c = s.a AND s.b = t.b AND t.b = u.b"
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", CYCLIC)
+def test_cyclic(rule: str) -> None:
+    _maintain(rule, CYCLIC[rule], seed=6, batches=20)
+
+
 def test_motif() -> None:
     _maintain(
         "(a)-[e]->(b); (b)-[]->(c); ()-[]->(a)",
