@@ -138,10 +138,10 @@ def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None,
         for a in nodes[node].attributes:
             provider.setdefault(a, node)
     column = {a: c for c, a in enumerate(plan.free)}
-    fixed: list[int] = []
-    for a, node in provider.items():
-        if a in column:
-            fixed += [column[a], node, nodes[node].attributes.index(a)]
+    last = steps[-1].target if steps else -1
+    fixed_columns = [(column[a], node, nodes[node].attributes.index(a)) for a, node in provider.items() if a in column]
+    fixed_columns.sort(key=lambda fix: fix[1] != last)
+    varying = sum(node == last for _, node, _ in fixed_columns)
     leaf_words: list[int] = []
     leaf_count = 0
     for loop in leaves:
@@ -157,11 +157,11 @@ def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None,
         leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
         leaf_count += 1
     step_words = [w for loop in steps for w in (loop.kind, loop.source, loop.target, loop.index)]
-    lists = [out.place(step_words), out.place(leaf_words), out.place(fixed)]
+    lists = [out.place(step_words), out.place(leaf_words), out.place([w for fix in fixed_columns for w in fix])]
     ahead = 0
     for leaf in range(leaf_count):
         kind, source = leaf_words[leaf * L.LEAF : leaf * L.LEAF + 2]
-        if steps and kind == L.DOWN and source == steps[-1].target:
+        if kind == L.DOWN and source == last:
             ahead = lists[1] + leaf * L.LEAF
             break
-    return out.place([len(steps), leaf_count, len(fixed) // L.FIX, *lists, ahead])
+    return out.place([len(steps), leaf_count, len(fixed_columns), *lists, ahead, varying])

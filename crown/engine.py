@@ -354,7 +354,10 @@ class Engine(State):
         return total
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """True iff an output row (by output name) is in the result. Expected O(1)."""
+        """True iff an output row (by output name) is in the result.
+
+        Expected O(1); O(result) where the outputs leave attributes open that a declared key determines.
+        """
         self._not_busy()
         arrays = self._deliverer.row(values)
         if self.plan.support:
@@ -366,6 +369,8 @@ class Engine(State):
         free = self._deliverer.free_values(arrays)
         if free is None:
             return False
+        if len(free) < len(self.plan.free):
+            return any(self._deliverer.matches(block, arrays) for block in self.blocks())
         codes_of = {a: encode(array, self.plan.attributes[a].type, self._intern, False)[0] for a, array in free.items()}
         for i, node in enumerate(self.plan.nodes):
             if node.free:

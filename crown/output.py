@@ -95,10 +95,21 @@ class Deliverer:
                 raise ChangeError(f"output column {o.name!r}: {values[o.name]!r} does not fit {o.type}") from error
         return arrays
 
+    def matches(self, block: np.ndarray, arrays: Sequence[pa.Array]) -> bool:
+        """True iff some row of a block of codes maps to the one-row output ``arrays``."""
+        outputs = self._plan.output
+        wanted = [encode(a, o.type, self._intern, False)[0] for a, o in zip(arrays, outputs, strict=True)]
+        codes = self.codes(block)
+        hit = np.ones(codes.shape[1], bool)
+        for i, code in enumerate(wanted):
+            hit &= codes[i] == code
+        return bool(hit.any())
+
     def free_values(self, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] | None:
         """The free attributes behind a one-row output, or None if no enumerated row maps to it.
 
-        Without support counts every free attribute stands in the output, perhaps behind a one-to-one cast.
+        Without support counts every free attribute stands in the output, perhaps behind a one-to-one cast, or is
+        determined by those that do through a declared key; the latter are left out.
         """
         named: dict[str, pa.Array] = {}
         for o, array in zip(self._plan.output, arrays, strict=True):
@@ -109,6 +120,8 @@ class Deliverer:
                 named.setdefault(attribute, array.cast(arrow_type(self._plan.attributes[attribute].type)))
             except pa.ArrowInvalid:
                 return None  # the value is not one that the cast could have made
+        if len(named) < len(self._plan.free):
+            return named
         _, n = self._residual(named, 1)
         if not n:
             return None

@@ -26,6 +26,7 @@ from crown.kernels.layout import (
     G_LEAVES,
     G_STEP0,
     G_STEPS,
+    G_VARYING,
     LEAF,
     N_ATTRS,
     N_INLINE,
@@ -199,6 +200,55 @@ def _ahead(M, m32, P, leaf, base, at, n):
 
 
 @kernel
+def _sweep(M, m32, P, X, cur, step, prog, out, fill):
+    """The common case in one tight loop: a single leaf with carried values hangs on the last step.
+
+    Goes through the turns of the last step whose blocks fit into ``out`` as a whole; the general loop does the rest.
+    Columns that are the same in all turns are written once, over all of them. The rows of ``out`` in use afterwards.
+    """
+    leaf = P[prog + G_LEAF0]
+    pair = P[leaf + 6]
+    c = P[pair]
+    attribute = P[leaf + 4]
+    source = P[leaf + 1]
+    link = P[node_at(source) + N_ATTRS] + 2 + P[leaf + 3]
+    k = P[node_at(P[leaf + 2]) + N_KEY]
+    fix = P[prog + G_FIX0]
+    varying = P[prog + G_VARYING]
+    at = X[step] + 1
+    n = X[step + 1]
+    base = X[step + 2]
+    start = fill
+    capacity = out.shape[1]
+    blocks = 0
+    while at < n:
+        _ahead(M, m32, P, leaf, base, at, n)
+        row = at32(m32, base + at)
+        field = lo(m32, row + link) + k
+        m = hi(m32, field)
+        if m > capacity - fill:
+            break
+        values = lo(m32, field)
+        if lo(m32, field + 3) == 0:
+            values += attribute
+        for x in range(m):
+            out[c, fill + x] = M[values + x]
+        for i in range(varying):
+            _fill(out, P[fix + FIX * i], fill, m, M[row + P[fix + FIX * i + 2]])
+        fill += m
+        at += 1
+        blocks += 1
+    X[step] = at - 1
+    X[cur + source] = at32(m32, base + max(at - 1, 0))
+    for i in range(varying, P[prog + G_FIXED]):
+        p = fix + FIX * i
+        _fill(out, P[p], start, fill - start, M[X[cur + P[p + 1]] + P[p + 2]])
+    M[H_BLOCKS] += blocks
+    M[H_EMITTED] += fill - start
+    return fill
+
+
+@kernel
 def enumerate_start(M, m32, P, X, prog, node, row):
     """Set up the enumeration of all results of ``row`` of ``node`` (node -1: of the root's group)."""
     nodes = P[P_COUNT]
@@ -229,6 +279,7 @@ def enumerate_on(M, m32, P, X, out):
     gap = X[X_GAP]
     turns = 0
     done = False
+    sweepable = P[prog + G_LEAVES] == 1 and P[prog + G_AHEAD] != 0 and P[P[prog + G_LEAF0] + 4] >= 0
     while True:
         turns += 1
         gap += 1
@@ -256,6 +307,14 @@ def enumerate_on(M, m32, P, X, out):
             if depth < 0:
                 done = True
                 break
+        if sweepable and depth == steps - 1:
+            before = X[step + 3 * depth]
+            fill = _sweep(M, m32, P, X, cur, step + 3 * depth, prog, out, fill)
+            if X[step + 3 * depth] > before:
+                turns += X[step + 3 * depth] - before
+                if gap + 1 > M[H_GAP]:
+                    M[H_GAP] = gap + 1
+                gap = 0
         at = X[step + 3 * depth] + 1
         if at < X[step + 3 * depth + 1]:
             X[step + 3 * depth] = at

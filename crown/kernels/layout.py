@@ -47,9 +47,9 @@ N_PROGRAM = 15  # delta enumeration with this node as witness
 N_IDENTITY = 16  # P offset of 0, 1, 2, ...
 N_INNER = 17  # 1 if some child is free: liveness must cascade through this node
 
-# A program: STEPS, LEAVES, FIXED, then P offsets of the three lists, then the P offset of a leaf that hangs on the
-# last step (or 0): what to fetch ahead.
-G_STEPS, G_LEAVES, G_FIXED, G_STEP0, G_LEAF0, G_FIX0, G_AHEAD = 0, 1, 2, 3, 4, 5, 6
+# A program: STEPS, LEAVES, FIXED, P offsets of the three lists, the P offset of a leaf that hangs on the last step
+# (or 0), and how many of the fixed columns, the first ones, come from the last step's row.
+G_STEPS, G_LEAVES, G_FIXED, G_STEP0, G_LEAF0, G_FIX0, G_AHEAD, G_VARYING = 0, 1, 2, 3, 4, 5, 6, 7
 STEP = 4  # kind, from node, to node, child index
 LEAF = (
     7  # kind, from node, to node, child index, inlined attribute or -1, columns, P offset of (column, attribute) pairs
