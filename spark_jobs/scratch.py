@@ -58,12 +58,6 @@ def release(folder: Path) -> None:
     lock.close()
 
 
-def release_all() -> None:
-    """Release everything this process has claimed."""
-    for folder in list(_held):
-        release(folder)
-
-
 def _sweep(base: Path) -> None:
     """Remove the directories of dead applications: those whose lock can be taken."""
     for marker in base.glob("*.alive"):

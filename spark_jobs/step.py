@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crown import snapshot
 from crown.engine import Engine
@@ -126,17 +127,20 @@ def micro_batch(
 
 
 class _Sample:
-    """The first few deltas of a batch, as text, for the progress display."""
+    """Some deltas of a batch, as text, for the progress display: half of them retractions, if there are any."""
 
     def __init__(self, wanted: int) -> None:
-        self.wanted = wanted
         self.rows: list[list[str]] = []
+        self._room = {-1: wanted // 2, 1: wanted - wanted // 2}
 
     def add(self, deltas: pa.RecordBatch) -> None:
         """Note rows of a batch until there are enough."""
-        missing = self.wanted - len(self.rows)
-        if missing > 0:
-            self.rows += [[str(value) for value in row.values()] for row in deltas.slice(0, missing).to_pylist()]
+        for sign, room in self._room.items():
+            if room:
+                weight = deltas.column(deltas.num_columns - 1)
+                some = deltas.filter(pc.equal(pc.sign(weight), sign)).slice(0, room).to_pylist()
+                self.rows += [[str(value) for value in row.values()] for row in some]
+                self._room[sign] -= len(some)
 
 
 def _backfill(step: Step, cell: int) -> Path | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import plans
 from plans.schema import Column, Schema, Table
-from spark_jobs import edges, scratch, sinks
+from spark_jobs import edges, sinks
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.operator import maintain
 from spark_jobs.progress import Summary, Watcher
@@ -102,7 +102,6 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
             say(line)
         return Outcome(summary, _verified(spark, job, schema, checkpoint, summary, say) if job.verify else None)
     finally:
-        scratch.release_all()
         if not kept:
             shutil.rmtree(checkpoint, ignore_errors=True)
 

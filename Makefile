@@ -1,0 +1,78 @@
+# `make` lists the targets. Needs Python >= 3.11 and Java >= 17; everything else is installed into .venv.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint types format check bench clean python java
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Spark, and check the result (under 3 min)
+	@$(BIN)/python -m spark_jobs.demo
+
+test: java $(VENV)/.test  ## run all tests (under 10 min)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup
+
+test-slow: java $(VENV)/.test  ## run the long random campaigns
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup -m slow --hypothesis-profile=campaign
+
+lint: $(VENV)/.dev  ## check style and formatting
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## check types
+	@$(BIN)/mypy
+
+format: $(VENV)/.dev  ## format the code
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+check: lint types test  ## lint, types and tests: what a change must pass
+
+bench: java $(VENV)/.bench  ## measure, and print the tables
+	@$(BIN)/crown bench
+
+clean:  ## remove the virtual environment and everything generated
+	@rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+
+# What follows says in one sentence what is missing, if something is.
+
+python:
+	@for candidate in $(CANDIDATES); do \
+	  $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && exit 0; \
+	done; \
+	echo "crown needs Python 3.11 or newer: install it, or say where it is with PYTHON=/path/to/python3" >&2; exit 1
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	found=$$("$$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9][0-9]*\).*/\2/p' | head -n 1); \
+	if [ -z "$$found" ]; then \
+	  echo "Spark needs Java 17 or newer: install a Java runtime (for example OpenJDK 17) and put java on the PATH" >&2; exit 1; \
+	elif [ "$$found" -lt 17 ]; then \
+	  echo "Spark needs Java 17 or newer, this is Java $$found: install OpenJDK 17 or newer and set JAVA_HOME to it" >&2; exit 1; \
+	fi
+
+$(BIN)/python: | python
+	@for candidate in $(CANDIDATES); do \
+	  if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    $$candidate -m venv $(VENV) && exit 0; \
+	    echo "this Python cannot make a virtual environment: install its venv module (on Debian: python3-venv)" >&2; \
+	    rm -rf $(VENV); exit 1; \
+	  fi; \
+	done
+
+$(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e . && touch $@
+
+$(VENV)/.test: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]' && touch $@
+
+$(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' && touch $@
+
+$(VENV)/.bench: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]' && touch $@

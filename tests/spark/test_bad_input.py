@@ -1,0 +1,183 @@
+"""Rows that do not fit: strict streams stop before any state changes, quarantine puts them aside and loses nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from plans.schema import Schema
+from spark_jobs import maintain
+from spark_jobs.errors import SourceError
+from spark_jobs.sources import Input, changes
+from tests.spark.streams import Result, rows_of
+
+SCHEMA = Schema.of(
+    {
+        "r": {
+            "id": "int64",
+            "name": "string",
+            "price": "decimal(6,2)",
+            "day": "date",
+            "share": "float64",
+            "small": "int32",
+        }
+    }
+)
+QUERY = "SELECT DISTINCT id, name, price, day, share, small FROM r"
+GOOD = {"id": "1", "name": "ann", "price": "12.50", "day": "2024-02-29", "share": "0.5", "small": "7"}
+
+MISFITS = {
+    "id": ["12a", "1.5", "9223372036854775808", "-9223372036854775808", "1e3"],
+    "price": ["12.505", "12345.00", "abc"],
+    "day": ["2023-02-29", "yesterday", "2024-02-29 10:00:00"],
+    "share": ["1e400", "half"],
+    "small": ["2147483648", "0.5"],
+    "_weight": ["", "x", "2147483648", "+2x"],
+}
+
+
+def rows_with_misfits():
+    good = [{**GOOD, "id": str(n), "_weight": "+I"} for n in range(3)] + [{**GOOD, "_weight": "1"}]
+    bad = [{**GOOD, "_weight": "1", name: value} for name, values in MISFITS.items() for value in values]
+    return good, bad
+
+
+def write_csv(path, rows):
+    names = [*GOOD, "_weight"]
+    path.write_text(",".join(names) + "\n" + "".join(",".join(row[n] for n in names) + "\n" for row in rows))
+
+
+def write_json(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def stream(spark, folder, checkpoint, sink, kind="csv", **options):
+    frame = changes(spark, Input("r", folder, kind, {}, 1), SCHEMA["r"], None, streaming=True)
+    deltas = maintain(spark, QUERY, {"r": frame}, checkpoint=str(checkpoint), schema=SCHEMA, **options)
+    writer = deltas.writeStream.foreachBatch(sink.write).option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    return sink
+
+
+def quarantined(checkpoint):
+    found = {}
+    for file in sorted(Path(checkpoint).glob("quarantine/*/crown/*.jsonl")):
+        for line in file.read_text().splitlines():
+            note = json.loads(line)
+            found.setdefault((note["batch"], note["relation"]), []).append((note["data"], note["reason"]))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "write"), [("csv", write_csv), ("json", write_json)])
+@pytest.mark.parametrize("cells", [1, 2])
+def test_quarantine_takes_every_misfit_and_nothing_else(spark, tmp_path, kind, write, cells):
+    folder, checkpoint = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    good, bad = rows_with_misfits()
+    write(folder / f"1.{kind}", good + bad)
+    sink = stream(spark, folder, checkpoint, Result(), kind, on_bad_row="quarantine", cells=cells)
+    assert sorted(row[0] for row in sink.state()) == [0, 1, 2]
+    put_aside = quarantined(checkpoint)[(0, "r")]
+    assert len(put_aside) == len(bad)
+    for data, reason in put_aside:
+        row = json.loads(data)
+        name = next(n for n, values in MISFITS.items() if (row.get(n) or "") in values)
+        assert "change code" in reason or "weight" in reason if name == "_weight" else f"column '{name}'" in reason
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_a_strict_stream_stops_before_any_state_changes(spark, tmp_path, name):
+    folder, checkpoint = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    write_csv(folder / "1.csv", [{**GOOD, "_weight": "1"}, {**GOOD, "_weight": "1", name: MISFITS[name][-1]}])
+    with pytest.raises(Exception, match=r"bad row in relation 'r': .*row: \{") as error:
+        stream(spark, folder, checkpoint, Result())
+    assert MISFITS[name][-1] in str(error.value)
+    assert not list(checkpoint.glob("crown/*/crown/*"))
+    write_csv(folder / "1.csv", [{**GOOD, "_weight": "1"}])
+    assert len(stream(spark, folder, checkpoint, Result()).state()) == 1
+
+
+def test_a_bad_row_that_no_atom_wants_is_still_an_error(spark):
+    frame = spark.createDataFrame([(1, "x")], "src long, dst string")
+    deltas = maintain(
+        spark,
+        "SELECT DISTINCT src, dst FROM g WHERE dst > 5",
+        {"g": frame},
+        schema={"g": {"src": "int64", "dst": "int64"}},
+    )
+    with pytest.raises(Exception, match="'x' is not a value of type int64"):
+        deltas.collect()
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "reason"),
+    [
+        ("csv", "5,ann,1.00\n", "does not have the 7 fields"),
+        ("csv", "5,ann,1.00,2024-01-01,0.5,7,1,1\n", "does not have the 7 fields"),
+        ("json", '{"id": 5, "name": "ann", "price": 1, "share": 1, "small": 1}\n', "column 'day' is missing"),
+        ("json", "{half a row\n", "not a JSON object"),
+        ("json", "[1, 2]\n", "not a JSON object"),
+    ],
+)
+def test_records_that_cannot_be_read_are_bad_rows(spark, tmp_path, kind, line, reason):
+    folder, checkpoint = tmp_path / "in", tmp_path / "state"
+    folder.mkdir()
+    (write_csv if kind == "csv" else write_json)(folder / f"1.{kind}", [{**GOOD, "_weight": "1"}])
+    with open(folder / f"1.{kind}", "a") as file:
+        file.write(line)
+    sink = stream(spark, folder, checkpoint, Result(), kind, on_bad_row="quarantine", cells=1)
+    assert len(sink.state()) == 1
+    ((_, said),) = quarantined(checkpoint)[(0, "r")]
+    assert reason in said
+    with pytest.raises(Exception, match=f"bad row in relation 'r': .*{reason}"):
+        stream(spark, folder, tmp_path / "strict", Result(), kind)
+
+
+def test_values_of_json_keep_their_exact_text_and_null_is_a_value(spark, tmp_path):
+    (tmp_path / "1.json").write_text(
+        '{"id": 9007199254740993, "name": null, "price": 1.10, "day": null, "share": 1e3, "small": -1}\n\n'
+    )
+    frame = changes(spark, Input("r", tmp_path, "json"), SCHEMA["r"], None, streaming=False)
+    ((row, weight),) = rows_of(maintain(spark, QUERY, {"r": frame}, schema=SCHEMA)).items()
+    assert weight == 1
+    assert row[0] == 9007199254740993
+    assert (row[1], str(row[2]), row[3], row[4], row[5]) == (None, "1.10", None, 1000.0, -1)
+
+
+def test_a_batch_executed_again_quarantines_its_rows_once(spark, tmp_path):
+    folder, checkpoint, sink = tmp_path / "in", tmp_path / "state", Result()
+    folder.mkdir()
+    good, bad = rows_with_misfits()
+    write_csv(folder / "1.csv", good + bad)
+    frame = changes(spark, Input("r", folder, "csv", {}, 1), SCHEMA["r"], None, streaming=True)
+    options = {"checkpoint": str(checkpoint), "schema": SCHEMA, "on_bad_row": "quarantine", "cells": 2}
+    deltas = maintain(spark, QUERY, {"r": frame}, **options)
+
+    def twice(rows, number):
+        rows.count()
+        sink.write(rows, number)
+
+    query = deltas.writeStream.foreachBatch(twice).option("checkpointLocation", str(checkpoint))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert len(quarantined(checkpoint)[(0, "r")]) == len(bad)
+    assert len(sink.state()) == 3
+
+
+def test_typed_columns_are_narrowed_only_where_nothing_is_lost(spark):
+    schema = {"r": {"a": "int32", "b": "int64"}}
+    sql = "SELECT DISTINCT a, b FROM r"
+    fits = spark.createDataFrame([(1, 2.0), (None, None)], "a long, b double")
+    assert set(rows_of(maintain(spark, sql, {"r": fits}, schema=schema))) == {(1, 2), (None, None)}
+    for a, b in ((2**31, 1.0), (1, 1.5), (1, float("nan"))):
+        frame = spark.createDataFrame([(a, b)], "a long, b double")
+        with pytest.raises(Exception, match="is not a value of type int"):
+            maintain(spark, sql, {"r": frame}, schema=schema).collect()
+    with pytest.raises(SourceError, match="boolean cannot be read as int32"):
+        maintain(spark, sql, {"r": spark.createDataFrame([(True, 1)], "a boolean, b long")}, schema=schema)
