@@ -144,9 +144,8 @@ def _checked(exact: Callable[[Any, Any], Any], wide: Callable[[Any, Any], Any]) 
         try:
             return exact(left, right)
         except pa.ArrowInvalid:  # overflow somewhere: find where, in 256 bits
-            big = pa.decimal256(38, 0)
+            big = pa.decimal256(19, 0)
             result = wide(pc.cast(left, big), pc.cast(right, big))
-            result = pc.cast(result, pa.decimal256(76, 0))
             fits = pc.and_(pc.less(result, _BOUND), pc.greater_equal(result, pc.negate(_BOUND)))
             return pc.cast(pc.if_else(fits, result, pa.scalar(None, result.type)), type_)
 

@@ -82,7 +82,7 @@ def parse(text: str, schema: Schema) -> Query:
         edge = Source(name or f"edge{len(sources) + 1}", edges)
         sources.append(edge)
         for end, column in ((match["from"], "src"), (match["to"], "dst")):
-            if end and end in named_edges:
+            if end and (end in named_edges or end == name):
                 raise PlanError(f"motif: {end} names an edge and a vertex", position=place, text=text)
             _vertex(end, vertices, sources, ids, order, conditions, edge.qualified(column))
             if end == match["from"] and column == "src" and name:

@@ -9,6 +9,7 @@ name, with its place.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -155,14 +156,15 @@ class _Reader:
             word = node.key.upper()
             hint = "maintain each branch as a view of its own and combine them downstream"
             return self.error(f"{word} is not supported", hint=hint, word=word)
-        return self.error(f"{node.key.upper()} is not a query that can be maintained", node, "write a SELECT")
+        word = node.key.upper()
+        return self.error(f"{word} is not a query that can be maintained", node, "write a SELECT", word)
 
     def with_clause(self, node: exp.Expression, ctes: _Ctes) -> _Ctes:
         clause = node.args.get("with_") or node.args.get("with")
         if clause is None:
             return ctes
         if clause.args.get("recursive"):
-            raise self.error("WITH RECURSIVE is not supported", word="RECURSIVE")
+            raise self.error("WITH RECURSIVE is not supported", hint="a plan is one join", word="WITH RECURSIVE")
         known = dict(ctes)
         for cte in clause.expressions:
             known[cte.alias.lower()] = (cte.this, tuple(cte.alias_column_names), dict(known))
@@ -430,4 +432,5 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Query:
 
 def _plain(message: str) -> str:
     """Without sqlglot's own object descriptions."""
-    return message.split(" but got <Token")[0]
+    missing = re.search(r"Required keyword: .* missing for <class '.*\.(\w+)'>", message)
+    return f"{missing[1].upper()} is not complete" if missing else message.split(" but got <Token")[0]

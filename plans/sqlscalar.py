@@ -67,22 +67,23 @@ def refusal(node: Any) -> tuple[str, str]:
         return "a window function (OVER)", "compute it where the result is read"
     if node.key in _CLOCK:
         return word, "its value changes without any input changing; make it a column of a relation"
-    if node.key in _SUBQUERIES:
-        return f"a subquery here ({node.key.upper()})", "IN and EXISTS work as conditions of their own, joined by AND"
+    if node.key in _SUBQUERIES or _has_query(node):
+        return "a subquery inside an expression", "IN and EXISTS work as conditions of their own, joined by AND"
     return word, "compute it before the rows enter the stream, or where the result is read"
 
 
 def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     """The typed expression of a scalar node; `resolve` turns column nodes into expressions."""
     try:
-        unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in _CARRIED]
-        if unknown and node.key not in ("select", "subquery", "window"):
-            raise PlanError(f"{node.key.upper()} with {unknown[0].upper()} is not supported")
         if node.args.get("negate"):
             plain = node.copy()
             plain.set("negate", None)
-            return call("not", _scalar(plain, resolve, text))
-        return _scalar(node, resolve, text)
+            return call("not", scalar(plain, resolve, text))
+        found = _scalar(node, resolve, text)
+        unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in _CARRIED]
+        if unknown:
+            raise PlanError(f"{node.key.upper()} with {unknown[0].upper()} is not supported")
+        return found
     except PlanError as error:
         raise error.at(text, place_of(text, node)) from None
 

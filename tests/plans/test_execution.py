@@ -223,6 +223,25 @@ def test_motif() -> None:
     )
 
 
+def test_motif_with_vertices() -> None:
+    tables = {
+        "edges": {"src": "int64", "dst": "int64", "kind": "string"},
+        "vertices": plans.Table("vertices", (plans.Column("id", "int64"), plans.Column("name", "string")), key=("id",)),
+    }
+    made = plans.plan("(a)-[e]->(b); (b)-[]->()", tables)
+    assert [out.name for out in made.output] == ["a", "a_name", "e_kind", "b", "b_name"]
+    view = crown.view(made)
+    view.apply(
+        {
+            "edges": [{"src": 1, "dst": 2, "kind": "x"}, {"src": 2, "dst": 3, "kind": "y"}],
+            "vertices": [{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}],
+        }
+    )
+    assert [row for part in view.results() for row in part.to_pylist()] == [
+        {"a": 1, "a_name": "ann", "e_kind": "x", "b": 2, "b_name": "bob"}
+    ]
+
+
 def test_null_safe_operator_of_spark() -> None:
     _maintain(
         "SELECT DISTINCT a.src, b.dst FROM g a JOIN g b ON a.dst <=> b.src",
