@@ -1,0 +1,84 @@
+"""The subcommand ``crown bench``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench import machine, report
+from bench.datasets import VARIABLE, data_of
+from bench.engines import ENGINES
+from bench.results import read
+from bench.run import run_section
+from bench.sections import SECTIONS
+from bench.text import line_of
+from bench.workloads import WORKLOADS
+
+HELP = "measure this engine, other algorithms and other engines side by side, and draw the report"
+FOLDER = Path("out") / "bench"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``run`` and ``report``."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="run|report")
+    run = actions.add_parser("run", help="measure; results go to JSON files, one per section")
+    scale = run.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="seconds instead of minutes; numbers mean little")
+    scale.add_argument("--full", action="store_true", help="whole streams and up to 10^7 live rows; takes long")
+    run.add_argument("--section", nargs="+", choices=SECTIONS, help="only these sections")
+    run.add_argument("--workload", nargs="+", choices=WORKLOADS, metavar="NAME", help=f"of {', '.join(WORKLOADS)}")
+    run.add_argument("--engine", nargs="+", choices=ENGINES, metavar="NAME", help=f"of {', '.join(ENGINES)}")
+    run.add_argument(
+        "--data",
+        help="a SNAP edge list, or a folder with one (and an LDBC SNB data set); 'generated' (default) and 'rmat' make "
+        f"a graph of the same shape; the variable {VARIABLE} does the same",
+    )
+    for action in (
+        run,
+        actions.add_parser("report", help="draw the HTML page and the markdown tables from the results"),
+    ):
+        action.add_argument("--out", type=Path, default=FOLDER, help="folder of the results (%(default)s)")
+        action.add_argument("--markdown", type=Path, help="also write the tables to this file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action; 1 if an engine of ours failed its check."""
+    if args.action == "report":
+        return _report(args)
+    scale = "quick" if args.quick else "full" if args.full else "normal"
+    data = data_of(args.data)
+    print(machine.line(machine.machine()))
+    started, wrong = time.monotonic(), []
+
+    def wanted(cell: dict[str, Any]) -> bool:
+        chosen = not args.workload or cell["workload"] in args.workload
+        return chosen and (not args.engine or cell["engine"] in args.engine)
+
+    def say(cell: dict[str, Any]) -> None:
+        print(line_of(cell), flush=True)
+        if ENGINES[cell["engine"]].kind == "ours" and cell["status"] in ("wrong", "failed"):
+            wrong.append(cell)
+
+    for section in args.section or SECTIONS:
+        path = run_section(section, scale, data, args.out, wanted, say)
+        if path is not None:
+            print(f"  -> {path}", flush=True)
+    _report(args)
+    print(f"{time.monotonic() - started:.0f} s")
+    for cell in wrong:
+        print(f"crown: {cell['workload']}, mode {cell['mode']}: {cell['reason']}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    found = read(args.out)
+    page = args.out / "report.html"
+    page.write_text(report.html(found), encoding="utf-8")
+    print(f"  -> {page}")
+    if args.markdown:
+        args.markdown.write_text(report.markdown(found), encoding="utf-8")
+        print(f"  -> {args.markdown}")
+    return 0

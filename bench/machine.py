@@ -1,0 +1,88 @@
+"""What the numbers were measured on, and how much memory this process takes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "duckdb")
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, memory, load at the time, system, and the versions that matter."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "cpu": _cpu(),
+        "cores": usable,
+        "memory_bytes": _memory(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "versions": versions,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def line(machine: dict[str, Any]) -> str:
+    """The machine in one line."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return (
+        f"{machine['cores']} x {machine['cpu']}, {machine['memory_bytes'] / 2**30:.0f} GiB, load "
+        f"{machine['load']} at the start; {machine['system']}, Python {machine['python']}, {versions}; "
+        f"{machine['time']}"
+    )
+
+
+def rss() -> int:
+    """Resident bytes of this process (0 where /proc is not there)."""
+    return _status("VmRSS")
+
+
+def peak_rss() -> int:
+    """Most resident bytes since the start or ``reset_peak`` (0 where /proc is not there)."""
+    return _status("VmHWM")
+
+
+def reset_peak() -> None:
+    """Count the peak from now on, where the system allows."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _status(field: str) -> int:
+    try:
+        with open("/proc/self/status", "rb") as file:
+            for row in file:
+                if row.startswith(field.encode()):
+                    return int(row.split()[1]) * 1024
+    except OSError:
+        return 0
+    return 0
+
+
+def _cpu() -> str:
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 0

@@ -1,0 +1,195 @@
+"""Which cells make up each section, at each scale.
+
+quick: seconds, for tests. normal: minutes, everything that matters. full: the long tail (10^7 rows, whole streams).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.engines import ENGINES
+
+Cell = dict[str, Any]
+SCALES = ("quick", "normal", "full")
+_SMALL = {"vertices": 2_000, "edges": 12_000, "persons": 150}
+LAMBDA = {0.05: 1, 0.1: 2, 0.2: 4, 0.5: 10, 1.0: 20}
+SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def cell(workload: str, engine: str, mode: str, scale: str, **more: Any) -> Cell:
+    """A cell with the defaults of its engine and the scale."""
+    out: Cell = {
+        "workload": workload,
+        "engine": engine,
+        "mode": mode,
+        "batch_rows": ENGINES[engine].batch_rows,
+        "options": {},
+        "repeats": 1 if scale == "quick" else 3,
+        "bound_s": {"quick": 5.0, "normal": 15.0, "full": 600.0}[scale],
+        "repeat_budget_s": {"quick": 3.0, "normal": 12.0, "full": 60.0}[scale],
+        "checked": True,
+    }
+    out |= more
+    if scale == "quick":
+        out["options"] = _SMALL | out["options"]
+        out["batch_rows"] = min(out["batch_rows"], 2_000)
+    if scale == "full" and "prefix" not in out["options"] and workload not in ("star", "3-hop-all"):
+        out["options"] = out["options"] | {"prefix": 0}
+    return out
+
+
+def targets(scale: str) -> list[Cell]:
+    """What this engine is built for, in its modes, and the plain Python baseline beside it."""
+    cells = [cell("3-hop", "crown", mode, scale) for mode in ("none", "delta", "full", "arrow")]
+    cells.append(cell("3-hop", "python", "delta", scale))
+    if scale == "quick":
+        return cells
+    cells += [
+        cell("4-hop", "crown", "none", scale, options={"prefix": 0}),
+        cell("4-hop", "crown", "delta", scale),
+        cell("4-hop-jp", "crown", "delta", scale),
+        cell("star", "crown", "delta", scale, batch_rows=200),
+        cell("2-comb", "crown", "delta", scale),
+        cell("3-hop", "crown-spark", "spark", scale),
+    ]
+    return cells
+
+
+def engines(scale: str) -> list[Cell]:
+    """The same query and stream for everyone."""
+    if scale == "quick":
+        names = ("crown", "first-order", "standard", "higher-order", "yannakakis", "duckdb-delta", "duckdb-recompute")
+        return [cell("3-hop", name, "delta", scale) for name in names]
+    names = tuple(name for name, entry in ENGINES.items() if "delta" in entry.modes)
+    cells = [cell("3-hop", name, "delta", scale) for name in names]
+    for workload in ("4-hop-jp", "2-comb"):
+        cells += [
+            cell(workload, name, "delta", scale, bound_s=10.0)
+            for name in ("crown", "first-order", "standard", "higher-order", "yannakakis", "python", "duckdb-recompute")
+        ]
+    return cells
+
+
+def workloads(scale: str) -> list[Cell]:
+    """This engine on every query, beside DuckDB's recompute."""
+    if scale == "quick":
+        return [cell(name, "crown", "delta", scale) for name in ("4-hop-jp", "2-comb", "snb-q2")]
+    names = (
+        "3-hop", "3-hop-jp", "3-hop-all", "4-hop", "4-hop-jp", "2-comb", "star", "triangle", "dumbbell", "dumbbell-jp",
+        "snb-q1", "snb-q2", "snb-q3", "snb-q4", "tpch-q3", "tpch-q9", "tpch-q10",
+    )  # fmt: skip
+    cells = []
+    for name in names:
+        rows = {"batch_rows": 200} if name == "star" else {}
+        cells.append(cell(name, "crown", "delta", scale, **rows))
+        cells.append(cell(name, "duckdb-recompute", "delta", scale, bound_s=3.0, checked=False, **rows))
+    return cells
+
+
+def size(scale: str) -> list[Cell]:
+    """Cost of an update against |D|, the number of live rows, on a sliding window over a power-law graph."""
+    sizes = {"quick": (2_000, 8_000), "normal": (10_000, 100_000, 1_000_000)}.get(
+        scale, (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+    )
+    cells = []
+    for live in sizes:
+        measured = 4_000 if scale == "quick" else 100_000
+        options = {"vertices": live // 6, "edges": live + measured // 2, "window": live, "keep": 0.1}
+        for engine, mode in (("crown", "none"), ("crown", "delta"), ("yannakakis", "none"), ("first-order", "delta")):
+            if scale == "quick" and engine != "crown":
+                continue
+            cells.append(
+                cell(
+                    "3-hop",
+                    engine,
+                    mode,
+                    scale,
+                    options=options | {"prefix": live + measured},
+                    preload=live,
+                    data="generated",
+                    law="size",
+                    x=live,
+                    checked=False,
+                    batch_rows=1_000,
+                )  # fmt: skip
+            )
+    return cells
+
+
+def enclosed(scale: str) -> list[Cell]:
+    """Running time against λ on the paper's stream, views only, as in the paper's Figure 9 (short version: 7)."""
+    edges = {"quick": 600, "normal": 20_000}.get(scale, 200_000)
+    spans = (0.05, 1.0) if scale == "quick" else tuple(LAMBDA)
+    cells = []
+    for span in spans:
+        options = {"vertices": max(edges // 6, 50), "edges": edges, "span": span, "prefix": 0}
+        for engine in ("crown", "yannakakis"):
+            cells.append(
+                cell(
+                    "enclosureness",
+                    engine,
+                    "none",
+                    scale,
+                    options=options,
+                    data="generated",
+                    law="lambda",
+                    x=LAMBDA[span],
+                    checked=False,
+                    batch_rows=1_000,
+                )  # fmt: skip
+            )
+    return cells
+
+
+def selectivity(scale: str) -> list[Cell]:
+    """Running time and output against the share of edges the filter keeps, as in the paper's Figure 12."""
+    shares = (0.01, 1.0) if scale == "quick" else SHARES
+    cells = []
+    for workload in ("3-hop", "4-hop-jp"):
+        for share in shares:
+            more = {"options": {"keep": share}, "law": "selectivity", "x": share, "checked": False, "repeats": 1}
+            cells.append(cell(workload, "crown", "full", scale, **more))
+    return cells
+
+
+def batches(scale: str) -> list[Cell]:
+    """Throughput against the number of updates per batch: where a peer gains from large batches, and we do not."""
+    sizes = (10, 1_000) if scale == "quick" else (1, 10, 100, 1_000, 10_000, 100_000)
+    cells = []
+    for rows in sizes:
+        preload = 3_000 if scale == "quick" else 120_000
+        measured = min(max(1_000 * rows, 2_000), 400_000)
+        for engine in ("crown", "duckdb-delta", "first-order"):
+            more = {"options": {"prefix": preload + measured}, "preload": preload, "law": "batch", "x": rows}
+            cells.append(
+                cell("3-hop", engine, "delta", scale, batch_rows=rows, checked=False, repeats=1, bound_s=5.0, **more)
+            )
+    return cells
+
+
+def memory(scale: str) -> list[Cell]:
+    """Ten windows, one after the other: state and resident memory must stay flat."""
+    return [cell("3-hop", "crown", "delta", scale, options={"window": 1 / 11}, law="memory", x=10, checked=False)]
+
+
+def cores(scale: str) -> list[Cell]:
+    """The Spark path on one, two and four cores."""
+    if scale == "quick":
+        return []
+    return [
+        cell("3-hop", "crown-spark", "spark", scale, cores=n, law="cores", x=n, checked=False, repeats=1)
+        for n in (1, 2, 4)
+    ]
+
+
+SECTIONS = {
+    "targets": targets,
+    "engines": engines,
+    "workloads": workloads,
+    "size": size,
+    "lambda": enclosed,
+    "selectivity": selectivity,
+    "batches": batches,
+    "memory": memory,
+    "cores": cores,
+}
