@@ -186,7 +186,8 @@ def _abs(expr: Expr, value: Any) -> Any:
 
 
 def _cast(expr: Expr, value: Any) -> Any:
-    return pc.cast(value, arrow_type(expr.type))
+    # Integers beyond 2^53 round to the nearest double, as in every database.
+    return pc.cast(value, arrow_type(expr.type), safe=expr.type != "float64")
 
 
 def _case(expr: Expr, *args: Any) -> Any:

@@ -155,6 +155,11 @@ def test_overflow_and_division_by_zero_give_null() -> None:
         assert expr.evaluate({"b": big}).to_pylist() == expected
 
 
+def test_large_integers_compare_with_doubles() -> None:
+    big = pa.array([2**63 - 1, 2**53 + 1, 1], pa.int64())
+    assert call("gt", col("b", "int64"), lit(1.5)).evaluate({"b": big}).to_pylist() == [True, True, False]
+
+
 def test_a_literal_needs_a_length_when_there_is_no_column() -> None:
     assert lit(3).evaluate({}, 2).to_pylist() == [3, 3]
     with pytest.raises(ValueError, match="length"):
