@@ -8,6 +8,7 @@ the engine sees it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -284,12 +285,26 @@ def _assemble(
         )
         if not any(replace(atom, name=other.name) == other for other in atoms):
             atoms.append(atom)
+    atoms = _without_nulls(atoms, {names[root] for root in joined & classes.plain}, query)
     outputs = tuple((name, expr.substitute(variable)) for name, expr in query.outputs)
     tables = tuple(dict.fromkeys(source.table for source in query.sources))
     residual = tuple(dict.fromkeys(expr.substitute(variable) for expr in residual_parts))
     known = _fixed_by_output(query, classes, constants)
     fixed = frozenset(name for root, name in names.items() if root in known)
     return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed)
+
+
+def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[Atom]:
+    """Where equal atoms were merged into one, the NULLs that their join dropped must go by a predicate."""
+    uses = Counter(name for atom in atoms for name in atom.attributes)
+    out = []
+    for atom in atoms:
+        predicate = atom.predicate
+        for name, column in zip(atom.attributes, atom.columns, strict=True):
+            if name in joined and uses[name] == 1:
+                predicate = _and(predicate, call("not", call("isnull", _in_source(query, atom.name, column))))
+        out.append(replace(atom, predicate=predicate))
+    return out
 
 
 def _variable_names(query: Query, classes: _Classes, members: dict[str, list[str]], needed: set[str]) -> dict[str, str]:

@@ -15,16 +15,15 @@ e gets the virtual parent [e ∩ y]; the children of a virtual node all contain 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from plans.cost import step_cost
 from plans.hypergraph import bits, components, union
 
-EXACT_ATOMS = 12
 _STATE_BUDGET = 20_000
-_ASSIGNMENTS = 64
+_ASSIGNMENTS = 512
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class _Search:
         self.free = free
         self.rates = tuple(rates)
         self.keep = keep
-        self.exact = len(edges) <= EXACT_ATOMS
+        self.exact = True
         self.memo: dict[tuple[int, int, bool], _State] = {}
         self.top = -1  # the atoms under the root, if the root is to be found among them
 
@@ -141,10 +140,11 @@ class _Search:
         loose = [g for g in groups if attributes & ~union(self.edges, g)]
         if len(full) < 2:
             return
+        homes_of: Iterable[tuple[int, ...]] = product(range(len(full)), repeat=len(loose))
         if len(full) ** len(loose) > _ASSIGNMENTS:
             self.exact = False
-            return
-        for homes in product(range(len(full)), repeat=len(loose)):
+            homes_of = ((home,) * len(loose) for home in range(len(full)))
+        for homes in homes_of:
             joined = list(full)
             for group, home in zip(loose, homes, strict=True):
                 joined[home] |= group
@@ -218,8 +218,8 @@ def generalized_join_trees(edges: Sequence[int], free: int, rates: Sequence[floa
     """The best `keep` generalized join trees of each height of the acyclic query with these edges and output
     attributes.
 
-    Empty if the query is not free-connex, or if no tree in normal form exists (see `plans.planner`). Exact up to
-    `EXACT_ATOMS` atoms; beyond that, once a budget of subproblems is spent, every further one takes the first tree it
-    finds, and `exact` is False.
+    Empty if the query is not free-connex, or if no tree in normal form exists (see `plans.planner`). The best tree is
+    the best of all, unless `exact` is False: past a budget of subproblems every further one takes the first tree it
+    finds, and of very many ways to hang loose parts under a virtual node only the simplest are tried.
     """
     return _Search(edges, free, rates, keep).run()

@@ -306,5 +306,5 @@ def _notes(
         sides = " × ".join("{" + ", ".join(parts.name(i, graph) for i in bits(group)) + "}" for group in groups)
         notes.append(f"Cartesian product: no join connects {sides}")
     if not forest.exact:
-        notes.append(f"large query: searched best-first, {forest.count} trees seen; the choice may not be the best")
+        notes.append(f"large query: {forest.count} trees seen, not all there are; the choice may not be the best")
     return notes
