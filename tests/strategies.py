@@ -51,6 +51,17 @@ LITERALS: dict[str, dict[object, str]] = {
 }
 """Per type, some values with their text in SQL (and in Datalog)."""
 
+CYCLES = {
+    "triangle": ((0, 1), (1, 2), (2, 0)),
+    "square": ((0, 1), (1, 2), (2, 3), (3, 0)),
+    "square with a diagonal": ((0, 1), (1, 2), (2, 3), (3, 0), (0, 2)),
+    "bow-tie": ((0, 1), (1, 2), (2, 0), (0, 3), (3, 4), (4, 0)),
+    "wide triangle": ((0, 1, 2), (1, 2, 3), (3, 0)),
+    "lollipop": ((0, 1), (1, 2), (2, 0), (2, 3)),
+    "triangles in a row": ((0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 3)),
+}
+"""Cyclic cores of random queries: atoms as tuples of vertices."""
+
 ORDERED = ("int64", "int32", "string", "date", "decimal(10,2)")
 
 
@@ -145,27 +156,36 @@ def free_connex(atoms: Iterable[Atom], outputs: Iterable[str]) -> bool:
 
 
 @st.composite
-def queries(draw: st.DrawFn, max_atoms: int = 4, any_output: bool = False) -> Query:
-    """A random acyclic query; free-connex unless ``any_output``."""
+def queries(draw: st.DrawFn, max_atoms: int = 4, any_output: bool = False, cyclic: bool = False) -> Query:
+    """A random acyclic query; free-connex unless ``any_output``. ``cyclic``: its first atoms are one of ``CYCLES``."""
     one_type = draw(st.sampled_from(["int64", "int64", "int64", "string", None]))
+    if cyclic:
+        one_type = one_type or "int64"
     types: dict[str, str] = {}
     tables: dict[str, dict[str, str]] = {}
     atoms: list[Atom] = []
-    for i in range(draw(st.integers(1, max_atoms))):
+    core = CYCLES[draw(st.sampled_from(sorted(CYCLES)))] if cyclic else ()
+    for i in range(draw(st.integers(0 if core else 1, max_atoms - 2 if core else max_atoms)) + len(core)):
         shared: list[str] = []
-        if atoms:
-            above = sorted(draw(st.sampled_from(atoms)).variables)
-            shared = draw(st.lists(st.sampled_from(above), unique=True, min_size=draw(st.integers(0, 1)), max_size=3))
-        fresh = [f"x{len(types) + k}" for k in range(draw(st.integers(0 if shared else 1, 2)))]
+        if i < len(core):
+            shared = [f"x{vertex}" for vertex in core[i] if f"x{vertex}" in types]
+            fresh = [f"x{vertex}" for vertex in core[i] if f"x{vertex}" not in types]
+        else:
+            if atoms:
+                above = sorted(draw(st.sampled_from(atoms)).variables)
+                least = draw(st.integers(0, 1))
+                shared = draw(st.lists(st.sampled_from(above), unique=True, min_size=least, max_size=3))
+            fresh = [f"x{len(types) + k}" for k in range(draw(st.integers(0 if shared else 1, 2)))]
         for name in fresh:
             types[name] = one_type or draw(st.sampled_from(sorted(VALUES)))
         terms: list[str | None] = list(draw(st.permutations(shared + fresh)))
         literals: list[str | None] = [None] * len(terms)
         kinds = [types[name] for name in terms if name is not None]
-        if draw(st.integers(0, 5)) == 0:  # one variable twice
+        plain = i < len(core)
+        if not plain and draw(st.integers(0, 5)) == 0:  # one variable twice
             again = draw(st.sampled_from(shared + fresh))
             terms, literals, kinds = [*terms, again], [*literals, None], [*kinds, types[again]]
-        if draw(st.integers(0, 4)) == 0:  # a constant, or a column that the query does not use
+        if not plain and draw(st.integers(0, 4)) == 0:  # a constant, or a column that the query does not use
             kind = one_type or draw(st.sampled_from(sorted(LITERALS)))
             literal = draw(st.sampled_from([*LITERALS[kind].values(), None]))
             terms, literals, kinds = [*terms, None], [*literals, literal], [*kinds, kind]
@@ -180,7 +200,7 @@ def queries(draw: st.DrawFn, max_atoms: int = 4, any_output: bool = False) -> Qu
     boolean = draw(st.integers(0, 9)) == 9
     outputs = [] if boolean else draw(st.permutations(variables))[: draw(st.integers(1, len(variables)))]
     missing = draw(st.permutations([name for name in variables if name not in outputs]))
-    while not any_output and not free_connex(atoms, outputs):
+    while not any_output and not cyclic and not free_connex(atoms, outputs):
         outputs = [*outputs, missing[0]]
         missing = missing[1:]
     predicates = [draw(_predicates(types)) for _ in range(draw(st.sampled_from([0, 1, 0, 2])))]

@@ -40,7 +40,9 @@ class SideBySide:
         self.plan = plan
         self.sql = sql
         self.database = Database(tables)
-        self.views: list[Twin | Kernel] = [make(plan) for make in IMPLEMENTATIONS]
+        self.views: list[Twin | Kernel] = [make(plan) for make in IMPLEMENTATIONS if make.takes(plan)]
+        bags = [atom for node in plan.nodes if node.bag is not None for atom in node.bag.atoms]
+        self.atoms = [*(node for node in plan.nodes if node.kind == "input"), *bags]
         self.current: set[Row] = self.expected()
 
     def expected(self) -> set[Row]:
@@ -113,8 +115,8 @@ class SideBySide:
         cut = self.database.without_absent_deletes(batch)
         for relation, changes in cut.items():
             width = len(self.database.columns(relation))
-            narrow = [n for n in self.plan.nodes if n.relation == relation and len(n.columns) < width]
-            net: Counter[Row] = Database._net(batch[relation])
+            narrow = [atom for atom in self.atoms if atom.relation == relation and len(atom.columns) < width]
+            net: Counter[Row] = Database.net(batch[relation])
             if narrow and any(net[row] != weight for row, weight in changes):
                 return False
         return True

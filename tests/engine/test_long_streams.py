@@ -126,7 +126,7 @@ def test_long_stream(stream: str, make: object) -> None:
 @pytest.mark.parametrize("make", [window, churn])
 @pytest.mark.parametrize("stream", STREAMS)
 def test_longer_stream(stream: str, make: object, seed: int) -> None:
-    _run(stream, make, seed, size=3 + seed % 5, steps=150)
+    _run(stream, make, seed, size=4 + seed % 4, steps=120)
 
 
 def _run(stream: str, make: object, seed: int, size: int, steps: int) -> None:

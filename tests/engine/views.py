@@ -16,7 +16,11 @@ from tests.oracles.database import Batch, Row, canonical, to_arrow, to_dicts
 
 
 class Twin:
-    """``crown.reference``."""
+    """``crown.reference``; has no modules for cyclic parts."""
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        return all(node.bag is None for node in plan.nodes)
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -54,6 +58,10 @@ class Twin:
 
 class Kernel:
     """``crown.view``: the product. Every third batch goes through ``apply_batches`` without consolidation."""
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        return True
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -1,4 +1,4 @@
-"""The result of a plan by definition: join all input nodes, filter, project, forget duplicates. No tree, no views."""
+"""The result of a plan by definition: join all relations, filter, project, forget duplicates. No tree, no views."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections import Counter, defaultdict
 
 import pyarrow as pa
 
-from plans.plan import Plan
+from plans.plan import BagAtom, Node, Plan
 from plans.schema import arrow_type
 from tests.oracles.database import Database, Row, canonical
 
 
 def results(plan: Plan, database: Database) -> set[Row]:
     """The distinct output tuples of ``plan`` over ``database``."""
-    atoms = [node for node in plan.nodes if node.kind == "input"]
+    atoms: list[Node | BagAtom] = [node for node in plan.nodes if node.kind == "input"]
+    atoms += [atom for node in plan.nodes if node.bag is not None for atom in node.bag.atoms]
     uses = Counter(name for node in atoms for name in node.attributes)
     bindings: list[dict[str, object]] = [{}]
     bound: set[str] = set()
@@ -41,7 +42,7 @@ def results(plan: Plan, database: Database) -> set[Row]:
     return set(canonical(rows))
 
 
-def _selected(node, database: Database) -> list[Row]:
+def _selected(node: Node | BagAtom, database: Database) -> list[Row]:
     """The distinct rows of an input node: selected by its predicate, projected on its columns."""
     rows = list(database.rows[node.relation])
     table = database.schema[node.relation]

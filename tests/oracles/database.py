@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from crown.reference import normalise
-from plans.schema import Schema
+from plans.schema import Schema, arrow_type
 
 Row = tuple[object, ...]
 Batch = Mapping[str, Iterable[tuple[Row, int]]]
@@ -34,12 +34,13 @@ class Database:
         """Sum the weights per row, add them, and clamp at zero."""
         for relation, changes in batch.items():
             rows = self.rows[relation]
-            for row, weight in self._net(changes).items():
+            for row, weight in self.net(changes).items():
                 rows[row] = max(rows[row] + weight, 0)
             self.rows[relation] = +rows
 
     @staticmethod
-    def _net(changes: Iterable[tuple[Row, int]]) -> Counter[Row]:
+    def net(changes: Iterable[tuple[Row, int]]) -> Counter[Row]:
+        """The summed weight of each row."""
         net: Counter[Row] = Counter()
         for row, weight in changes:
             net[canonical([row])[0]] += weight
@@ -53,7 +54,7 @@ class Database:
         """
         cut = {}
         for relation, changes in batch.items():
-            net = self._net(changes)
+            net = self.net(changes)
             cut[relation] = [(row, max(weight, -self.rows[relation][row])) for row, weight in net.items()]
         return cut
 
@@ -69,8 +70,6 @@ class Database:
 
 def to_arrow(schema: Schema, relation: str, changes: Iterable[tuple[Row, int]]) -> pa.Table:
     """A change table: the columns of the relation and ``_weight``."""
-    from plans.schema import arrow_type
-
     changes = list(changes)
     columns = {
         column.name: pa.array([row[i] for row, _ in changes], arrow_type(column.type))
