@@ -56,6 +56,17 @@ def test_null_never_joins_but_is_a_value_in_outputs() -> None:
     assert sides.step({"R": [((None, 2), -1), ((1, None), -1)]}) == Counter({(None, 2, None): -1})
 
 
+@pytest.mark.parametrize("copies", [2, 3])
+def test_a_relation_joined_with_itself_on_all_columns_loses_its_nulls(copies: int) -> None:
+    tables = {"R": {"a": "int64"}}
+    names = [f"t{i}" for i in range(copies)]
+    equal = " AND ".join(f"t0.a = {name}.a" for name in names[1:])
+    sql = f"SELECT DISTINCT t0.a AS a FROM {', '.join(f'R AS {name}' for name in names)} WHERE {equal}"
+    sides = SideBySide(plans.plan(sql, tables), tables, sql)
+    sides.step({"R": [((1,), 1), ((None,), 1)]})
+    assert sides.current == {(1,)}
+
+
 def test_two_nulls_are_one_tuple() -> None:
     tables = {"R": {"a": "int64", "b": "string"}}
     sql = "SELECT DISTINCT a, b FROM R"
