@@ -143,8 +143,8 @@ class Cell:
             raise BrokenChainError(
                 f"cell {self.log.cell} never saw batch {missed}, which other cells applied: a consumer of that batch "
                 "read only part of it (limit, show, head, isEmpty in foreachBatch). Run such actions on the written "
-                f"output instead. To repair, stop the query, run `crown state rollback {self.log.folder.parent} "
-                f"--to {missed - 1}`, and delete offsets and commits from {missed} on in Spark's own checkpoint"
+                f"output instead. To repair, stop the query, run `crown state {self.log.folder.parent} --rollback-to "
+                f"{missed - 1}`, and delete offsets and commits from {missed} on in Spark's own checkpoint"
             )
         if engine is None or _version(engine) >= batch:
             engine = self._restored(batch)

@@ -26,9 +26,9 @@ from spark_jobs import submit
 from spark_jobs.session import require_java
 from spark_jobs.sources import Input
 
-QUERY = "Paths(a, b, c, d) :- follows(a, b), follows(b, c), follows(c, d), d > 9000."
+QUERY = "Paths(a, b, c, d) :- follows(a, b), follows(b, c), follows(c, d), d > 15000."
 SCHEMA = Schema.of({"follows": {"src": "int64", "dst": "int64"}})
-VERTICES, EDGES, WINDOW, FILES = 10_000, 60_000, 15_000, 12
+VERTICES, EDGES, WINDOW, FILES = 20_000, 120_000, 40_000, 12
 SEED = 7
 
 

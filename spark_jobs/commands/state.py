@@ -1,0 +1,104 @@
+"""``crown state``: what the checkpoint of a Spark job holds, whether it is whole, and back to an earlier batch."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crown import snapshot
+from crown.errors import SnapshotError
+from spark_jobs.errors import CheckpointError
+from spark_jobs.progress import size
+from spark_jobs.state_log import BACKFILL, EMPTY, CellLog, read_meta
+
+HELP = "show, check or roll back the state that a Spark job keeps in its checkpoint"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("checkpoint", help="the job's checkpoint folder, or one operator's folder in it")
+    parser.add_argument("--check", action="store_true", help="read every file and follow every chain; exit 1 if broken")
+    parser.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show, check or roll back; exit code 1 if a check finds something broken."""
+    broken = 0
+    for folder in operators(Path(args.checkpoint)):
+        meta = read_meta(folder) or {}
+        print(f"{folder}\n  query  {' '.join(str(meta['query']).split())}\n  plan   {meta['fingerprint']}")
+        for log in cells(folder, meta):
+            if args.rollback_to is not None:
+                roll_back(log, args.rollback_to)
+            print("  " + summary(log))
+            if args.check:
+                for trouble in troubles(log):
+                    broken += 1
+                    print(f"    {trouble}")
+    if args.check:
+        print("whole" if not broken else f"{broken} troubles")
+    return 1 if broken else 0
+
+
+def operators(checkpoint: Path) -> list[Path]:
+    """The folders of operators under a checkpoint. Raises :class:`CheckpointError` if there is none."""
+    if (checkpoint / "meta.json").is_file():
+        return [checkpoint]
+    found = sorted(path.parent for path in checkpoint.glob("crown/*/*/meta.json"))
+    if not found:
+        raise CheckpointError(f"{checkpoint} holds no state of a job: give the folder passed as --checkpoint")
+    return found
+
+
+def cells(folder: Path, meta: dict[str, Any]) -> Iterator[CellLog]:
+    """The logs of an operator's cells."""
+    for cell in sorted(folder.glob("[0-9]*"), key=lambda path: int(path.name)):
+        yield CellLog(cell, meta["fingerprint"])
+
+
+def summary(log: CellLog) -> str:
+    """One line about a cell."""
+    batches, snapshots = log.batches(), log.snapshots()
+    logged = sum(log.delta_path(batch).stat().st_size for batch in batches)
+    kept = sum(log.snapshot_path(version).stat().st_size for version in snapshots)
+    span = f"batches {batches[0]} to {batches[-1]}" if batches else "no batches"
+    newest = f", newest of version {snapshots[-1]}" if snapshots else ""
+    return f"cell {log.cell}: {span} ({size(logged)}), {len(snapshots)} snapshots ({size(kept)}){newest}"
+
+
+def troubles(log: CellLog) -> Iterator[str]:
+    """What is wrong with a cell's files, in words. O(log + snapshots)."""
+    previous = None
+    for batch in log.batches():
+        try:
+            link = log.read(batch)
+        except CheckpointError as error:
+            yield str(error)
+            previous = batch
+            continue
+        starts = {EMPTY, BACKFILL, *log.snapshots()} if previous is None else {previous}
+        if link.prev not in starts:
+            yield f"{log.delta_path(batch)} follows batch {link.prev}, which is not there"
+        previous = batch
+    for version in log.snapshots():
+        try:
+            snapshot.load(log.snapshot_path(version))
+        except SnapshotError as error:
+            yield str(error)
+
+
+def roll_back(log: CellLog, batch: int) -> None:
+    """Forget everything after ``batch``: the cell restores from what is left. Spark's own checkpoint is not touched."""
+    batches, snapshots = log.batches(), log.snapshots()
+    from_the_start = not snapshots if not batches else log.read(batches[0]).prev in (EMPTY, BACKFILL)
+    if not from_the_start and not any(version <= batch for version in snapshots):
+        raise CheckpointError(f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept")
+    for number in batches:
+        if number > batch:
+            log.delta_path(number).unlink()
+            (log.folder / f"{number}.json").unlink(missing_ok=True)
+    for version in snapshots:
+        if version > batch:
+            log.snapshot_path(version).unlink()

@@ -1,0 +1,217 @@
+"""``crown submit`` and ``crown state``, from options to output. Oracles: an engine in memory, a recompute by Spark."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import random
+import zipfile
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+import plans
+from crown import window
+from crown.engine import Engine
+from crown.errors import CrownError
+from plans.errors import PlanError
+from spark_jobs.commands import state, submit
+from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.state_log import CellLog
+from spark_jobs.submit import failure
+
+PATHS = "Q(a,b,c) :- g(a,b), g(b,c), c > 12."
+
+
+def command(module, *words):
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    return module.run(parser.parse_args([str(word) for word in words]))
+
+
+def edge_pairs(count=300, people=40, seed=9):
+    rng = random.Random(seed)
+    return [(rng.randrange(people), rng.randrange(people)) for _ in range(count)]
+
+
+def write_edges(path, pairs):
+    text = "# Directed graph\r\n# Nodes: 40\n% also a comment\n" + "".join(f"{a}\t{b}\r\n" for a, b in pairs)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("edges.txt", text)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+
+
+def embedded(pairs, length, batch_rows):
+    """Deltas per batch of the sliding window, by an engine in memory."""
+    engine = Engine.create(plans.plan(PATHS, {"g": {"src": "int64", "dst": "int64"}}))
+    table = pa.table({"src": [a for a, _ in pairs], "dst": [b for _, b in pairs]})
+    batches = window.sliding(table, length, batch_rows) if length else window.appended(table, batch_rows)
+    return [sum(batch.num_rows for batch in engine.run(engine.prepare({"g": changes}))) for changes in batches]
+
+
+@pytest.mark.parametrize("name", ["edges.txt", "edges.txt.gz", "edges.txt.zip"])
+def test_an_edge_list_slides_through_a_window_as_it_is(spark, tmp_path, capsys, name):
+    pairs = edge_pairs()
+    write_edges(tmp_path / name, pairs)
+    words = [PATHS, "--input", f"g={tmp_path / name}", "--output", "noop", "--batch-rows", 100]
+    assert command(submit, *words, "--window", 0.2, "--cells", 2) == 0
+    lines = capsys.readouterr().out.splitlines()
+    deltas = embedded(pairs, 60, 100)
+    found = [int(line.split(" deltas out")[0].split()[-1].replace(",", "")) for line in lines if "deltas out  " in line]
+    assert found == deltas
+    assert f"600 rows in, {sum(deltas):,} deltas out, 6 batches" in "\n".join(lines)
+    assert "state: 0 rows at the end" in "\n".join(lines)
+
+
+def test_change_folders_of_every_format_give_a_result_that_a_recompute_confirms(spark, tmp_path, capsys):
+    rng = random.Random(2)
+    (tmp_path / "p").mkdir()
+    (tmp_path / "q").mkdir()
+    alive = Counter()
+    for number in range(3):
+        with open(tmp_path / "p" / f"{number}.csv", "w") as file:
+            file.write("n;x;op\n")
+            for _ in range(30):
+                row = (rng.choice("abc"), rng.randrange(5))
+                code = rng.choice("+-") if alive[row] else "+"
+                alive[row] += 1 if code == "+" else -1
+                file.write(f"{row[0]};{row[1]};{code}\n")
+        with open(tmp_path / "q" / f"{number}.json", "w") as file:
+            for _ in range(10):
+                file.write(f'{{"n": "{rng.choice("abc")}", "y": {rng.random()}, "op": "insert"}}\n')
+        for file in (tmp_path / "p" / f"{number}.csv", tmp_path / "q" / f"{number}.json"):
+            os.utime(file, (1e9 + number, 1e9 + number))
+    words = ["SELECT DISTINCT p.x, p.n, q.y FROM p, q WHERE p.n = q.n AND q.y < 0.7", "--verify", "--sample", 4]
+    words += ["--schema", "p(x int64, n string)", "--schema", "q(n string, y double)", "--change", "op"]
+    words += ["--input", f"p={tmp_path / 'p'}:sep=;,files=1", "--input", f"q={tmp_path / 'q'}:files=1"]
+    words += ["--output", tmp_path / "out", "--checkpoint", tmp_path / "state", "--cells", 2]
+    assert command(submit, *words) == 0
+    said = capsys.readouterr().out
+    assert "\nequal\n" in said
+    assert "    + x=" in said
+    assert "… and" in said
+    command(submit, *words)  # nothing new: nothing happens, and the result is still right
+    again = capsys.readouterr().out
+    assert "0 rows in, 0 deltas out, 0 batches" in again
+    assert "\nequal\n" in again
+
+
+def test_the_console_shows_some_deltas_of_every_batch(spark, tmp_path, capsys):
+    write_edges(tmp_path / "g.txt", [(1, 2), (2, 30), (2, 31)])
+    assert command(submit, PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", "console") == 0
+    said = capsys.readouterr().out
+    assert "+ a=1, b=2, c=30" in said
+    assert "+ a=1, b=2, c=31" in said
+
+
+def test_bad_rows_end_in_one_sentence_and_quarantine_goes_on(spark, tmp_path):
+    (tmp_path / "g.txt").write_text("# x\n1\t2\n2\tthirty\n2\t40\n7\n")
+    words = [PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", tmp_path / "out"]
+    with pytest.raises(SparkJobError) as error:
+        command(submit, *words, "--checkpoint", tmp_path / "strict")
+    assert str(error.value).startswith("bad row in relation 'g': ")
+    assert "\n" not in str(error.value)
+    assert command(submit, *words, "--checkpoint", tmp_path / "state", "--on-bad-row", "quarantine") == 0
+    put_aside = "".join(file.read_text() for file in tmp_path.glob("state/quarantine/*/*/*"))
+    assert "thirty" in put_aside
+    assert "the line has 1 fields instead of 2" in put_aside
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        (["--input", "g=nowhere"], SourceError, "there is no"),
+        (["--input", "g"], SourceError, "name=path"),
+        (["--input", "g={empty}"], SourceError, "is empty"),
+        (["--input", "g={empty}:format=edges"], SourceError, "is a folder"),
+        (["--input", "g={edges}:format=xml"], SourceError, "'xml' is unknown"),
+        (["--input", "g={edges}:files=0"], SourceError, "files=0"),
+        (["--input", "g={edges}", "--input", "G={edges}"], SourceError, "same name"),
+        (["--input", "g={edges}", "--window", "many"], CrownError, "'many' is not a number"),
+        (["--input", "g={edges}", "--batch-rows", "0"], CrownError, "a batch of 0 rows"),
+        (["--input", "g={edges}", "--schema", "g(a int64, b int64, c int64)"], SourceError, "has 2 fields"),
+        (["--input", "g={edges}", "--schema", "g(a whatever)"], PlanError, "whatever"),
+        (["--input", "g={edges}", "--schema", "g"], PlanError, "not a declaration"),
+        (["--input", "g={edges}", "--rate", "g=fast"], SparkJobError, "fast"),
+        (["--input", "g={edges}", "--conf", "x"], SparkJobError, "NAME=VALUE"),
+        (["--input", "g={edges}", "--verify"], SparkJobError, "folder as --output"),
+        (["--input", "g={csv}", "--window", "3"], SourceError, "no input is an edge list"),
+        (["--input", "g={csv}"], SourceError, "--schema 'g\\(...\\)'"),
+        (["--input", "h={edges}"], PlanError, "g"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_said_in_one_sentence(spark, tmp_path, words, error, said):
+    write_edges(tmp_path / "edges.txt", [(1, 2)])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "changes.csv").write_text("src,dst\n1,2\n")
+    places = {"edges": tmp_path / "edges.txt", "empty": tmp_path / "empty", "csv": tmp_path / "changes.csv"}
+    with pytest.raises(error, match=said):
+        command(submit, PATHS, *(word.format(**places) for word in words), "--output", "noop")
+
+
+def test_output_to_files_needs_a_place_for_the_state(tmp_path):
+    write_edges(tmp_path / "edges.txt", [(1, 2)])
+    with pytest.raises(SparkJobError, match="--checkpoint DIR"):
+        command(submit, PATHS, "--input", f"g={tmp_path / 'edges.txt'}", "--output", tmp_path / "out")
+
+
+def test_another_list_or_window_on_an_old_checkpoint_is_refused(spark, tmp_path):
+    write_edges(tmp_path / "g.txt", edge_pairs(50))
+    words = [PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", "noop", "--checkpoint", tmp_path / "state"]
+    assert command(submit, *words, "--window", 10) == 0
+    with pytest.raises(SourceError, match=r"window 10.*window 20"):
+        command(submit, *words, "--window", 20)
+
+
+def test_state_shows_checks_and_rolls_back(spark, tmp_path, capsys):
+    write_edges(tmp_path / "g.txt", edge_pairs(90))
+    words = [PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", "noop", "--checkpoint", tmp_path / "state"]
+    command(submit, *words, "--batch-rows", 30, "--cells", 2)
+    capsys.readouterr()
+    assert command(state, tmp_path / "state", "--check") == 0
+    said = capsys.readouterr().out
+    assert "cell 0: batches 0 to 2" in said
+    assert said.endswith("whole\n")
+    cell = next((tmp_path / "state").glob("crown/*/crown/1"))
+    data = (cell / "1.delta").read_bytes()
+    (cell / "1.delta").write_bytes(data[:-20] + b"damaged" + data[-13:])
+    assert command(state, tmp_path / "state", "--check") == 1
+    assert "checksum" in capsys.readouterr().out
+    (cell / "1.delta").unlink()
+    assert command(state, cell.parent, "--check") == 1
+    assert "follows batch 1, which is not there" in capsys.readouterr().out
+    (cell / "1.delta").write_bytes(data)
+    assert command(state, tmp_path / "state", "--rollback-to", 0) == 0
+    assert CellLog(cell, "").batches() == [0]
+    with pytest.raises(CheckpointError, match="no state of a job"):
+        command(state, tmp_path)
+
+
+def test_going_back_further_than_what_is_kept_is_refused(tmp_path):
+    log = CellLog(tmp_path / "0", "f")
+    log.write_snapshot(5, lambda path: path.write_bytes(b"x"))
+    with pytest.raises(CheckpointError, match="cannot go back to batch 3"):
+        state.roll_back(log, 3)
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (
+            'Job aborted:\n  File "x.py"\nspark_jobs.errors.PlanChangedError: the state was\nwritten by plan 1\n\n'
+            "\tat org.apache.spark.api",
+            "the state was\nwritten by plan 1",
+        ),
+        ("[USER_RAISED_EXCEPTION] bad row in relation 'g': no SQLSTATE: P0001", "bad row in relation 'g': no"),
+        ("java.lang.OutOfMemoryError: Java heap space", None),
+    ],
+)
+def test_the_sentence_for_the_user_is_found_in_sparks_report(report, said):
+    found = failure(Exception(report))
+    assert (found and str(found)) == said
