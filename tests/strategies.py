@@ -88,6 +88,13 @@ class Query:
     outputs: tuple[str, ...]
     predicates: tuple[str, ...]  # over {variable}, as format strings
     joins: bool = False  # write JOIN … ON instead of a comma list
+    computed: tuple[str, ...] = ()  # output expressions over {variable}; SQL only
+    null_safe: frozenset[str] = frozenset()  # variables in which NULL joins with NULL; SQL only
+
+    @property
+    def only_sql(self) -> bool:
+        """Whether the query says something that the Datalog text cannot."""
+        return bool(self.computed or self.null_safe)
 
     def _places(self) -> dict[str, list[str]]:
         places: dict[str, list[str]] = {}
@@ -102,7 +109,11 @@ class Query:
         """SELECT DISTINCT …; a boolean query selects the constant 1."""
         places = self._places()
         first = {variable: where[0] for variable, where in places.items()}
-        equal = [f"{where[0]} = {other}" for where in places.values() for other in where[1:]]
+        equal = [
+            f"{where[0]} {'IS NOT DISTINCT FROM' if variable in self.null_safe else '='} {other}"
+            for variable, where in places.items()
+            for other in where[1:]
+        ]
         equal += [
             f"{atom.alias}.{column} = {literal}"
             for atom in self.atoms
@@ -110,7 +121,9 @@ class Query:
             if literal is not None
         ]
         equal += [predicate.format(**first) for predicate in self.predicates]
-        outputs = ", ".join(f"{first[name]} AS {name}" for name in self.outputs) or "1 AS one"
+        columns = [f"{first[name]} AS {name}" for name in self.outputs]
+        columns += [f"{text.format(**first)} AS e{i}" for i, text in enumerate(self.computed)]
+        outputs = ", ".join(columns) or "1 AS one"
         names = [f"{atom.relation} AS {atom.alias}" for atom in self.atoms]
         if not self.joins or not equal:
             where_text = f" WHERE {' AND '.join(equal)}" if equal else ""
@@ -204,21 +217,50 @@ def queries(draw: st.DrawFn, max_atoms: int = 4, any_output: bool = False, cycli
         outputs = [*outputs, missing[0]]
         missing = missing[1:]
     predicates = [draw(_predicates(types)) for _ in range(draw(st.sampled_from([0, 1, 0, 2])))]
-    return Query(tables, tuple(atoms), tuple(outputs), tuple(p for p in predicates if p), draw(st.booleans()))
+    return Query(
+        tables,
+        tuple(atoms),
+        tuple(outputs),
+        tuple(predicate for predicate in predicates if predicate),
+        joins=draw(st.booleans()),
+        computed=tuple(draw(_expressions(types)) for _ in range(draw(st.sampled_from([0, 0, 0, 1])))),
+        null_safe=frozenset(draw(st.lists(st.sampled_from(variables), max_size=2)))
+        if draw(st.booleans())
+        else frozenset(),
+    )
 
 
 @st.composite
 def _predicates(draw: st.DrawFn, types: Mapping[str, str]) -> str:
-    """A comparison of a variable with a literal or with another variable of its type (maybe of another atom)."""
+    """A condition on one variable, or on two of one type (maybe of different atoms)."""
     ordered = [name for name in sorted(types) if types[name] in ORDERED]
-    if not ordered:
-        return ""
+    if not ordered or draw(st.integers(0, 5)) == 0:
+        return draw(st.sampled_from(["{%s} IS NOT NULL", "{%s} IS NULL"])) % draw(st.sampled_from(sorted(types)))
+    one, two = draw(_comparisons(types, ordered)), draw(_comparisons(types, ordered))
+    return draw(st.sampled_from([one, one, one, f"({one} OR {two})", f"NOT ({one})"]))
+
+
+@st.composite
+def _comparisons(draw: st.DrawFn, types: Mapping[str, str], ordered: list[str]) -> str:
     name = draw(st.sampled_from(ordered))
     others = [other for other in ordered if types[other] == types[name] and other != name]
-    operator = draw(st.sampled_from(["<", "<=", ">", ">=", "<>", "="]))
     if others and draw(st.booleans()):
-        return f"{{{name}}} {operator if operator != '=' else '<>'} {{{draw(st.sampled_from(others))}}}"
-    return f"{{{name}}} {operator} {draw(st.sampled_from(sorted(LITERALS[types[name]].values())))}"
+        return f"{{{name}}} {draw(st.sampled_from(['<', '<=', '>', '>=', '<>']))} {{{draw(st.sampled_from(others))}}}"
+    literal = draw(st.sampled_from(sorted(LITERALS[types[name]].values())))
+    return f"{{{name}}} {draw(st.sampled_from(['<', '<=', '>', '>=', '<>', '=']))} {literal}"
+
+
+@st.composite
+def _expressions(draw: st.DrawFn, types: Mapping[str, str]) -> str:
+    """An output that several rows can share: a truth value, a choice, a replaced NULL, a constant."""
+    ordered = [name for name in sorted(types) if types[name] in ORDERED]
+    if not ordered:
+        return f"{{{draw(st.sampled_from(sorted(types)))}}} IS NULL"
+    name = draw(st.sampled_from(ordered))
+    literal = draw(st.sampled_from(sorted(LITERALS[types[name]].values())))
+    test = draw(_comparisons(types, ordered))
+    whole = [f"{test}", f"CASE WHEN {test} THEN 'yes' ELSE 'no' END", f"COALESCE({{{name}}}, {literal})", "7"]
+    return draw(st.sampled_from(whole))
 
 
 def rows(columns: Mapping[str, str]) -> st.SearchStrategy[tuple[object, ...]]:

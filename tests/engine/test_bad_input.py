@@ -35,10 +35,14 @@ def view() -> crown.View:
     return view
 
 
+def contents(view: crown.View) -> list[str]:
+    return sorted(map(repr, view.to_table().to_pylist()))
+
+
 def state(view: crown.View) -> tuple[object, ...]:
     stats = view.stats()
     counted = [stats[name] for name in ("rows", "groups", "r_updates", "s_updates", "p_updates", "missing_deletes")]
-    return (*counted, view.to_table().to_pylist())
+    return (*counted, contents(view))
 
 
 BAD_ROWS: dict[str, tuple[list[dict[str, object]], int, str]] = {
@@ -201,13 +205,27 @@ def test_deltas_not_read_are_applied_all_the_same(view: crown.View, read: int) -
     view.check_invariants()
 
 
-def test_a_batch_beyond_the_memory_budget_is_undone() -> None:
-    view = crown.view(QUERY, TABLES, memory_budget=256 << 10)
+def test_more_copies_than_can_be_counted_are_refused(view: crown.View) -> None:
+    most = {"a": 7, "s": "u", "_weight": 2**31 - 1}
+    assert view.apply({"R": [most]}).num_rows == 1
+    before = contents(view), view.stats()["rows"]
+    with pytest.raises(ChangeError, match="copies"):
+        view.apply({"R": [{"a": 8, "s": "u", "_weight": 1}, {"a": 1, "s": "u", "_weight": -1}, most]})
+    assert (contents(view), view.stats()["rows"]) == before
+    view.check_invariants()
+    assert view.apply({"R": [{**most, "_weight": -(2**31) + 1}]}).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "query", [QUERY, "SELECT DISTINCT a, x FROM R, S WHERE R.s = S.s", "Q(a) :- R(a, s), S(s, n, d, x)."]
+)
+def test_a_batch_beyond_the_memory_budget_is_undone(query: str) -> None:
+    view = crown.view(query, TABLES, memory_budget=256 << 10)
     view.apply({**GOOD, "S": [part()]})
-    before = view.to_table().to_pylist(), view.stats()["rows"]
+    before = contents(view), view.stats()["rows"]
     with pytest.raises(MemoryBudgetError, match="memory_budget"):
         view.apply({"R": [{"a": a, "s": "u", "_weight": 1 if a > 1 else -1} for a in range(1, 30_000)]})
-    assert (view.to_table().to_pylist(), view.stats()["rows"]) == before
+    assert (contents(view), view.stats()["rows"]) == before
     view.check_invariants()
     assert view.apply({"R": [{"a": 3, "s": "u"}]}).num_rows == 1
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.engine.comparison import SideBySide, planned
 from tests.oracles.database import canonical
-from tests.strategies import Query, batches, loads, queries, removals, rows
+from tests.strategies import VALUES, Query, batches, loads, queries, removals, rows
 
 
 class Maintenance(RuleBasedStateMachine):
@@ -27,7 +27,7 @@ class Maintenance(RuleBasedStateMachine):
 
     def begin(self, query: Query, datalog: bool, data: st.DataObject) -> None:
         self.query = query
-        text = query.datalog if datalog or not query.outputs else query.sql
+        text = query.datalog if datalog and not query.only_sql else query.sql
         plan = planned(text, query)
         assume(plan is not None)
         self.sides = SideBySide(plan, query.tables, query.sql)
@@ -67,6 +67,7 @@ class Maintenance(RuleBasedStateMachine):
     @rule(data=st.data())
     def probe(self, data: st.DataObject) -> None:
         kinds = {output.name: output.type for output in self.sides.plan.output}
+        assume(set(kinds.values()) <= set(VALUES))
         row = canonical([data.draw(rows(kinds))])[0]
         for view in self.sides.views:
             assert view.contains(row) == (row in self.sides.current), type(view).__name__
