@@ -128,9 +128,14 @@ def _constant(expr: Expr) -> tuple[Expr, Expr] | None:
     for left, right in (expr.args, expr.args[::-1]):
         bare = left.args[0] if left.op == "cast" and left.args[0].type == "int32" else left
         fits = bare.type in _CONSTANT_TYPES and right.op == "literal" and right.value is not None
-        if bare.op == "col" and fits and right.type in ("int64", bare.type):
+        if bare.op == "col" and fits and right.type in ("int64", bare.type) and _is_literal_of(right, bare.type):
             return bare, right
     return None
+
+
+def _is_literal_of(literal: Expr, type_: str) -> bool:
+    """Whether the value is one of the type: 5000000000 is none of int32."""
+    return cast(literal, type_).op == "literal"
 
 
 def conjunction(query: Query) -> Conjunction:

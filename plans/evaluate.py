@@ -186,6 +186,11 @@ def _abs(expr: Expr, value: Any) -> Any:
 
 
 def _cast(expr: Expr, value: Any) -> Any:
+    if expr.type == "int32":  # from int64: what does not fit is NULL
+        fits = pc.and_(pc.less(value, 2**31), pc.greater_equal(value, -(2**31)))
+        value = pc.if_else(fits, value, pa.scalar(None, pa.int64()))
+    if expr.type == "date":
+        value = pc.floor_temporal(value, unit="day")
     # Integers beyond 2^53 round to the nearest double, as in every database.
     return pc.cast(value, arrow_type(expr.type), safe=expr.type != "float64")
 

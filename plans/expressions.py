@@ -171,8 +171,8 @@ def cast(arg: Expr, type_: str) -> Expr:
     source = arg.type
     numeric = _numeric(source) and (
         type_ == "float64"
-        or (source in _INTEGERS and (type_ in _INTEGERS or decimal_parts(type_) is not None))
-        or (decimal_parts(source) is not None and decimal_parts(type_) is not None and _holds(type_, source))
+        or (source in _INTEGERS and type_ in _INTEGERS)
+        or (source != "float64" and decimal_parts(type_) is not None and _holds(type_, source))
     )
     text = type_ == "string" and (source in ("bool", "date") or source in _INTEGERS)
     days = {source, type_} == {"date", "timestamp_ntz"}

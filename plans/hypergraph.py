@@ -117,8 +117,8 @@ def cycle(edges: Sequence[int]) -> tuple[int, ...]:
     if not core:
         return ()
     near = {v: neighbours(core, v) for v in bits(union(core, (1 << len(core)) - 1))}
-    clique = _uncovered_clique(core, near, range(3, 6))
-    if clique:
+    clique = _uncovered_clique(core)
+    if len(clique) == 3:
         return clique
     best: tuple[int, ...] = ()
     for vertex, around in near.items():
@@ -128,7 +128,7 @@ def cycle(edges: Sequence[int]) -> tuple[int, ...]:
             path = chordless_path(near, one, two, ~(around | 1 << vertex))
             if path and (not best or len(path) + 1 < len(best)):
                 best = (vertex, *path)
-    return best or _uncovered_clique(core, near, range(6, len(near) + 1))
+    return best if best and (not clique or len(best) <= len(clique)) else clique
 
 
 def chordless_path(near: dict[int, int], start: int, goal: int, allowed: int) -> tuple[int, ...]:
@@ -148,12 +148,23 @@ def chordless_path(near: dict[int, int], start: int, goal: int, allowed: int) ->
     return ()
 
 
-def _uncovered_clique(core: Sequence[int], near: dict[int, int], sizes: range) -> tuple[int, ...]:
-    """A smallest clique of the primal graph, of one of these sizes, that no edge covers."""
-    vertices = sorted(near)
-    for size in sizes:
-        for group in combinations(vertices, size):
-            mask = sum(1 << v for v in group)
-            if all(mask & ~(1 << v) & ~near[v] == 0 for v in group) and not any(mask & ~edge == 0 for edge in core):
-                return group
-    return ()
+def _uncovered_clique(edges: Sequence[int]) -> tuple[int, ...]:
+    """A clique (size >= 3) of the primal graph that no edge covers, every smaller part of which is covered; or nothing.
+
+    Gilmore's criterion (Berge, Hypergraphs, 1989): unless every clique lies in an edge, there are three edges whose
+    pairwise intersections lie in no common edge.
+    """
+    best: tuple[int, ...] = ()
+    for a, b, c in combinations(edges, 3):
+        clique = (a & b) | (b & c) | (a & c)
+        if any(clique & ~edge == 0 for edge in edges):
+            continue
+        for v in bits(clique):
+            smaller = clique & ~(1 << v)
+            if not any(smaller & ~edge == 0 for edge in edges):
+                clique = smaller
+        if not best or clique.bit_count() < len(best):
+            best = tuple(bits(clique))
+            if len(best) == 3:
+                break
+    return best

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
+from math import comb
 from typing import Any
 
 from plans.bounds import bounds
@@ -25,6 +26,7 @@ from plans.schema import Schema
 
 MAX_ATOMS = 60
 MAX_CHILDREN = 200
+_PROJECTION_TRIES = 200
 
 
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Query:
@@ -176,17 +178,23 @@ def _search(
     if forest.trees or not acyclic([*graph.edges, free]):
         return parts, forest
     mixed = [i for i, edge in enumerate(graph.edges) if edge & free and edge & ~free and parts.bags[i] is None]
+
+    def grown(chosen: tuple[int, ...]) -> tuple[Decomposition, Forest]:
+        more = _with_projections(graph, parts, free, chosen)
+        return more, generalized_join_trees(more.edges, free, rates + tuple(rates[i] for i in chosen))
+
     for size in range(1, len(mixed) + 1):
-        best: tuple[Decomposition, Forest] | None = None
-        for chosen in combinations(mixed, size):
-            grown = _with_projections(graph, parts, free, chosen)
-            more = tuple(rates[i] for i in chosen)
-            found = generalized_join_trees(grown.edges, free, rates + more)
-            if found.trees and (best is None or _rank(found) < _rank(best[1])):
-                best = grown, found
-        if best is not None:
-            return best
-    return parts, forest
+        if comb(len(mixed), size) > _PROJECTION_TRIES:
+            break
+        found = [made for chosen in combinations(mixed, size) if (made := grown(chosen))[1].trees]
+        if found:
+            return min(found, key=lambda made: _rank(made[1]))
+    chosen = tuple(mixed)
+    for i in mixed:
+        fewer = tuple(x for x in chosen if x != i)
+        if fewer and grown(fewer)[1].trees:
+            chosen = fewer
+    return grown(chosen) if chosen else (parts, forest)
 
 
 def _rank(forest: Forest) -> tuple[int, float]:
@@ -295,7 +303,11 @@ def _notes(
 ) -> list[str]:
     notes = []
     read = [name for name in needed if name not in asked]
-    how = "a key fixes them per result row" if query.fixed.issuperset([*read, *completed]) else "with support counts"
+    how = "a key fixes them per result row"
+    if not query.fixed.issuperset([*read, *completed]):
+        how = (
+            "with a support count per result row; an update costs the joined rows that it changes, not only result rows"
+        )
     if read:
         notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, {how}")
     if completed:

@@ -6,9 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+
 from plans.declare import add_query_arguments, query_text, rates_of, schema_of
+from plans.errors import PlanError
 from plans.explain import to_json
+from plans.plan import Plan
 from plans.planner import plan
+from plans.rates import read_sample, sample_rates
 
 HELP = "plan a query and print the plan as JSON"
 
@@ -16,21 +21,42 @@ HELP = "plan a query and print the plan as JSON"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add_query_arguments(parser)
-    parser.add_argument("--tree", help="choose this tree, written as EXPLAIN lists it, instead of the best")
+    add_choice(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file instead of the screen")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan; exit code 0."""
-    made = plan(
-        query_text(args.query),
-        schema_of(args.schema),
-        rates=rates_of(args.rate),
-        dialect=args.dialect,
-        tree=args.tree,
-    )
+    made = planned(args)
     write(to_json(made), args.output)
     return 0
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """The options that steer the choice of the tree."""
+    parser.add_argument(
+        "--sample",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="take the rate of a relation's aliases from a sample of its changes (CSV with a header, or Parquet)",
+    )
+    parser.add_argument("--tree", help="take this tree, written as EXPLAIN lists it, instead of the best")
+
+
+def planned(args: argparse.Namespace) -> Plan:
+    """The plan that the arguments ask for."""
+    query, schema = query_text(args.query), schema_of(args.schema)
+    samples: dict[str, pa.Table] = {}
+    for text in args.sample:
+        name, equals, path = text.partition("=")
+        if not equals:
+            raise PlanError(f"--sample {text!r}: write NAME=FILE")
+        samples[name] = read_sample(path)
+    rates = rates_of(args.rate)
+    if samples:
+        rates = {**sample_rates(plan(query, schema, dialect=args.dialect), samples), **rates}
+    return plan(query, schema, rates=rates, dialect=args.dialect, tree=args.tree)
 
 
 def write(text: str, path: str | None) -> None:

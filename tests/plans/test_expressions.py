@@ -160,6 +160,16 @@ def test_large_integers_compare_with_doubles() -> None:
     assert call("gt", col("b", "int64"), lit(1.5)).evaluate({"b": big}).to_pylist() == [True, True, False]
 
 
+def test_narrowing_gives_null_and_timestamps_fall_to_their_day() -> None:
+    big = pa.array([2**31, 2**31 - 1, -(2**31), -(2**31) - 1, None], pa.int64())
+    assert cast(col("b", "int64"), "int32").evaluate({"b": big}).to_pylist() == [None, 2**31 - 1, -(2**31), None, None]
+    moments = pa.array([dt.datetime(2020, 2, 29, 23, 59), dt.datetime(1969, 12, 31, 1), None], pa.timestamp("us"))
+    days = cast(col("m", "timestamp_ntz"), "date").evaluate({"m": moments}).to_pylist()
+    assert days == [dt.date(2020, 2, 29), dt.date(1969, 12, 31), None]
+    with pytest.raises(PlanError):
+        cast(col("b", "int64"), "decimal(10,2)")
+
+
 def test_a_literal_needs_a_length_when_there_is_no_column() -> None:
     assert lit(3).evaluate({}, 2).to_pylist() == [3, 3]
     with pytest.raises(ValueError, match="length"):

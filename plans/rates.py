@@ -1,0 +1,66 @@
+"""Rates from a sample: how many of a relation's rows each alias takes in.
+
+Two aliases of one relation have different rates when their predicates keep different rows. From a sample of changes
+(or, for want of one, of rows) the rate of an alias is the number of sampled rows that its predicate keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from plans.errors import PlanError
+from plans.plan import Plan
+from plans.schema import Table, arrow_type
+
+
+def sample_rates(made: Plan, sample: Mapping[str, pa.Table]) -> dict[str, float]:
+    """Rates per alias of a plan's query, to plan it again with; relations without a sample are left out.
+
+    `sample` maps relations to Arrow tables with the relation's columns. PlanError for an unknown relation or a missing
+    column. Cost: one pass over the sample per alias.
+    """
+    given = {name.lower(): table for name, table in sample.items()}
+    for name in given:
+        made.table(name)  # a PlanError if the query does not use it
+    rates: dict[str, float] = {}
+    atoms = [node for node in made.nodes if node.kind == "input"]
+    atoms += [atom for node in made.nodes if node.bag is not None for atom in node.bag.atoms]  # type: ignore[misc]
+    for atom in atoms:
+        table = given.get(atom.relation.lower())
+        if table is None or "[" in atom.name:
+            continue
+        kept = table.num_rows
+        if atom.predicate is not None:
+            declared = made.table(atom.relation)
+            columns = {name: _column(table, declared, name) for name in atom.predicate.columns}
+            kept = int(pc.sum(pc.fill_null(atom.predicate.evaluate(columns), False)).as_py() or 0)
+        rates[atom.name] = float(kept)
+    return rates
+
+
+def read_sample(path: str) -> pa.Table:
+    """A CSV (with a header) or Parquet file as an Arrow table; PlanError if it is neither."""
+    try:
+        if path.endswith(".parquet"):
+            return pa.parquet.read_table(path)
+        return pa.csv.read_csv(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise PlanError(f"cannot read the sample {Path(path).name}: {str(error).splitlines()[0]}") from None
+
+
+def _column(table: pa.Table, declared: Table, name: str) -> pa.Array:
+    found = next((column for column in table.column_names if column.lower() == name.lower()), None)
+    wanted = declared.column(name)
+    assert wanted is not None
+    if found is None:
+        raise PlanError(f"the sample of {declared.name} has no column {name}", hint="a CSV sample needs a header")
+    try:
+        return pc.cast(table.column(found).combine_chunks(), arrow_type(wanted.type))
+    except pa.ArrowInvalid as error:
+        raise PlanError(f"the sample's column {declared.name}.{name}: {error}") from None
