@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from crown import invariants
 from crown.codec import decode, encode
+from crown.dictionary import Dictionary
 from crown.errors import (
     ChangeError,
     ConcurrentChangeError,
@@ -48,13 +49,15 @@ class Engine(State):
     counts the rest, ``"raise"`` refuses the whole batch.
     """
 
-    def __init__(self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str) -> None:
-        super().__init__(plan, arena, path, on_missing)
+    def __init__(
+        self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str, dictionary: Dictionary | None = None
+    ) -> None:
+        super().__init__(plan, arena, path, on_missing, dictionary)
         self._X = layout.new_scratch(len(plan.nodes))
         self._out = _buffer(len(plan.free))
         self._identity = np.arange(max(len(plan.output), 1), dtype=np.int64)
-        self._preparer = Preparer(plan, self._intern, on_missing == "raise")
-        self._deliverer = Deliverer(plan, self._intern, self._extern)
+        self._preparer = Preparer(plan, self.dictionary.intern, on_missing == "raise")
+        self._deliverer = Deliverer(plan, self.dictionary.intern, self.dictionary.extern)
         self._busy = False
         self.clamps = Clamps()  # of the last batch applied
 
@@ -74,7 +77,7 @@ class Engine(State):
         See ``Preparer.prepare``. Results and multiplicities stay as they are.
         """
         self._not_busy()
-        if self.M[self._dictionary + A.T_COUNT] > 2 * self.M[A.H_DICT_SWEPT] + 1024:
+        if self.dictionary.overgrown:
             self.compact()
         return self._preparer.prepare(changes, strict)
 
@@ -282,7 +285,7 @@ class Engine(State):
                 width = len(node.attributes)
                 codes = rows.values[at * width : (at + 1) * width]
                 values = {
-                    column: decode(codes[j : j + 1], self.plan.attributes[a].type, self._extern)[0].as_py()
+                    column: decode(codes[j : j + 1], self.plan.attributes[a].type, self.dictionary.extern)[0].as_py()
                     for j, (column, a) in enumerate(zip(node.columns, node.attributes, strict=True))
                 }
                 raise MissingDeleteError(
@@ -362,7 +365,10 @@ class Engine(State):
         arrays = self._deliverer.row(values)
         if self.plan.support:
             codes = np.array(
-                [encode(a, o.type, self._intern, False)[0] for a, o in zip(arrays, self.plan.output, strict=True)],
+                [
+                    encode(a, o.type, self.dictionary.intern, False)[0]
+                    for a, o in zip(arrays, self.plan.output, strict=True)
+                ],
                 np.int64,
             )
             return bool(batches.support_has(self.M, self._identity, self._support, len(codes), codes))
@@ -371,7 +377,10 @@ class Engine(State):
             return False
         if len(free) < len(self.plan.free):
             return any(self._deliverer.matches(block, arrays) for block in self.blocks())
-        codes_of = {a: encode(array, self.plan.attributes[a].type, self._intern, False)[0] for a, array in free.items()}
+        codes_of = {
+            a: encode(array, self.plan.attributes[a].type, self.dictionary.intern, False)[0]
+            for a, array in free.items()
+        }
         for i, node in enumerate(self.plan.nodes):
             if node.free:
                 row = np.array([codes_of[a] for a in node.attributes], np.int64)

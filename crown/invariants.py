@@ -242,7 +242,7 @@ def _check_words(
                 total += block(capacity + capacity // 2 if carried else capacity // 2)
             if parents_log:
                 total += block((1 << parents_log) // 2)
-    for h in reader.handles(engine._dictionary):
+    for h in reader.handles(table_at(2 * len(plan.nodes))):
         total += block(int(strings.entry_words(int(engine.M[h]) & strings.LENGTH)))
     total += len(reader.handles(engine._support)) * block(len(plan.output) + 1)
     assert total == int(engine.M[A.H_LIVE]), f"{int(engine.M[A.H_LIVE])} words handed out, {total} accounted for"

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from crown.bags import BagSpec, open_bag
-from crown.codec import binary_array, uses_dictionary
+from crown.codec import uses_dictionary
 from crown.compile import compile_plan
+from crown.dictionary import Dictionary
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
-from crown.kernels import state, strings
+from crown.kernels import state
 from crown.kernels.tables import table_at
 from crown.memory import ADDRESSABLE, map_file, reserve
 from plans.plan import Plan
@@ -28,7 +28,9 @@ from plans.plan import Plan
 class State:
     """The state of one plan: arena, compiled plan, dictionary, bags, header. ``create`` and ``attach`` make one."""
 
-    def __init__(self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str) -> None:
+    def __init__(
+        self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str, dictionary: Dictionary | None = None
+    ) -> None:
         if on_missing not in ("ignore", "raise"):
             raise CrownError(f'on_missing must be "ignore" or "raise", not {on_missing!r}')
         self.plan = plan
@@ -36,15 +38,14 @@ class State:
         self.on_missing = on_missing
         self._layout = compile_plan(plan, extra_tables=2)
         n = len(plan.nodes)
-        self._dictionary = table_at(2 * n)
         self._support = table_at(2 * n + 1)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
         # The state of each bag lies in an equal part of the same mapping, with a header of its own.
         self.parts = np.split(arena, 1 + len(bags))
         self.M = self.parts[0]
         self._m32 = self.M.view(np.int32)
-        self._m8 = self.M.view(np.uint8)
         self._P = self._layout.P
+        self.dictionary = Dictionary(self.M, table_at(2 * n)) if dictionary is None else dictionary
         self._bags = {
             i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
             for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
@@ -60,11 +61,13 @@ class State:
         memory_budget: int | None = None,
         on_missing: str = "ignore",
         seed: int | None = None,
+        dictionary: Dictionary | None = None,
     ) -> Self:
         """A new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may grow larger than RAM).
 
         ``memory_budget``: bytes of state; a batch that would pass it is undone and refused with MemoryBudgetError.
         ``seed``: of the hash tables; random by default, so that no input can be built to collide.
+        ``dictionary``: one that several engines share; an engine has its own by default.
         """
         budget, limit = ADDRESSABLE, ADDRESSABLE
         if memory_budget is not None:
@@ -79,7 +82,7 @@ class State:
             where.unlink(missing_ok=True)
         words = limit * parts_of(plan)
         arena = reserve(words) if where is None else map_file(where, words)
-        made = cls(plan, arena, where, on_missing)
+        made = cls(plan, arena, where, on_missing, dictionary)
         chosen = secrets.randbits(62) if seed is None else seed
         state.create(made.M, made._m32, made._P, made._layout.tables, limit, budget, chosen)
         made.M[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(plan)
@@ -119,27 +122,32 @@ class State:
     # Changes
     # ------------------------------------------------------------------------------------------------------------
 
-    def compact(self) -> int:
-        """Free dictionary entries that nothing refers to.
-
-        Number freed. O(state). Runs by itself when the dictionary has doubled.
-        """
+    def mark_values(self) -> None:
+        """Mark everything in the dictionary that this state refers to. O(state)."""
+        dictionary, attributes = self.dictionary, self.plan.attributes
         for i, node in enumerate(self.plan.nodes):
             if node.kind != "virtual":
                 for j, a in enumerate(node.attributes):
-                    if uses_dictionary(self.plan.attributes[a].type):
-                        strings.mark(self.M, table_at(i), j)
+                    if uses_dictionary(attributes[a].type):
+                        dictionary.mark_column(self.M, table_at(i), j)
         for i, bag in self._bags.items():
             for j, atom in enumerate(self.plan.nodes[i].bag.atoms):  # type: ignore[union-attr]
                 for position, a in enumerate(atom.attributes):
-                    if uses_dictionary(self.plan.attributes[a].type):
+                    if uses_dictionary(attributes[a].type):
                         for rows in bag.rows(j):
-                            strings.mark_codes(self.M, np.ascontiguousarray(rows[:, position]))
+                            dictionary.mark_codes(np.ascontiguousarray(rows[:, position]))
         if self.plan.support:
             for j, output in enumerate(self.plan.output):
                 if uses_dictionary(output.type):
-                    strings.mark(self.M, self._support, j)
-        return int(strings.sweep(self.M, self._dictionary))
+                    dictionary.mark_column(self.M, self._support, j)
+
+    def compact(self) -> int:
+        """Free dictionary entries that nothing refers to; number freed. O(state).
+
+        Runs by itself when the dictionary has doubled.
+        """
+        self.mark_values()
+        return self.dictionary.sweep()
 
     def stats(self) -> dict[str, Any]:
         """Sizes and counters.
@@ -154,7 +162,7 @@ class State:
             "rows": rows,
             "input_rows": sum(rows[name[i]] for i in inputs),
             "groups": {name[i]: int(M[table_at(n + i) + A.T_COUNT]) for i in range(1, n)},
-            "dictionary": int(M[self._dictionary + A.T_COUNT]),
+            "dictionary": len(self.dictionary),
             "support": int(M[self._support + A.T_COUNT]),
             "live_bytes": 8 * int(M[A.H_LIVE]),
             "reserved_bytes": 8 * int(M[A.H_TOP]),
@@ -170,20 +178,6 @@ class State:
             "max_delay": int(M[A.H_GAP]),
             "bags": {name[i]: bag.stats() for i, bag in self._bags.items()},
         }
-
-    def _intern(self, array: pa.Array, add: bool) -> np.ndarray:
-        codes = np.empty(len(array), np.int64)
-        if len(array):
-            offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-            data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
-            strings.encode(self.M, self._m8, self._dictionary, data, offsets, codes, int(add))
-        return codes
-
-    def _extern(self, codes: np.ndarray, target: pa.DataType) -> pa.Array:
-        offsets = np.empty(len(codes) + 1, np.int64)
-        data = np.empty(strings.decoded_size(self.M, codes, offsets), np.uint8)
-        strings.decode(self.M, self._m8, codes, offsets, data)
-        return binary_array(codes != strings.NULL, offsets, data, target)
 
 
 def parts_of(plan: Plan) -> int:

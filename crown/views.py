@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from plans.explain import text
 
 from crown import snapshot
 from crown.engine import Engine
@@ -16,6 +15,7 @@ from crown.errors import ChangeError, CrownError
 from crown.prepare import Prepared
 from crown.quarantine import write as write_quarantine
 from plans import plan as make_plan
+from plans.explain import text
 from plans.plan import Plan
 
 

@@ -111,12 +111,12 @@ def decode(M, m8, codes, offsets, data):
 
 
 @kernel
-def mark(M, t, attribute):
-    """Mark the entries that word ``attribute`` of the records of table ``t`` refers to. O(table)."""
-    slots = M[t + T_SLOTS]
-    for s in range(slots, slots + M[t + T_MASK] + 1):
-        if M[s] != 0:
-            code = M[(M[s] & LOW32) + attribute]
+def mark(M, owner, t, attribute):
+    """Mark the entries that word ``attribute`` of the records of table ``t`` in arena ``owner`` refers to. O(table)."""
+    slots = owner[t + T_SLOTS]
+    for s in range(slots, slots + owner[t + T_MASK] + 1):
+        if owner[s] != 0:
+            code = owner[(owner[s] & LOW32) + attribute]
             if code != NULL:
                 M[code] |= MARK
 
