@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 from decimal import Decimal
+from functools import cache
 
 import duckdb
 import pyarrow as pa
@@ -112,10 +113,14 @@ def _same(one: object, two: object) -> bool:
 
 
 def _duck(expr: Expr) -> list[object]:
-    table = pa.table(COLUMNS)
-    with duckdb.connect(":memory:") as connection:
-        connection.register("t", table)
-        return [row[0] for row in connection.sql(f"SELECT {expr} FROM t").fetchall()]
+    return [row[0] for row in _connection().sql(f"SELECT {expr} FROM t").fetchall()]
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.register("t", pa.table(COLUMNS))
+    return connection
 
 
 @settings(max_examples=300)
