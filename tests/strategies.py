@@ -237,7 +237,7 @@ def _predicates(draw: st.DrawFn, types: Mapping[str, str]) -> str:
     if not ordered or draw(st.integers(0, 5)) == 0:
         return draw(st.sampled_from(["{%s} IS NOT NULL", "{%s} IS NULL"])) % draw(st.sampled_from(sorted(types)))
     one, two = draw(_comparisons(types, ordered)), draw(_comparisons(types, ordered))
-    return draw(st.sampled_from([one, one, one, f"({one} OR {two})", f"NOT ({one})"]))
+    return draw(st.sampled_from([one, one, one, f"({one} OR {two})", f"(NOT ({one}))"]))
 
 
 @st.composite
