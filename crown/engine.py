@@ -93,8 +93,7 @@ class Engine(State):
         lambda + deltas).
         """
         self._not_busy()
-        if self.on_missing == "raise":
-            self._refuse_missing(prepared)
+        self.refuse_missing(prepared)
         if self.plan.support:  # the support counts live from the deltas
             deltas = consolidate = True
         if consolidate is None:
@@ -114,7 +113,10 @@ class Engine(State):
         """
         if self.plan.support:
             raise CrownError("apply_discard is not defined for a query whose results are counted; use run")
-        prepared = self.prepare(changes)
+        return self.discard(self.prepare(changes))
+
+    def discard(self, prepared: Prepared) -> int:
+        """The second half of ``apply_discard``."""
         self._switch_live(True)
         return sum(block.shape[1] for _, block in self._apply(prepared.changes, layout.MODE_DELTAS))
 
@@ -244,13 +246,13 @@ class Engine(State):
     def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
         """Take back the last batch, given what was applied and the clamps of that run. O(changes * lambda)."""
         self._not_busy()
-        prepared = self._preparer.prepare(changes)
-        clamps = clamps or Clamps()
-        inverse = [
-            NodeChange(c.node, c.atom, clamps.effective(i, c.deletes), c.inserts, -c.filtered).inverse()
-            for i, c in enumerate(prepared.changes)
-        ]
-        for i, c in enumerate(prepared.changes):
+        self.take_back(self._preparer.prepare(changes).changes, clamps or Clamps())
+
+    def take_back(self, changes: Sequence[NodeChange], clamps: Clamps) -> None:
+        """``undo`` for changes that are prepared already."""
+        inverse = []
+        for i, c in enumerate(changes):
+            inverse.append(NodeChange(c.node, c.atom, clamps.effective(i, c.deletes), c.inserts, -c.filtered).inverse())
             self.M[table_at(c.node) + A.T_SPARE] -= clamps.total(i)
         if self.plan.support:
             self._busy = True
@@ -270,7 +272,13 @@ class Engine(State):
             state.clear_live(self.M, self._m32, self._P)
             state.rebuild_live(self.M, self._m32, self._P, self._X)
 
-    def _refuse_missing(self, prepared: Prepared) -> None:
+    def refuse_missing(self, prepared: Prepared) -> None:
+        """With ``on_missing="raise"``.
+
+        MissingDeleteError if a delete of the batch would find too little. Changes nothing.
+        """
+        if self.on_missing != "raise":
+            return
         for change in prepared.changes:
             rows = change.deletes
             if not len(rows):

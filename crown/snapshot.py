@@ -2,7 +2,8 @@
 
     line 1   magic and format version
     line 2   JSON: plan, words per part, CRC-32 of all words, and what the owner adds (``extra``)
-    rest     the parts of the arena (the engine's own, then one per bag) up to their high-water marks, little-endian
+    rest     the parts of the state (an engine's own arena, then one per bag; with cells, the shared dictionary and
+             then each cell's) up to their high-water marks, little-endian
     int64
 
 Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from crown.cells import Cells
 from crown.engine import Engine
 from crown.errors import SnapshotError
 from crown.kernels import arena as A
@@ -26,12 +28,13 @@ from crown.memory import ADDRESSABLE, map_file, reserve
 from crown.state import check_header, parts_of
 from plans.errors import PlanError
 from plans.plan import Plan
+from plans.shares import Grid
 
 MAGIC = b"crown snapshot 1\n"
 _CHUNK = 1 << 20  # words read at a time
 
 
-def save(engine: Engine, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+def save(engine: Engine | Cells, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
     """Write the state of a clean engine; bytes written. O(state)."""
     engine.compact()
     parts = [part[: int(part[A.H_TOP])] for part in engine.parts]
@@ -41,6 +44,7 @@ def save(engine: Engine, path: str | os.PathLike[str], extra: dict[str, Any] | N
     header = {
         "plan": engine.plan.to_json(),
         "on_missing": engine.on_missing,
+        "grid": engine.grid.to_json() if isinstance(engine, Cells) else None,
         "words": [len(words) for words in parts],
         "crc32": crc,
         "extra": extra or {},
@@ -78,7 +82,7 @@ def _header(file: BinaryIO, path: str | os.PathLike[str]) -> dict[str, Any]:
         raise SnapshotError(f"{path} is not a snapshot of this version of crown")
     try:
         header = json.loads(file.readline())
-        complete = isinstance(header, dict) and {"plan", "words", "crc32", "on_missing", "extra"} <= set(header)
+        complete = isinstance(header, dict) and {"plan", "words", "crc32", "on_missing", "grid", "extra"} <= set(header)
     except ValueError:
         complete = False
     if not complete:
@@ -93,45 +97,68 @@ def load(
     state_path: str | os.PathLike[str] | None = None,
     memory_budget: int | None = None,
 ) -> tuple[Engine, dict[str, Any]]:
-    """The engine of a snapshot and the ``extra`` saved with it. O(state).
+    """``load_any`` for a snapshot of one engine; SnapshotError for one of several cells."""
+    engine, extra = load_any(path, plan=plan, state_path=state_path, memory_budget=memory_budget)
+    if isinstance(engine, Cells):
+        raise SnapshotError(f"{path} holds a view with {engine.grid.cells} threads; open it with crown.load")
+    return engine, extra
 
-    ``plan``: refuse a snapshot of any other plan. ``state_path``: keep the state in that file (overwritten) instead
-    of anonymous memory. Raises SnapshotError for a foreign, damaged or truncated file.
+
+def load_any(
+    path: str | os.PathLike[str],
+    *,
+    plan: Plan | None = None,
+    state_path: str | os.PathLike[str] | None = None,
+    memory_budget: int | None = None,
+) -> tuple[Engine | Cells, dict[str, Any]]:
+    """The engine of a snapshot (or the cells of one with threads) and the ``extra`` saved with it. O(state).
+
+    ``plan``: refuse a snapshot of any other plan. ``state_path``: keep the state in that file (overwritten) instead of
+    anonymous memory. Raises SnapshotError for a foreign, damaged or truncated file.
     """
+    where = None if state_path is None else Path(state_path)
     try:
         with Path(path).open("rb") as file:
             header = _header(file, path)
-            try:
-                saved = Plan.from_json(header["plan"])
-            except PlanError as error:
-                raise SnapshotError(f"{path} holds a plan that this version cannot read: {error}") from error
-            if plan is not None and plan.fingerprint != saved.fingerprint:
-                raise SnapshotError(
-                    f"{path} was taken of another query (fingerprint {saved.fingerprint[:16]}, "
-                    f"now {plan.fingerprint[:16]}); "
-                    "start the changed query from an empty state"
-                )
-            budget = ADDRESSABLE if memory_budget is None else memory_budget // 8
-            limit = ADDRESSABLE if memory_budget is None else min(ADDRESSABLE, 2 * budget + (1 << 20))
+            saved = _plan(header, plan, path)
+            grid = None if header["grid"] is None else Grid.from_json(header["grid"])
+            engines, own = (1, 0) if grid is None else (grid.cells, 1)
             words = [int(w) for w in header["words"]]
-            if len(words) != parts_of(saved):
+            if len(words) != own + engines * parts_of(saved):
                 raise SnapshotError(f"{path} is damaged: it has {len(words)} parts")
+            budget = ADDRESSABLE if memory_budget is None else memory_budget // 8 // engines
+            limit = ADDRESSABLE if memory_budget is None else min(ADDRESSABLE, 2 * budget + (1 << 20))
             if max(words) > limit:
                 raise SnapshotError(
-                    f"{path} holds {8 * max(words)} bytes of state, more than memory_budget allows; raise it"
+                    f"{path} holds more state ({8 * sum(words)} bytes) than memory_budget allows; raise it"
                 )
-            where = None if state_path is None else Path(state_path)
             if where is not None:
                 where.unlink(missing_ok=True)
             arena = reserve(limit * len(words)) if where is None else map_file(where, limit * len(words))
-            targets = [arena[i * limit : i * limit + n] for i, n in enumerate(words)]
-            _fill(file, targets, int(header["crc32"]), path)
+            _fill(file, [arena[i * limit : i * limit + n] for i, n in enumerate(words)], int(header["crc32"]), path)
     except OSError as error:
         raise SnapshotError(f"cannot read the snapshot {path}: {error.strerror}") from error
-    check_header(arena[:limit], saved, Path(path))
-    arena[A.H_LIMIT] = limit
-    arena[A.H_BUDGET] = budget
-    return Engine(saved, arena, where, header["on_missing"]), header["extra"]
+    arenas = [arena[: own * limit], *np.split(arena[own * limit :], engines)]
+    for part in arenas[1:]:
+        check_header(part[:limit], saved, Path(path))
+        part[A.H_LIMIT] = limit
+        part[A.H_BUDGET] = budget
+    if grid is None:
+        return Engine(saved, arenas[1], where, header["on_missing"]), header["extra"]
+    return Cells.over(saved, grid, arenas[0], arenas[1:], header["on_missing"]), header["extra"]
+
+
+def _plan(header: dict[str, Any], wanted: Plan | None, path: str | os.PathLike[str]) -> Plan:
+    try:
+        saved = Plan.from_json(header["plan"])
+    except PlanError as error:
+        raise SnapshotError(f"{path} holds a plan that this version cannot read: {error}") from error
+    if wanted is not None and wanted.fingerprint != saved.fingerprint:
+        raise SnapshotError(
+            f"{path} was taken of another query (fingerprint {saved.fingerprint[:16]}, now {wanted.fingerprint[:16]}); "
+            "start the changed query from an empty state"
+        )
+    return saved
 
 
 def _fill(file: BinaryIO, parts: list[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from crown import snapshot
+from crown.cells import Cells
 from crown.engine import Engine
 from crown.errors import ChangeError, CrownError
 from crown.prepare import Prepared
@@ -26,7 +27,7 @@ class View:
     result.
     """
 
-    def __init__(self, engine: Engine, quarantine_dir: Path | None = None, batches: int = 0) -> None:
+    def __init__(self, engine: Engine | Cells, quarantine_dir: Path | None = None, batches: int = 0) -> None:
         self._engine = engine
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
@@ -147,6 +148,7 @@ def view(
     schema: Any = None,
     *,
     path: str | os.PathLike[str] | None = None,
+    threads: int = 1,
     memory_budget: int | None = None,
     on_missing: str = "ignore",
     on_bad_row: str = "fail",
@@ -158,6 +160,7 @@ def view(
     ``schema``: relation -> {column: type} (or pyarrow schema, or ``plans.schema.Table`` to declare keys); not needed
     for a Plan.
     ``path``: keep the state in that file (memory-mapped, may exceed RAM; overwritten) instead of memory.
+    ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel.
     ``memory_budget``: bytes of state; a batch that would pass it is refused and undone.
     ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch.
     ``on_bad_row``: ``"fail"`` refuses a batch with a row that does not fit; ``"quarantine"`` writes such rows, with
@@ -168,9 +171,14 @@ def view(
         raise CrownError(f'on_bad_row must be "fail" or "quarantine", not {on_bad_row!r}')
     if (on_bad_row == "quarantine") != (quarantine is not None):
         raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
-    engine = Engine.create(
-        make_plan(query, schema, **options), path, memory_budget=memory_budget, on_missing=on_missing
-    )
+    plan = make_plan(query, schema, **options)
+    engine: Engine | Cells
+    if threads == 1:
+        engine = Engine.create(plan, path, memory_budget=memory_budget, on_missing=on_missing)
+    elif path is not None:
+        raise CrownError("path=... keeps the state of one engine in a file; leave threads at 1, or path out")
+    else:
+        engine = Cells.create(plan, threads, memory_budget=memory_budget, on_missing=on_missing)
     return View(engine, None if quarantine is None else Path(quarantine))
 
 
@@ -185,6 +193,6 @@ def load(
 
     Raises SnapshotError for a foreign or damaged file. O(state).
     """
-    engine, extra = snapshot.load(path, state_path=state_path, memory_budget=memory_budget)
+    engine, extra = snapshot.load_any(path, state_path=state_path, memory_budget=memory_budget)
     folder = extra.get("quarantine")
     return View(engine, None if folder is None else Path(folder), int(extra.get("batches", 0)))

@@ -44,6 +44,17 @@ def consolidate(rows, width, weights):
 
 
 @kernel
+def hash_codes(codes, share, coordinates):
+    """``coordinates[i]`` (int64) = a real hash of ``codes[i]`` modulo ``share``.
+
+    Hubs with neighbouring ids spread out.
+    """
+    for i in range(codes.size):
+        h = mix(mix(ZERO, codes[i]), ZERO)
+        coordinates[i] = ((h >> 33) & 0x7FFFFFFF) % share
+
+
+@kernel
 def pick(rows, width, weights, sign, out_rows, out_weights):
     """Copy the tuples whose weight has ``sign`` (+1 / -1), with absolute weights; how many."""
     m = 0

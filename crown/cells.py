@@ -1,0 +1,241 @@
+"""Several engines for one plan, on all cores: what HyperCube does between machines, inside one process.
+
+A grid of shares (``plans.shares``) cuts the plan into cells that never talk to one another; each is an engine, and
+since kernels run without the GIL, a batch is applied to all of them at once by threads. A row goes to the cells whose
+coordinates its hashed attributes name, and to all along the axes that it lacks. Results of different cells are
+disjoint, so deltas are simply put one after the other. All cells share one dictionary, hence codes can be hashed as
+they are.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.dictionary import Dictionary
+from crown.engine import Engine
+from crown.errors import ConcurrentChangeError
+from crown.kernels.arena import format_arena
+from crown.kernels.batches import hash_codes
+from crown.kernels.tables import new_table, table_at
+from crown.memory import ADDRESSABLE, reserve
+from crown.prepare import NodeChange, Prepared, Preparer, Rows
+from plans.plan import Plan
+from plans.shares import Grid, occurrences, solve
+
+_AHEAD = 8  # delta batches that a cell may be ahead of the reader
+
+
+class Cells:
+    """``grid.cells`` engines side by side; offers what ``View`` needs of an ``Engine``."""
+
+    def __init__(
+        self, plan: Plan, grid: Grid, dictionary: Dictionary, arena: np.ndarray, engines: list[Engine]
+    ) -> None:
+        self.plan = plan
+        self.grid = grid
+        self.dictionary = dictionary
+        self.engines = engines
+        self.on_missing = engines[0].on_missing
+        self.result_schema = engines[0].result_schema
+        self.delta_schema = engines[0].delta_schema
+        self._arena = arena  # of the dictionary
+        self._attributes = [tuple(atom.attributes) for atom in occurrences(plan)]
+        self._preparer = Preparer(plan, dictionary.intern, self.on_missing == "raise")
+        self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
+        self._busy = False
+
+    @classmethod
+    def create(cls, plan: Plan, threads: int, *, memory_budget: int | None = None, on_missing: str = "ignore") -> Cells:
+        """Empty cells, one per thread. PlanError if the plan cannot be cut (no output attribute to hash)."""
+        grid = solve(plan, threads)
+        arena = reserve(ADDRESSABLE)
+        format_arena(arena, 1, len(arena), secrets.randbits(62))
+        new_table(arena, table_at(0))
+        dictionary = Dictionary(arena, table_at(0))
+        share = None if memory_budget is None else memory_budget // threads
+        engines = [
+            Engine.create(plan, memory_budget=share, on_missing=on_missing, dictionary=dictionary)
+            for _ in range(threads)
+        ]
+        return cls(plan, grid, dictionary, arena, engines)
+
+    @classmethod
+    def over(cls, plan: Plan, grid: Grid, arena: np.ndarray, states: Sequence[np.ndarray], on_missing: str) -> Cells:
+        """Cells over existing states: the dictionary's arena, and one per cell."""
+        dictionary = Dictionary(arena, table_at(0))
+        return cls(plan, grid, dictionary, arena, [Engine(plan, s, None, on_missing, dictionary) for s in states])
+
+    @property
+    def parts(self) -> list[np.ndarray]:
+        """All arenas: the dictionary's, then those of each cell."""
+        return [self._arena, *(part for engine in self.engines for part in engine.parts)]
+
+    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
+        """``Engine.prepare``."""
+        self._not_busy()
+        if self.dictionary.overgrown:
+            self.compact()
+        return self._preparer.prepare(changes, strict)
+
+    def run(
+        self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """``Engine.run``.
+
+        Cells in parallel, delta batches as they come. If a cell refuses the batch, all take it back.
+        """
+        self._not_busy()
+        parts = [Prepared(changes, 0, {}) for changes in self._divided(prepared.changes)]
+        for engine, part in zip(self.engines, parts, strict=True):
+            engine.refuse_missing(part)
+        self._busy = True
+        delivery = self._deliver(parts, deltas, consolidate)
+        next(delivery)
+        return delivery
+
+    def _deliver(self, parts: list[Prepared], deltas: bool, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
+        batches: queue.Queue[pa.RecordBatch] = queue.Queue(_AHEAD * len(parts))
+        closed = threading.Event()
+
+        def work(engine: Engine, part: Prepared) -> None:
+            for batch in engine.run(part, deltas=deltas, consolidate=consolidate):
+                while not closed.is_set():
+                    try:
+                        batches.put(batch, timeout=0.1)
+                        break
+                    except queue.Full:
+                        continue
+
+        jobs = [self._pool.submit(work, engine, part) for engine, part in zip(self.engines, parts, strict=True)]
+        try:
+            yield pa.RecordBatch.from_pylist([], self.delta_schema)
+            while not (all(job.done() for job in jobs) and batches.empty()):
+                try:
+                    yield batches.get(timeout=0.01)
+                except queue.Empty:
+                    continue
+            self._all_or_none(parts, [job.exception() for job in jobs])
+        finally:
+            closed.set()
+            for job in jobs:
+                job.exception()  # waits: closed early, the rest of the batch is applied all the same
+            self._busy = False
+
+    def _all_or_none(self, parts: list[Prepared], errors: Sequence[BaseException | None]) -> None:
+        first = next((error for error in errors if error is not None), None)
+        if first is None:
+            return
+        for engine, part, error in zip(self.engines, parts, errors, strict=True):
+            if error is None:
+                engine.take_back(part.changes, engine.clamps)
+        raise first
+
+    def _divided(self, changes: Sequence[NodeChange]) -> list[tuple[NodeChange, ...]]:
+        """The part of each cell: every change, with the rows that belong there."""
+        where = {(item.node, item.atom): self._attributes[i] for i, item in enumerate(self._preparer.inputs)}
+        divided: list[list[NodeChange]] = [[] for _ in self.engines]
+        for change in changes:
+            attributes = where[change.node, change.atom]
+            deletes = self._divide_rows(change.deletes, attributes)
+            inserts = self._divide_rows(change.inserts, attributes)
+            for cell, target in enumerate(divided):
+                filtered = change.filtered if cell == 0 else 0
+                target.append(NodeChange(change.node, change.atom, deletes[cell], inserts[cell], filtered))
+        return [tuple(part) for part in divided]
+
+    def _divide_rows(self, rows: Rows, attributes: tuple[str, ...]) -> list[Rows]:
+        if not len(rows):
+            return [rows] * len(self.engines)
+        table = rows.table()
+        partial = np.zeros(len(rows), np.int64)
+        free: list[int] = [0]  # offsets of the cells that a row with partial coordinates is copied to
+        for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
+            stride = self.grid.stride(axis)
+            if name in attributes:
+                coordinates = np.empty(len(rows), np.int64)
+                hash_codes(np.ascontiguousarray(table[:, attributes.index(name)]), share, coordinates)
+                partial += stride * coordinates
+            else:
+                free = [offset + stride * k for offset in free for k in range(share)]
+        by_partial: dict[int, Rows] = {}
+        for value in np.unique(partial):
+            chosen = partial == value
+            by_partial[int(value)] = Rows(np.ascontiguousarray(table[chosen]).reshape(-1), rows.weights[chosen])
+        out = [Rows(rows.values[:0], rows.weights[:0])] * len(self.engines)
+        for value, part in by_partial.items():
+            for offset in free:
+                out[value + offset] = part
+        return out
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """``Engine.results``, one cell after the other."""
+        self._not_busy()
+        for engine in self.engines:
+            yield from engine.results()
+
+    def count(self) -> int:
+        """``Engine.count``."""
+        self._not_busy()
+        return sum(self._pool.map(Engine.count, self.engines))
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """``Engine.contains``: a result is in one cell only, which is found by asking each."""
+        self._not_busy()
+        return any(engine.contains(values) for engine in self.engines)
+
+    def apply_discard(self, changes: Mapping[str, Any]) -> int:
+        """``Engine.apply_discard``, in parallel."""
+        prepared = self.prepare(changes)
+        parts = [Prepared(part, 0, {}) for part in self._divided(prepared.changes)]
+        work: Callable[[Engine, Prepared], int] = Engine.discard
+        return sum(self._pool.map(work, self.engines, parts))
+
+    def compact(self) -> int:
+        """``State.compact`` for the shared dictionary."""
+        self._not_busy()
+        for engine in self.engines:
+            engine.mark_values()
+        return self.dictionary.sweep()
+
+    def stats(self) -> dict[str, Any]:
+        """``State.stats``, summed over the cells (rows copied to several cells count in each.
+
+        ``max_delay`` is the maximum).
+        """
+        total = _summed([engine.stats() for engine in self.engines])
+        total["max_delay"] = max(engine.stats()["max_delay"] for engine in self.engines)
+        total["dictionary"] = len(self.dictionary)
+        total["cells"] = self.grid.cells
+        return total
+
+    def check_invariants(self) -> None:
+        """``Engine.check_invariants`` of every cell."""
+        for engine in self.engines:
+            engine.check_invariants()
+
+    def _not_busy(self) -> None:
+        if self._busy:
+            raise ConcurrentChangeError(
+                "a batch is still being applied; exhaust or close the iterator of its deltas first"
+            )
+
+
+def _summed(all_stats: list[dict[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in all_stats[0].items():
+        values = [stats[key] for stats in all_stats]
+        if isinstance(value, dict):
+            out[key] = _summed(values)
+        elif isinstance(value, int):
+            out[key] = sum(values)
+        else:
+            out[key] = value
+    return out
