@@ -27,6 +27,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
+from crown.errors import CrownError
 from plans.expressions import Expr
 from plans.plan import Plan
 from plans.schema import arrow_type
@@ -73,7 +74,8 @@ class ReferenceView:
     """A maintained query: ``apply`` changes, read the deltas; enumerate, count or probe the results.
 
     ``plan`` is a plan in normal form of input and virtual nodes (no cyclic bags). Values are Python values; NULL is
-    None. Tuples are sets to the query: a base tuple's multiplicity counts, but only 0 → 1 and 1 → 0 propagate.
+    None. The query sees sets: a base tuple has a multiplicity, but only 0 → 1 and 1 → 0 propagate. Raises CrownError
+    for a plan with other nodes.
 
     Counters, all since construction: ``r_updates`` (effective changes of a node's relation), ``s_updates`` (tuples
     that entered or left a V_s), ``p_updates`` (child counters changed: the cost that Theorem 6.5 bounds), ``steps``
@@ -84,7 +86,7 @@ class ReferenceView:
     def __init__(self, plan: Plan) -> None:
         kinds = {node.kind for node in plan.nodes} - {"input", "virtual"}
         if kinds:
-            raise ValueError(f"the reference engine takes input and virtual nodes, not {', '.join(sorted(kinds))}")
+            raise CrownError(f"the reference engine takes input and virtual nodes, not {', '.join(sorted(kinds))}")
         nodes = plan.nodes
         self.plan = plan
         self.children = [[c for c, node in enumerate(nodes) if node.parent == e] for e in range(len(nodes))]
@@ -97,9 +99,8 @@ class ReferenceView:
 
         self.relation: list[dict[Row, int]] = [{} for _ in nodes]  # R_e, with multiplicities (1 in virtual nodes)
         self.counter: list[dict[Row, int]] = [{} for _ in nodes]
-        self.groups: list[dict[Row, _Group]] = [
-            {} for _ in nodes
-        ]  # of the edge e → p(e); the root has one, with key ()
+        # Per edge e → p(e), by key value. The root has no such edge, but one group, with key (), for its V_s.
+        self.groups: list[dict[Row, _Group]] = [{} for _ in nodes]
         self.support: Counter[Row] = Counter()  # output tuple → enumerated results it stands for, if the plan asks
 
         self.r_updates = self.s_updates = self.p_updates = self.steps = self.max_delay = self.missing = 0
@@ -135,11 +136,15 @@ class ReferenceView:
         for relation, rows in changes.items():
             batch = rows.to_pylist() if isinstance(rows, pa.Table) else list(rows)
             types = {column.name: arrow_type(column.type) for column in self.tables[relation].columns}
-            columns = {name: pa.array([row[name] for row in batch], kind) for name, kind in types.items()}
             for e, node in enumerate(self.plan.nodes):
                 if node.relation != relation or node.kind != "input":
                     continue
-                kept = [True] * len(batch) if node.predicate is None else _truth(node.predicate, columns, len(batch))
+                kept = [True] * len(batch)
+                if node.predicate is not None:
+                    used = {
+                        name: pa.array([row[name] for row in batch], types[name]) for name in node.predicate.columns
+                    }
+                    kept = _truth(node.predicate, used, len(batch))
                 joins = [name in self.joins for name in node.attributes]
                 for row, keep in zip(batch, kept, strict=True):
                     values = tuple(normalise(row[column]) for column in node.columns)
