@@ -135,7 +135,7 @@ class TriangleBag:
         rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
         codes = self._codes(atom, rows, False)
         packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
-        return int(first_missing(self._state.M, packed))
+        return int(first_missing(self._state.M, self._state.P, packed))
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results; O(1) delay in modes "counts" and "factorized", else by walking R and its wedges."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from crown.kernels.arena import H_LIVE, T_COUNT, T_MASK, T_SLOTS, class_words, size_class
 from crown.kernels.tables import LOW32, table_at
@@ -67,6 +68,10 @@ def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
     _read_graph(walk, copy)
     copy.base, copy.size = state.word(at.C_BASE), state.word(at.C_SIZE)
     copy._rebase()
+    if state.plan.copies == 1:  # the twin has three relations: all are the one
+        copy.rows = [copy.rows[0]] * 3
+        copy.nodes = [copy.nodes[0]] * 3
+        copy.plan = replace(copy.plan, partitioned=copy.plan.partitioned[:2] * 3)
     for k in range(3):
         limits = copy.thresholds[k]
         assert [int(v) for v in state.M[at.C_LIMITS + 3 * k : at.C_LIMITS + 3 * k + 3]] == [
@@ -89,13 +94,19 @@ def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
 
 def check(state: State) -> None:
     """Raise AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
-    twin(state).check_invariants()
+    copy = twin(state)
+    if state.plan.copies == 3:
+        copy.check_invariants()
+    else:
+        copy.check_partition()
+        copy.check_views()
 
 
 def _read_graph(walk: Walk, copy: Reference) -> None:
-    M, m32 = walk.M, walk.m32
+    M, m32, copies = walk.M, walk.m32, walk.state.plan.copies
     alive: set[tuple[int, int, int]] = set()
     for k in range(3):
+        assert k < copies or not walk.M[table_at(3 + k) + T_COUNT]
         for e in walk.records(3 + k, at.EDGE_WORDS):
             x, y = int(M[e]) >> 32, int(M[e]) & LOW32
             assert M[e + 1] > 0, "multiplicities are positive"
@@ -104,7 +115,7 @@ def _read_graph(walk: Walk, copy: Reference) -> None:
     for d in range(3):
         for v in walk.records(d, at.VERTEX_WORDS):
             value = walk.value(v)
-            for k, column, w in ((d, 0, v + at.V_OUT), ((d + 2) % 3, 1, v + at.V_IN)):
+            for k, column, w in ((d, 0, v + at.V_OUT), ((d + copies - 1) % copies, 1, v + at.V_IN)):
                 extra = int(m32[2 * w + 3])
                 entries = walk.list_at(w)
                 assert ((k, column, v) in alive) == bool(entries)

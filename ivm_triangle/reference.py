@@ -12,7 +12,21 @@ from itertools import product
 
 from ivm_triangle.errors import NegativeMultiplicityError
 from ivm_triangle.partition import RELATIONS, Thresholds, after_update, epsilons
-from ivm_triangle.terms import COUNT, DOMAINS, LIST, LOOKUP, ROOT, SET, SUM, TOTAL, Program, Step, View, program
+from ivm_triangle.terms import (
+    COUNT,
+    DOMAINS,
+    LIST,
+    LOOKUP,
+    ROOT,
+    SET,
+    SUM,
+    TOTAL,
+    UNLESS_HEAVY,
+    Program,
+    Step,
+    View,
+    program,
+)
 
 Row = tuple[int, int, int, int]
 Triple = tuple[int, int, int]
@@ -134,9 +148,11 @@ class Reference:
 
     def _scan(self, step: Step, x: int, y: int, m: int, flip: int, real: bool) -> None:
         k1, k2 = (step.updated + 1) % 3, (step.updated + 2) % 3
+        if step.scan == UNLESS_HEAVY and self.heavy(k1, 0, y) and self.heavy(k2, 1, x):
+            return
         lists1, lists2 = self.scan(k1, 0, y, step.mask1), self.scan(k2, 1, x, step.mask2)
         length1, length2 = sum(map(len, lists1)), sum(map(len, lists2))
-        first = step.scan == 1 or (step.scan == 0 and length1 <= length2)
+        first = step.scan == 1 or (step.scan in (0, UNLESS_HEAVY) and length1 <= length2)
         self._check_bound(step, k1 if first else k2, length1 if first else length2)
         for z in [z for zs in (lists1 if first else lists2) for z in zs]:
             self.ops += 1
@@ -402,6 +418,11 @@ class Reference:
     def check_invariants(self) -> None:
         """Size, partition, flags, and every view equals its definition. Raises AssertionError. O(N^1.5) and more."""
         assert self.size == sum(map(len, self.rows))
+        self.check_partition()
+        self.check_views()
+
+    def check_partition(self) -> None:
+        """The size invariant, and the partition is loose with respect to N. Raises AssertionError."""
         assert self.base // 4 <= self.size < self.base, "size invariant"
         for k, column in product(range(3), range(2)):
             values = {xy[column] for xy in self.rows[k]}
@@ -420,6 +441,9 @@ class Reference:
                     assert node.degree >= limits.lo if node.heavy else node.degree < limits.hi, "loose partition"
             heavy = sum(node.heavy for node in self.nodes[k][column].values())
             assert self.eps[k] == 0.0 or heavy <= 2 * self.base / limits.theta, "few heavy values"
+
+    def check_views(self) -> None:
+        """Every view equals its definition. Raises AssertionError."""
         for view, entries in zip(self.plan.views, self.views, strict=True):
             have = {key: set(e) if isinstance(e, IndexedSet) else e for key, e in entries.items()}
             want = self.define(view)

@@ -22,13 +22,14 @@ def plan_array(plan: Program, eps: tuple[float, float, float]) -> np.ndarray:
     """The program as int64 words; see `kernels.layout`."""
     if len(plan.views) > at.MAX_VIEWS:
         raise ValueError(f"a program has at most {at.MAX_VIEWS} views")
-    steps = sorted(plan.steps, key=lambda step: step.updated)
+    steps = sorted(plan.steps, key=lambda step: step.updated % plan.copies)
     words = np.full(at.P_STEPS + at.STEP_WORDS * len(steps), -1, dtype=np.int64)
     for column in range(6):
         words[at.P_PARTITIONED + column] = plan.partitioned[column]
         words[at.P_BORN + column] = plan.partitioned[column] and eps[column // 2] == 0.0
+    words[at.P_COPIES] = plan.copies
     for k in range(4):
-        words[at.P_STARTS + k] = sum(step.updated < k for step in steps)
+        words[at.P_STARTS + k] = sum(step.updated % plan.copies < k for step in steps)
     for i, view in enumerate(plan.views):
         row = at.P_VIEWS + at.VIEW_WORDS * i
         words[row + at.KIND] = KINDS[view.kind]

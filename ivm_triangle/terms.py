@@ -7,7 +7,7 @@ light, for the first and for the second column; a *mask* is a set of parts.
 A `Step` says: if the updated tuple lies in `mask0`, walk the z with K1(y, z) in `mask1` (scan 1), or the z with
 K2(z, x) in `mask2` (scan 2), or whichever list is shorter right now (scan 0). For each z walked `write` the pair view;
 for each z that the other relation knows too, in its mask, `hit` the target view. A `Step` with scan -1 is a lookup: the
-pair view of K1 and K2 at (y, x) holds all its z at once.
+pair view of K1 and K2 at (y, x) holds all its z at once. Scan 3 is scan 0, but not if y is heavy in K1 and x in K2.
 
 Three programs come from the decompositions of the article: HHH and LLL directly, the six mixed combinations by three
 view trees (sections 4 to 7). They differ in what is free, hence in what must be kept per view.
@@ -23,6 +23,7 @@ from ivm_triangle.partition import RELATIONS, R, S, T
 HH, HL, LH, LL = 1, 2, 4, 8
 H_, L_, ANY_H, ANY_L, ANY = HH | HL, LH | LL, HH | LH, HL | LL, 15
 LOOKUP = -1
+UNLESS_HEAVY = 3
 DOMAINS = "abc"
 
 TOTAL, SUM, SET, LIST, ROOT, COUNT = "total", "sum", "set", "list", "root", "count"
@@ -76,6 +77,7 @@ class Program:
     views: tuple[View, ...]
     steps: tuple[Step, ...]
     results: tuple[int, ...] = ()  # views whose union is the result
+    copies: int = 3  # 1: one relation plays R, S and T and is stored once
 
     def view(self, name: str) -> int:
         """Index of the view of that name."""
@@ -190,11 +192,7 @@ def set_intersection() -> Program:
     Space N + N^(2 - 2 eps). Update N^max{eps, 1 - eps}; no view is touched where nothing is heavy.
     """
     builder = _start("")
-    for k in range(3):
-        builder.steps += [
-            Step(k, ANY, 0, L_, ANY, -1, 0, k == 0, "L"),  # y light in K1
-            Step(k, ANY, 0, H_, ANY_L, -1, 0, k == 0, "L"),  # y heavy in K1, x light in K2
-        ]
+    builder.steps = [Step(k, ANY, UNLESS_HEAVY, ANY, ANY, -1, 0, k == 0, "L") for k in range(3)]
     _lookups(builder, H_, ANY_H, "HH", SUM)
     return builder.program("sit", "xxxxxx")
 
@@ -210,6 +208,23 @@ def wedges(outputs: str) -> Program:
     if outputs != DOMAINS:
         builder.add(View("triples", COUNT, outputs, (ANY, ANY, ANY)))
     return builder.program("wedges", "xxxxxx")
+
+
+def shared(strategy: str) -> Program:
+    """Delta0 of a self-join over one stored copy: the part of relation R in "sit" or "classical", three times over.
+
+    The three pair views coincide: what remains are the steps of V_RS, in each of its roles, and one scan.
+    """
+    plan = classical("") if strategy == "classical" else set_intersection()
+    if strategy == "classical":
+        return replace(plan, steps=plan.steps[:1], copies=1)
+    pair = next(i for i, view in enumerate(plan.views) if view.kind == SUM)
+    steps = [step for step in plan.steps if step.write == pair]
+    steps.append(next(step for step in plan.steps if step.write < 0))
+    steps = [replace(step, loads=step.scan != 2) for step in steps]
+    return replace(
+        plan, views=plan.views[: pair + 1], steps=tuple(steps), partitioned=(True, True) + (False,) * 4, copies=1
+    )
 
 
 def _lookups(builder: _Builder, mask1: int, mask2: int, bounds: str, kind: str) -> None:

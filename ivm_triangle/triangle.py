@@ -14,11 +14,11 @@ from ivm_triangle.encode import Columns, Domain, net, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
 from ivm_triangle.kernels import hops, inspect
 from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import apply_rows, load_rows, missing, multiplicity
-from ivm_triangle.kernels.triples import triple_rows
+from ivm_triangle.kernels.maintain import apply_rows, load_rows, missing, multiplicity, replay_rows
+from ivm_triangle.kernels.triples import MAX_DELAY, triple_rows
 from ivm_triangle.partition import RELATIONS, Thresholds, epsilons
 from ivm_triangle.state import DEFAULT_MEMORY, State
-from ivm_triangle.terms import ROOT, program
+from ivm_triangle.terms import ROOT, program, shared
 
 BATCH = 8192
 LARGEST = 2.0**62
@@ -33,7 +33,7 @@ class Triangle:
     are first-order maintenance; a dict gives each relation its own. `partition` "double" keeps the count in linear
     space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
     relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
-    R, S and T at once (a self-join). `memory` bounds the state in bytes.
+    R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state in bytes.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
     """
@@ -51,14 +51,16 @@ class Triangle:
     ) -> None:
         eps = epsilons(epsilon)
         self.plan = program(outputs, partition, strategy, min(eps))
+        if edges is not None and self.plan.strategy in ("sit", "classical") and outputs == "":
+            self.plan = shared(self.plan.strategy)
         self.outputs = outputs
         self._eps = eps
         self._edges = edges
         self._state = State(self.plan, eps, memory)
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
         if edges is not None:
-            self._domains = (Domain("A"),) * 3
-        self._columns = {name: (_names(pair[0]), _names(pair[1])) for name, pair in (columns or {}).items()}
+            self._domains = (Domain("A"),) * 3  # one code space: a value is the same in all places
+        self._columns = {name: (_columns_of(pair[0]), _columns_of(pair[1])) for name, pair in (columns or {}).items()}
         self._norms = np.zeros(3)
         self._null_rows = 0
         self._max_delay = 0
@@ -90,7 +92,7 @@ class Triangle:
     def apply_codes(self, rows: np.ndarray) -> None:
         """The same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
         rows = np.ascontiguousarray(net(np.asarray(rows, dtype=np.int64)))
-        bad = missing(self._state.M, rows)
+        bad = missing(self._state.M, self._state.P, rows)
         if bad >= 0:
             raise NegativeMultiplicityError(self._below_zero(*rows[bad].tolist()))
         norms = self._guard(rows)
@@ -100,6 +102,17 @@ class Triangle:
         for d, domain in enumerate(self._domains):
             if domain.codes:
                 domain.sweep(inspect.vertices(self._state.M, d), partial(self._alive, d))
+
+    def replay_codes(self, rows: np.ndarray) -> None:
+        """Apply rows (as in `apply_codes`) one by one in the order given, without summing weights first.
+
+        Raises NegativeMultiplicityError at the first row that would go below zero; the rows before it stay applied.
+        """
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        self._norms = self._guard(rows)
+        done = self._state.run(replay_rows, rows)
+        if done < len(rows):
+            raise NegativeMultiplicityError(self._below_zero(*rows[done].tolist()))
 
     def _alive(self, d: int, codes: np.ndarray) -> np.ndarray:
         found = np.zeros(len(codes), dtype=np.bool_)
@@ -112,21 +125,29 @@ class Triangle:
         weights = rows[:, 3].astype(np.float64)
         plus = [np.sqrt(np.sum(np.square(weights[(rows[:, 0] == k) & (weights > 0)]))) for k in range(3)]
         norms = self._norms + plus
-        if np.prod(np.maximum(norms, 1.0)) >= LARGEST:
+        if self._product(norms) >= LARGEST:
             squares = np.zeros(3)
             inspect.squares(self._state.M, squares)
             norms = np.sqrt(squares) + plus
-            if np.prod(np.maximum(norms, 1.0)) >= LARGEST:
+            if self._product(norms) >= LARGEST:
                 raise TriangleError(
                     "with these multiplicities a count may leave 64 bits; nothing was applied, scale the weights"
                 )
         return norms
 
+    def _product(self, norms: np.ndarray) -> float:
+        return float(np.prod(np.maximum(norms if self.plan.copies == 3 else norms[[0, 0, 0]], 1.0)))
+
+    @property
+    def _names(self) -> list[str]:
+        """Names of the relations that are stored."""
+        return list(RELATIONS) if self.plan.copies == 3 else [self._edges or "E"]
+
     def _relations(self, name: str) -> tuple[int, ...]:
         if self._edges is not None:
             if name != self._edges:
                 raise TriangleError(f"unknown relation {name!r}; this triangle joins {self._edges!r} with itself")
-            return (0, 1, 2)
+            return tuple(range(self.plan.copies))
         if name not in RELATIONS or len(name) != 1:
             raise TriangleError(f"unknown relation {name!r}; the relations are R(A, B), S(B, C) and T(C, A)")
         return (RELATIONS.index(name),)
@@ -140,9 +161,9 @@ class Triangle:
         return (names[0],), (names[1],)
 
     def _below_zero(self, k: int, x: int, y: int, m: int) -> str:
-        have = multiplicity(self._state.M, k, x, y)
+        have = multiplicity(self._state.M, self._state.P, k, x, y)
         shown = f"{self._domains[k].show(x)}; {self._domains[(k + 1) % 3].show(y)}"
-        return f"{RELATIONS[k]}({shown}) has {have} copies, the batch deletes {-m}; nothing of the batch was applied"
+        return f"{self._names[k]}({shown}) has {have} copies, the batch deletes {-m}; it was not applied"
 
     # -- results -----------------------------------------------------------------------------------------------------
 
@@ -188,6 +209,7 @@ class Triangle:
         cursor = np.zeros(8, dtype=np.int64)
         while True:
             rows = self._state.run(_triples, cursor, views, firsts, out)
+            self._max_delay = max(self._max_delay, int(cursor[MAX_DELAY]))
             yield rows
             if rows < out.shape[1]:
                 return
@@ -207,8 +229,8 @@ class Triangle:
         cursor = np.zeros(hops.HOPS + 4 * hops.HOP_WORDS, dtype=np.int64)
         while True:
             rows = self._state.run(_union, scratch, cursor, sums, trees, self.outputs == "ab", out)
-            yield rows
             self._max_delay = max(self._max_delay, int(cursor[hops.MAX_DELAY]))
+            yield rows
             if rows < out.shape[1]:
                 return
 
@@ -218,14 +240,15 @@ class Triangle:
         """N, thresholds, heavy values per column, sizes, rebalancings, operations, bytes. O(|D|)."""
         word, base = self._state.word, self._state.word(at.C_BASE)
         heavy = np.zeros(6, dtype=np.int64)
-        inspect.heavy_values(self._state.M, self._state.m32, heavy)
+        inspect.heavy_values(self._state.M, self._state.m32, self._state.P, heavy)
         return {
             "strategy": self.plan.strategy,
             "N": base,
             "size": word(at.C_SIZE),
-            "relations": {name: int(inspect.edges(self._state.M, k)) for k, name in enumerate(RELATIONS)},
-            "theta": {name: Thresholds.of(base, self._eps[k]).theta for k, name in enumerate(RELATIONS)},
-            "heavy": {f"{name}.{c}": int(heavy[2 * k + c]) for k, name in enumerate(RELATIONS) for c in range(2)},
+            "peak": word(at.C_PEAK),
+            "relations": {name: int(inspect.edges(self._state.M, k)) for k, name in enumerate(self._names)},
+            "theta": {name: Thresholds.of(base, self._eps[k]).theta for k, name in enumerate(self._names)},
+            "heavy": {f"{name}.{c}": int(heavy[2 * k + c]) for k, name in enumerate(self._names) for c in range(2)},
             "views": {
                 view.name: int(inspect.entries(self._state.M, self._state.P, i))
                 for i, view in enumerate(self.plan.views)
@@ -247,7 +270,7 @@ class Triangle:
         invariants.check(self._state)
 
 
-def _names(key: str | Columns) -> Columns:
+def _columns_of(key: str | Columns) -> Columns:
     return (key,) if isinstance(key, str) else tuple(key)
 
 

@@ -10,6 +10,7 @@ from ivm_triangle.kernels.layout import (
     EDGE_WORDS,
     HEAVY,
     P_BORN,
+    P_COPIES,
     V_IN,
     V_OUT,
     VERTEX_WORDS,
@@ -186,7 +187,7 @@ def vertex(M, m32, P, domain, value):
         clear_list(M, v + V_IN)
         if P[P_BORN + 2 * domain]:
             m32[2 * (v + V_OUT) + 3] = HEAVY
-        if P[P_BORN + (2 * domain + 5) % 6]:  # column 1 of relation domain - 1
+        if P[P_BORN + (2 * domain + 2 * P[P_COPIES] - 1) % (2 * P[P_COPIES])]:  # column 1 of the relation before
             m32[2 * (v + V_IN) + 3] = HEAVY
         insert(M, t, tag, v)
     return v

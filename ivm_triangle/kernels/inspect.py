@@ -6,7 +6,7 @@ from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS
 from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels.graph import is_heavy, lookup
-from ivm_triangle.kernels.layout import V_IN, V_OUT
+from ivm_triangle.kernels.layout import P_COPIES, V_IN, V_OUT
 from ivm_triangle.kernels.views import view_size
 
 
@@ -47,7 +47,7 @@ def squares(M, sums):
 
 
 @kernel
-def heavy_values(M, m32, counts):
+def heavy_values(M, m32, P, counts):
     """Add up the heavy values per (relation, column) in `counts` int64[6]. O(values)."""
     for d in range(3):
         t = table_at(d)
@@ -57,4 +57,4 @@ def heavy_values(M, m32, counts):
                 if is_heavy(m32, v + V_OUT):
                     counts[2 * d] += 1
                 if is_heavy(m32, v + V_IN):
-                    counts[(2 * d + 5) % 6] += 1
+                    counts[(2 * d + 2 * P[P_COPIES] - 1) % (2 * P[P_COPIES])] += 1

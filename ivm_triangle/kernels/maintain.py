@@ -7,6 +7,7 @@ import math
 from crown.kernels.arena import T_MASK, T_SLOTS, alloc, format_arena
 from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, new_table, table_at
+from ivm_triangle.kernels.ahead import ahead
 from ivm_triangle.kernels.graph import (
     _place,
     add_edge,
@@ -35,12 +36,14 @@ from ivm_triangle.kernels.layout import (
     CONTROL_WORDS,
     HEAVY,
     K_COUNT,
+    K_SUM,
     KIND,
     LOAD,
     LOAD_LOOKUPS,
     MAX_VIEWS,
     MOVE,
     P_BORN,
+    P_COPIES,
     P_PARTITIONED,
     REAL,
     TABLES,
@@ -49,7 +52,7 @@ from ivm_triangle.kernels.layout import (
     WORD,
 )
 from ivm_triangle.kernels.rules import edge_of, fire
-from ivm_triangle.kernels.views import empty_view, view_at
+from ivm_triangle.kernels.views import add_sum, empty_view, view_at
 
 
 @kernel
@@ -153,7 +156,7 @@ def major(M, m32, P, eps, totals):
                 v = M[s] & LOW32
                 for column in range(2):
                     w = v + (V_OUT if column == 0 else V_IN)
-                    k = d if column == 0 else (d + 2) % 3
+                    k = d if column == 0 else (d + P[P_COPIES] - 1) % P[P_COPIES]
                     if split:
                         _split(M, m32, w, column)
                     elif P[P_PARTITIONED + 2 * k + column]:
@@ -176,6 +179,14 @@ def major(M, m32, P, eps, totals):
 
 
 @kernel
+def _drop_bare_ends(M, m32, P, k, x, y):
+    """Free the ends of an edge that went, where no other edge is left."""
+    drop_vertex_if_bare(M, m32, k, x)
+    if P[P_COPIES] == 3 or x != y:  # the ends of a loop in a shared relation are one vertex
+        drop_vertex_if_bare(M, m32, (k + 1) % P[P_COPIES], y)
+
+
+@kernel
 def settle(M, m32, P, eps, k, x, y):
     """After a presence flip at the edge (x, y) of relation k: major or minor rebalancing, bare vertices go."""
     size = M[C_SIZE]
@@ -187,8 +198,25 @@ def settle(M, m32, P, eps, k, x, y):
     else:
         _minor(M, m32, P, k, WORD(0), x)
         _minor(M, m32, P, k, WORD(1), y)
-    drop_vertex_if_bare(M, m32, k, x)
-    drop_vertex_if_bare(M, m32, (k + 1) % 3, y)
+    _drop_bare_ends(M, m32, P, k, x, y)
+
+
+@kernel
+def _fire_shared(M, m32, P, x, y, m, old):
+    """An update of the one relation that plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
+
+    The three linear terms are equal, E as it was before. Only a loop can stand twice in a triangle, or in a wedge.
+    """
+    before = M[C_TOTAL]
+    bit = part_of(m32, x, y)
+    fire(M, m32, P, WORD(0), bit, WORD(0), x, y, m, WORD(0), WORD(REAL), WORD(1))
+    M[C_TOTAL] += 2 * (M[C_TOTAL] - before)
+    if x == y:
+        M[C_TOTAL] += 3 * m * m * old + m * m * m
+        if bit == 1:
+            for view in range(MAX_VIEWS):
+                if P[view_at(view) + KIND] == K_SUM:
+                    add_sum(M, m32, view, (x << 32) | x, m * m)
 
 
 @kernel
@@ -199,11 +227,14 @@ def update(M, m32, P, eps, k, first, second, m):
     """
     M[C_UPDATES] += 1
     x = vertex(M, m32, P, k, first)
-    y = vertex(M, m32, P, (k + 1) % 3, second)
+    y = vertex(M, m32, P, (k + 1) % P[P_COPIES], second)
     e = edge_of(M, k, x, y)
     old = M[e + 1] if e != 0 else 0
     flip = int(old + m > 0) - int(old > 0)
-    fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
+    if P[P_COPIES] == 1:
+        _fire_shared(M, m32, P, x, y, m, old)
+    else:
+        fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
     if flip == 0:
         M[e + 1] = old + m
         return
@@ -219,12 +250,12 @@ def update(M, m32, P, eps, k, first, second, m):
 
 
 @kernel
-def multiplicity(M, k, first, second):
+def multiplicity(M, P, k, first, second):
     """Multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
     x = lookup(M, k, first)
     if x == 0:
         return 0
-    y = lookup(M, (k + 1) % 3, second)
+    y = lookup(M, (k + 1) % P[P_COPIES], second)
     if y == 0:
         return 0
     e = edge_of(M, k, x, y)
@@ -232,10 +263,10 @@ def multiplicity(M, k, first, second):
 
 
 @kernel
-def missing(M, rows):
+def missing(M, P, rows):
     """Index of the first row (k, x, y, m) of `rows` int64[n, 4] that would go below zero, or -1. Changes nothing."""
     for i in range(rows.shape[0]):
-        if rows[i, 3] < 0 and multiplicity(M, rows[i, 0], rows[i, 1], rows[i, 2]) + rows[i, 3] < 0:
+        if rows[i, 3] < 0 and multiplicity(M, P, rows[i, 0], rows[i, 1], rows[i, 2]) + rows[i, 3] < 0:
             return i
     return -1
 
@@ -246,8 +277,26 @@ def apply_rows(M, m32, P, eps, rows):
     M[C_EPOCH] += 1
     for sign in (-1, 1):
         for i in range(rows.shape[0]):
+            ahead(M, m32, P, rows, i)
             if rows[i, 3] * sign > 0:
                 update(M, m32, P, eps, rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3])
+
+
+@kernel
+def replay_rows(M, m32, P, eps, rows):
+    """Updates in the order in which they came, each against the state before it: the article's semantics.
+
+    Returns the number of rows applied; less than all: the next one would go below zero.
+    """
+    M[C_EPOCH] += 1
+    for i in range(rows.shape[0]):
+        ahead(M, m32, P, rows, i)
+        m = rows[i, 3]
+        if m < 0 and multiplicity(M, P, rows[i, 0], rows[i, 1], rows[i, 2]) + m < 0:
+            return i
+        if m != 0:
+            update(M, m32, P, eps, rows[i, 0], rows[i, 1], rows[i, 2], m)
+    return rows.shape[0]
 
 
 @kernel
@@ -263,7 +312,7 @@ def load_rows(M, m32, P, eps, rows):
             M[C_UPDATES] += 1
             k = rows[i, 0]
             x = vertex(M, m32, P, k, rows[i, 1])
-            y = vertex(M, m32, P, (k + 1) % 3, rows[i, 2])
+            y = vertex(M, m32, P, (k + 1) % P[P_COPIES], rows[i, 2])
             e = edge_of(M, k, x, y)
             if e == 0:
                 add_edge(M, m32, k, x, y, m)
@@ -275,8 +324,7 @@ def load_rows(M, m32, P, eps, rows):
                 drop_edge(M, m32, k, x, y, e)
                 M[C_SIZE] -= 1
                 M[C_FLIPS] += 1
-                drop_vertex_if_bare(M, m32, k, x)
-                drop_vertex_if_bare(M, m32, (k + 1) % 3, y)
+                _drop_bare_ends(M, m32, P, k, x, y)
     M[C_PEAK] = max(M[C_PEAK], M[C_SIZE])
     M[C_BASE] = 2 * M[C_SIZE] + 1
     major(M, m32, P, eps, WORD(1))

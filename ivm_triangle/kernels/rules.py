@@ -30,10 +30,12 @@ from ivm_triangle.kernels.layout import (
     MASK1,
     MASK2,
     MOVE,
+    P_COPIES,
     P_STARTS,
     P_STEPS,
     SCAN,
     STEP_WORDS,
+    UNLESS_HEAVY,
     V_IN,
     V_OUT,
     W0,
@@ -96,13 +98,17 @@ def common(M, m32, table, start, length, pivot, forward, mask):
 
 @kernel
 def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
-    k1 = (k + 1) % 3
-    k2 = (k + 2) % 3
+    k1 = (k + 1) % P[P_COPIES]
+    k2 = (k + 2) % P[P_COPIES]
     mask1 = P[row + MASK1]
     mask2 = P[row + MASK2]
     start1, length1 = slice_of(m32, y, WORD(0), mask1)
     start2, length2 = slice_of(m32, x, WORD(1), mask2)
     way = P[row + SCAN]
+    if way == UNLESS_HEAVY:
+        if is_heavy(m32, y + V_OUT) and is_heavy(m32, x + V_IN):
+            return
+        way = 0
     first = way == 1 or (way == 0 and length1 <= length2)
     length = length1 if first else length2
     if length == 0:

@@ -147,7 +147,7 @@ def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign):
     for i in range(codes.shape[0]):
         m = weights[i]
         if m * sign > 0:
-            old = multiplicity(M, k, codes[i, 0], codes[i, 1])
+            old = multiplicity(M, P, k, codes[i, 0], codes[i, 1])
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old

@@ -8,11 +8,11 @@ from ivm_triangle.kernels.layout import K_SET, KIND
 from ivm_triangle.kernels.rules import edge_of
 from ivm_triangle.kernels.views import listing_at, view_at
 
-VIEW, GROUP, MIDDLE, OPS = range(4)  # the cursor, an int64 array, zero at the start
+VIEW, GROUP, MIDDLE, OPS, LAST, MAX_DELAY = range(6)  # the cursor, an int64 array, zero at the start
 
 
 @kernel
-def _put(M, a, b, c, out, row):
+def _put(M, cur, a, b, c, out, row):
     r = edge_of(M, 0, a, b)
     s = edge_of(M, 1, b, c)
     t = edge_of(M, 2, c, a)
@@ -20,6 +20,9 @@ def _put(M, a, b, c, out, row):
     out[1, row] = M[b]
     out[2, row] = M[c]
     out[3, row] = M[r + 1] * M[s + 1] * M[t + 1]
+    cur[OPS] += 4
+    cur[MAX_DELAY] = max(cur[MAX_DELAY], cur[OPS] - cur[LAST])
+    cur[LAST] = cur[OPS]
 
 
 @kernel
@@ -27,7 +30,8 @@ def triple_rows(M, m32, P, cur, views, firsts, out):
     """Fill `out` int64[4, n] column-major with (a, b, c, multiplicity); returns the number of rows.
 
     `views` are the SET and ROOT views of the result; `firsts[i]` is the relation a tree's pairs (x, z) start in.
-    Fewer than n rows: the end. Call again with the same cursor to go on. Delay: at most five steps per row.
+    Fewer than n rows: the end. Call again with the same cursor to go on. Delay: four steps, and one per list or view
+    that ends.
     """
     rows = 0
     while cur[VIEW] < views.size:
@@ -38,9 +42,8 @@ def triple_rows(M, m32, P, cur, views, firsts, out):
                 if rows == out.shape[1]:
                     return rows
                 record = M[m32[2 * w] + cur[GROUP]]
-                _put(M, M[record] >> 32, M[record] & LOW32, M[record + 1], out, rows)
+                _put(M, cur, M[record] >> 32, M[record] & LOW32, M[record + 1], out, rows)
                 cur[GROUP] += 1
-                cur[OPS] += 4
                 rows += 1
         elif m32[2 * w + 1] > 0:
             first = firsts[cur[VIEW]]
@@ -54,16 +57,17 @@ def triple_rows(M, m32, P, cur, views, firsts, out):
                         return rows
                     y = M[m32[2 * (group + 1)] + cur[MIDDLE]] >> 32
                     if first == 0:
-                        _put(M, x, y, z, out, rows)
+                        _put(M, cur, x, y, z, out, rows)
                     elif first == 1:
-                        _put(M, z, x, y, out, rows)
+                        _put(M, cur, z, x, y, out, rows)
                     else:
-                        _put(M, y, z, x, out, rows)
+                        _put(M, cur, y, z, x, out, rows)
                     cur[MIDDLE] += 1
-                    cur[OPS] += 5
                     rows += 1
                 cur[GROUP] += 1
+                cur[OPS] += 1
                 cur[MIDDLE] = 0
         cur[VIEW] += 1
+        cur[OPS] += 1
         cur[GROUP] = 0
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 
 import numpy as np
 import pandas as pd
@@ -191,3 +192,36 @@ def test_state_is_flat_under_a_stream_of_constant_size():
         sizes.append(len(triangle._state.words))
     triangle.check_invariants()
     assert sizes[-1] <= 1.5 * sizes[15]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "classical"])
+@pytest.mark.parametrize("domain", [2, 5, 40])
+def test_a_self_join_stored_once_counts_like_three_copies(strategy, domain):
+    rng = random.Random(domain)
+    shared, edges = Triangle(edges="E", strategy=strategy), {}
+    copies = Triangle(strategy="eps")
+    swing = [(0, i) for i in range(25)] + [(i, 1) for i in range(25)] + [(0, 0), (1, 0)]
+    stream = [(x, y, 1) for x, y in swing] + [(x, y, -1) for x, y in reversed(swing)]
+    for _ in range(150):
+        stream.append((rng.randrange(domain), rng.randrange(domain), rng.choice((1, 2, -1))))
+    for i, (x, y, m) in enumerate(stream):
+        if edges.get((x, y), 0) + m < 0:
+            with pytest.raises(NegativeMultiplicityError, match="E"):
+                shared.replay_codes(np.array([(0, x, y, m)]))
+            continue
+        edges[x, y] = edges.get((x, y), 0) + m
+        shared.replay_codes(np.array([(0, x, y, m)]))
+        copies.replay_codes(np.array([(k, x, y, m) for k in range(3)]))
+        assert shared.count() == copies.count()
+        if i % 10 == 0:
+            shared.check_invariants()
+    if strategy == "auto":
+        assert shared.stats()["minor_rebalancings"] > 0
+    bulk = Triangle(edges="E", strategy=strategy)
+    present = [(0, x, y, m) for (x, y), m in edges.items() if m]
+    bulk.apply_codes(np.array(present))
+    bulk.check_invariants()
+    assert bulk.count() == shared.count()
+    bulk.apply_codes(np.array([(k, x, y, -m) for k, x, y, m in present]))
+    bulk.check_invariants()
+    assert bulk.count() == 0

@@ -1,0 +1,48 @@
+"""Look-ahead: while one update is applied, the memory that the next ones need is already on its way.
+
+An update is a chain of cache misses: slots of both values, their vertices, the slot of the edge and the lists. The
+chains of several rows are walked at once: rows `FAR` ahead get slots fetched, rows `MIDDLE` ahead the vertices that the
+slots name, rows `NEAR` ahead the edge's slot and the ends of the lists. These are hints and never change a result.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.jit import kernel
+from crown.kernels.prefetch import prefetch
+from crown.kernels.tables import LOW32, table_at
+from ivm_triangle.kernels.graph import tag_of
+from ivm_triangle.kernels.layout import P_COPIES, V_IN, V_OUT, WORD
+
+FAR, MIDDLE, NEAR = 15, 10, 5
+
+
+@kernel
+def _home(M, table, word):
+    t = table_at(table)
+    return M[t + T_SLOTS] + (tag_of(M, word) & M[t + T_MASK])
+
+
+@kernel
+def ahead(M, m32, P, rows, i):
+    """Stages for `rows` int64[n, 4] of (relation, x, y, m) when row `i` is about to be applied."""
+    n = rows.shape[0]
+    if i + FAR < n:
+        k = rows[i + FAR, 0]
+        prefetch(M, _home(M, k, rows[i + FAR, 1]))
+        prefetch(M, _home(M, (k + 1) % P[P_COPIES], rows[i + FAR, 2]))
+    if i + MIDDLE < n:
+        k = rows[i + MIDDLE, 0]
+        prefetch(M, M[_home(M, k, rows[i + MIDDLE, 1])] & LOW32)
+        prefetch(M, M[_home(M, (k + 1) % P[P_COPIES], rows[i + MIDDLE, 2])] & LOW32)
+    if i + NEAR < n:
+        k = rows[i + NEAR, 0]
+        x = M[_home(M, k, rows[i + NEAR, 1])] & LOW32
+        y = M[_home(M, (k + 1) % P[P_COPIES], rows[i + NEAR, 2])] & LOW32
+        if x != 0 and y != 0:
+            prefetch(M, _home(M, 3 + k, (x << 32) | y))
+            for v in (x, y):
+                for w in (v + V_OUT, v + V_IN):
+                    length = WORD(m32[2 * w + 1])
+                    if length > 0:
+                        prefetch(M, WORD(m32[2 * w]) + length - 1)
