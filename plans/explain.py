@@ -24,6 +24,8 @@ def text(plan: Plan, *, cells: int | None = None) -> str:
     lines += _field("deltas", deltas_line(plan))
     for note in plan.notes:
         lines += _field("note", note)
+    if len(set(plan.rates.values())) > 1:
+        lines += _field("rates", ", ".join(f"{name} {rate:g}" for name, rate in plan.rates.items()))
     lines += _field("tree", choice(plan))
     if cells is not None:
         lines += _field("cells", _cells(plan, cells))

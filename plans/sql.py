@@ -298,7 +298,7 @@ class _Reader:
         self.check_arguments(join, _JOIN, "JOIN")
         if kind == "ANTI":
             raise self.error("ANTI JOIN is not supported", join, "negation is not supported", word="ANTI")
-        if (side and kind != "SEMI") or kind == "OUTER" or method not in ("", "NATURAL"):
+        if (side and not (side == "LEFT" and kind == "SEMI")) or kind == "OUTER" or method not in ("", "NATURAL"):
             word = side or kind or method
             raise self.error(
                 f"{word} JOIN is not supported", join, "only inner joins are maintained: use JOIN", word=f"{word} JOIN"
