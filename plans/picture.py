@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from html import escape
 
 from plans.explain import choice, class_line, deltas_line, output_columns, stream_name, views
+from plans.expressions import Expr
 from plans.plan import Plan
 from plans.shares import hashable, occurrences, solve
 
@@ -21,6 +22,7 @@ _LINE = 17
 _PAD = 12
 _GAP_X = 26
 _GAP_Y = 64
+_WRAP = 34  # characters of a line in a card
 _GRIDS = (2, 4, 8, 16)
 
 
@@ -37,8 +39,8 @@ class _Card:
     y: float = 0.0
 
 
-def svg(plan: Plan) -> str:
-    """The join tree as an SVG element. Cost O(nodes)."""
+def svg(plan: Plan, *, standalone: bool = True) -> str:
+    """The join tree as an SVG element; `standalone` with its own style, as a file needs it. Cost O(nodes)."""
     root = _card(plan, 0)
     levels: list[float] = []
     _measure(root, 0, levels)
@@ -54,6 +56,8 @@ def svg(plan: Plan) -> str:
         f'<svg class="tree" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" height="{height:.0f}" role="img" aria-label="join tree">'
     ]
+    if standalone:
+        parts.append(f"<style>{_SVG_STYLE}</style>")
     for card in cards:
         parts += [_edge(plan, card, child) for child in card.children]
     parts += [_drawing(plan, card) for card in cards]
@@ -62,7 +66,8 @@ def svg(plan: Plan) -> str:
 
 def html(plan: Plan, *, page: bool = True) -> str:
     """A self-contained page; with `page=False` the fragment that a notebook shows."""
-    body = f'<div class="crown-plan"><style>{_STYLE}</style>{_header(plan)}<div class="canvas">{svg(plan)}</div>'
+    drawing = svg(plan, standalone=False)
+    body = f'<div class="crown-plan"><style>{_STYLE}</style>{_header(plan)}<div class="canvas">{drawing}</div>'
     body += f"{_legend(plan)}<div class='columns'>{_candidates(plan)}{_replication(plan)}</div></div>"
     if not page:
         return body
@@ -78,30 +83,43 @@ def html(plan: Plan, *, page: bool = True) -> str:
 
 def _card(plan: Plan, index: int) -> _Card:
     node = plan.nodes[index]
-    lines: list[tuple[str, str]] = []
-    if node.kind == "virtual":
-        lines.append(("name", node.name))
-    else:
-        lines.append(("name", f"{node.name}({', '.join(node.attributes)})" if node.kind == "input" else node.name))
-        if node.kind == "input" and node.relation.lower() != node.name.lower():
-            lines.append(("of", f"of {node.relation}"))
-        if node.bag is not None:
-            lines.append(("of", f"{node.bag.method} bag, width {node.bag.width:.4g}"))
-            for atom in node.bag.atoms:
-                where = f" where {atom.predicate}" if atom.predicate is not None else ""
-                lines.append(("atom", f"{atom.name}({', '.join(atom.attributes)}) of {atom.relation}{where}"))
-        if node.predicate is not None:
-            lines += [("where", line) for line in _wrapped(f"where {node.predicate}")]
+    lines = _named("name", node.name, node.attributes if node.kind == "input" else ())
+    if node.kind == "input" and node.relation.lower() != node.name.lower():
+        lines.append(("of", f"of {node.relation}"))
+    if node.bag is not None:
+        lines.append(("of", f"{node.bag.method} bag, width {node.bag.width:.4g}"))
+        for atom in node.bag.atoms:
+            lines += _named("atom", atom.name, atom.attributes)
+            lines += _where(atom.predicate)
+    lines += _where(node.predicate)
     lines.append(("views", " · ".join(views(node))))
     if node.name in plan.rates and len(set(plan.rates.values())) > 1:
         lines.append(("of", f"rate {plan.rates[node.name]:g}"))
-    width = max(len(text) * _CHAR * (1.08 if kind == "name" else 0.92) for kind, text in lines) + 2 * _PAD + 4
+    width = max(len(text) * _CHAR * (1.08 if kind in ("name", "names") else 0.92) for kind, text in lines)
+    width = max(width + 2 * _PAD + 4, 84)
     height = len(lines) * _LINE + 2 * _PAD - 6
-    return _Card(index, lines, max(width, 84), height, [_card(plan, child) for child in plan.children(index)])
+    return _Card(index, lines, width, height, [_card(plan, child) for child in plan.children(index)])
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 40, break_long_words=False)
+def _named(kind: str, name: str, attributes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """`name(a, b)` on one line, or, where that is long, the attributes on lines of their own."""
+    if not attributes or (kind == "atom" and name.endswith("]")):
+        return [(kind, name)]
+    whole = f"{name}({', '.join(attributes)})"
+    if len(whole) <= _WRAP:
+        return [(kind, whole)]
+    return [(kind, name), *(("atoms" if kind == "atom" else "names", line) for line in _rows(attributes))]
+
+
+def _rows(attributes: tuple[str, ...]) -> list[str]:
+    return textwrap.wrap(", ".join(attributes), _WRAP, break_long_words=False)
+
+
+def _where(predicate: Expr | None) -> list[tuple[str, str]]:
+    if predicate is None:
+        return []
+    parts = [f"{'where' if n == 0 else 'and'} {part}" for n, part in enumerate(predicate.conjuncts())]
+    return [("where", line) for part in parts for line in textwrap.wrap(part, 44, break_long_words=False)]
 
 
 def _walk(card: _Card) -> Iterator[_Card]:
@@ -159,16 +177,22 @@ def _drawing(plan: Plan, card: _Card) -> str:
 
 
 def _marked(kind: str, text: str, plan: Plan) -> str:
-    """The text of a line; in names, output attributes stand out."""
+    """The text of a line; output attributes stand out."""
     if kind == "views":
         return escape(text).replace("V_s", _sub("s")).replace("V_p", _sub("p")).replace("V_l", _sub("l"))
-    if kind not in ("name", "atom"):
+    if kind in ("names", "atoms"):
+        return _attributes(text, plan)
+    if kind not in ("name", "atom") or text[-1] not in ")]":
         return escape(text)
-    head, bracket, tail = text.partition("(" if "(" in text else "[")
-    inside, closing, rest = tail.partition(")" if bracket == "(" else "]")
+    opening, closing = ("(", ")") if text[-1] == ")" else ("[", "]")
+    head, _, inside = text[:-1].rpartition(opening)
+    return f"{escape(head)}{opening}{_attributes(inside, plan)}{closing}"
+
+
+def _attributes(text: str, plan: Plan) -> str:
     shown = {out.expr.value for out in plan.output if out.expr.op == "col"}
-    names = [f'<tspan class="out">{escape(n)}</tspan>' if n.strip() in shown else escape(n) for n in inside.split(",")]
-    return f"{escape(head)}{bracket}{','.join(names)}{closing}{escape(rest)}"
+    parts = text.split(",")
+    return ",".join(f'<tspan class="out">{escape(p)}</tspan>' if p.strip() in shown else escape(p) for p in parts)
 
 
 def _sub(letter: str) -> str:
@@ -254,11 +278,13 @@ _RULES = {
     "dt": "color:#64748b",
     "dd": "margin:0",
     ".canvas": "overflow-x:auto;padding:6px 0 4px;text-align:center",
-    "svg.tree": "max-width:none",
+    "svg.tree": "max-width:100%;height:auto",
     "svg text": f"font:12px {_MONO};text-anchor:middle;fill:#334155",
     "svg .name": "font-size:13px;font-weight:600;fill:#0f172a",
     "svg .of": "font-size:11px",
+    "svg .names": "font-size:12px;font-weight:600;fill:#0f172a",
     "svg .atom": "font-size:11px",
+    "svg .atoms": "font-size:11px",
     "svg .where": "font-size:11px;fill:#9a3412",
     "svg .views": "font-size:11px;fill:#64748b",
     "svg .sub": "font-size:8.5px",
@@ -286,3 +312,6 @@ _RULES = {
     ".shape td": "color:#64748b",
 }
 _STYLE = "".join(f".crown-plan {selector}{{{rule}}}".replace(" {", "{", 1) for selector, rule in _RULES.items())
+_SVG_STYLE = "".join(
+    f".tree{selector[3:]}{{{rule}}}" for selector, rule in _RULES.items() if selector.startswith("svg ")
+)

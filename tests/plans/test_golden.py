@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
 from plans import Plan
-from plans.picture import html
+from plans.picture import html, svg
 from tests.plans.catalogue import CASES, Case
 from tests.plans.generate import DOCUMENT, GOLDEN, document, golden_files
 
@@ -56,3 +57,10 @@ def test_the_picture_is_one_self_contained_page(case: Case) -> None:
     assert page.replace("http://www.w3.org/2000/svg", "").count("http") == 0
     assert "<script" not in page
     assert plan._repr_html_() in page
+
+
+@pytest.mark.parametrize("case", CASES, ids=_id)
+def test_the_drawing_is_well_formed_and_has_its_style(case: Case) -> None:
+    drawing = ElementTree.fromstring(svg(case.plan()))
+    assert drawing.tag.endswith("svg")
+    assert "stroke" in str(drawing[0].text)
