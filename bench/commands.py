@@ -8,17 +8,24 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import machine, report
+from bench import machine
 from bench.datasets import VARIABLE, data_of
 from bench.engines import ENGINES
 from bench.results import read
-from bench.run import run_section
 from bench.sections import SECTIONS
 from bench.text import line_of
 from bench.workloads import WORKLOADS
+from crown.errors import CrownError
 
 HELP = "measure this engine, other algorithms and other engines side by side, and draw the report"
 FOLDER = Path("out") / "bench"
+
+
+class MissingExtraError(CrownError):
+    """A package that only the benchmarks need is not installed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"bench needs the package {name}; install the extra: pip install 'crown-ivm[bench]'")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +55,10 @@ def run(args: argparse.Namespace) -> int:
     """Run the action; 1 if an engine of ours failed its check."""
     if args.action == "report":
         return _report(args)
+    try:
+        from bench.run import run_section
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "tqdm") from None
     scale = "quick" if args.quick else "full" if args.full else "normal"
     data = data_of(args.data)
     print(machine.line(machine.machine()))
@@ -74,6 +85,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
+    try:
+        from bench import report
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(error.name or "matplotlib") from None
     found = read(args.out)
     page = args.out / "report.html"
     page.write_text(report.html(found), encoding="utf-8")

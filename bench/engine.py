@@ -41,7 +41,7 @@ class Crown:
         self._count = self._sum = 0
 
     def checking(self) -> None:
-        """Deliver deltas as Arrow batches and sum them up (in mode *none* nothing is delivered, the result is asked)."""
+        """Deliver deltas as Arrow batches and sum them up; where none are delivered the result is asked."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:

@@ -17,7 +17,7 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
     import duckdb
 
     workload = WORKLOADS[name]
-    short = dict(options) | {"prefix": workload.checked}
+    short = dict(options) | {"prefix": workload.checked} | dict(workload.check_options)
     if workload.kind in ("graph", "comb"):
         short["window"] = max(workload.checked // 3, 1)
     if workload.kind == "lambda":

@@ -5,8 +5,8 @@ File: ``format`` (1), ``section``, ``machine`` (see ``bench.machine``), ``scale`
 Cell: what was asked for (``workload``, ``engine``, ``mode``, ``batch_rows``, ``options``, ``law`` and ``x`` in the
 sections on scaling), and what came out:
 
-- ``status``: ok, skipped (not installed, or not for this query), failed, timeout (stopped at its time bound), wrong (did
-  not pass the check; has no time then), with ``reason`` in one line for all but ok;
+- ``status``: ok, skipped (not installed, or not for this query), failed, timeout (stopped at its time bound), wrong
+  (did not pass the check; has no time then), with ``reason`` in one line for all but ok;
 - ``check``: passed / unchecked / failed against DuckDB, with the positions compared and the rows at the last;
 - ``of`` updates of the stream, ``updates`` done, ``seconds`` of every repeat, ``updates_per_s`` of the fastest and
   ``updates_per_s_median``; ``deltas``, ``deltas_per_s``; ``enumerated_per_s`` in mode full;

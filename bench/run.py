@@ -82,9 +82,13 @@ def in_process(spec: dict[str, Any]) -> dict[str, Any]:
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_root()), environment.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "bench.cell"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, env=environment, start_new_session=True, **pipes)
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     process.stdin.write(json.dumps(spec))
     process.stdin.close()
     said: list[str] = []
@@ -147,8 +151,8 @@ def _root() -> Path:
 
 
 def unpacked(data: str | None, folder: Path) -> str | None:
-    """``data``; a folder that holds a packed SNB data set (``*snb*.tar.gz``) has it unpacked next to the results, and is
-    then looked at together with it.
+    """``data``; a folder that holds a packed SNB data set (``*snb*.tar.gz``) has it unpacked next to the results,
+    and is then looked at together with it.
     """
     if data is None or not Path(data).is_dir():
         return data

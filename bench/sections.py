@@ -48,7 +48,7 @@ def targets(scale: str) -> list[Cell]:
         cell("4-hop", "crown", "none", scale, options={"prefix": 0}),
         cell("4-hop", "crown", "delta", scale),
         cell("4-hop-jp", "crown", "delta", scale),
-        cell("star", "crown", "delta", scale, batch_rows=200),
+        cell("star", "crown", "delta", scale, batch_rows=100),
         cell("2-comb", "crown", "delta", scale),
         cell("3-hop", "crown-spark", "spark", scale),
     ]
@@ -57,6 +57,7 @@ def targets(scale: str) -> list[Cell]:
 
 def engines(scale: str) -> list[Cell]:
     """The same query and stream for everyone."""
+    names: tuple[str, ...]
     if scale == "quick":
         names = ("crown", "first-order", "standard", "higher-order", "yannakakis", "duckdb-delta", "duckdb-recompute")
         return [cell("3-hop", name, "delta", scale) for name in names]
@@ -80,7 +81,7 @@ def workloads(scale: str) -> list[Cell]:
     )  # fmt: skip
     cells = []
     for name in names:
-        rows = {"batch_rows": 200} if name == "star" else {}
+        rows = {"batch_rows": 100} if name == "star" else {}
         cells.append(cell(name, "crown", "delta", scale, **rows))
         cells.append(cell(name, "duckdb-recompute", "delta", scale, bound_s=3.0, checked=False, **rows))
     return cells
@@ -111,7 +112,7 @@ def size(scale: str) -> list[Cell]:
                     x=live,
                     checked=False,
                     batch_rows=1_000,
-                )  # fmt: skip
+                )
             )
     return cells
 
@@ -136,7 +137,7 @@ def enclosed(scale: str) -> list[Cell]:
                     x=LAMBDA[span],
                     checked=False,
                     batch_rows=1_000,
-                )  # fmt: skip
+                )
             )
     return cells
 

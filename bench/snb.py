@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -108,7 +109,7 @@ def _read(folder: Path) -> tuple[Tables, Times]:
         _csv(folder / f"{kind}_hasTag_tag_0_0.csv", ["message", "tag"], header=["message", "tag"])
         for kind in ("post", "comment")
     ]
-    rows: dict[str, list[tuple[object, ...]]] = {"person": [], "knows": [], "message": [], "message_tag": []}
+    rows: dict[str, list[tuple[Any, ...]]] = {"person": [], "knows": [], "message": [], "message_tag": []}
     for row in zip(*(people.column(c).to_pylist() for c in ("id", "firstName", "lastName")), _ms(people), strict=True):
         rows["person"].append(row)
     for one, two, at in zip(knows["from"].to_pylist(), knows["to"].to_pylist(), _ms(knows), strict=True):
@@ -140,7 +141,7 @@ def _read(folder: Path) -> tuple[Tables, Times]:
     return tables, times
 
 
-def _updates(path: Path, rows: dict[str, list[tuple[object, ...]]]) -> None:
+def _updates(path: Path, rows: dict[str, list[tuple[Any, ...]]]) -> None:
     """Insert operations of an update stream: 1 person, 6 post, 7 comment, 8 friendship."""
     for line in path.read_text(encoding="utf-8").splitlines():
         f = line.split("|")

@@ -102,10 +102,10 @@ def timed(
 
 
 def comb(title: str, edges: pa.Table, window: float | str, seed: int = 7) -> Stream:
-    """The 2-comb stream: a window over the edges, and windows over two vertex lists ``V1`` and ``V2``.
+    """The 2-comb stream: a window over the edges, and windows of the same span over two vertex lists ``V1``, ``V2``.
 
-    The lists are drawn so that in every window there are a fifth as many of them as distinct sources (targets); they
-    arrive evenly between the edges and expire first in, first out.
+    While a window's worth of edges arrives, a fifth of its distinct sources (targets), drawn at random, arrive evenly
+    between them; they expire first in, first out.
     """
     rng = np.random.default_rng(seed)
     n = edges.num_rows
@@ -113,15 +113,16 @@ def comb(title: str, edges: pa.Table, window: float | str, seed: int = 7) -> Str
     tables, born, dies = {"G": edges}, {"G": np.arange(n) * 4}, {"G": (np.arange(n) + width) * 4 - 1}
     for name, column, phase in (("V1", "src", 1), ("V2", "dst", 2)):
         values = edges.column(column).to_numpy()
-        distinct = np.unique(values)
-        share = max(int(0.2 * len(np.unique(values[:width]))), 1)
-        rows = max(n * share // width, 1)
-        copies = -(-rows // len(distinct)) + 1
-        picks = np.concatenate([rng.permutation(distinct) for _ in range(copies)])[:rows]
-        arrival = np.arange(rows) * n // rows
-        tables[name] = pa.table({"v": picks})
-        born[name] = arrival * 4 + phase
-        dies[name] = _before_the_next(picks, (arrival + width) * 4 + phase, born[name])
+        picks, arrival = [], []
+        for start in range(0, n, width):
+            distinct = np.unique(values[start : start + width])
+            chosen = rng.choice(distinct, max(len(distinct) // 5, 1), replace=False)
+            picks.append(chosen)
+            arrival.append(start + np.arange(len(chosen)) * min(width, n - start) // len(chosen))
+        rows, when = np.concatenate(picks), np.concatenate(arrival)
+        tables[name] = pa.table({"v": rows})
+        born[name] = when * 4 + phase
+        dies[name] = _before_the_next(rows, (when + width) * 4 + phase, born[name])
     return timed(title, tables, born, dies)
 
 

@@ -94,7 +94,7 @@ def _contracted(plan: Plan) -> tuple[dict[int, int], list[int]]:
     order: list[int] = []
     stack = [i for i in parent if parent[i] < 0]
     while stack:
-        node = stack.pop()
-        order.append(node)
-        stack += [i for i in reversed(list(parent)) if parent[i] == node]
+        top = stack.pop()
+        order.append(top)
+        stack += [i for i in reversed(list(parent)) if parent[i] == top]
     return parent, order

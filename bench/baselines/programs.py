@@ -152,7 +152,7 @@ class Programs:
     def _parts(self, members: frozenset[int], i: int, kept: frozenset[str]) -> tuple[_Step, ...]:
         """Steps that join a tuple of atom ``i`` with the views of what the other members fall apart into."""
         bound = set(self.atoms[i].attributes)
-        left, steps = set(members) - {i}, []
+        left, parts = set(members) - {i}, []
         while left:
             part = {left.pop()}
             while True:
@@ -162,11 +162,11 @@ class Programs:
                     break
                 part |= more
                 left -= more
-            steps.append(frozenset(part))
+            parts.append(frozenset(part))
         out = []
-        for part in sorted(steps, key=sorted):
-            attributes = {a for j in part for a in self.atoms[j].attributes}
-            view = self._view(part, frozenset(attributes & (kept | set(self.atoms[i].attributes))))
+        for members in sorted(parts, key=sorted):
+            attributes = {a for j in members for a in self.atoms[j].attributes}
+            view = self._view(members, frozenset(attributes & (kept | set(self.atoms[i].attributes))))
             out.append(self._step(view, bound))
             bound |= set(self.relations[view].attributes)
         return tuple(out)

@@ -32,7 +32,7 @@ class _Duck:
         self.loaded = loaded
         self.plan = make_plan(loaded.sql, loaded.schema)
         self.con = duckdb.connect(":memory:", config={"threads": threads})
-        self.versions = ("",)
+        self.versions: tuple[str, ...] = ("",)
 
     def create(self) -> None:
         """Make the tables, in all versions."""
@@ -121,7 +121,9 @@ class DuckDelta(_Duck):
     def _delta_query(self, changed: int) -> str:
         inputs = [node for node in self.plan.nodes if node.kind == "input"]
         inputs.sort(key=lambda node: node.name)
-        tables, conditions, where = [], [], {}
+        tables: list[str] = []
+        conditions: list[str] = []
+        where: dict[str, str] = {}
         for i, node in enumerate(inputs):
             version = "new_" if i < changed else "old_"
             source = f"delta_{node.relation}" if i == changed else f"{version}{node.relation}"
