@@ -11,7 +11,9 @@ import pyarrow as pa
 
 import crown
 from crown.reference import ReferenceView
+from plans.errors import PlanError
 from plans.plan import Plan
+from plans.shares import solve
 from tests.oracles.database import Batch, Row, canonical, to_arrow, to_dicts
 
 
@@ -48,7 +50,8 @@ class Twin:
     def save_and_load(self) -> None:
         self.view = copy.deepcopy(self.view)
 
-    def work(self) -> dict[str, int]:
+    def work(self) -> dict[str, int] | None:
+        """What is counted on the way and must not depend on the implementation; None if it does."""
         view = self.view
         return {"S": view.s_updates, "P": view.p_updates, "missing": view.missing}
 
@@ -63,9 +66,11 @@ class Kernel:
     def takes(plan: Plan) -> bool:
         return True
 
+    threads = 1
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.view = crown.view(plan)
+        self.view = crown.view(plan, threads=self.threads)
         self.schema = {table.name: table for table in plan.tables}
         self.initial_bytes = self.view.stats()["live_bytes"]
         self.batches = 0
@@ -112,7 +117,7 @@ class Kernel:
             self.view.save(Path(folder) / "view")
             self.view = crown.load(Path(folder) / "view")
 
-    def work(self) -> dict[str, int]:
+    def work(self) -> dict[str, int] | None:
         stats = self.view.stats()
         counters = {"S": stats["s_updates"], "P": stats["p_updates"]}
         return {**counters, "missing": sum(stats["missing_deletes"].values())}
@@ -124,7 +129,23 @@ class Kernel:
         return not any(left) and stats["live_bytes"] == self.initial_bytes
 
 
-IMPLEMENTATIONS = (Twin, Kernel)
+class Cells(Kernel):
+    """``crown.view(..., threads=3)``: the same engine, three times, each for its share of the data."""
+
+    threads = 3
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        try:
+            return solve(plan, 3).cells == 3
+        except PlanError:  # nothing in the output to cut by
+            return False
+
+    def work(self) -> dict[str, int] | None:
+        return None  # rows that several cells need are counted in each
+
+
+IMPLEMENTATIONS = (Twin, Kernel, Cells)
 
 
 def rows(table: pa.Table | pa.RecordBatch, length: int) -> list[Row]:
