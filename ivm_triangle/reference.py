@@ -424,6 +424,7 @@ class Reference:
     def check_partition(self) -> None:
         """The size invariant, and the partition is loose with respect to N. Raises AssertionError."""
         assert self.base // 4 <= self.size < self.base, "size invariant"
+        assert self.thresholds == [Thresholds.of(self.base, eps) for eps in self.eps], "thresholds follow N"
         for k, column in product(range(3), range(2)):
             values = {xy[column] for xy in self.rows[k]}
             assert values == set(self.nodes[k][column]), "a value has a node if and only if it has tuples"

@@ -83,6 +83,44 @@ def swinging_hub(k: int, cycles: int) -> list[Update]:
     return updates
 
 
+def hubs(degree: int, toggles: int, seed: int = 4) -> tuple[list[Update], list[Update]]:
+    """(load, updates): two hubs in every column of every relation, so that every combination of parts has triangles.
+
+    The updates switch single tuples on and off, with other multiplicities, and let hubs sink and rise.
+    """
+    rng = random.Random(seed)
+    pairs = sorted(
+        {(x, y) for x in range(2) for y in range(degree)} | {(y, x) for x in range(2) for y in range(degree)}
+    )
+    load = [(k, x, y, 1) for k in range(3) for x, y in pairs]
+    present = {(k, x, y): 1 for k, x, y, _ in load}
+    updates: list[Update] = []
+
+    def change(k: int, x: int, y: int) -> None:
+        m = -present[k, x, y] if present.get((k, x, y)) else rng.randint(1, 3)
+        present[k, x, y] = present.get((k, x, y), 0) + m
+        updates.append((k, x, y, m))
+
+    def corners() -> None:
+        for k in range(3):
+            for x in range(2):
+                for y in range(2):
+                    change(k, x, y)
+                    change(k, x, y)
+
+    corners()
+    for i in range(toggles):
+        change(rng.randrange(3), *(rng.randrange(2) if rng.random() < 0.5 else rng.randrange(degree) for _ in range(2)))
+        if i % (toggles // 6) == 0:
+            turn = i // (toggles // 6)
+            k, column, hub = turn % 3, turn // 3 % 2, turn // 3 % 2
+            for _ in range(2):
+                for other in range(2, degree):
+                    change(*((k, hub, other) if column == 0 else (k, other, hub)))
+                corners()
+    return load, updates
+
+
 def store(rows: Rows, k: int, x: int, y: int, m: int) -> None:
     """Apply one update to plain dictionaries."""
     total = rows[k].get((x, y), 0) + m
