@@ -5,6 +5,7 @@ Part of `plans.sql`: nodes are sqlglot's, told apart by their `key`, so that thi
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import decimal
 import re
@@ -92,6 +93,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     key = node.key
 
     def part(name: str) -> Expr:
+        if node.args.get(name) is None:
+            raise PlanError(f"{node.key.upper()} lacks an argument")
         return scalar(node.args[name], resolve, text)
 
     if key == "column":
@@ -163,9 +166,12 @@ def _literal(node: Any) -> Expr:
     if node.args.get("is_string"):
         return lit(str(node.this))
     digits = str(node.this)
-    if "e" in digits.lower():
-        return lit(float(digits))
-    return lit(decimal.Decimal(digits)) if "." in digits else lit(int(digits))
+    try:
+        if "e" in digits.lower():
+            return lit(float(digits))
+        return lit(decimal.Decimal(digits)) if "." in digits else lit(int(digits))
+    except (ValueError, decimal.InvalidOperation):
+        raise PlanError(f"{digits!r} is not a number") from None
 
 
 def _is(node: Any, resolve: Resolve, text: str) -> Expr:
@@ -222,10 +228,20 @@ def _shifted(node: Any, resolve: Resolve, text: str) -> Expr:
     unit = str(interval.args.get("unit") or "").lower().rstrip("s")
     if start.op != "literal" or not isinstance(start.value, dt.date) or unit not in ("day", "week", "month", "year"):
         raise PlanError("an INTERVAL is supported only next to a date literal, in days, weeks, months or years")
-    count = int(str(interval.this.this)) * (-1 if node.key == "sub" else 1)
+    amount = str(interval.this.this) if interval.this is not None else ""
+    if not re.fullmatch(r"\s*[+-]?\d{1,6}\s*", amount):
+        raise PlanError(f"{amount!r} is not a whole number of {unit}s")
+    count = int(amount) * (-1 if node.key == "sub" else 1)
+    try:
+        return lit(_later(start.value, count, unit), start.type)
+    except (ValueError, OverflowError):
+        raise PlanError(f"{start.value} and {count} {unit}s leave the calendar") from None
+
+
+def _later(day: dt.date, count: int, unit: str) -> dt.date:
+    """The day `count` units later; of a month that is too short, its last day."""
     if unit in ("day", "week"):
-        return lit(start.value + dt.timedelta(days=count * (7 if unit == "week" else 1)), start.type)
-    months = start.value.year * 12 + start.value.month - 1 + count * (12 if unit == "year" else 1)
+        return day + dt.timedelta(days=count * (7 if unit == "week" else 1))
+    months = day.year * 12 + day.month - 1 + count * (12 if unit == "year" else 1)
     year, month = divmod(months, 12)
-    last = (dt.date(year + (month == 11), (month + 1) % 12 + 1, 1) - dt.timedelta(days=1)).day
-    return lit(start.value.replace(year=year, month=month + 1, day=min(start.value.day, last)), start.type)
+    return day.replace(year=year, month=month + 1, day=min(day.day, calendar.monthrange(year, month + 1)[1]))
