@@ -7,7 +7,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.14 python3.13 python3.12 python3.
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types format check bench clean python java
+.PHONY: help demo test test-slow lint types format check bench bench-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -32,8 +32,10 @@ format: $(VENV)/.dev  ## format the code
 
 check: lint types test  ## lint, types and tests: what a change must pass
 
-bench: java $(VENV)/.bench  ## measure, and print the tables
-	@$(BIN)/crown bench
+bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-folder, SECTION="targets engines ..."
+	@$(BIN)/crown bench run $(if $(DATA),--data '$(DATA)') $(if $(SECTION),--section $(SECTION))
+
+bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done  ## install Flink and Pathway beside it, to measure them too
 
 clean:  ## remove the virtual environment and everything generated
 	@rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
@@ -73,6 +75,11 @@ $(VENV)/.test: setup.cfg pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' && touch $@
+
+$(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
+	@echo "installing $* into $(VENV)-$* ..." && $(BIN)/python -m venv $(VENV)-$*
+	@$(VENV)-$*/bin/python -m pip install -q --disable-pip-version-check \
+	  $(if $(filter flink,$*),'apache-flink>=2.1,<3','pathway>=0.27,<1') && touch $@
 
 $(VENV)/.bench: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]' && touch $@

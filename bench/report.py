@@ -64,8 +64,8 @@ PARTS = (
     Part(
         "workloads", "Every query",
         "Deltas enumerated. Height is the tree's: up to 2 a sliding window costs O(1) per update, above there is "
-        "no such promise. The last columns are DuckDB recomputing the count after every batch, and the paper's own rate "
-        "on the same stream (an older machine, on Flink).",
+        "no such promise. The last columns are DuckDB recomputing the count after every batch, and the paper's own "
+        "rate on the same stream (an older machine, on Flink).",
         None, tables.queries,
     ),
     Part(
@@ -114,8 +114,8 @@ LOSSES = (
 METHOD = (
     "Fixed seeds; every cell in a process of its own, one at a time; kernels compiled and warm; the time is that "
     "inside the call that applies a batch of Arrow rows, from Python to Python. Rates are of the fastest of up to "
-    "three repeats, the median beside it. A graph stream is the edge list in file order through a window of a fifth of it, "
-    "old edge out before new edge in: 2N updates, each going to every copy in the self-join and counted once."
+    "three repeats, the median beside it. A graph stream is the edge list in file order through a window of a fifth "
+    "of it, old edge out before new edge in: 2N updates, each going to every copy in the self-join and counted once."
 )
 
 
@@ -225,6 +225,8 @@ summary { cursor: pointer; color: var(--soft); font-size: 13px; margin: 6px 0; }
 table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; min-width: 100%; }
 th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1px solid #c4c9d4; white-space: nowrap; }
 th, td { padding: 5px 10px 5px 0; vertical-align: top; }
+td:nth-child(-n+3) { white-space: nowrap; }
+td:last-child { min-width: 170px; }
 td { border-bottom: 1px solid var(--line); }
 .n { text-align: right; white-space: nowrap; }
 tr.ours td:first-child, tr.ours td:nth-child(2) { color: var(--ours); font-weight: 600; }

@@ -13,8 +13,8 @@ sections on scaling), and what came out:
 - ``latency_ms`` of a batch (p50, p95, p99, max, first), ``series`` along the stream (position, latency_ms, rss, state,
   live rows);
 - ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``bytes_per_row`` (state per live row and copy of an
-  input, at the fullest), ``amplification`` (rows touched per update), ``stats`` and ``work`` (the engine's counters at
-  the end, and their growth over the timed part).
+  input, at the fullest; per live row of the stream where an engine does not count its inputs), ``amplification`` (rows
+  touched per update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part).
 
 All sizes are bytes, all times seconds unless the name says ms.
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import paper
-from bench.text import quantity, size
+from bench.text import engine, quantity, size
 
 Cell = dict[str, Any]
 Sections = dict[str, dict[str, Any]]
@@ -63,7 +63,7 @@ def measured(cells: Sequence[Cell]) -> Table:
         cells,
         (
             ("query", lambda c: c["title"]),
-            ("engine", lambda c: c["engine_title"]),
+            ("engine", engine),
             ("mode", lambda c: c["mode"]),
             ("batch", lambda c: f"{c['batch_rows']:,}" if c["batch_rows"] else "stream"),
             ("updates/s", lambda c: quantity(c.get("updates_per_s"))),
@@ -117,7 +117,7 @@ def law(cells: Sequence[Cell], x: str) -> Table:
         (
             (x, lambda c: quantity(c["x"])),
             ("query", lambda c: c["title"]),
-            ("engine", lambda c: c["engine_title"]),
+            ("engine", engine),
             ("mode", lambda c: c["mode"]),
             ("updates/s", lambda c: quantity(c.get("updates_per_s"))),
             ("deltas/s", lambda c: quantity(c.get("deltas_per_s") or None)),
@@ -142,7 +142,7 @@ def losses(sections: Sections) -> Table:
                     setting = f"{ours['law']} {quantity(ours['x'])}" if "x" in ours else f"batch {ours['batch_rows']:,}"
                     times = other["updates_per_s"] / ours["updates_per_s"]
                     figures = (quantity(ours["updates_per_s"]), quantity(other["updates_per_s"]), f"{times:.2f}")
-                    rows.append((ours["title"], setting, other["engine_title"], *figures))
+                    rows.append((ours["title"], setting, engine(other), *figures))
     headings = ("query", "setting", "faster engine", "CROWN, updates/s", "the other, updates/s", "times")
     return Table(headings, rows, [False] * len(rows))
 

@@ -22,6 +22,11 @@ def _digits(value: float, digits: int) -> str:
     return f"{float(text):.0f}" if "e" in text else text
 
 
+def engine(cell: dict[str, Any]) -> str:
+    """Its name as a table has room for it."""
+    return str(cell["engine_title"]).replace(" (this project)", "")
+
+
 def size(value: float | None) -> str:
     """Bytes for people."""
     if value is None:

@@ -65,8 +65,8 @@ def wall(size: int, epsilon: float) -> Instance:
         hubs = _grid(2, max(size // (4 * degree), 1), degree)
         return np.concatenate([hubs, _rows(2, FAR + i, 0), _rows(1, 0, FARTHER + i)]), _toggle(0, 32)
     degree = max(int(size**epsilon / 4), 1)
-    b, i = np.meshgrid(np.arange(max(size // (4 * degree), 1)), np.arange(degree), indexing="ij")
-    return np.concatenate([_rows(1, b, FAR + b * degree + i), _rows(2, np.arange(size // 2), 0)]), _toggle(0, 32)
+    b, j = np.meshgrid(np.arange(max(size // (4 * degree), 1)), np.arange(degree), indexing="ij")
+    return np.concatenate([_rows(1, b, FAR + b * degree + j), _rows(2, np.arange(size // 2), 0)]), _toggle(0, 32)
 
 
 def sit_wall(k: int) -> Instance:

@@ -105,8 +105,10 @@ def converse(
     watch.cancel()
     process.wait()
     _end(process)
+    process.stdout.close()
+    reader.join(timeout=5)
+    process.stderr.close()
     if result is None:
-        reader.join(timeout=5)
         said = [row.strip() for row in errors if row.strip()]
         raise ForeignError((said[-1] if said else f"it ended with code {process.returncode}")[:300])
     return dict(result), peak[0]

@@ -1,0 +1,41 @@
+"""Small random streams, and the comparison of a subject with DuckDB along them."""
+
+from __future__ import annotations
+
+import duckdb
+
+from bench import checksum
+from bench.subject import Subject, Totals
+from bench.workloads import Loaded, load
+from plans import plan as make_plan
+
+SMALL = {"vertices": 40, "edges": 260, "persons": 40, "prefix": 0, "span": 0.1, "steps": 60, "window": 70, "keep": 0.6}
+
+
+def small(workload: str, seed: int = 1) -> Loaded:
+    return load(workload, "generated", SMALL | {"seed": seed})
+
+
+def expected(loaded: Loaded, position: int) -> Totals:
+    query = checksum.sql(loaded.sql, make_plan(loaded.sql, loaded.schema))
+    with duckdb.connect(":memory:") as connection:
+        for name, table in loaded.stream.alive(position).items():
+            connection.register(name, table)
+        ((count, total),) = connection.execute(query).fetchall()
+    return Totals(count, total)
+
+
+def follow(subject: Subject, loaded: Loaded, rows: int, every: int = 4) -> int:
+    """Drive the subject over the stream, comparing at every ``every``-th batch and at the end; the largest result."""
+    subject.checking()
+    largest, position = 0, 0
+    for i, batch in enumerate(loaded.stream.batches(rows)):
+        subject.apply(batch)
+        position = min(position + rows, len(loaded.stream))
+        if i % every == 0 or position == len(loaded.stream):
+            truth, found = expected(loaded, position), subject.totals()
+            assert found.count == truth.count, f"after {position} updates"
+            assert found.checksum in (None, truth.checksum), f"after {position} updates"
+            largest = max(largest, truth.count)
+    subject.close()
+    return largest

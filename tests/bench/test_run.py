@@ -1,0 +1,105 @@
+"""The quick run, its files, its report; and a cell in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+import pytest
+
+from bench import commands, results
+from bench.run import in_process
+from bench.sections import SCALES, SECTIONS, cell
+from bench.text import quantity, size
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    commands.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A quick run of everything: its exit code and its folder."""
+    folder = tmp_path_factory.mktemp("bench")
+    page = folder / "benchmarks.md"
+    words = ("run", "--quick", "--data", "generated", "--out", str(folder), "--markdown", str(page))
+    return commands.run(arguments(*words)), folder
+
+
+def test_the_quick_run_passes_its_checks(quick) -> None:
+    code, folder = quick
+    assert code == 0
+    found = results.read(folder)
+    assert set(found) == {name for name in SECTIONS if SECTIONS[name]("quick")}
+    for section in found.values():
+        for one in section["cells"]:
+            assert one["status"] in ("ok", "timeout"), one
+            assert one["check"]["status"] != "failed"
+    checked = [c for c in found["engines"]["cells"] if c["check"]["status"] == "passed"]
+    assert len(checked) == len(found["engines"]["cells"])
+
+
+def test_state_stays_flat_over_ten_windows_and_delay_does_not_grow(quick) -> None:
+    found = results.read(quick[1])
+    (windows,) = found["memory"]["cells"]
+    state = windows["series"]["state"][len(windows["series"]["state"]) // 4 : -2]
+    assert max(state) < 1.5 * min(state)
+    delays = [c["stats"]["max_delay"] for c in found["size"]["cells"] if c["mode"] == "delta"]
+    assert len(set(delays)) == 1
+
+
+def test_the_page_needs_nothing_else(quick) -> None:
+    page = (quick[1] / "report.html").read_text()
+    assert page.count("<svg") >= 7
+    assert not re.search(r'(?:src|href)="(?!#)', page)
+    identifiers = re.findall(r'\bid="([^"]+)"', page)
+    assert len(set(identifiers)) == len(identifiers)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(identifiers)
+
+
+def test_the_markdown_has_every_table(quick) -> None:
+    text = (quick[1] / "benchmarks.md").read_text()
+    assert "## Where others are faster" in text
+    assert text.count("|---|") >= 9
+    assert "Machine: " in text
+
+
+def test_a_cell_runs_in_a_process_of_its_own() -> None:
+    spec = cell("3-hop", "crown", "delta", "quick") | {"data": "generated"}
+    spec["options"] = spec["options"] | {"edges": 3_000, "vertices": 500}
+    result = in_process(spec)
+    assert result["status"] == "ok"
+    assert result["updates"] == 6_000
+    assert result["rss_peak"] > 0
+
+
+def test_what_a_process_cannot_do_is_a_result_not_a_crash() -> None:
+    spec = cell("3-hop", "standard", "none", "quick") | {"data": "generated"}
+    result = in_process(spec)
+    assert result["status"] == "skipped"
+    assert "delta" in result["reason"]
+
+
+def test_every_cell_of_every_scale_names_a_known_engine_and_workload() -> None:
+    from bench.engines import ENGINES
+    from bench.workloads import WORKLOADS
+
+    for scale in SCALES:
+        for section in SECTIONS.values():
+            for one in section(scale):
+                assert one["mode"] in ENGINES[one["engine"]].modes
+                assert one["workload"] in WORKLOADS
+
+
+def test_results_that_are_not_there_are_one_sentence(tmp_path) -> None:
+    with pytest.raises(results.ResultsError, match="crown bench run"):
+        commands.run(arguments("report", "--out", str(tmp_path)))
+
+
+def test_numbers_read_well() -> None:
+    assert [quantity(v) for v in (None, 0, 12, 999.9, 1234, 2_500_000, 0.01234)] == [
+        "–", "0", "12", "1 K", "1.23 K", "2.5 M", "0.0123",
+    ]  # fmt: skip
+    assert size(3 * 2**20) == "3 MiB"

@@ -1,0 +1,54 @@
+"""Every subject follows the result that DuckDB computes from scratch, along small random streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.baselines.numba_ivm import ALGORITHMS, NumbaIvm
+from bench.baselines.python_ivm import PythonIvm
+from bench.engine import MODES, Crown
+from bench.peers.duck import DuckDelta, DuckRecompute
+from bench.subject import SkipError
+from tests.bench.small import follow, small
+
+QUERIES = ("3-hop", "3-hop-jp", "4-hop", "4-hop-jp", "2-comb", "star", "snb-q2", "enclosureness")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("workload", QUERIES)
+def test_compiled_baselines_agree_with_duckdb(workload: str, algorithm: str) -> None:
+    loaded = small(workload)
+    subject = NumbaIvm(loaded, "delta", algorithm, budget=1 << 26)
+    assert follow(subject, loaded, 23, every=12) > 0
+    if loaded.workload.kind == "graph":  # such a stream ends empty
+        assert subject.stats()["input_rows"] == 0
+
+
+@pytest.mark.parametrize("workload", ["3-hop", "4-hop-jp", "2-comb"])
+def test_the_python_baseline_agrees_with_duckdb(workload: str) -> None:
+    loaded = small(workload, seed=2)
+    assert follow(PythonIvm(loaded, "delta"), loaded, 17) > 0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("workload", ["3-hop", "snb-q3", "snb-q4", "triangle"])
+def test_the_engine_agrees_with_duckdb_in_every_mode(workload: str, mode: str) -> None:
+    loaded = small(workload, seed=3)
+    assert follow(Crown(loaded, mode), loaded, 50) > 0
+
+
+@pytest.mark.parametrize("subject", [DuckDelta, DuckRecompute])
+def test_duckdb_as_a_peer_agrees_with_itself(subject: type) -> None:
+    loaded = small("3-hop", seed=4)
+    assert follow(subject(loaded, "delta"), loaded, 60) > 0
+
+
+def test_what_a_subject_cannot_do_it_says_in_one_line() -> None:
+    loaded = small("snb-q3")
+    for make in (lambda: PythonIvm(loaded, "delta"), lambda: NumbaIvm(loaded, "delta", "standard")):
+        with pytest.raises(SkipError, match="equality"):
+            make()
+    with pytest.raises(SkipError, match="mode none"):
+        DuckDelta(small("3-hop"), "none")
+    with pytest.raises(SkipError, match="cyclic"):
+        NumbaIvm(small("triangle"), "delta", "first-order")
