@@ -165,7 +165,8 @@ def memory(sizes: Sequence[int]) -> list[tuple[int, int]]:
 def tables(result: dict[str, Any]) -> str:
     """Markdown tables of a result."""
     lines = [
-        "| stored as | graph updates/s, one by one | in batches of 1000 | Python | ratio, one by one | bytes per tuple |",
+        "| stored as | graph updates/s, one by one | in batches of 1000 "
+        "| Python | ratio, one by one | bytes per tuple |",
         "|---|---|---|---|---|---|",
     ]
     for label, row in result.get("graph", {}).items():

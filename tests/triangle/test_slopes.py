@@ -7,6 +7,8 @@ import pytest
 
 from bench import triangle_instances as instances
 from bench.triangle_slopes import UPDATES, delays, operations, slope, space, tables
+from bench.triangle_speed import fifo, python_first_order
+from bench.triangle_speed import tables as speed_tables
 from ivm_triangle import Triangle
 from tests.triangle.oracles import random_stream
 
@@ -121,3 +123,27 @@ def test_the_page_draws_its_tables_from_data():
     page = (folder / "triangle.md").read_text()
     data = json.loads((folder / "triangle" / "curves.json").read_text())
     assert tables(data) in page
+    assert speed_tables(json.loads((folder / "triangle" / "speed.json").read_text())) in page
+
+
+def test_the_example_of_the_page_runs():
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "triangle.md").read_text()
+    exec(page.split("```python")[1].split("```")[0], {"print": lambda *_: None})
+
+
+def test_the_speed_baseline_counts_what_we_count():
+    edges = np.unique(np.random.default_rng(3).integers(0, 15, (120, 2)), axis=0)
+    rows = fifo(np.random.default_rng(4).permutation(edges), 3)
+    triangle, shared = Triangle(), Triangle(edges="E")
+    triangle.replay_codes(rows)
+    shared.replay_codes(fifo(np.random.default_rng(4).permutation(edges), 1))
+    once = fifo(np.random.default_rng(4).permutation(edges), 1)
+    assert (
+        triangle.count()
+        == shared.count()
+        == python_first_order(rows.tolist(), 3)
+        == python_first_order(once.tolist(), 1)
+    )
+    assert triangle.stats()["size"] == 3 * int(0.2 * len(edges))
