@@ -122,12 +122,12 @@ class Cells:
                     yield batches.get(timeout=0.01)
                 except queue.Empty:
                     continue
-            self._all_or_none(parts, [job.exception() for job in jobs])
         finally:
             closed.set()
-            for job in jobs:
-                job.exception()  # waits: closed early, the rest of the batch is applied all the same
+            # Waits: closed early, the rest of the batch is applied all the same, or taken back all the same.
+            errors = [job.exception() for job in jobs]
             self._busy = False
+            self._all_or_none(parts, errors)
 
     def _all_or_none(self, parts: list[Prepared], errors: Sequence[BaseException | None]) -> None:
         first = next((error for error in errors if error is not None), None)

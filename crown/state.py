@@ -21,6 +21,7 @@ from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels import state
 from crown.kernels.tables import table_at
+from crown.kernels.warm import ensure_compiled
 from crown.memory import ADDRESSABLE, map_file, reserve
 from plans.plan import Plan
 
@@ -31,6 +32,7 @@ class State:
     def __init__(
         self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str, dictionary: Dictionary | None = None
     ) -> None:
+        ensure_compiled()
         if on_missing not in ("ignore", "raise"):
             raise CrownError(f'on_missing must be "ignore" or "raise", not {on_missing!r}')
         self.plan = plan

@@ -43,6 +43,12 @@ def allocating_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, counted=True)
 
 
+def is_cached(dispatcher: Any) -> bool:
+    """True iff a compiled form of the kernel, made from the present sources, is in the cache on disk."""
+    cache = getattr(dispatcher, "_cache", None)
+    return cache is not None and bool(cache._cache_file._load_index())
+
+
 def _compiled(function: Callable[..., Any], counted: bool) -> Any:
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counted}
     dispatcher = numba.njit(**options)(function)

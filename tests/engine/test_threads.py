@@ -93,3 +93,14 @@ def test_a_missing_delete_is_refused_before_any_cell_changes() -> None:
 def test_a_query_without_a_hashable_output_cannot_be_cut() -> None:
     with pytest.raises(PlanError, match="cannot be cut into 2 cells"):
         crown.view("Q() :- e(a,b).", EDGES, threads=2)
+
+
+def test_closing_early_hides_no_refusal_and_leaves_no_cell_behind() -> None:
+    many = crown.view("Q(a,b,c) :- e(a,b), e(b,c).", EDGES, threads=2, memory_budget=1 << 18)
+    many.apply({"e": [{"s": i, "d": i + 1} for i in range(50)]})
+    before = counted(many.to_table())
+    hub = [{"s": 7, "d": i} for i in range(100, 20_000)]  # b = 7 and c = 7 live in one cell each
+    with pytest.raises(MemoryBudgetError):
+        many.apply_batches({"e": hub}).close()  # type: ignore[attr-defined]
+    assert counted(many.to_table()) == before
+    many.check_invariants()
