@@ -8,6 +8,8 @@ anew. Loaded once here, they are shared by every worker. Used through ``spark.py
 from pyspark import daemon
 
 if __name__ == "__main__":
-    import spark_jobs.step  # noqa: F401 - loads the engine
+    import spark_jobs.step  # noqa: F401 - loads what every task needs
+    from spark_jobs.warm import warm_up_common
 
+    warm_up_common()
     daemon.manager()

@@ -26,6 +26,7 @@ from spark_jobs.cell import Cell, Report
 from spark_jobs.errors import BrokenChainError
 from spark_jobs.layout import Layout
 from spark_jobs.state_log import BACKFILL, FORMAT, CellLog, check_meta
+from spark_jobs.warm import warm_up
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     cell = context.partitionId()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
+    warm_up(Plan.from_json(step.plan))
     if step.root is None or query_id is None or batch is None:
         return one_shot(step, cell, batches)
     return micro_batch(step, query_id, int(batch), cell, batches)

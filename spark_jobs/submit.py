@@ -204,7 +204,9 @@ def _verified(
     plan = plans.plan(job.query, schema)
     columns = [output.name for output in plan.output]
     say("recomputing the query from scratch with Spark ...")
-    maintained = verify.digest(verify.accumulated(spark.read.format(job.format).load(job.output), columns))
+    maintained = verify.digest(
+        verify.accumulated(spark.read.format(job.format).load(str(Path(job.output).resolve())), columns)
+    )
     expected = verify.digest(verify.recomputed(spark, plan, frames, job.change))
     say(f"maintained  {maintained}")
     say(f"recomputed  {expected}")

@@ -23,6 +23,11 @@ HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WH
 CASES = {
     "3-hop": (GRAPH, HOPS + " AND z.dst > 2"),
     "2-hop projected": (GRAPH, "SELECT DISTINCT x.src a, y.dst c FROM g x, g y WHERE x.dst = y.src"),
+    "triangle": (
+        GRAPH,
+        "SELECT DISTINCT x.src a, y.src b, z.src c FROM g x, g y, g z "
+        "WHERE x.dst = y.src AND y.dst = z.src AND z.dst = x.src",
+    ),
     "three relations": (
         PEOPLE,
         "SELECT DISTINCT p.id, p.name, k.b, t.score FROM person p, knows k, tag t "
@@ -73,6 +78,7 @@ def batches(schema, count, seed=3):
         ("3-hop", 4),
         ("3-hop", 8),
         ("2-hop projected", 4),
+        ("triangle", 4),
         ("three relations", 1),
         ("three relations", 4),
     ],

@@ -200,6 +200,15 @@ def test_going_back_further_than_what_is_kept_is_refused(tmp_path):
         state.roll_back(log, 3)
 
 
+def test_the_output_of_another_job_is_not_taken_for_ones_own(spark, tmp_path):
+    """Spark's file sink would skip the batches whose numbers are there, without a word."""
+    write_edges(tmp_path / "g.txt", edge_pairs(20))
+    words = [PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", tmp_path / "out"]
+    assert command(submit, *words, "--checkpoint", tmp_path / "one") == 0
+    with pytest.raises(SparkJobError, match="output of a job with another checkpoint"):
+        command(submit, *words, "--checkpoint", tmp_path / "two")
+
+
 @pytest.mark.parametrize(
     ("report", "said"),
     [
