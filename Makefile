@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
 JOBS ?= 2
+PEER_flink := apache-flink>=2.1,<3
+PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow lint types format check bench bench-peers clean python java
@@ -38,7 +40,7 @@ bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-fo
 bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done  ## install Flink and Pathway beside it, to measure them too
 
 clean:  ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) $(VENV)-flink $(VENV)-pathway out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # What follows says in one sentence what is missing, if something is.
@@ -79,7 +81,7 @@ $(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
 $(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
 	@echo "installing $* into $(VENV)-$* ..." && $(BIN)/python -m venv $(VENV)-$*
 	@$(VENV)-$*/bin/python -m pip install -q --disable-pip-version-check \
-	  $(if $(filter flink,$*),'apache-flink>=2.1,<3','pathway>=0.27,<1') && touch $@
+	  '$(PEER_$*)' && touch $@
 
 $(VENV)/.bench: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]' && touch $@
