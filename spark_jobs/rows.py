@@ -21,7 +21,6 @@ from spark_jobs.errors import SourceError
 from spark_jobs.types import spark_type, type_of_spark
 
 WEIGHT = "_weight"
-UNREADABLE = "_unreadable"
 """Column that a source adds: why a record could not be read, or NULL."""
 
 _RESERVED = -(2**63)

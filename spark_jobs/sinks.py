@@ -33,8 +33,8 @@ def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigge
     folder = Path(output).resolve()
     if any((folder / "_spark_metadata").glob("[0-9]*")) and not (checkpoint / "metadata").exists():
         raise SparkJobError(
-            f"{folder} holds the output of a job with another checkpoint, and Spark would skip every batch whose number "
-            "is there already: go on with that checkpoint, or choose another folder"
+            f"{folder} holds the output of a job with another checkpoint, and Spark would skip every batch whose "
+            "number is there already: go on with that checkpoint, or choose another folder"
         )
     return writer.format(format_).start(str(folder))
 
