@@ -50,6 +50,7 @@ STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": GRID,
     "xtick.color": SOFT,
     "ytick.color": SOFT,
@@ -96,17 +97,17 @@ def throughput(cells: Sequence[Cell], name: str) -> str:
             value = cell["updates_per_s"]
             stopped = cell["status"] != "ok"
             axes.barh(i, value, color=COLOURS[cell["engine"]], height=0.66, alpha=0.45 if stopped else 1.0)
-            text = f" {quantity(value)}"
+            text = quantity(value)
             if cell["engine"] != "crown":
                 ours = next((c["updates_per_s"] for c in ran if c["engine"] == "crown"), None)
-                text += f"   {_ratio(value, ours)}" if ours else ""
+                text += f"  ·  {_ratio(value, ours)}" if ours else ""
             if stopped:
-                text += f"   stopped at {100 * cell['updates'] / max(cell.get('of', 1), 1):.0f} %"
-            axes.text(value, i, text, va="center", color=INK, fontsize=8.8)
+                text += f"  ·  stopped at {100 * cell['updates'] / max(cell.get('of', 1), 1):.0f} %"
+            axes.annotate(text, (value, i), (6, 0), textcoords="offset points", va="center", color=INK, fontsize=8.8)
         axes.set_yticks(range(len(ran)), [_title(c["engine"]) for c in ran])
         axes.tick_params(axis="y", length=0, labelcolor=INK)
         axes.set_xscale("log")
-        axes.set_xlim(min(c["updates_per_s"] for c in ran) / 2.5, best * 9)
+        axes.set_xlim(min(c["updates_per_s"] for c in ran) / 2.5, best * 12)
         axes.grid(axis="y", visible=False)
         axes.spines["left"].set_visible(False)
         _plain_log(axes.xaxis)
@@ -116,9 +117,9 @@ def throughput(cells: Sequence[Cell], name: str) -> str:
 
 def _ratio(value: float, ours: float) -> str:
     if value > ours:
-        return f"{value / ours:.2g}× of CROWN"
+        return f"{value / ours:.2f} × as fast as CROWN"
     factor = ours / value
-    return f"CROWN {factor:.0f}×" if factor >= 10 else f"CROWN {factor:.1f}×"
+    return f"CROWN is {factor:.0f} × as fast" if factor >= 10 else f"CROWN is {factor:.1f} × as fast"
 
 
 def along(cells: Sequence[Cell], name: str) -> str:

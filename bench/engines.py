@@ -47,6 +47,9 @@ ENGINES: dict[str, Entry] = {
     "crown-spark": Entry(
         "CROWN on Spark (this project)", "ours", "bench.spark_path:run", batch_rows=100_000, job=True, modes=("spark",)
     ),
+    "crown-startup": Entry(
+        "CROWN, starting (this project)", "ours", "bench.startup:run", batch_rows=0, job=True, modes=("startup",)
+    ),
     "first-order": Entry("first-order IVM, compiled", "algorithm", _NUMBA, (("algorithm", "first-order"),)),
     "standard": Entry("binary joins materialized, compiled", "algorithm", _NUMBA, (("algorithm", "standard"),)),
     "higher-order": Entry("higher-order IVM, compiled", "algorithm", _NUMBA, (("algorithm", "higher-order"),)),

@@ -181,6 +181,13 @@ def cores(scale: str) -> list[Cell]:
     ]
 
 
+def startup(scale: str) -> list[Cell]:
+    """The first impression."""
+    if scale == "quick":
+        return []
+    return [cell("3-hop", "crown-startup", "startup", scale, checked=False)]
+
+
 SECTIONS = {
     "targets": targets,
     "engines": engines,
@@ -191,4 +198,5 @@ SECTIONS = {
     "batches": batches,
     "memory": memory,
     "cores": cores,
+    "startup": startup,
 }

@@ -32,7 +32,9 @@ def _columns(cells: Sequence[Cell], columns: Sequence[tuple[str, Callable[[Cell]
 
 def _ms(cell: Cell, which: str) -> str:
     latency = cell.get("latency_ms")
-    return f"{quantity(latency[which])} ms" if latency else "–"
+    if not latency:
+        return "–"
+    return f"{quantity(latency[which])} ms" if latency[which] < 1000 else f"{quantity(latency[which] / 1000)} s"
 
 
 def _outcome(cell: Cell) -> str:
@@ -126,6 +128,18 @@ def law(cells: Sequence[Cell], x: str) -> Table:
             ("longest delay", lambda c: str(c.get("stats", {}).get("max_delay", "–"))),
             ("bytes/row", lambda c: quantity(c.get("bytes_per_row"))),
             ("outcome", lambda c: "" if c["status"] == "ok" else c["reason"]),
+        ),
+    )
+
+
+def started(cells: Sequence[Cell]) -> Table:
+    """The first impression in numbers."""
+    return _columns(
+        [c for c in cells if "import_s" in c],
+        (
+            ("import crown", lambda c: f"{c['import_s']:.2f} s"),
+            ("first apply, kernels cached", lambda c: f"{c['first_apply_s']:.2f} s"),
+            ("first apply, nothing compiled yet", lambda c: f"{c['first_apply_cold_s']:.1f} s"),
         ),
     )
 

@@ -42,6 +42,11 @@ def line_of(cell: dict[str, Any]) -> str:
     head = f"{cell['title'][:26]:26} {cell['engine_title'][:34]:34} {cell['mode']:6}"
     if "x" in cell:
         head += f" {cell['law']} {quantity(cell['x']):>7}"
+    if "import_s" in cell:
+        return (
+            f"{head} import {cell['import_s']:.2f} s, first apply {cell['first_apply_s']:.2f} s, "
+            f"with nothing compiled {cell['first_apply_cold_s']:.1f} s"
+        )
     if "updates_per_s" not in cell:
         return f"{head} {cell['status']}: {cell['reason']}"
     text = f"{head} {quantity(cell['updates_per_s']):>7} updates/s"
