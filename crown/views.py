@@ -35,6 +35,11 @@ class View:
         self.schema: pa.Schema = engine.result_schema
 
     @property
+    def delta_schema(self) -> pa.Schema:
+        """Arrow schema of the deltas: the result's columns and ``_weight``."""
+        return self._engine.delta_schema
+
+    @property
     def plan(self) -> Plan:
         """The plan that is being maintained."""
         return self._engine.plan

@@ -10,11 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crown import window

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 import plans
+from crown.edge_lists import UNREADABLE
 from plans.plan import Plan
 from plans.schema import Schema
 from plans.shares import Grid, hashable, solve
@@ -26,7 +27,6 @@ from spark_jobs import scratch as scratch_space
 from spark_jobs.dispatch import dispatched
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.layout import WEIGHT, cell_plan, layout_of
-from spark_jobs.rows import UNREADABLE
 from spark_jobs.session import quietly
 from spark_jobs.state_log import check_meta, read_meta
 from spark_jobs.step import Step

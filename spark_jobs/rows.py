@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.changes import CODES, MAX_WEIGHT
+from crown.edge_lists import UNREADABLE
 from plans.schema import Table, decimal_parts
 from spark_jobs.errors import SourceError
 from spark_jobs.types import spark_type, type_of_spark
 
 WEIGHT = "_weight"
-"""Column that a source adds: why a record could not be read, or NULL."""
 
 _RESERVED = -(2**63)
 

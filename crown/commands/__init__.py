@@ -1,0 +1,1 @@
+"""The embedded engine's subcommands of `crown`."""

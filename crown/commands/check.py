@@ -1,0 +1,34 @@
+"""``crown check``: is a saved state whole?"""
+
+from __future__ import annotations
+
+import argparse
+
+import crown
+from plans.explain import text
+
+HELP = "check a saved state: checksum, header, and every internal view recomputed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    parser.add_argument("state", metavar="FILE", help="what View.save or crown run --save wrote")
+    parser.add_argument("--explain", action="store_true", help="print the plan, too")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what is in the file; exit code 0 if all is well, 1 if a view differs from its definition."""
+    view = crown.load(args.state)
+    if args.explain:
+        print(text(view.plan))
+    try:
+        view.check_invariants()
+    except AssertionError as error:
+        print(f"{args.state}: broken: {error}")
+        return 1
+    stats = view.stats()
+    print(f"{args.state}: sound; {stats['batches']:,} batches, {view.count():,} results")
+    for name, rows in stats["rows"].items():
+        print(f"  {name}: {rows:,} rows")
+    print(f"  {stats['live_bytes']:,} bytes in use, {stats['dictionary']:,} dictionary entries")
+    return 0

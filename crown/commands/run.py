@@ -1,0 +1,137 @@
+"""``crown run``: maintain a query over change files in this process, and write its deltas."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+import crown
+from crown.errors import ChangeError
+from crown.inputs import ChangeFile, batches, read
+from crown.views import View
+from plans import plan
+from plans.declare import add_query_arguments, query_text, rates_of, schema_of
+
+HELP = "maintain a query over change files in this process and write its deltas"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add_query_arguments(parser)
+    add = parser.add_argument
+    add(
+        "--input",
+        action="append",
+        required=True,
+        metavar="NAME=FILE",
+        help="changes of a relation: Parquet, CSV, JSON lines, or an edge list (.txt, .gz, .zip)",
+    )
+    add("--window", metavar="W", help="slide a window of W rows, or of a fraction (0.2), over the edge lists")
+    add("--batch-rows", type=int, default=10_000, metavar="N", help="rows of each file per batch (10000)")
+    add("--output", metavar="FILE|-", help="write the deltas to a .parquet or .csv file, or print them (-)")
+    add("--results", type=int, metavar="N", help="at the end print the first N rows of the result")
+    add("--threads", type=int, default=1, metavar="N", help="cut the plan into N cells that run in parallel (1)")
+    add("--load", metavar="FILE", help="go on from a saved state of the same query")
+    add("--save", metavar="FILE", help="save the state at the end")
+    add("--on-missing", choices=("ignore", "raise"), default="ignore", help="deletes of absent rows: count, or stop")
+    add("--quarantine", metavar="DIR", help="put rows that do not fit aside in this folder instead of stopping")
+    add("--quiet", action="store_true", help="no progress lines")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Maintain, report progress on standard error; exit code 0."""
+    schema = schema_of(args.schema)
+    made = plan(query_text(args.query), schema, rates=rates_of(args.rate), dialect=args.dialect)
+    view = _view(args, made)
+    files: dict[str, ChangeFile] = {}
+    for text in args.input:
+        name, equals, path = text.partition("=")
+        if not equals:
+            raise ChangeError(f"--input {text!r}: write NAME=FILE")
+        files[name] = read(Path(path), made.table(name))
+    started = time.monotonic()
+    rows = deltas = 0
+    with _sink(args.output, view) as write:
+        for number, batch in enumerate(batches(files, args.batch_rows, args.window)):
+            begun = time.monotonic()
+            taken = sum(table.num_rows for table in batch.values())
+            emitted = 0
+            for delta in view.apply_batches(batch):
+                emitted += delta.num_rows
+                write(delta)
+            rows, deltas = rows + taken, deltas + emitted
+            if not args.quiet:
+                seconds = time.monotonic() - begun
+                print(
+                    f"batch {number}: {taken:,} rows in, {emitted:,} deltas out, "
+                    f"{taken / max(seconds, 1e-9):,.0f} rows/s, "
+                    f"{view.stats()['input_rows']:,} state rows, {1000 * seconds:.0f} ms",
+                    file=sys.stderr,
+                )
+    seconds = time.monotonic() - started
+    stats = view.stats()
+    print(
+        f"{rows:,} rows in, {deltas:,} deltas out in {seconds:.2f} s ({rows / max(seconds, 1e-9):,.0f} rows/s); "
+        f"state {stats['live_bytes']:,} bytes for {stats['input_rows']:,} rows; "
+        f"{sum(stats['missing_deletes'].values()):,} deletes found nothing, {stats['quarantined']:,} rows quarantined",
+        file=sys.stderr,
+    )
+    if args.results is not None:
+        print(f"result: {view.count():,} rows")
+        for row in view.to_table(args.results).to_pylist():
+            print(", ".join(f"{name}={value}" for name, value in row.items()))
+    if args.save:
+        view.save(args.save)
+    return 0
+
+
+def _view(args: argparse.Namespace, made: Any) -> View:
+    if args.load:
+        view = crown.load(args.load)
+        if view.plan.fingerprint != made.fingerprint:
+            raise ChangeError(f"{args.load} is the state of another query: {view.plan.query}")
+        return view
+    return crown.view(
+        made,
+        threads=args.threads,
+        on_missing=args.on_missing,
+        on_bad_row="quarantine" if args.quarantine else "fail",
+        quarantine=args.quarantine,
+    )
+
+
+@contextmanager
+def _sink(output: str | None, view: View) -> Iterator[Any]:
+    """A function that writes a delta batch."""
+    if output is None:
+        yield lambda batch: None
+    elif output == "-":
+        yield _show
+    else:
+        schema = view.delta_schema
+        try:
+            if output.endswith(".parquet"):
+                with pq.ParquetWriter(output, schema) as parquet:
+                    yield parquet.write_batch
+            elif output.endswith(".csv"):
+                with pacsv.CSVWriter(output, schema) as text:
+                    yield text.write_batch
+            else:
+                raise ChangeError(f"--output {output!r}: name a .parquet or .csv file, or - for the screen")
+        except OSError as error:
+            raise ChangeError(f"cannot write {output}: {error}") from None
+
+
+def _show(batch: pa.RecordBatch) -> None:
+    for row in batch.to_pylist():
+        sign = "+" if row.pop("_weight") > 0 else "-"
+        print(sign, ", ".join(f"{name}={value}" for name, value in row.items()))
