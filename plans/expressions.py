@@ -149,7 +149,7 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
     if op == "neg":
         if not _numeric(args[0].type):
             raise PlanError(f"- needs a number, not {args[0].type}")
-        wide = cast(args[0], "int64") if args[0].type == "int32" else args[0]
+        wide = cast(args[0], "int64") if args[0].type in ("int32", "null") else args[0]
         return Expr(op, wide.type, (wide,))
     if op == "case":
         return _case(args)
@@ -245,9 +245,10 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
     symbol = ARITHMETIC[op]
     if not (_numeric(left.type) and _numeric(right.type)):
         raise PlanError(f"{symbol} needs numbers, not {left.type} and {right.type}")
+    left, right = (cast(arg, "int64") if arg.type == "null" else arg for arg in (left, right))
     if op == "div":
         return Expr(op, "float64", (cast(left, "float64"), cast(right, "float64")))
-    type_ = _wider(*(t if t != "null" else "int64" for t in (left.type, right.type)))
+    type_ = _wider(left.type, right.type)
     if type_ == "int32":
         type_ = "int64"
     if decimal_parts(type_) is None:
@@ -299,6 +300,8 @@ def _function(name: str, args: tuple[Expr, ...]) -> Expr:
         "day": ("date", "int64"),
         "abs": ("number", ""),
     }[name]
+    kind = "int64" if wanted == "number" else wanted
+    args = tuple(cast(arg, kind) if arg.type == "null" else arg for arg in args)
     checked = args if name == "concat" else args[:1]
     for arg in checked:
         fits = (
@@ -306,7 +309,7 @@ def _function(name: str, args: tuple[Expr, ...]) -> Expr:
             if wanted == "number"
             else arg.type == wanted or (wanted == "date" and arg.type == "timestamp_ntz")
         )
-        if not fits and arg.type != "null":
+        if not fits:
             raise PlanError(f"{name.upper()} needs a {wanted}, not {arg.type}")
     if name == "substring" and any(arg.op != "literal" or arg.type not in _INTEGERS for arg in args[1:]):
         raise PlanError("SUBSTRING needs whole numbers for its start and length")

@@ -415,6 +415,9 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Query:
     if len(statements) != 1:
         raise PlanError(f"one SELECT is expected, not {len(statements)} statements", text=text)
     reader = _Reader(text, schema)
+    parameter = statements[0].find(exp.Placeholder, exp.Parameter)
+    if parameter is not None:
+        raise reader.error("a parameter is not supported", parameter, "write its value into the query")
     outputs = reader.query(statements[0], {}, 0, None)
     body = statements[0]
     while isinstance(body, (exp.Subquery, exp.Paren)):

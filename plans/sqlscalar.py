@@ -184,10 +184,11 @@ def _is(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _like(node: Any, resolve: Resolve, text: str) -> Expr:
-    escape = None
+    escape, negated = None, False
     if node.key == "escape":
         escape = str(node.expression.this)
         node = node.this
+        negated = bool(node.args.get("negate"))
         if node.key != "like" or len(escape) != 1 or escape == "\\":
             raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
     pattern = scalar(node.expression, resolve, text)
@@ -197,7 +198,8 @@ def _like(node: Any, resolve: Resolve, text: str) -> Expr:
         raise PlanError(
             "a backslash in LIKE means different things in different databases", hint="name an ESCAPE character"
         )
-    return call("like", scalar(node.this, resolve, text), pattern, value=escape)
+    found = call("like", scalar(node.this, resolve, text), pattern, value=escape)
+    return call("not", found) if negated else found
 
 
 def _case(node: Any, resolve: Resolve, text: str) -> Expr:

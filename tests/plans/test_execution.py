@@ -121,6 +121,7 @@ SQL = {
     "is null": "SELECT DISTINCT src, dst FROM g WHERE dst IS NULL OR src IS NOT NULL AND dst > 1",
     "like": "SELECT DISTINCT id, name FROM p WHERE name LIKE 'a%b' OR name LIKE '_nn%'",
     "like escape": "SELECT DISTINCT id FROM p WHERE name LIKE 'a!_b' ESCAPE '!' OR name NOT LIKE 'a%'",
+    "not like escape": "SELECT DISTINCT id FROM p WHERE name NOT LIKE 'a!_b' ESCAPE '!'",
     "quotes": "SELECT DISTINCT id FROM p WHERE name = 'Ann''s' OR name = ''",
     "dates": "SELECT DISTINCT id, born FROM p "
     "WHERE born < DATE '1992-01-31' + INTERVAL '1' MONTH AND born <> '1990-01-28'",

@@ -175,6 +175,15 @@ def test_narrowing_gives_null_and_timestamps_fall_to_their_day() -> None:
         cast(col("b", "int64"), "decimal(10,2)")
 
 
+def test_an_untyped_null_takes_the_type_that_is_wanted() -> None:
+    null = Expr("literal", "null")
+    calls = [("add", null, lit(Decimal("1.5"))), ("mul", lit(1), null), ("neg", null), ("abs", null), ("upper", null)]
+    calls += [("concat", lit("a"), null), ("year", null), ("div", null, null), ("eq", null, null), ("and", null, null)]
+    calls += [("like", null, lit("a")), ("in", null, lit(1))]
+    for op, *args in calls:
+        assert call(op, *args).evaluate({}, 2).to_pylist() == [None, None], op
+
+
 def test_a_literal_needs_a_length_when_there_is_no_column() -> None:
     assert lit(3).evaluate({}, 2).to_pylist() == [3, 3]
     with pytest.raises(ValueError, match="length"):
