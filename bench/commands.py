@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine
-from bench.datasets import VARIABLE, data_of
+from bench.datasets import VARIABLE, data_of, has_graph
 from bench.engines import ENGINES
 from bench.results import read
 from bench.sections import SECTIONS
@@ -62,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     scale = "quick" if args.quick else "full" if args.full else "normal"
     data = data_of(args.data)
     print(machine.line(machine.machine()))
+    if data is not None and not has_graph(data):
+        print(f"{data}: no edge list in there; the graph workloads run on a generated graph")
     started, wrong = time.monotonic(), []
 
     def wanted(cell: dict[str, Any]) -> bool:

@@ -56,8 +56,14 @@ def graph(data: str | None, *, vertices: int = 75_879, edges: int = 508_837, see
 
 
 def data_of(argument: str | None) -> str | None:
-    """The data the user named: on the command line, else in the environment; None if nowhere."""
-    return argument or os.environ.get(VARIABLE) or None
+    """The data the user named: on the command line, else in the environment; None if nowhere.
+
+    Raises DataError if it names a path that does not exist.
+    """
+    named = argument or os.environ.get(VARIABLE) or None
+    if named not in (None, "generated", "rmat") and not Path(str(named)).exists():
+        raise DataError(f"{named}: there is no such file or folder; give a SNAP edge list, a folder, or 'generated'")
+    return named
 
 
 def is_folder_of(data: str | None, *names: str) -> Path | None:

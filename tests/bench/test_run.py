@@ -8,6 +8,7 @@ import re
 import pytest
 
 from bench import commands, results
+from bench.datasets import DataError
 from bench.run import in_process
 from bench.sections import SCALES, SECTIONS, cell
 from bench.text import quantity, size
@@ -96,6 +97,11 @@ def test_every_cell_of_every_scale_names_a_known_engine_and_workload() -> None:
 def test_results_that_are_not_there_are_one_sentence(tmp_path) -> None:
     with pytest.raises(results.ResultsError, match="crown bench run"):
         commands.run(arguments("report", "--out", str(tmp_path)))
+
+
+def test_data_that_is_not_there_is_one_sentence(tmp_path) -> None:
+    with pytest.raises(DataError, match="there is no such file or folder"):
+        commands.run(arguments("run", "--quick", "--data", str(tmp_path / "absent"), "--out", str(tmp_path)))
 
 
 def test_numbers_read_well() -> None:
