@@ -60,6 +60,10 @@ class Crown:
                 self._sum += int((of_batch(part, part.num_columns - 1) * weight).sum())
         return n
 
+    def load(self, batch: Batch) -> None:
+        """Views only, whatever the mode."""
+        self._view.update(batch)
+
     def enumerate(self) -> int:
         """Enumerate the full result into reused buffers."""
         return sum(block.shape[1] for block in self._engine.blocks())

@@ -135,8 +135,8 @@ crown bench run --full                                # whole streams, up to 10^
 crown bench run --workload 4-hop --engine crown duckdb-recompute
 crown bench report --markdown docs/benchmarks.md      # out/bench/report.html, and this page
 ```
-Without `DATA` (or the variable `CROWN_BENCH_DATA`) a seeded graph of the same size is generated. A folder may also hold an
-LDBC SNB data set, unpacked or as `*snb*.tar.gz`. What every field of the JSON means stands in `bench/results.py`."""
+Without `DATA` (or the variable `CROWN_BENCH_DATA`) a seeded graph of the same size is generated. A folder may also hold
+an LDBC SNB data set, unpacked or as `*snb*.tar.gz`. What every field of the JSON means stands in `bench/results.py`."""
 
 
 def tiles(sections: Sections) -> list[tuple[str, str]]:

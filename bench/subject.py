@@ -33,6 +33,9 @@ class Subject(Protocol):
     def apply(self, batch: Batch) -> int:
         """Bring the result up to date; number of deltas delivered (0 in modes that deliver none)."""
 
+    def load(self, batch: Batch) -> None:
+        """Take a batch in without delivering anything, as cheaply as the engine can; before what is measured."""
+
     def enumerate(self) -> int:
         """Enumerate the full result and drop it; its size. Mode *full* only."""
 

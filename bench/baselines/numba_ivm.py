@@ -42,6 +42,7 @@ class NumbaIvm:
                 depth = len(plan.nodes)
             else:
                 programs = Programs(plan)
+                self._distinct = not programs.full
                 compiled = {
                     "first-order": programs.first_order,
                     "standard": programs.standard,
@@ -102,6 +103,16 @@ class NumbaIvm:
             raise SkipError("higher-order IVM computes its deltas to keep its views: see mode delta")
         else:
             propagate.apply_rows(self.M, self._m32, self._P, self._V, self._F, at, values, weights, sign, *common)
+
+    def load(self, batch: Batch) -> None:
+        """First-order IVM has nothing to keep but its inputs; the others must propagate to load."""
+        complete = self._P
+        if self._algorithm == "first-order" and self._distinct is False:
+            self._P = complete.copy()
+            for atom in self._nodes.values():
+                self._P[atom + propagate.A_PROGRAMS] = 0
+        self.apply(batch)
+        self._P = complete
 
     def enumerate(self) -> int:
         """No baseline enumerates."""

@@ -140,6 +140,10 @@ class PythonIvm:
             h = sum((value % PRIME) * factor for value, factor in zip(row, self._factors, strict=True)) % PRIME
             self._sum += sign * (h * h % PRIME)
 
+    def load(self, batch: Batch) -> None:
+        """The same as ``apply``."""
+        self.apply(batch)
+
     def enumerate(self) -> int:
         """No baseline enumerates."""
         raise SkipError("the baselines deliver deltas only")

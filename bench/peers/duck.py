@@ -59,6 +59,11 @@ class _Duck:
         (row,) = self.con.execute(query).fetchall()
         return tuple(row)
 
+    def load(self, batch: Batch) -> None:
+        """Change the tables, run no query."""
+        for version in self.versions:
+            self.change(version, batch)
+
     def enumerate(self) -> int:
         """Not a mode of these subjects."""
         raise SkipError("full enumeration is what recompute does")

@@ -71,6 +71,10 @@ class SparkRecompute:
             self._spark.createDataFrame(table).createOrReplaceTempView(name)
         return self.count()
 
+    def load(self, batch: Batch) -> None:
+        """The same as ``apply``."""
+        self.apply(batch)
+
     def count(self) -> int:
         """Rows of the result, by Spark SQL."""
         return int(self._spark.sql(f"SELECT count(*) FROM ({self.loaded.sql})").first()[0])

@@ -43,6 +43,26 @@ def test_duckdb_as_a_peer_agrees_with_itself(subject: type) -> None:
     assert follow(subject(loaded, "delta"), loaded, 60) > 0
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda loaded: Crown(loaded, "delta"),
+        lambda loaded: NumbaIvm(loaded, "delta", "first-order"),
+        lambda loaded: NumbaIvm(loaded, "delta", "yannakakis"),
+        lambda loaded: DuckDelta(loaded, "delta"),
+    ],
+)
+def test_loading_first_gives_the_same_deltas_afterwards(make) -> None:
+    loaded = small("3-hop", seed=5)
+    batches = list(loaded.stream.batches(40))
+    applied, preloaded = make(loaded), make(loaded)
+    for batch in batches[:5]:
+        applied.apply(batch)
+        preloaded.load(batch)
+    for batch in batches[5:]:
+        assert applied.apply(batch) == preloaded.apply(batch)
+
+
 def test_what_a_subject_cannot_do_it_says_in_one_line() -> None:
     loaded = small("snb-q3")
     for make in (lambda: PythonIvm(loaded, "delta"), lambda: NumbaIvm(loaded, "delta", "standard")):
