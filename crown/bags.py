@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from crown.errors import CrownError
+from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.tables import LOW32, table_at
 
 GROUP = "crown.bags"
 BLOCK_ROWS = 8192
@@ -66,8 +68,8 @@ class Bag(Protocol):
         """Index of the first delete (weights > 0 copies of a row, rows distinct) that finds too few, or -1."""
         ...
 
-    def rows(self, atom: int) -> Iterator[np.ndarray]:
-        """The present rows of an atom, int64[m, width of the atom] blocks, each row once; not across an ``apply``."""
+    def values(self, attribute: str) -> np.ndarray:
+        """The codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
         ...
 
     def results(self) -> Iterator[np.ndarray]:
@@ -91,6 +93,15 @@ class Bag(Protocol):
     def stats(self) -> dict[str, Any]:
         """Sizes and counters."""
         ...
+
+
+def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
+    """Word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
+    t = int(table_at(table))
+    slots = arena[int(arena[t + T_SLOTS]) :][: int(arena[t + T_MASK]) + 1]
+    handles = slots[slots != 0] & LOW32
+    column: np.ndarray = arena[handles + word]
+    return column
 
 
 def installed() -> dict[str, str]:

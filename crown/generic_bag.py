@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.bags import BLOCK_ROWS, BagError, BagSpec
+from crown.bags import BLOCK_ROWS, BagError, BagSpec, column_of_table
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import tries
 from crown.kernels.arena import (
@@ -198,6 +198,11 @@ class GenericBag:
         """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
         flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
         return int(tries.missing_rows(self.M, self.P, atom, flat, np.ascontiguousarray(weights, dtype=np.int64)))
+
+    def values(self, attribute: str) -> np.ndarray:
+        """The codes of an attribute in the rows of its atoms."""
+        atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
+        return np.concatenate([column_of_table(self.M, i, position) for i, position in atoms])
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results in blocks; not across an `apply`."""

@@ -132,12 +132,10 @@ class State:
                 for j, a in enumerate(node.attributes):
                     if uses_dictionary(attributes[a].type):
                         dictionary.mark_column(self.M, table_at(i), j)
-        for i, bag in self._bags.items():
-            for j, atom in enumerate(self.plan.nodes[i].bag.atoms):  # type: ignore[union-attr]
-                for position, a in enumerate(atom.attributes):
-                    if uses_dictionary(attributes[a].type):
-                        for rows in bag.rows(j):
-                            dictionary.mark_codes(np.ascontiguousarray(rows[:, position]))
+        for bag in self._bags.values():
+            for a in bag.spec.attributes:
+                if uses_dictionary(attributes[a].type):
+                    dictionary.mark_codes(bag.values(a))
         if self.plan.support:
             for j, output in enumerate(self.plan.output):
                 if uses_dictionary(output.type):

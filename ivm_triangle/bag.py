@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.bags import BLOCK_ROWS, BagError, BagSpec
+from crown.bags import BLOCK_ROWS, BagError, BagSpec, column_of_table
 from ivm_triangle import invariants
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.maintain import missing as first_missing
@@ -136,6 +136,14 @@ class TriangleBag:
         codes = self._codes(atom, rows, False)
         packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
         return int(first_missing(self._state.M, self._state.P, packed))
+
+    def values(self, attribute: str) -> np.ndarray:
+        """The codes of an attribute in the rows of its atoms."""
+        d = next(d for d, domain in enumerate(self.shape.domains) if attribute in domain)
+        domain = self.shape.domains[d]
+        if len(domain) == 1:
+            return column_of_table(self._state.M, d, 0)
+        return column_of_table(self._state.M, at.KEYS + d, domain.index(attribute))
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results; O(1) delay in modes "counts" and "factorized", else by walking R and its wedges."""
