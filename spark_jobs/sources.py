@@ -17,9 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from crown.edge_lists import UNREADABLE
 from plans.schema import Table
 from spark_jobs.errors import SourceError
-from spark_jobs.rows import UNREADABLE, WEIGHT
+from spark_jobs.rows import WEIGHT
 
 FORMATS = ("csv", "json", "parquet", "edges")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
