@@ -172,12 +172,13 @@ class Engine(State):
                         self._refuse(changes, number, int(X[layout.X_I]), status)
                 if sign < 0 and missing.any():
                     self.clamps.note(number, missing)
-                    self.M[table_at(change.node) + A.T_SPARE] += int(missing.sum())
+                    self.M[table_at(change.node) + A.T_TALLY] += int(missing.sum())
             if X[layout.X_FILL]:
                 yield sign, out[:, : X[layout.X_FILL]]
                 X[layout.X_FILL] = 0
         for change in changes:
-            self.M[table_at(len(self.plan.nodes) + change.node) + A.T_SPARE] += change.filtered
+            self.M[table_at(len(self.plan.nodes) + change.node) + A.T_TALLY] += change.filtered
+            self.M[table_at(change.node) + A.T_TALLY2] += len(change.deletes) + len(change.inserts)
 
     def _through_bag(
         self, changes: Sequence[NodeChange], number: int, rows: Rows, missing: np.ndarray, sign: int
@@ -253,7 +254,7 @@ class Engine(State):
         inverse = []
         for i, c in enumerate(changes):
             inverse.append(NodeChange(c.node, c.atom, clamps.effective(i, c.deletes), c.inserts, -c.filtered).inverse())
-            self.M[table_at(c.node) + A.T_SPARE] -= clamps.total(i)
+            self.M[table_at(c.node) + A.T_TALLY] -= clamps.total(i)
         if self.plan.support:
             self._busy = True
             for _ in self._deliver(Prepared(tuple(inverse), 0, {}), layout.MODE_DELTAS, True):

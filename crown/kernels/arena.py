@@ -40,8 +40,9 @@ H_FREE = 32  # heads of the free lists
 EXACT = 64  # block sizes up to this many words have a class of their own
 CLASSES = EXACT + 1 + 2 * 26
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
-TABLE_WORDS = 4
-T_SLOTS, T_MASK, T_COUNT, T_SPARE = 0, 1, 2, 3
+TABLE_WORDS = 5
+T_SLOTS, T_MASK, T_COUNT = 0, 1, 2
+T_TALLY, T_TALLY2 = 3, 4  # two counters that the owner of a table may keep with it
 
 MAX_WORDS = 2**31 - 1
 
