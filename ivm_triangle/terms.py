@@ -79,10 +79,6 @@ class Program:
     results: tuple[int, ...] = ()  # views whose union is the result
     copies: int = 3  # 1: one relation plays R, S and T and is stored once
 
-    def view(self, name: str) -> int:
-        """Index of the view of that name."""
-        return next(i for i, view in enumerate(self.views) if view.name == name)
-
 
 class _Builder:
     def __init__(self, outputs: str) -> None:
@@ -303,8 +299,3 @@ def program(outputs: str, partition: str = "single", strategy: str = "auto", eps
     if outputs == "":
         return delta0_single() if partition == "single" else delta0_double()
     return {"a": delta1, "ab": delta2, "abc": delta3}[outputs]()
-
-
-def without_step(source: Program, index: int) -> Program:
-    """The program with one step missing; for mutation checks."""
-    return replace(source, steps=source.steps[:index] + source.steps[index + 1 :])

@@ -99,7 +99,7 @@ def drop_last(M, m32, w):
 
 
 @kernel
-def _place(M, m32, w, i, entry, half):
+def place(M, m32, w, i, entry, half):
     """Put an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
     M[m32[2 * w] + i] = entry
     m32[2 * ((entry & LOW32) + 2) + half] = i
@@ -114,8 +114,8 @@ def link(M, m32, w, entry, heavy, half):
     count = WORD(m32[h + 3] & COUNT_MASK)
     if heavy:
         if count < last:
-            _place(M, m32, w, last, M[m32[h] + count], half)
-        _place(M, m32, w, count, entry, half)
+            place(M, m32, w, last, M[m32[h] + count], half)
+        place(M, m32, w, count, entry, half)
         m32[h + 3] += 1
     else:
         m32[2 * ((entry & LOW32) + 2) + half] = last
@@ -131,11 +131,11 @@ def unlink(M, m32, w, edge, half):
     if at < count:
         count -= 1
         if at < count:
-            _place(M, m32, w, at, M[m32[h] + count], half)
+            place(M, m32, w, at, M[m32[h] + count], half)
         m32[h + 3] -= 1
         at = count
     if at < last:
-        _place(M, m32, w, at, M[m32[h] + last], half)
+        place(M, m32, w, at, M[m32[h] + last], half)
     drop_last(M, m32, w)
 
 
@@ -148,8 +148,8 @@ def relink(M, m32, w, edge, heavy, half):
     border = count if heavy else count - 1
     entry = M[m32[h] + at]
     if at != border:
-        _place(M, m32, w, at, M[m32[h] + border], half)
-        _place(M, m32, w, border, entry, half)
+        place(M, m32, w, at, M[m32[h] + border], half)
+        place(M, m32, w, border, entry, half)
     m32[h + 3] += 1 if heavy else -1
 
 

@@ -9,7 +9,6 @@ from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, new_table, table_at
 from ivm_triangle.kernels.ahead import ahead
 from ivm_triangle.kernels.graph import (
-    _place,
     add_edge,
     degree,
     drop_edge,
@@ -17,6 +16,7 @@ from ivm_triangle.kernels.graph import (
     is_heavy,
     lookup,
     part_of,
+    place,
     relink,
     vertex,
 )
@@ -137,8 +137,8 @@ def _split(M, m32, w, half):
         entry = M[m32[h] + i]
         if is_heavy(m32, (entry >> 32) + (V_IN if half == 0 else V_OUT)):
             if count < i:
-                _place(M, m32, w, i, M[m32[h] + count], half)
-                _place(M, m32, w, count, entry, half)
+                place(M, m32, w, i, M[m32[h] + count], half)
+                place(M, m32, w, count, entry, half)
             count += 1
     m32[h + 3] = (m32[h + 3] & HEAVY) | count
 
