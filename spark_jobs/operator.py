@@ -69,7 +69,7 @@ def maintain(
       own ``checkpointLocation``; the state is kept under ``crown/`` in it.
     - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
     - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
-      else one per core, up to four. ``rates``: rows per batch by relation, to choose join tree and cut.
+      else one per two cores, up to four. ``rates``: rows per batch by relation, to choose join tree and cut.
     - ``consolidate``: leave out what one batch both adds and removes; default: yes.
     - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
       reason; ``"quarantine"`` writes such rows as JSON lines to the folder ``quarantine`` (default: ``quarantine/`` in
@@ -208,5 +208,7 @@ def _grid(spark: SparkSession, plan: Plan, cells: int | None, stored: Path | Non
 
 
 def default_cells(spark: SparkSession, plan: Plan) -> int:
-    """One cell per core, up to four; one if the query cannot be cut."""
-    return min(spark.sparkContext.defaultParallelism, 4) if hashable(plan) else 1
+    """One cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. One if it cannot be
+    cut.
+    """
+    return max(1, min(spark.sparkContext.defaultParallelism // 2, 4)) if hashable(plan) else 1
