@@ -6,6 +6,8 @@ pytest -m slow --hypothesis-profile=campaign        thousands of examples, other
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,6 +17,12 @@ settings.register_profile(
     "campaign", max_examples=2_000, deadline=None, suppress_health_check=_PATIENT, print_blob=True
 )
 settings.load_profile("short")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Kernels count and hash modulo 2^64 on purpose; as plain Python, NumPy warns of that."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -171,9 +171,7 @@ def free_connex(atoms: Iterable[Atom], outputs: Iterable[str]) -> bool:
 @st.composite
 def queries(draw: st.DrawFn, max_atoms: int = 4, any_output: bool = False, cyclic: bool = False) -> Query:
     """A random acyclic query; free-connex unless ``any_output``. ``cyclic``: its first atoms are one of ``CYCLES``."""
-    one_type = draw(st.sampled_from(["int64", "int64", "int64", "string", None]))
-    if cyclic:
-        one_type = one_type or "int64"
+    one_type = draw(st.sampled_from(["int64", "int64", "int64", "string", "string" if cyclic else None]))
     types: dict[str, str] = {}
     tables: dict[str, dict[str, str]] = {}
     atoms: list[Atom] = []
