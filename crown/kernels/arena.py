@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.jit import kernel
+from crown.kernels.prefetch import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
 FORMAT = 1
@@ -101,7 +102,9 @@ def alloc(M, words):
     M[H_LIVE] += size
     head = M[H_FREE + c]
     if head != 0:
-        M[H_FREE + c] = M[head]
+        following = M[head]
+        M[H_FREE + c] = following
+        prefetch(M, following)  # its link is read at the next allocation of this size
         return head
     head = M[H_TOP]
     if head + size > M[H_LIMIT]:
