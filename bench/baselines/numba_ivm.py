@@ -62,7 +62,7 @@ class NumbaIvm:
         self.M = reserve(limit)
         self._m32, self._m8 = self.M.view(np.int32), self.M.view(np.uint8)
         A.format_arena(self.M, tables + 1, limit, SEED)
-        store.new_tables(self.M, table_at(0), tables + 1)
+        store.new_tables(self.M, tables + 1)
         self._V = np.zeros(max(attributes, 1), np.int64)
         self._F = np.zeros(propagate.FRAME * (depth + 1), np.int64)
         self._W = np.zeros(yannakakis.FRAME * (depth + 1), np.int64)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from crown.kernels.arena import ONE, ZERO, alloc, at32, hi, lo, release, set_hi, set_lo
 from crown.kernels.jit import kernel
-from crown.kernels.tables import find, hash_key, insert, new_table, remove
+from crown.kernels.tables import find, hash_key, insert, new_table, remove, table_at
 
 P_RELATIONS, P_INDEXES, P_ATOMS, P_OUT, P_OUTS, P_IDENTITY, P_ATTRIBUTES = 0, 1, 2, 3, 4, 5, 6
 P_HEADER = 8
@@ -23,10 +23,10 @@ ID, I_TABLE, I_KEY, I_ROWPOS, I_ATTRS, I_LINK = 5, 0, 1, 2, 3, 4
 
 
 @kernel
-def new_tables(M, first, tables):
-    """Make the tables whose descriptors start at header word ``first`` empty."""
+def new_tables(M, tables):
+    """Make the first ``tables`` tables empty."""
     for t in range(tables):
-        new_table(M, first + 4 * t)
+        new_table(M, table_at(t))
 
 
 @kernel
