@@ -36,7 +36,7 @@ def run(spec: dict[str, Any], stream: TextIO) -> dict[str, Any]:
     if entry.job:
         result: dict[str, Any] = entry.load()(spec, progress)
         return result
-    return measure(spec, lambda loaded: entry.subject(loaded, spec["mode"]), progress)
+    return measure(spec, lambda loaded: entry.subject(loaded, spec["mode"], **spec.get("arguments", {})), progress)
 
 
 def main() -> int:

@@ -270,28 +270,37 @@ def batches(cells: Sequence[Cell], name: str) -> str:
 
 
 def cores(cells: Sequence[Cell], name: str) -> str:
-    """Updates per second of the Spark path against cores, and the speed-up beside the paper's."""
+    """Updates per second against threads or cores, and the speed-up beside the paper's."""
     with mpl.rc_context(STYLE):
-        figure, (rate, speed) = _figure(2, 3.0)
-        line = [c for c in cells if c.get("updates_per_s")]
-        x = [c["x"] for c in line]
-        style: dict[str, Any] = {"color": COLOURS["crown-spark"], "marker": "o", "markersize": 4}
-        rate.plot(x, [c["updates_per_s"] for c in line], **style)
-        base = line[0]["updates_per_s"] / line[0]["x"]
-        speed.plot(x, [c["updates_per_s"] / base for c in line], label="CROWN on Spark here, 3-Hop", **style)
-        most = max(x)
-        shown = [i for i, n in enumerate(paper.CORES) if n <= most]
+        figure, (rate, speed) = _figure(2, 3.6)
+        found: dict[tuple[str, str, str], list[Cell]] = {}
+        for cell in cells:
+            if cell.get("updates_per_s"):
+                found.setdefault((cell["engine"], cell["title"], cell["mode"]), []).append(cell)
+        dashes = {"none": "--", "delta": "-", "spark": ":"}
+        for (engine, title, mode), line in found.items():
+            x = [c["x"] for c in line]
+            marker = "s" if title == "4-Hop" else "o"
+            style: dict[str, Any] = {"color": COLOURS[engine], "marker": marker, "markersize": 4}
+            style |= {"linestyle": dashes[mode], "label": f"{_title(engine)}, {title}, {mode}"}
+            rate.plot(x, [c["updates_per_s"] for c in line], **style)
+            base = line[0]["updates_per_s"] / line[0]["x"]
+            speed.plot(x, [c["updates_per_s"] / base for c in line], **style)
+        ticks = sorted({c["x"] for c in cells})
+        shown = [i for i, n in enumerate(paper.CORES) if n <= ticks[-1]]
         theirs = [paper.SECONDS_BY_CORES[0] / paper.SECONDS_BY_CORES[i] for i in shown]
         speed.plot([paper.CORES[i] for i in shown], theirs, color=PAPER, label=f"{paper.TITLE}, 4-Hop")
-        speed.plot([1, most], [1, most], color=GRID, label="linear")
+        speed.plot([1, ticks[-1]], [1, ticks[-1]], color="#c4c9d4", linestyle=":", linewidth=1, label="linear")
         rate.set_title("Updates per second")
         speed.set_title("Speed-up")
-        rate.yaxis.set_major_formatter(_QUANTITY)
-        rate.set_ylim(bottom=0)
+        rate.set_yscale("log")
+        _plain_log(rate.yaxis)
+        speed.set_ylim(bottom=0)
         for axes in (rate, speed):
-            axes.set_xlabel("cores")
-            axes.set_xticks(x)
-        speed.legend(loc="upper left")
+            axes.set_xlabel("threads or cores")
+            axes.set_xticks(ticks)
+        handles, labels = speed.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
         return _svg(figure, name)
 
 

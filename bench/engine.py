@@ -12,6 +12,7 @@ from bench.checksum import of_batch
 from bench.streams import Batch
 from bench.subject import SkipError, Totals
 from bench.workloads import Loaded
+from crown.cells import Cells
 from crown.engine import Engine
 from crown.errors import CrownError
 from crown.views import View
@@ -25,12 +26,15 @@ MODES = ("none", "delta", "full", "arrow")
 class Crown:
     """``crown`` over one arena. ``threads`` > 1 splits the plan into cells, where the engine offers that."""
 
-    def __init__(self, loaded: Loaded, mode: str) -> None:
+    def __init__(self, loaded: Loaded, mode: str, threads: int = 1) -> None:
+        if mode == "full" and threads > 1:
+            raise SkipError("the full enumeration into reused buffers is that of one engine")
         if mode not in MODES:
             raise SkipError(f"the embedded engine has no mode {mode}")
         try:
             self.plan = make_plan(loaded.sql, loaded.schema)
-            self._engine = Engine.create(self.plan, seed=SEED)
+            self._engine: Engine | Cells
+            self._engine = Engine.create(self.plan, seed=SEED) if threads == 1 else Cells.create(self.plan, threads)
         except (PlanError, CrownError) as error:
             raise SkipError(str(error).splitlines()[0]) from None
         self._view = View(self._engine)
@@ -66,6 +70,7 @@ class Crown:
 
     def enumerate(self) -> int:
         """Enumerate the full result into reused buffers."""
+        assert isinstance(self._engine, Engine)
         return sum(block.shape[1] for block in self._engine.blocks())
 
     def totals(self) -> Totals:

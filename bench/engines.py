@@ -34,9 +34,9 @@ class Entry:
         found: Callable[..., Any] = getattr(import_module(module), name)
         return found
 
-    def subject(self, loaded: Loaded, mode: str) -> Subject:
+    def subject(self, loaded: Loaded, mode: str, **more: Any) -> Subject:
         """A fresh subject. Raises SkipError if it does not take part."""
-        made: Subject = self.load()(loaded, mode, **dict(self.arguments))
+        made: Subject = self.load()(loaded, mode, **dict(self.arguments), **more)
         return made
 
 

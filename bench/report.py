@@ -102,7 +102,8 @@ PARTS = (
     ),
     Part(
         "cores", "Against cores",
-        "The Spark operator cut into cells over one, two and four cores of this machine.",
+        "The embedded engine cut into cells for its threads, and the Spark operator, on one, two and four cores of "
+        "this machine.",
         lambda cells: charts.cores(cells, "cores") if len(_measured(cells)) > 1 else "",
         lambda cells: tables.law(cells, "cores"),
     ),

@@ -172,13 +172,21 @@ def memory(scale: str) -> list[Cell]:
 
 
 def cores(scale: str) -> list[Cell]:
-    """The Spark path on one, two and four cores."""
+    """The embedded engine on one, two and four threads, and the Spark path on as many cores."""
     if scale == "quick":
-        return []
-    return [
-        cell("3-hop", "crown-spark", "spark", scale, cores=n, law="cores", x=n, checked=False, repeats=1)
-        for n in (1, 2, 4)
-    ]
+        return [cell("3-hop", "crown", "delta", scale, arguments={"threads": 2}, law="cores", x=2)]
+    cells = []
+    for n in (1, 2, 4):
+        for workload, mode in (("3-hop", "none"), ("3-hop", "delta"), ("4-hop", "delta")):
+            more = {
+                "arguments": {"threads": n},
+                "law": "cores",
+                "x": n,
+                "batch_rows": 100_000 if mode == "none" else 10_000,
+            }
+            cells.append(cell(workload, "crown", mode, scale, checked=workload == "3-hop", **more))
+        cells.append(cell("3-hop", "crown-spark", "spark", scale, cores=n, law="cores", x=n, checked=False, repeats=1))
+    return cells
 
 
 def startup(scale: str) -> list[Cell]:
