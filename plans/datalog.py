@@ -103,7 +103,8 @@ class _Parser:
         while True:
             if self.take("!") or (self.here.text.lower() == "not" and self.tokens[self.index + 1].kind == "name"):
                 raise self.error("Datalog: negated atoms are not supported", hint="maintain the difference downstream")
-            if self.here.kind == "name" and self.tokens[self.index + 1].text == "(":
+            negation = self.here.text.lower() == "not" and "not" not in self.schema
+            if self.here.kind == "name" and not negation and self.tokens[self.index + 1].text == "(":
                 self.atom(head)
             else:
                 later.append(self.index)

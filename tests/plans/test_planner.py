@@ -158,3 +158,9 @@ def test_the_three_hop_grid_is_the_published_one() -> None:
     star = plan("Q(a,b,c) :- g(a,b), g(a,c).", {"g": {"s": "int64", "t": "int64"}})
     assert solve(star, 8).attributes == ("a",)
     assert [solve(star, 8).copies(atom.attributes) for atom in occurrences(star)] == [1, 1]
+
+
+def test_a_datalog_condition_may_begin_with_a_negation() -> None:
+    schema = {"r": {"a": "int64", "b": "int64"}}
+    bare, bracketed = (plan(f"Q(x) :- r(x, y), {text}.", schema) for text in ("NOT (x < y)", "(NOT (x < y))"))
+    assert str(bare.nodes[0].predicate) == str(bracketed.nodes[0].predicate) == "NOT (a < b)"
