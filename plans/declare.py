@@ -66,9 +66,10 @@ def rates_of(texts: Sequence[str]) -> dict[str, float]:
 
 def query_text(text: str) -> str:
     """The text itself, or the content of the file of that name."""
-    if len(text) < 1000 and "\n" not in text and Path(text).is_file():
+    try:
         return Path(text).read_text(encoding="utf-8")
-    return text
+    except (OSError, ValueError):  # no such file, or no name that a file can have: the query itself
+        return text
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:

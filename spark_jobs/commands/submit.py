@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from plans.errors import PlanError
-from plans.schema import Column, Schema, Table, normal_type
+from plans.declare import query_text, rates_of, schema_of
 from spark_jobs import submit
 from spark_jobs.errors import SparkJobError
 from spark_jobs.sources import Input
-
-_DECLARATION = re.compile(r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<distinct>distinct)?", re.IGNORECASE)
-_COMMA = re.compile(r",(?![^(]*\))")  # not the one inside decimal(10,2)
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
 
@@ -90,18 +83,18 @@ def run(args: argparse.Namespace) -> int:
 def job(args: argparse.Namespace) -> submit.Job:
     """The job that the options describe. Raises ``SparkJobError`` or ``PlanError`` for what makes no sense."""
     return submit.Job(
-        query=_query(args.query),
+        query=query_text(args.query),
         inputs=tuple(Input.parse(text) for text in args.input),
         output=args.output,
         checkpoint=Path(args.checkpoint).resolve() if args.checkpoint else None,
         format=args.format,
         trigger=args.trigger,
-        schema=schema(args.schema),
+        schema=schema_of(args.schema),
         window=args.window,
         batch_rows=args.batch_rows,
         change=args.change,
         cells=args.cells,
-        rates={name: _number(name, value) for name, value in _pairs("--rate", args.rate).items()},
+        rates=rates_of(args.rate),
         on_bad_row=args.on_bad_row,
         quarantine=args.quarantine,
         on_missing=args.on_missing,
@@ -114,58 +107,8 @@ def job(args: argparse.Namespace) -> submit.Job:
     )
 
 
-def schema(texts: Sequence[str]) -> Schema:
-    """Relations declared as ``R(a int64, b string key)``, with ``distinct`` behind for one without duplicates, or as
-    JSON.
-    """
-    tables: list[Table] = []
-    for text in texts:
-        if text.endswith(".json"):
-            declared = Schema.of(_json(Path(text)))
-            tables += [declared[name] for name in declared]
-        else:
-            tables.append(_table(text))
-    return Schema(tuple(tables))
-
-
-def _table(text: str) -> Table:
-    match = _DECLARATION.fullmatch(text.strip())
-    if match is None:
-        raise PlanError(f"--schema {text!r} is not a declaration", hint="write 'R(a int64, b string)'")
-    columns, key = [], []
-    for part in _COMMA.split(match["columns"]):
-        words = part.split()
-        if len(words) == 3 and words[2].lower() == "key":
-            key.append(words[0])
-        elif len(words) != 2:
-            raise PlanError(f"--schema: {part.strip()!r} is not a column", hint="write a name and a type: 'a int64'")
-        columns.append(Column(words[0], normal_type(words[1])))
-    return Table(match["name"], tuple(columns), tuple(key), bool(match["distinct"]))
-
-
-def _query(text: str) -> str:
-    """The text itself, or what the file of that name holds."""
-    if len(text) < 256 and "(" not in text and Path(text).is_file():
-        return Path(text).read_text()
-    return text
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise SparkJobError(f"cannot read the schema {path}: {error}") from None
-
-
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         if "=" not in text:
             raise SparkJobError(f"{option} {text!r}: give NAME=VALUE")
     return dict(text.split("=", 1) for text in texts)
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise SparkJobError(f"--rate {name}={text}: give a number of rows") from None

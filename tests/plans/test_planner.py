@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crown
 from plans import Plan, plan
+from plans.declare import query_text
 from plans.hypergraph import bits
 from plans.planner import MAX_CHILDREN
 from plans.shares import hashable, load, occurrences, solve
@@ -164,3 +166,11 @@ def test_a_datalog_condition_may_begin_with_a_negation() -> None:
     schema = {"r": {"a": "int64", "b": "int64"}}
     bare, bracketed = (plan(f"Q(x) :- r(x, y), {text}.", schema) for text in ("NOT (x < y)", "(NOT (x < y))"))
     assert str(bare.nodes[0].predicate) == str(bracketed.nodes[0].predicate) == "NOT (a < b)"
+
+
+def test_a_query_is_a_text_or_a_file(tmp_path: Path) -> None:
+    rule = "Q(a) :- " + ", ".join(f"r(a, b{i})" for i in range(60)) + "."
+    assert query_text(rule) == rule  # longer than any file name
+    file = tmp_path / "query.sql"
+    file.write_text("SELECT 1")
+    assert query_text(str(file)) == "SELECT 1"
