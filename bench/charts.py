@@ -78,7 +78,10 @@ def _svg(figure: Figure, name: str) -> str:
 
 
 def _plain_log(axis: Any) -> None:
-    axis.set_major_locator(LogLocator(10, numticks=12))
+    """Labels in plain numbers; 2 and 5 too where less than two decades would leave the axis bare."""
+    low, high = axis.get_data_interval()
+    subs = (1.0, 2.0, 5.0) if low > 0 and high / low < 100 else (1.0,)
+    axis.set_major_locator(LogLocator(10, subs=subs, numticks=12))
     axis.set_major_formatter(_QUANTITY)
     axis.set_minor_formatter(NullFormatter())
 
@@ -135,7 +138,8 @@ def along(cells: Sequence[Cell], name: str) -> str:
             latency.plot(share, series["latency_ms"], **style)
             if series.get("state"):
                 memory.plot(share, [b / 2**20 for b in series["state"]], **style)
-        latency.set_title("Latency of a batch of 10,000 updates")
+        rows = max((cell["batch_rows"] for cell in cells if cell["engine"] == "crown"), default=0)
+        latency.set_title(f"Latency of a batch of {rows:,} updates" if rows else "Latency of a batch")
         latency.set_ylabel("milliseconds")
         memory.set_title("State")
         memory.set_ylabel("MiB")

@@ -247,8 +247,9 @@ summary { cursor: pointer; color: var(--soft); font-size: 13px; margin: 6px 0; }
 table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; min-width: 100%; }
 th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1px solid #c4c9d4; white-space: nowrap; }
 th, td { padding: 5px 10px 5px 0; vertical-align: top; }
-td:nth-child(-n+3) { white-space: nowrap; }
-td:last-child { min-width: 170px; }
+td:first-child { white-space: nowrap; }
+td:nth-child(2) { max-width: 230px; }
+td:last-child { min-width: 200px; }
 td { border-bottom: 1px solid var(--line); }
 .n { text-align: right; white-space: nowrap; }
 tr.ours td:first-child, tr.ours td:nth-child(2) { color: var(--ours); font-weight: 600; }
