@@ -96,19 +96,28 @@ def _carried(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -
     """Position of the attribute that the children list above node ``i`` carries, or -1."""
     node = nodes[i]
     own = [a for a in node.attributes if a not in node.key]
-    if node.parent < 0 or not node.free or len(own) != 1 or any(nodes[c].free for c in children[i]):
+    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, children, c) for c in children[i]):
         return -1
     return node.attributes.index(own[0])
+
+
+def _adds(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> bool:
+    """Does an enumeration have to visit node ``i`` below its parent's row? Not if it is bound, nor if it and all
+    below it only repeat attributes: then there is exactly one row for the key, and it is known.
+    """
+    node = nodes[i]
+    own = any(a not in node.key for a in node.attributes)
+    return node.free and (own or any(_adds(nodes, children, c) for c in children[i]))
 
 
 def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None, out: _Words) -> int:
     """Place the program that starts at ``witness`` (None: at the root's group); its offset.
 
-    First up to the root, then down into every free side subtree. A loop on which no other depends is a leaf; a free
-    node that adds no attribute and has no free children has exactly one row per key and is left out.
+    First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
+    depends is a leaf.
     """
     nodes = plan.nodes
-    free_children = [[c for c in children[i] if nodes[c].free] for i in range(len(nodes))]
+    visited = [[c for c in children[i] if _adds(nodes, children, c)] for i in range(len(nodes))]
     loops: list[_Loop] = []
     starts: list[tuple[int, int]] = []  # (node whose free children are still to visit, child that is already bound)
     if witness is None:
@@ -124,7 +133,7 @@ def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None,
             node = parent
     while starts:
         node, done = starts.pop(0)
-        for c in free_children[node]:
+        for c in visited[node]:
             if c != done:
                 loops.append(_Loop(L.DOWN, node, c, children[node].index(c)))
                 starts.append((c, -1))
@@ -151,8 +160,6 @@ def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None,
             if a in column and a not in provider:
                 provider[a] = loop.target
                 pairs += [column[a], position]
-        if not pairs and loop.kind == L.DOWN:
-            continue
         carried = _carried(nodes, children, loop.target) if loop.kind == L.DOWN else -1
         leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
         leaf_count += 1

@@ -152,3 +152,15 @@ def test_the_twin_counts_what_the_kernel_counts() -> None:
         twin.apply({"G": rows})
         stats = kernel.stats()
         assert (stats["s_updates"], stats["p_updates"]) == (twin.s_updates, twin.p_updates)
+
+
+def test_a_subtree_that_only_repeats_attributes_is_not_visited() -> None:
+    schema = {"g": {"a": "int64", "b": "int64"}, "v": {"b": "int64"}, "w": {"b": "int64"}}
+    view = crown.view("Q(x, y, z) :- g(x, y), g(x, z), v(y), w(z).", schema)
+    view.apply({"v": [{"b": i} for i in range(30)], "w": [{"b": i} for i in range(30)]})
+    view.apply({"g": [{"a": 1, "b": i} for i in range(30)]})
+    before = view.stats()
+    assert sum(batch.num_rows for batch in view.results()) == 900
+    after = view.stats()
+    assert after["emitted"] - before["emitted"] == 900
+    assert after["blocks"] - before["blocks"] == 1  # one product of two lists, not 900 rows one by one
