@@ -66,4 +66,4 @@ def bulk_load(
         run=uuid.uuid4().hex,
         backfill=True,
     )
-    return applied(plan, step, tables, change)
+    return applied(spark, plan, step, tables, change)

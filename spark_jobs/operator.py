@@ -114,14 +114,17 @@ def maintain(
     )
     if certain and stored is not None and folder is not None:
         check_meta(stored, step.meta)
-    return applied(plan, step, changes, change)
+    return applied(spark, plan, step, changes, change)
 
 
-def applied(plan: Plan, step: Step, changes: Mapping[str, DataFrame], change: str | None) -> DataFrame:
+def applied(
+    spark: SparkSession, plan: Plan, step: Step, changes: Mapping[str, DataFrame], change: str | None
+) -> DataFrame:
     """The DataFrame whose partitions run ``step``, one per cell."""
     by_name = {name.lower(): frame for name, frame in changes.items()}
     frames = {name: by_name[name.lower()] for name in step.layout.relations}
-    cells = dispatched(plan, step.layout, step.grid, frames, change)
+    cores = spark.sparkContext.defaultParallelism
+    cells = dispatched(plan, step.layout, step.grid, frames, change, cores)
     fields = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
     with quietly():
         return cells.mapInArrow(_task(step), T.StructType([*fields, T.StructField(WEIGHT, T.LongType())]))
