@@ -70,7 +70,11 @@ def _check(spec: dict[str, Any], make: Make) -> dict[str, Any]:
                 return {"status": "failed", "reason": reason}
     finally:
         subject.close()
-    return {"status": "passed", "positions": [row[0] for row in check["expected"]], "rows": check["expected"][-1][1]}
+    return {
+        "status": "passed",
+        "positions": [row[0] for row in check["expected"]],
+        "rows": max(row[1] for row in check["expected"]),
+    }
 
 
 def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress) -> dict[str, Any]:

@@ -7,7 +7,8 @@ sections on scaling), and what came out:
 
 - ``status``: ok, skipped (not installed, or not for this query), failed, timeout (stopped at its time bound), wrong
   (did not pass the check; has no time then), with ``reason`` in one line for all but ok;
-- ``check``: passed / unchecked / failed against DuckDB, with the positions compared and the rows at the last;
+- ``check``: passed / unchecked / failed against DuckDB, with the positions compared and the rows of the
+  largest result;
 - ``of`` updates of the stream, ``updates`` done, ``seconds`` of every repeat, ``updates_per_s`` of the fastest and
   ``updates_per_s_median``; ``deltas``, ``deltas_per_s``; ``enumerated_per_s`` in mode full;
 - ``latency_ms`` of a batch (p50, p95, p99, max, first), ``series`` along the stream (position, latency_ms, rss, state,

@@ -169,8 +169,11 @@ def batches(scale: str) -> list[Cell]:
 
 
 def memory(scale: str) -> list[Cell]:
-    """Ten windows, one after the other: state and resident memory must stay flat."""
-    return [cell("3-hop", "crown", "delta", scale, options={"window": 1 / 11}, law="memory", x=10, checked=False)]
+    """Ten windows, one after the other, over a graph whose edges are drawn alike all the time: state must stay flat."""
+    options = {"window": 1 / 11}
+    return [
+        cell("3-hop", "crown", "delta", scale, options=options, data="generated", law="memory", x=10, checked=False)
+    ]
 
 
 def cores(scale: str) -> list[Cell]:
