@@ -11,14 +11,13 @@ from spark_jobs import local_session
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests with a session are marked ``spark``, and share two sessions when tests run in parallel.
+    """Tests with a session are marked ``spark``.
 
     PySpark leaves sockets for the garbage collector to close, and warns of pandas 3, which nothing here goes through.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark 1" if item.path.stem == "test_maintain" else "spark 2"))
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")

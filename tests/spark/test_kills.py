@@ -73,7 +73,6 @@ def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark 1")
 def test_a_killed_driver_goes_on_from_its_checkpoint_and_writes_everything_once(tmp_path):
     edges = tmp_path / "edges.txt"
     rng = random.Random(6)
