@@ -52,19 +52,6 @@ class CheckedBatch:
     bad_rows: list[str] = field(default_factory=list)
 
 
-def weights_of_codes(codes: pa.Array, relation: str) -> np.ndarray:
-    """int64 weights for an array of change codes (see ``CODES``). Raises ChangeError naming the first unknown code."""
-    text = codes.cast(pa.string())
-    index = pc.index_in(text, pa.array(list(CODES)))
-    if index.null_count:
-        row = int(np.flatnonzero(~index.is_valid().to_numpy(zero_copy_only=False))[0])
-        raise ChangeError(
-            f"relation {relation!r}, row {row}: unknown change code {text[row].as_py()!r}; "
-            f"use one of {', '.join(CODES)}"
-        )
-    return np.array(list(CODES.values()), np.int64)[index.to_numpy()]
-
-
 def check(table: Table, columns: Sequence[str], data: Any) -> CheckedBatch:
     """Bring ``data`` to the declared types of ``columns`` (names of ``table``); rows that do not fit are left out and
     listed.

@@ -68,15 +68,6 @@ def save(engine: Engine | Cells, path: str | os.PathLike[str], extra: dict[str, 
     return size
 
 
-def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON header of a snapshot. Raises SnapshotError."""
-    try:
-        with Path(path).open("rb") as file:
-            return _header(file, path)
-    except OSError as error:
-        raise SnapshotError(f"cannot read the snapshot {path}: {error.strerror}") from error
-
-
 def _header(file: BinaryIO, path: str | os.PathLike[str]) -> dict[str, Any]:
     if file.readline(len(MAGIC)) != MAGIC:
         raise SnapshotError(f"{path} is not a snapshot of this version of crown")
