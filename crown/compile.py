@@ -79,7 +79,6 @@ def compile_plan(plan: Plan, extra_tables: int = 0) -> Layout:
         d[L.N_KPOS] = out.place([node.attributes.index(a) for a in node.key])
         if node.parent >= 0:
             parent = nodes[node.parent]
-            d[L.N_INDEX] = children[node.parent].index(i)
             d[L.N_PPOS] = out.place([parent.attributes.index(a) for a in node.key])
             if parent.kind == "virtual":
                 d[L.N_VPOS] = out.place([node.attributes.index(a) for a in parent.attributes])

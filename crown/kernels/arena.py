@@ -35,7 +35,6 @@ H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # enumeration steps, blocks and tuple
 H_DICT_SWEPT = 20  # dictionary entries that survived the last sweep
 H_BUDGET = 22  # no insertion starts while more words than this are live
 H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
-H_USER = 24  # 8 words for a bag or another owner of the arena
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own

@@ -33,7 +33,7 @@ P_FULL = 1  # P[1]: program of the full enumeration
 P_NODES = 8
 ND = 20
 N_ATTRS, N_CHILDREN, N_WORDS, N_FREE, N_VIRTUAL = 0, 1, 2, 3, 4
-N_PARENT, N_INDEX = 5, 6  # parent node (-1 at the root), position among its children
+N_PARENT = 5  # parent node, -1 at the root
 N_KEY, N_KPOS, N_PPOS, N_VPOS = (
     7,
     8,

@@ -14,7 +14,6 @@ from crown.kernels.arena import (
     MAGIC,
     NONE,
     ONE,
-    T_COUNT,
     T_MASK,
     T_SLOTS,
     ZERO,
@@ -180,17 +179,6 @@ def count_results(M, m32, P, sums, order):
                 return -1
             sums[g // 3] = total
     return sums[M[H_ROOT] // 3]
-
-
-@kernel
-def sizes(M, P, nodes, rows, groups):
-    """Rows of R and groups per node (int64[nodes] each, filled)."""
-    for node in range(nodes):
-        d = node_at(node)
-        rows[node] = M[P[d + N_ROWS] + T_COUNT]
-        groups[node] = 0
-        if node > 0:
-            groups[node] = M[P[d + N_GROUPS] + T_COUNT]
 
 
 @kernel
