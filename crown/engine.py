@@ -327,11 +327,11 @@ class Engine(State):
         X = layout.new_scratch(len(self.plan.nodes))
         out = _buffer(len(self.plan.free))
         epoch = int(self.M[A.H_EPOCH])
-        enumeration.enumerate_start(self.M, self._m32, self._P, X, int(self._P[layout.P_FULL]), -1, 0)
+        enumeration.enumerate_all(self.M, self._m32, self._P, X)
         done = False
         while not done:
             self._unchanged(epoch)
-            done = enumeration.enumerate_on(self.M, self._m32, self._P, X, out)
+            done = enumeration.enumerate_block(self.M, self._m32, self._P, X, out)
             yield out[:, : X[layout.X_FILL]]
             X[layout.X_FILL] = 0
 

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "bench": {"bench", "spark_jobs", "ivm_triangle", "crown", "plans"},
 }
 GROUND_FLOOR = {"crown.bags", "crown.errors", "crown.memory"} | {
-    f"crown.kernels.{m}" for m in ("arena", "jit", "prefetch", "tables")
+    f"crown.kernels.{m}" for m in ("arena", "jit", "pointers", "tables")
 }
 """What ivm_triangle may see of crown: memory, tables, the bag protocol, error classes."""
 

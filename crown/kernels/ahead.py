@@ -24,7 +24,7 @@ from crown.kernels.layout import (
     N_PPOS,
     N_ROWS,
 )
-from crown.kernels.prefetch import prefetch
+from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, hash_key
 
 FAR, MIDDLE, NEAR = 12, 8, 4

@@ -6,6 +6,7 @@ import numpy as np
 
 from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import allocating_kernel, kernel
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
 
@@ -76,7 +77,9 @@ def support_batch(M, P, t, width, rows, weights, signs):
     when it disappears, else 0. ``P`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta
     of what they count. Expected O(1) per tuple.
     """
-    for i in range(weights.size):
+    n = weights.size
+    M, P, rows = words(M), constants(P), words(rows)
+    for i in range(n):
         tag = hash_key(M, P, 0, width, rows, i * width)
         record = find(M, t, tag, P, 0, width, rows, i * width)
         signs[i] = 0
@@ -99,6 +102,7 @@ def support_batch(M, P, t, width, rows, weights, signs):
 @kernel
 def support_has(M, P, t, width, row):
     """True iff the output tuple ``row`` (int64[width]) has support. Expected O(1)."""
+    M, P, row = words(M), constants(P), words(row)
     tag = hash_key(M, P, 0, width, row, 0)
     return find(M, t, tag, P, 0, width, row, 0) != 0
 

@@ -32,9 +32,11 @@ from crown.kernels.layout import (
     N_INLINE,
     N_KEY,
     P_COUNT,
+    P_FULL,
     STEP,
     UP,
     X_AT,
+    X_CAPACITY,
     X_CUR,
     X_DEPTH,
     X_FILL,
@@ -42,7 +44,7 @@ from crown.kernels.layout import (
     X_PROGRAM,
     X_TOTAL,
 )
-from crown.kernels.prefetch import prefetch
+from crown.kernels.pointers import constants, prefetch, words
 
 
 @kernel
@@ -67,21 +69,21 @@ def _open_list(M, m32, P, cur, X, kind, source, target, child):
 
 
 @kernel
-def _fill(out, c, j, m, v):
-    """One value over rows j .. j+m of column c."""
-    for x in range(j, j + m):
-        out[c, x] = v
+def _fill(out, at, m, v):
+    """One value over words at .. at+m of the output."""
+    for x in range(at, at + m):
+        out[x] = v
 
 
 @kernel
-def _emit_carried(M, out, c, j, m, s, base, n, repeat):
-    """Digits s .. s+m of a leaf whose values lie contiguously from word ``base``."""
+def _emit_carried(M, out, j, m, s, base, n, repeat):
+    """Digits s .. s+m of a leaf whose values lie contiguously from word ``base``, to words j .. j+m."""
     if repeat == 1:
         at = s % n
         while m > 0:
             run = min(n - at, m)
             for x in range(run):
-                out[c, j + x] = M[base + at + x]
+                out[j + x] = M[base + at + x]
             j += run
             m -= run
             at = 0
@@ -90,7 +92,7 @@ def _emit_carried(M, out, c, j, m, s, base, n, repeat):
         run = repeat - s % repeat
         while m > 0:
             run = min(run, m)
-            _fill(out, c, j, run, M[base + at])
+            _fill(out, j, run, M[base + at])
             j += run
             m -= run
             run = repeat
@@ -100,14 +102,14 @@ def _emit_carried(M, out, c, j, m, s, base, n, repeat):
 
 
 @kernel
-def _emit_gathered(M, m32, out, c, j, m, s, base, n, repeat, attribute):
-    """Digits s .. s+m of a leaf whose values are read from its rows."""
+def _emit_gathered(M, m32, out, j, m, s, base, n, repeat, attribute):
+    """Digits s .. s+m of a leaf whose values are read from its rows, to words j .. j+m."""
     if repeat == 1:
         at = s % n
         while m > 0:
             run = min(n - at, m)
             for x in range(run):
-                out[c, j + x] = M[at32(m32, base + at + x) + attribute]
+                out[j + x] = M[at32(m32, base + at + x) + attribute]
             j += run
             m -= run
             at = 0
@@ -116,7 +118,7 @@ def _emit_gathered(M, m32, out, c, j, m, s, base, n, repeat, attribute):
         run = repeat - s % repeat
         while m > 0:
             run = min(run, m)
-            _fill(out, c, j, run, M[at32(m32, base + at) + attribute])
+            _fill(out, j, run, M[at32(m32, base + at) + attribute])
             j += run
             m -= run
             run = repeat
@@ -156,10 +158,11 @@ def _open_block(M, m32, P, X, cur, leaf, prog):
 @kernel
 def _emit_block(M, m32, P, X, cur, leaf, prog, out, j, m, s):
     """Write tuples s .. s+m of the open block to rows j .. j+m of ``out``."""
+    capacity = X[X_CAPACITY]
     q = P[prog + G_FIX0]
     for i in range(P[prog + G_FIXED]):
         p = q + FIX * i
-        _fill(out, P[p], j, m, M[X[cur + P[p + 1]] + P[p + 2]])
+        _fill(out, P[p] * capacity + j, m, M[X[cur + P[p + 1]] + P[p + 2]])
     q = P[prog + G_LEAF0]
     for i in range(P[prog + G_LEAVES]):
         p = q + LEAF * i
@@ -167,11 +170,11 @@ def _emit_block(M, m32, P, X, cur, leaf, prog, out, j, m, s):
         n = X[leaf + 3 * i + 1]
         repeat = X[leaf + 3 * i + 2]
         if P[p + 4] >= 0:
-            _emit_carried(M, out, P[P[p + 6]], j, m, s, base, n, repeat)
+            _emit_carried(M, out, P[P[p + 6]] * capacity + j, m, s, base, n, repeat)
         else:
             for c in range(P[p + 5]):
                 pair = P[p + 6] + 2 * c
-                _emit_gathered(M, m32, out, P[pair], j, m, s, base, n, repeat, P[pair + 1])
+                _emit_gathered(M, m32, out, P[pair] * capacity + j, m, s, base, n, repeat, P[pair + 1])
 
 
 @kernel
@@ -207,8 +210,8 @@ def _sweep(M, m32, P, X, cur, step, prog, out, fill):
     Columns that are the same in all turns are written once, over all of them. The rows of ``out`` in use afterwards.
     """
     leaf = P[prog + G_LEAF0]
-    pair = P[leaf + 6]
-    c = P[pair]
+    capacity = X[X_CAPACITY]
+    column = P[P[leaf + 6]] * capacity
     attribute = P[leaf + 4]
     source = P[leaf + 1]
     link = P[node_at(source) + N_ATTRS] + 2 + P[leaf + 3]
@@ -219,7 +222,6 @@ def _sweep(M, m32, P, X, cur, step, prog, out, fill):
     n = X[step + 1]
     base = X[step + 2]
     start = fill
-    capacity = out.shape[1]
     blocks = 0
     while at < n:
         _ahead(M, m32, P, leaf, base, at, n)
@@ -232,9 +234,9 @@ def _sweep(M, m32, P, X, cur, step, prog, out, fill):
         if lo(m32, field + 3) == 0:
             values += attribute
         for x in range(m):
-            out[c, fill + x] = M[values + x]
+            out[column + fill + x] = M[values + x]
         for i in range(varying):
-            _fill(out, P[fix + FIX * i], fill, m, M[row + P[fix + FIX * i + 2]])
+            _fill(out, P[fix + FIX * i] * capacity + fill, m, M[row + P[fix + FIX * i + 2]])
         fill += m
         at += 1
         blocks += 1
@@ -242,7 +244,7 @@ def _sweep(M, m32, P, X, cur, step, prog, out, fill):
     X[cur + source] = at32(m32, base + max(at - 1, 0))
     for i in range(varying, P[prog + G_FIXED]):
         p = fix + FIX * i
-        _fill(out, P[p], start, fill - start, M[X[cur + P[p + 1]] + P[p + 2]])
+        _fill(out, P[p] * capacity + start, fill - start, M[X[cur + P[p + 1]] + P[p + 2]])
     M[H_BLOCKS] += blocks
     M[H_EMITTED] += fill - start
     return fill
@@ -273,7 +275,7 @@ def enumerate_on(M, m32, P, X, out):
     prog = X[X_PROGRAM]
     steps = P[prog + G_STEPS]
     first = P[prog + G_STEP0]
-    capacity = out.shape[1]
+    capacity = X[X_CAPACITY]
     depth = X[X_DEPTH]
     fill = X[X_FILL]
     gap = X[X_GAP]
@@ -335,3 +337,17 @@ def enumerate_on(M, m32, P, X, out):
     X[X_FILL] = fill
     X[X_GAP] = gap
     return done
+
+
+@kernel
+def enumerate_all(M, m32, P, X):
+    """``enumerate_start`` for the full result, called from Python."""
+    P = constants(P)
+    enumerate_start(words(M), words(m32), P, words(X), P[P_FULL], NONE, ZERO)
+
+
+@kernel
+def enumerate_block(M, m32, P, X, out):
+    """``enumerate_on``, called from Python: ``out`` is int64[columns, capacity]."""
+    X[X_CAPACITY] = out.shape[1]
+    return enumerate_on(words(M), words(m32), constants(P), words(X), words(out))

@@ -32,8 +32,8 @@ def family_stamp(directory: Path) -> str:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` with Numba: no GIL, NumPy error model, cached on disk under the family's stamp.
 
-    It MUST NOT allocate arrays: reference counting is off, because handing an array to a callee would cost two atomic
-    operations each time (measured: five sixths of the run time). See ``allocating_kernel``.
+    It MUST NOT allocate arrays: reference counting is off. See ``allocating_kernel``. A kernel that Python calls begins
+    by making pointers of its arrays, see ``pointers``; those that it calls take pointers.
     """
     return _compiled(function, counted=False)
 
@@ -50,6 +50,7 @@ def is_cached(dispatcher: Any) -> bool:
 
 
 def _compiled(function: Callable[..., Any], counted: bool) -> Any:
+    counted = counted or bool(numba.config.BOUNDSCHECK)  # then pointers are arrays, see ``pointers``
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counted}
     dispatcher = numba.njit(**options)(function)
     cache = getattr(dispatcher, "_cache", None)  # a plain function when NUMBA_DISABLE_JIT is set

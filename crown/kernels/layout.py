@@ -62,6 +62,7 @@ X_SP, X_I, X_ROW, X_PHASE = 0, 1, 2, 3  # frames in use, batch position, row bei
 X_FILL, X_MODE = 4, 5
 X_PROGRAM, X_DEPTH, X_AT, X_TOTAL, X_GAP = 6, 7, 8, 9, 10  # enumeration
 X_LFRAMES, X_CUR = 11, 12  # where the live frames and the current rows start
+X_CAPACITY = 13  # rows that the output buffer holds
 X_AREAS = 16
 FRAME = 5  # row, node, group, position, phase
 LFRAME = 4  # row, node, child index, position

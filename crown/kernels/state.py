@@ -40,6 +40,7 @@ from crown.kernels.layout import (
     N_VIRTUAL,
     P_COUNT,
 )
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
 from crown.kernels.update import set_live
 
@@ -47,6 +48,7 @@ from crown.kernels.update import set_live
 @kernel
 def create(M, m32, P, tables, limit, budget, seed):
     """An empty state: header, tables, and the root's group with its one live parent that does not exist."""
+    M, m32, P = words(M), words(m32), constants(P)
     format_arena(M, tables, limit, seed)
     for t in range(tables):
         new_table(M, table_at(t))
@@ -62,12 +64,14 @@ def create(M, m32, P, tables, limit, budget, seed):
 @kernel
 def root_size(M, m32):
     """Rows in V_s(root)."""
+    M, m32 = words(M), words(m32)
     return at32(m32, 2 * M[H_ROOT] + 1)
 
 
 @kernel
 def in_view(M, m32, P, node, values):
     """True iff ``values`` (int64[a]) is a row of V_s(node). Expected O(1)."""
+    M, m32, P, values = words(M), words(m32), constants(P), words(values)
     d = node_at(node)
     a = P[d + N_ATTRS]
     identity = P[d + N_IDENTITY]
@@ -94,10 +98,12 @@ def missing_copies(M, m32, P, node, rows, weights):
 
     Changes nothing.
     """
+    n = weights.size
+    M, m32, P, rows = words(M), words(m32), constants(P), words(rows)
     d = node_at(node)
     a = P[d + N_ATTRS]
     identity = P[d + N_IDENTITY]
-    for i in range(weights.size):
+    for i in range(n):
         tag = hash_key(M, P, identity, a, rows, i * a)
         row = find(M, P[d + N_ROWS], tag, P, identity, a, rows, i * a)
         if row == 0 or hi(m32, row + a) < weights[i]:
@@ -108,6 +114,7 @@ def missing_copies(M, m32, P, node, rows, weights):
 @kernel
 def clear_live(M, m32, P):
     """Forget all liveness. O(groups)."""
+    M, m32, P = words(M), words(m32), constants(P)
     for c in range(1, P[P_COUNT]):
         d = node_at(c)
         k = P[d + N_KEY]
@@ -122,6 +129,7 @@ def clear_live(M, m32, P):
 @kernel
 def rebuild_live(M, m32, P, X):
     """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
+    M, m32, P, X = words(M), words(m32), constants(P), words(X)
     root = M[H_ROOT]
     base = list_base(m32, root, 2 * (root + 3), NONE)
     for i in range(hi(m32, root)):
@@ -142,6 +150,7 @@ def count_results(M, m32, P, sums, order):
     until 2^53) is zeroed int64[words / 3] scratch, one cell per group; ``order`` the free nodes, children first. -1
     if the count leaves 62 bits. O(state).
     """
+    M, m32, P = words(M), words(m32), constants(P)
     limit = 4.0e18
     for o in range(order.size):
         node = order[o]

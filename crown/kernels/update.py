@@ -60,6 +60,7 @@ from crown.kernels.layout import (
     N_VPOS,
     N_WORDS,
     X_AREAS,
+    X_CAPACITY,
     X_I,
     X_LFRAMES,
     X_MODE,
@@ -67,7 +68,7 @@ from crown.kernels.layout import (
     X_ROW,
     X_SP,
 )
-from crown.kernels.prefetch import prefetch
+from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.tables import find, hash_key, insert, remove
 
 START, PARENTS, FINISH, RESULTS = 0, 1, 2, 3  # phases of a frame
@@ -355,11 +356,14 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
     again; or OVER_BUDGET (the state's) or
     TOO_MANY (copies of a tuple): rows from ``X[X_I]`` on have not been applied.
     """
+    n = weights.size
+    X[X_CAPACITY] = out.shape[1]
+    M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
+    rows, weights = words(rows), words(weights)
     d = node_at(node)
     a = P[d + N_ATTRS]
     t = P[d + N_ROWS]
     identity = P[d + N_IDENTITY]
-    n = weights.size
     while True:
         if X[X_PHASE] == WALKING:
             if not enter_on(M, m32, P, X, out):
@@ -396,11 +400,14 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
 @kernel
 def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
     """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
+    n = weights.size
+    X[X_CAPACITY] = out.shape[1]
+    M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
+    rows, weights = words(rows), words(weights)
     d = node_at(node)
     a = P[d + N_ATTRS]
     t = P[d + N_ROWS]
     identity = P[d + N_IDENTITY]
-    n = weights.size
     while True:
         if X[X_PHASE] == WALKING:
             row = X[X_ROW]

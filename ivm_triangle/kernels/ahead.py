@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from crown.kernels.arena import T_MASK, T_SLOTS
 from crown.kernels.jit import kernel
-from crown.kernels.prefetch import prefetch
+from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels.graph import tag_of
 from ivm_triangle.kernels.layout import P_COPIES, V_IN, V_OUT, WORD
