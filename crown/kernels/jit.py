@@ -50,7 +50,7 @@ def is_cached(dispatcher: Any) -> bool:
 
 
 def _compiled(function: Callable[..., Any], counted: bool) -> Any:
-    counted = counted or bool(numba.config.BOUNDSCHECK)  # then pointers are arrays, see ``pointers``
+    counted = counted or bool(getattr(numba.config, "BOUNDSCHECK", None))  # then pointers are arrays, see ``pointers``
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counted}
     dispatcher = numba.njit(**options)(function)
     cache = getattr(dispatcher, "_cache", None)  # a plain function when NUMBA_DISABLE_JIT is set

@@ -99,7 +99,7 @@ constants: Any
 prefetch: Any
 if getattr(config, "DISABLE_JIT", 0):
     words, constants, prefetch = _flat, _flat, _no_prefetch
-elif config.BOUNDSCHECK:
+elif getattr(config, "BOUNDSCHECK", None):
     words = constants = njit(_flat)
     prefetch = intrinsic(_prefetch)
 else:
