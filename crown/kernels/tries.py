@@ -37,6 +37,7 @@ from crown.kernels.arena import (
 )
 from crown.kernels.groups import list_append, list_remove
 from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, new_table, remove, table_at
 
 P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_OUT_TABLE, P_IDENTITY, P_ATOMS = 0, 1, 2, 3, 4, 5, 6
@@ -54,6 +55,7 @@ NEW, LISTING = 0, 1
 @kernel
 def create_tries(M, tables, limit, seed):
     """An empty state with that many tables."""
+    M = words(M)
     format_arena(M, tables, limit, seed)
     for t in range(tables):
         new_table(M, table_at(t))
@@ -200,7 +202,7 @@ def _next_value(M, m32, P, step, bound, cur, level):
 
 
 @kernel
-def _emit(M, P, bound, sign, counted, out, rows):
+def _emit(M, P, bound, sign, counted, out, capacity, rows):
     """Write the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
     width = P[P_OUTS]
     outs = P[P_OUTS_AT]
@@ -221,21 +223,21 @@ def _emit(M, P, bound, sign, counted, out, rows):
             remove(M, t, tag, record)
             release(M, record, width + 1)
     for j in range(width):
-        out[j, rows] = bound[P[outs + j]]
+        out[j * capacity + rows] = bound[P[outs + j]]
     return rows + 1
 
 
 @kernel
-def _list_results(M, m32, P, a, bound, sign, counted, cur, out, rows):
+def _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows):
     """Results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
     steps = P[a + A_STEPS]
     depth = cur[C_DEPTH]
     while depth >= 0:
         if depth == steps:
-            if rows == out.shape[1]:
+            if rows == capacity:
                 cur[C_DEPTH] = depth
                 return rows, False
-            rows = _emit(M, P, bound, sign, counted, out, rows)
+            rows = _emit(M, P, bound, sign, counted, out, capacity, rows)
             depth -= 1
             continue
         step = P[a + A_STEP_AT] + STEP_WORDS * depth
@@ -270,11 +272,15 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
     Go on with the same cursor while `cur[C_ROW]` < n. `bound` int64[attributes] is scratch that lives with the cursor,
     `out` int64[outputs, cap] column-major. Row i of `missing` receives the copies that a delete did not find.
     """
+    n = weights.size
+    capacity = out.shape[1]
+    M, m32, P, bound, cur, out = words(M), words(m32), constants(P), words(bound), words(cur), words(out)
+    flat, weights, missing = words(flat), words(weights), words(missing)
     rows = ZERO
     a = P_ATOMS + ATOM * atom
     k = P[a + A_WIDTH]
     counted = P[P_COUNTED] == 1
-    while cur[C_ROW] < weights.size:
+    while cur[C_ROW] < n:
         i = cur[C_ROW]
         m = weights[i]
         if m * sign <= 0:
@@ -301,7 +307,7 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
             _begin(P, a, flat, i * k, bound, cur)
             if not _passes(M, P, a, bound):
                 cur[C_DEPTH] = -1
-        rows, finished = _list_results(M, m32, P, a, bound, sign, counted, cur, out, rows)
+        rows, finished = _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows)
         if not finished:
             return rows
         if sign < 0:
@@ -314,9 +320,11 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
 @kernel
 def missing_rows(M, P, atom, flat, weights):
     """Index of the first delete (weights > 0) that finds too few copies, or -1."""
+    n = weights.size
+    M, P, flat, weights = words(M), constants(P), words(flat), words(weights)
     a = P_ATOMS + ATOM * atom
     k = P[a + A_WIDTH]
-    for i in range(weights.size):
+    for i in range(n):
         tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
         row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
         if row == 0 or M[row + k] < weights[i]:
@@ -327,6 +335,8 @@ def missing_rows(M, P, atom, flat, weights):
 @kernel
 def all_rows(M, m32, P, bound, cur, out):
     """All results from the cursor on: those of each row of atom 0, or the counted outputs. Returns the rows written."""
+    capacity = out.shape[1]
+    M, m32, P, bound, cur, out = words(M), words(m32), constants(P), words(bound), words(cur), words(out)
     rows = ZERO
     counted = P[P_COUNTED] == 1
     a = P_ATOMS
@@ -336,17 +346,17 @@ def all_rows(M, m32, P, bound, cur, out):
         if word != 0:
             record = word & LOW32
             if counted:
-                if rows == out.shape[1]:
+                if rows == capacity:
                     return rows
                 for j in range(P[P_OUTS]):
-                    out[j, rows] = M[record + j]
+                    out[j * capacity + rows] = M[record + j]
                 rows += 1
             else:
                 if cur[C_PHASE] == NEW:
                     _begin(P, a, M, record, bound, cur)
                     if not _passes(M, P, a, bound):
                         cur[C_DEPTH] = -1
-                rows, finished = _list_results(M, m32, P, a, bound, ONE, False, cur, out, rows)
+                rows, finished = _list_results(M, m32, P, a, bound, ONE, False, cur, out, capacity, rows)
                 if not finished:
                     return rows
                 cur[C_PHASE] = NEW

@@ -7,12 +7,12 @@ slots name, rows `NEAR` ahead the edge's slot and the ends of the lists. These a
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.arena import T_MASK, T_SLOTS, hi, lo
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, table_at
-from ivm_triangle.kernels.graph import tag_of
-from ivm_triangle.kernels.layout import P_COPIES, V_IN, V_OUT, WORD
+from ivm_triangle.kernels.graph import after, tag_of
+from ivm_triangle.kernels.layout import V_IN, V_OUT
 
 FAR, MIDDLE, NEAR = 15, 10, 5
 
@@ -24,25 +24,24 @@ def _home(M, table, word):
 
 
 @kernel
-def ahead(M, m32, P, rows, i):
-    """Stages for `rows` int64[n, 4] of (relation, x, y, m) when row `i` is about to be applied."""
-    n = rows.shape[0]
+def ahead(M, m32, P, rows, n, i):
+    """Stages for `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be applied."""
     if i + FAR < n:
-        k = rows[i + FAR, 0]
-        prefetch(M, _home(M, k, rows[i + FAR, 1]))
-        prefetch(M, _home(M, (k + 1) % P[P_COPIES], rows[i + FAR, 2]))
+        k = rows[4 * (i + FAR)]
+        prefetch(M, _home(M, k, rows[4 * (i + FAR) + 1]))
+        prefetch(M, _home(M, after(P, k), rows[4 * (i + FAR) + 2]))
     if i + MIDDLE < n:
-        k = rows[i + MIDDLE, 0]
-        prefetch(M, M[_home(M, k, rows[i + MIDDLE, 1])] & LOW32)
-        prefetch(M, M[_home(M, (k + 1) % P[P_COPIES], rows[i + MIDDLE, 2])] & LOW32)
+        k = rows[4 * (i + MIDDLE)]
+        prefetch(M, M[_home(M, k, rows[4 * (i + MIDDLE) + 1])] & LOW32)
+        prefetch(M, M[_home(M, after(P, k), rows[4 * (i + MIDDLE) + 2])] & LOW32)
     if i + NEAR < n:
-        k = rows[i + NEAR, 0]
-        x = M[_home(M, k, rows[i + NEAR, 1])] & LOW32
-        y = M[_home(M, (k + 1) % P[P_COPIES], rows[i + NEAR, 2])] & LOW32
+        k = rows[4 * (i + NEAR)]
+        x = M[_home(M, k, rows[4 * (i + NEAR) + 1])] & LOW32
+        y = M[_home(M, after(P, k), rows[4 * (i + NEAR) + 2])] & LOW32
         if x != 0 and y != 0:
             prefetch(M, _home(M, 3 + k, (x << 32) | y))
             for v in (x, y):
                 for w in (v + V_OUT, v + V_IN):
-                    length = WORD(m32[2 * w + 1])
+                    length = hi(m32, w)
                     if length > 0:
-                        prefetch(M, WORD(m32[2 * w]) + length - 1)
+                        prefetch(M, lo(m32, w) + length - 1)

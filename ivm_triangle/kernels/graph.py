@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_SEED, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import H_SEED, T_MASK, T_SLOTS, alloc, at32, hi, lo, release, set_hi, set_lo
 from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, insert, mix, remove, table_at
 from ivm_triangle.kernels.layout import (
@@ -16,6 +16,18 @@ from ivm_triangle.kernels.layout import (
     VERTEX_WORDS,
     WORD,
 )
+
+
+@kernel
+def after(P, k):
+    """The relation (and domain) that follows number k in the rotation R, S, T; itself where one plays all."""
+    return k + 1 if k + 1 < P[P_COPIES] else WORD(0)
+
+
+@kernel
+def before(P, k):
+    """The relation that leads to domain k."""
+    return k - 1 if k > 0 else P[P_COPIES] - 1
 
 
 @kernel
@@ -59,10 +71,9 @@ def clear_list(M, w):
 
 @kernel
 def _move_block(M, m32, w, capacity):
-    h = 2 * w
-    length = m32[h + 1]
-    old = WORD(m32[h])
-    old_capacity = WORD(m32[h + 2])
+    length = hi(m32, w)
+    old = lo(m32, w)
+    old_capacity = lo(m32, w + 1)
     address = WORD(0)
     if capacity > 0:
         address = alloc(M, capacity)
@@ -70,28 +81,26 @@ def _move_block(M, m32, w, capacity):
             M[address + i] = M[old + i]
     if old_capacity > 0:
         release(M, old, old_capacity)
-    m32[h] = address
-    m32[h + 2] = capacity
+    set_lo(m32, w, address)
+    set_lo(m32, w + 1, capacity)
 
 
 @kernel
 def push(M, m32, w, entry):
     """Append `entry` to the list at word `w`. Amortized O(1)."""
-    h = 2 * w
-    length = WORD(m32[h + 1])
-    if length == m32[h + 2]:
+    length = hi(m32, w)
+    if length == lo(m32, w + 1):
         _move_block(M, m32, w, max(WORD(2), 2 * length))
-    M[m32[h] + length] = entry
-    m32[h + 1] = length + 1
+    M[lo(m32, w) + length] = entry
+    set_hi(m32, w, length + 1)
 
 
 @kernel
 def drop_last(M, m32, w):
     """Forget the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
-    h = 2 * w
-    length = m32[h + 1] - 1
-    m32[h + 1] = length
-    capacity = WORD(m32[h + 2])
+    length = hi(m32, w) - 1
+    set_hi(m32, w, length)
+    capacity = lo(m32, w + 1)
     if length == 0:
         _move_block(M, m32, w, WORD(0))
     elif capacity > 8 and 4 * length <= capacity:
@@ -101,22 +110,21 @@ def drop_last(M, m32, w):
 @kernel
 def place(M, m32, w, i, entry, half):
     """Put an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
-    M[m32[2 * w] + i] = entry
+    M[lo(m32, w) + i] = entry
     m32[2 * ((entry & LOW32) + 2) + half] = i
 
 
 @kernel
 def link(M, m32, w, entry, heavy, half):
     """Add an edge entry to a vertex's list, among the heavy or the light other ends."""
-    h = 2 * w
     push(M, m32, w, entry)
-    last = WORD(m32[h + 1]) - 1
-    count = WORD(m32[h + 3] & COUNT_MASK)
+    last = hi(m32, w) - 1
     if heavy:
+        count = hi(m32, w + 1) & COUNT_MASK
         if count < last:
-            place(M, m32, w, last, M[m32[h] + count], half)
+            place(M, m32, w, last, M[lo(m32, w) + count], half)
         place(M, m32, w, count, entry, half)
-        m32[h + 3] += 1
+        set_hi(m32, w + 1, hi(m32, w + 1) + 1)
     else:
         m32[2 * ((entry & LOW32) + 2) + half] = last
 
@@ -124,45 +132,43 @@ def link(M, m32, w, entry, heavy, half):
 @kernel
 def unlink(M, m32, w, edge, half):
     """Take an edge out of a vertex's list."""
-    h = 2 * w
-    at = WORD(m32[2 * (edge + 2) + half])
-    count = WORD(m32[h + 3] & COUNT_MASK)
-    last = WORD(m32[h + 1]) - 1
+    at = at32(m32, 2 * (edge + 2) + half)
+    count = hi(m32, w + 1) & COUNT_MASK
+    last = hi(m32, w) - 1
     if at < count:
         count -= 1
         if at < count:
-            place(M, m32, w, at, M[m32[h] + count], half)
-        m32[h + 3] -= 1
+            place(M, m32, w, at, M[lo(m32, w) + count], half)
+        set_hi(m32, w + 1, hi(m32, w + 1) - 1)
         at = count
     if at < last:
-        place(M, m32, w, at, M[m32[h] + last], half)
+        place(M, m32, w, at, M[lo(m32, w) + last], half)
     drop_last(M, m32, w)
 
 
 @kernel
 def relink(M, m32, w, edge, heavy, half):
     """The other end of an edge changed its flag: move its entry across the border between heavy and light."""
-    h = 2 * w
-    at = WORD(m32[2 * (edge + 2) + half])
-    count = WORD(m32[h + 3] & COUNT_MASK)
+    at = at32(m32, 2 * (edge + 2) + half)
+    count = hi(m32, w + 1) & COUNT_MASK
     border = count if heavy else count - 1
-    entry = M[m32[h] + at]
+    entry = M[lo(m32, w) + at]
     if at != border:
-        place(M, m32, w, at, M[m32[h] + border], half)
+        place(M, m32, w, at, M[lo(m32, w) + border], half)
         place(M, m32, w, border, entry, half)
-    m32[h + 3] += 1 if heavy else -1
+    set_hi(m32, w + 1, hi(m32, w + 1) + (1 if heavy else -1))
 
 
 @kernel
 def is_heavy(m32, w):
     """Flag of the vertex whose list in that column is at word `w`."""
-    return (m32[2 * w + 3] & HEAVY) != 0
+    return (hi(m32, w + 1) & HEAVY) != 0
 
 
 @kernel
 def degree(m32, w):
     """Length of the list at word `w`."""
-    return m32[2 * w + 1]
+    return hi(m32, w)
 
 
 @kernel
@@ -186,9 +192,9 @@ def vertex(M, m32, P, domain, value):
         clear_list(M, v + V_OUT)
         clear_list(M, v + V_IN)
         if P[P_BORN + 2 * domain]:
-            m32[2 * (v + V_OUT) + 3] = HEAVY
-        if P[P_BORN + (2 * domain + 2 * P[P_COPIES] - 1) % (2 * P[P_COPIES])]:  # column 1 of the relation before
-            m32[2 * (v + V_IN) + 3] = HEAVY
+            set_hi(m32, v + V_OUT + 1, HEAVY)
+        if P[P_BORN + 2 * before(P, domain) + 1]:
+            set_hi(m32, v + V_IN + 1, HEAVY)
         insert(M, t, tag, v)
     return v
 
@@ -196,7 +202,7 @@ def vertex(M, m32, P, domain, value):
 @kernel
 def drop_vertex_if_bare(M, m32, domain, v):
     """Free a vertex that has no edges left."""
-    if m32[2 * (v + V_OUT) + 1] == 0 and m32[2 * (v + V_IN) + 1] == 0:
+    if hi(m32, v + V_OUT) == 0 and hi(m32, v + V_IN) == 0:
         remove(M, table_at(domain), tag_of(M, M[v]), v)
         release(M, v, WORD(VERTEX_WORDS))
 

@@ -25,6 +25,8 @@ import numpy as np
 from crown.kernels.arena import header_words
 
 WORD = np.int64  # WORD(1) in a call: Numba would compile the callee once more for the literal 1
+R, S, T = WORD(0), WORD(1), WORD(2)
+HH, HL, LH, LL = WORD(1), WORD(2), WORD(4), WORD(8)  # the bit of a part
 
 MAX_VIEWS = 12
 KEYS = 6 + 2 * MAX_VIEWS

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
-from crown.kernels.arena import T_MASK, T_SLOTS, alloc, format_arena
+from crown.kernels.arena import T_MASK, T_SLOTS, alloc, format_arena, hi, lo, set_hi
 from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, new_table, table_at
 from ivm_triangle.kernels.ahead import ahead
 from ivm_triangle.kernels.graph import (
     add_edge,
+    after,
+    before,
     degree,
     drop_edge,
     drop_vertex_if_bare,
@@ -58,6 +61,7 @@ from ivm_triangle.kernels.views import add_sum, empty_view, view_at
 @kernel
 def create(M, m32, eps, limit, seed):
     """An empty state: |D| = 0, N = 1."""
+    M, m32, eps = words(M), words(m32), words(eps)
     format_arena(M, TABLES, limit, seed)
     control = alloc(M, CONTROL_WORDS)
     for w in range(control, control + CONTROL_WORDS):
@@ -90,15 +94,14 @@ def set_limits(M, eps):
 def _set_flag(M, m32, k, column, v, heavy):
     """Change a vertex's flag; its entries in the lists of the other ends move across their borders. O(degree)."""
     w = v + (V_OUT if column == 0 else V_IN)
-    h = 2 * w
-    for i in range(m32[h], m32[h] + m32[h + 1]):
+    for i in range(lo(m32, w), lo(m32, w) + hi(m32, w)):
         entry = M[i]
         opposite = entry >> 32
         if column == 0:
             relink(M, m32, opposite + V_IN, entry & LOW32, heavy, WORD(1))
         else:
             relink(M, m32, opposite + V_OUT, entry & LOW32, heavy, WORD(0))
-    m32[h + 3] ^= HEAVY
+    set_hi(m32, w + 1, hi(m32, w + 1) ^ HEAVY)
 
 
 @kernel
@@ -116,7 +119,7 @@ def _minor(M, m32, P, k, column, v):
         M[C_MOVED] += deg
     bit_of_column = 2 if column == 0 else 1
     for i in range(deg):
-        entry = M[m32[2 * w] + i]
+        entry = M[lo(m32, w) + i]
         opposite = entry >> 32
         x = v if column == 0 else opposite
         y = opposite if column == 0 else v
@@ -131,16 +134,15 @@ def _minor(M, m32, P, k, column, v):
 @kernel
 def _split(M, m32, w, half):
     """Order a vertex's list anew: heavy other ends first."""
-    h = 2 * w
-    count = 0
-    for i in range(m32[h + 1]):
-        entry = M[m32[h] + i]
+    count = WORD(0)
+    for i in range(hi(m32, w)):
+        entry = M[lo(m32, w) + i]
         if is_heavy(m32, (entry >> 32) + (V_IN if half == 0 else V_OUT)):
             if count < i:
-                place(M, m32, w, i, M[m32[h] + count], half)
+                place(M, m32, w, i, M[lo(m32, w) + count], half)
                 place(M, m32, w, count, entry, half)
             count += 1
-    m32[h + 3] = (m32[h + 3] & HEAVY) | count
+    set_hi(m32, w + 1, (hi(m32, w + 1) & HEAVY) | count)
 
 
 @kernel
@@ -156,12 +158,12 @@ def major(M, m32, P, eps, totals):
                 v = M[s] & LOW32
                 for column in range(2):
                     w = v + (V_OUT if column == 0 else V_IN)
-                    k = d if column == 0 else (d + P[P_COPIES] - 1) % P[P_COPIES]
+                    k = d if column == 0 else before(P, d)
                     if split:
                         _split(M, m32, w, column)
                     elif P[P_PARTITIONED + 2 * k + column]:
                         heavy = degree(m32, w) >= M[C_LIMITS + 3 * k + 1]
-                        m32[2 * w + 3] = HEAVY if heavy else 0
+                        set_hi(m32, w + 1, HEAVY if heavy else 0)
     for view in range(MAX_VIEWS):
         if P[view_at(view) + KIND] != K_COUNT:  # counted by the stream of deltas; moving tuples changes nothing
             empty_view(M, m32, P, view)
@@ -183,7 +185,7 @@ def _drop_bare_ends(M, m32, P, k, x, y):
     """Free the ends of an edge that went, where no other edge is left."""
     drop_vertex_if_bare(M, m32, k, x)
     if P[P_COPIES] == 3 or x != y:  # the ends of a loop in a shared relation are one vertex
-        drop_vertex_if_bare(M, m32, (k + 1) % P[P_COPIES], y)
+        drop_vertex_if_bare(M, m32, after(P, k), y)
 
 
 @kernel
@@ -227,7 +229,7 @@ def update(M, m32, P, eps, k, first, second, m):
     """
     M[C_UPDATES] += 1
     x = vertex(M, m32, P, k, first)
-    y = vertex(M, m32, P, (k + 1) % P[P_COPIES], second)
+    y = vertex(M, m32, P, after(P, k), second)
     e = edge_of(M, k, x, y)
     old = M[e + 1] if e != 0 else 0
     flip = int(old + m > 0) - int(old > 0)
@@ -252,10 +254,11 @@ def update(M, m32, P, eps, k, first, second, m):
 @kernel
 def multiplicity(M, P, k, first, second):
     """Multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
+    M, P = words(M), constants(P)
     x = lookup(M, k, first)
     if x == 0:
         return 0
-    y = lookup(M, (k + 1) % P[P_COPIES], second)
+    y = lookup(M, after(P, k), second)
     if y == 0:
         return 0
     e = edge_of(M, k, x, y)
@@ -265,8 +268,11 @@ def multiplicity(M, P, k, first, second):
 @kernel
 def missing(M, P, rows):
     """Index of the first row (k, x, y, m) of `rows` int64[n, 4] that would go below zero, or -1. Changes nothing."""
-    for i in range(rows.shape[0]):
-        if rows[i, 3] < 0 and multiplicity(M, P, rows[i, 0], rows[i, 1], rows[i, 2]) + rows[i, 3] < 0:
+    n = rows.shape[0]
+    M, P, rows = words(M), constants(P), words(rows)
+    for i in range(n):
+        r = 4 * i
+        if rows[r + 3] < 0 and multiplicity(M, P, rows[r], rows[r + 1], rows[r + 2]) + rows[r + 3] < 0:
             return i
     return -1
 
@@ -274,12 +280,15 @@ def missing(M, P, rows):
 @kernel
 def apply_rows(M, m32, P, eps, rows):
     """A batch of net changes, checked before: deletions first, then insertions, one by one."""
+    n = rows.shape[0]
+    M, m32, P, eps, rows = words(M), words(m32), constants(P), words(eps), words(rows)
     M[C_EPOCH] += 1
     for sign in (-1, 1):
-        for i in range(rows.shape[0]):
-            ahead(M, m32, P, rows, i)
-            if rows[i, 3] * sign > 0:
-                update(M, m32, P, eps, rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3])
+        for i in range(n):
+            ahead(M, m32, P, rows, n, i)
+            r = 4 * i
+            if rows[r + 3] * sign > 0:
+                update(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
 
 
 @kernel
@@ -288,31 +297,36 @@ def replay_rows(M, m32, P, eps, rows):
 
     Returns the number of rows applied; less than all: the next one would go below zero.
     """
+    n = rows.shape[0]
+    M, m32, P, eps, rows = words(M), words(m32), constants(P), words(eps), words(rows)
     M[C_EPOCH] += 1
-    for i in range(rows.shape[0]):
-        ahead(M, m32, P, rows, i)
-        m = rows[i, 3]
-        if m < 0 and multiplicity(M, P, rows[i, 0], rows[i, 1], rows[i, 2]) + m < 0:
+    for i in range(n):
+        ahead(M, m32, P, rows, n, i)
+        r = 4 * i
+        m = rows[r + 3]
+        if m < 0 and multiplicity(M, P, rows[r], rows[r + 1], rows[r + 2]) + m < 0:
             return i
         if m != 0:
-            update(M, m32, P, eps, rows[i, 0], rows[i, 1], rows[i, 2], m)
-    return rows.shape[0]
+            update(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], m)
+    return n
 
 
 @kernel
 def load_rows(M, m32, P, eps, rows):
     """A batch of net changes, checked before, stored first and then propagated at once: N = 2 |D| + 1. O(N^1.5)."""
+    n = rows.shape[0]
+    M, m32, P, eps, rows = words(M), words(m32), constants(P), words(eps), words(rows)
     M[C_EPOCH] += 1
     M[C_MAJORS] += 1
     for sign in (-1, 1):
-        for i in range(rows.shape[0]):
-            m = rows[i, 3]
+        for i in range(n):
+            m = rows[4 * i + 3]
             if m * sign <= 0:
                 continue
             M[C_UPDATES] += 1
-            k = rows[i, 0]
-            x = vertex(M, m32, P, k, rows[i, 1])
-            y = vertex(M, m32, P, (k + 1) % P[P_COPIES], rows[i, 2])
+            k = rows[4 * i]
+            x = vertex(M, m32, P, k, rows[4 * i + 1])
+            y = vertex(M, m32, P, after(P, k), rows[4 * i + 2])
             e = edge_of(M, k, x, y)
             if e == 0:
                 add_edge(M, m32, k, x, y, m)

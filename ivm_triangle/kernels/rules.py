@@ -6,9 +6,10 @@ list, because heavy other ends come first; a scan from the flag that the mask ex
 
 from __future__ import annotations
 
+from crown.kernels.arena import hi, lo
 from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, table_at
-from ivm_triangle.kernels.graph import find_word, is_heavy, lookup, part_of, tag_of
+from ivm_triangle.kernels.graph import after, find_word, is_heavy, lookup, part_of, tag_of
 from ivm_triangle.kernels.layout import (
     C_OPS,
     C_TOTAL,
@@ -30,7 +31,6 @@ from ivm_triangle.kernels.layout import (
     MASK1,
     MASK2,
     MOVE,
-    P_COPIES,
     P_STARTS,
     P_STEPS,
     SCAN,
@@ -50,12 +50,12 @@ from ivm_triangle.kernels.views import add_sum, change_list, change_set, first_t
 @kernel
 def slice_of(m32, v, column, mask):
     """(first word, length) of the entries of vertex v's list in that column whose edges lie in the parts `mask`."""
-    h = 2 * (v + (V_OUT if column == 0 else V_IN))
-    extra = m32[h + 3]
+    w = v + (V_OUT if column == 0 else V_IN)
+    extra = hi(m32, w + 1)
     count = extra & COUNT_MASK
-    length = m32[h + 1]
+    length = hi(m32, w)
     if mask == 15:
-        return m32[h], length
+        return lo(m32, w), length
     own = 0 if extra > COUNT_MASK else 1  # 0: heavy
     if column == 0:
         heavy = (mask >> (2 * own)) & 1
@@ -63,9 +63,9 @@ def slice_of(m32, v, column, mask):
     else:
         heavy = (mask >> own) & 1
         light = (mask >> (2 + own)) & 1
-    start = 0 if heavy else count
+    start = WORD(0) if heavy else count
     end = length if light else count
-    return m32[h] + start, max(end - start, 0)
+    return lo(m32, w) + start, max(end - start, WORD(0))
 
 
 @kernel
@@ -85,7 +85,7 @@ def key_of(x, y, z, first, second):
 def common(M, m32, table, start, length, pivot, forward, mask):
     """Sum of products over a slice: z in the slice, other edge z -> pivot (forward) or pivot -> z in `table`."""
     t = table_at(table)
-    total = 0
+    total = WORD(0)
     for i in range(start, start + length):
         entry = M[i]
         z = entry >> 32
@@ -98,8 +98,8 @@ def common(M, m32, table, start, length, pivot, forward, mask):
 
 @kernel
 def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
-    k1 = (k + 1) % P[P_COPIES]
-    k2 = (k + 2) % P[P_COPIES]
+    k1 = after(P, k)
+    k2 = after(P, k1)
     mask1 = P[row + MASK1]
     mask2 = P[row + MASK2]
     start1, length1 = slice_of(m32, y, WORD(0), mask1)
@@ -141,7 +141,7 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
         entry = M[i]
         z = entry >> 32
         scanned = M[(entry & LOW32) + 1]
-        group = 0
+        group = WORD(0)
         if write_kind == K_SUM:
             add_sum(M, m32, write, key_of(x, y, z, P[row + W0], P[row + W1]), m * scanned)
             work += 1

@@ -8,10 +8,11 @@ and O(1) per triple.
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import NONE, T_MASK, T_SLOTS, ZERO, alloc, hi, lo, release
 from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, remove, table_at
-from ivm_triangle.kernels.graph import find_word, is_heavy, lookup, tag_of
+from ivm_triangle.kernels.graph import after, find_word, is_heavy, lookup, tag_of
 from ivm_triangle.kernels.layout import (
     C_OPS,
     C_TRIPLES,
@@ -19,6 +20,7 @@ from ivm_triangle.kernels.layout import (
     V_IN,
     V_OUT,
     WORD,
+    R,
 )
 from ivm_triangle.kernels.maintain import multiplicity, update
 from ivm_triangle.kernels.rules import edge_of, pick
@@ -30,65 +32,68 @@ NEW, LISTING = 0, 1
 
 
 @kernel
-def _emit(M, m32, k, x, y, z, sign, count, keys, out, rows):
+def _emit(M, m32, k, x, y, z, sign, count, keys, width, out, capacity, rows):
     """One triple: into the buffer as it is, or (`count` >= 0) into the count of its key. Returns the rows in use."""
     M[C_TRIPLES] += sign
-    a = pick(x, y, z, (3 - k) % 3)
-    b = pick(x, y, z, (4 - k) % 3)
-    c = pick(x, y, z, (5 - k) % 3)
+    if k == 0:
+        a, b, c = x, y, z
+    elif k == 1:
+        a, b, c = z, x, y
+    else:
+        a, b, c = y, z, x
     if count >= 0:
         key = WORD(1)
-        if keys.size > 0:
+        if width > 0:
             key = pick(a, b, c, keys[0])
-        if keys.size > 1:
+        if width > 1:
             key = (key << 32) | pick(a, b, c, keys[1])
         before = sum_at(M, count, key)
         add_sum(M, m32, count, key, sign)
         if before > 0 and before + sign > 0:
             return rows
-    out[0, rows] = M[a]
-    out[1, rows] = M[b]
-    out[2, rows] = M[c]
+    out[rows] = M[a]
+    out[capacity + rows] = M[b]
+    out[2 * capacity + rows] = M[c]
     return rows + 1
 
 
 @kernel
-def _list_triples(M, m32, pairs, k, x, y, sign, count, keys, cur, out, rows):
+def _list_triples(M, m32, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows):
     """Enumerate the triples of the edge (x, y) of relation k from `cur[POSITION]` on. Returns (rows, finished)."""
-    k1 = (k + 1) % 3
-    k2 = (k + 2) % 3
+    k1 = k + 1 if k < 2 else ZERO
+    k2 = k1 + 1 if k1 < 2 else ZERO
     if is_heavy(m32, y + V_OUT) and is_heavy(m32, x + V_IN):
         key = (y << 32) | x
         group = find_word(M, first_table(pairs[k1]), tag_of(M, key), key)
         if group == 0:
             return rows, True
-        w = 2 * (group + 1)
+        w = group + 1
         i = cur[POSITION]
-        while i < m32[w + 1]:
-            if rows == out.shape[1]:
+        while i < hi(m32, w):
+            if rows == capacity:
                 cur[POSITION] = i
                 return rows, False
-            z = M[m32[w] + i] >> 32
-            rows = _emit(M, m32, k, x, y, z, sign, count, keys, out, rows)
+            z = M[lo(m32, w) + i] >> 32
+            rows = _emit(M, m32, k, x, y, z, sign, count, keys, width, out, capacity, rows)
             i += 1
-        M[C_OPS] += m32[w + 1]
+        M[C_OPS] += hi(m32, w)
         return rows, True
-    forward = m32[2 * (y + V_OUT) + 1] <= m32[2 * (x + V_IN) + 1]
-    w = 2 * (y + V_OUT) if forward else 2 * (x + V_IN)
+    forward = hi(m32, y + V_OUT) <= hi(m32, x + V_IN)
+    w = y + V_OUT if forward else x + V_IN
     t = table_at(3 + k2) if forward else table_at(3 + k1)
-    if m32[2 * (y + V_OUT) + 1] == 0 or m32[2 * (x + V_IN) + 1] == 0:
+    if hi(m32, y + V_OUT) == 0 or hi(m32, x + V_IN) == 0:
         return rows, True
     i = cur[POSITION]
-    while i < m32[w + 1]:
-        z = M[m32[w] + i] >> 32
+    while i < hi(m32, w):
+        z = M[lo(m32, w) + i] >> 32
         word = (z << 32) | x if forward else (y << 32) | z
         if find_word(M, t, tag_of(M, word), word) != 0:
-            if rows == out.shape[1]:
+            if rows == capacity:
                 cur[POSITION] = i
                 return rows, False
-            rows = _emit(M, m32, k, x, y, z, sign, count, keys, out, rows)
+            rows = _emit(M, m32, k, x, y, z, sign, count, keys, width, out, capacity, rows)
         i += 1
-    M[C_OPS] += 2 * m32[w + 1]
+    M[C_OPS] += 2 * hi(m32, w)
     return rows, True
 
 
@@ -99,8 +104,13 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
     Go on with the same cursor while `cur[ROW]` < n. `pairs`: the LIST views of R, S, T; `count`: the COUNT view and
     `keys` its variables, or -1 and none. Row i of `missing` receives the copies that a delete did not find.
     """
-    rows = 0
     n = codes.shape[0]
+    width = keys.size
+    capacity = out.shape[1]
+    M, m32, P, eps, cur, out = words(M), words(m32), constants(P), words(eps), words(cur), words(out)
+    codes, weights, missing = words(codes), words(weights), words(missing)
+    pairs, keys = constants(pairs), constants(keys)
+    rows = ZERO
     while cur[ROW] < n:
         i = cur[ROW]
         m = weights[i]
@@ -108,8 +118,8 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
             cur[ROW] += 1
             continue
         if cur[PHASE] == NEW:
-            x = lookup(M, k, codes[i, 0])
-            y = lookup(M, (k + 1) % 3, codes[i, 1])
+            x = lookup(M, k, codes[2 * i])
+            y = lookup(M, after(P, k), codes[2 * i + 1])
             e = edge_of(M, k, x, y) if x != 0 and y != 0 else 0
             old = M[e + 1] if e != 0 else 0
             if old + m < 0:
@@ -119,23 +129,23 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
                 cur[ROW] += 1
                 continue
             if sign > 0 or old + m > 0:
-                update(M, m32, P, eps, k, codes[i, 0], codes[i, 1], m)
+                update(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
                 if old > 0:
                     cur[ROW] += 1
                     continue
-                x = lookup(M, k, codes[i, 0])
-                y = lookup(M, (k + 1) % 3, codes[i, 1])
+                x = lookup(M, k, codes[2 * i])
+                y = lookup(M, after(P, k), codes[2 * i + 1])
             cur[PHASE] = LISTING
             cur[POSITION] = 0
             cur[X] = x
             cur[Y] = y
         x = cur[X]
         y = cur[Y]
-        rows, finished = _list_triples(M, m32, pairs, k, x, y, sign, count, keys, cur, out, rows)
+        rows, finished = _list_triples(M, m32, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows)
         if not finished:
             return rows
         if sign < 0:
-            update(M, m32, P, eps, k, codes[i, 0], codes[i, 1], -M[edge_of(M, k, x, y) + 1])
+            update(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], -M[edge_of(M, k, x, y) + 1])
         cur[PHASE] = NEW
         cur[ROW] += 1
     return rows
@@ -144,29 +154,36 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
 @kernel
 def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign):
     """The same changes of the state as `stream_rows`, without a stream."""
-    for i in range(codes.shape[0]):
+    n = codes.shape[0]
+    M, m32, P, eps = words(M), words(m32), constants(P), words(eps)
+    codes, weights, missing = words(codes), words(weights), words(missing)
+    for i in range(n):
         m = weights[i]
         if m * sign > 0:
-            old = multiplicity(M, P, k, codes[i, 0], codes[i, 1])
+            old = multiplicity(M, P, k, codes[2 * i], codes[2 * i + 1])
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old
             if m != 0:
-                update(M, m32, P, eps, k, codes[i, 0], codes[i, 1], m)
+                update(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
 
 
 @kernel
 def walk_rows(M, m32, pairs, keys, cur, out):
     """All triples, from the cursor on, into `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
-    t = table_at(3)
-    rows = 0
+    width = keys.size
+    capacity = out.shape[1]
+    M, m32, cur, out = words(M), words(m32), words(cur), words(out)
+    pairs, keys = constants(pairs), constants(keys)
+    t = table_at(3 + R)
+    rows = ZERO
     while cur[ROW] <= M[t + T_MASK]:
         slot = M[M[t + T_SLOTS] + cur[ROW]]
         if slot != 0:
             word = M[slot & LOW32]
             x = word >> 32
             y = word & LOW32
-            rows, finished = _list_triples(M, m32, pairs, WORD(0), x, y, WORD(0), WORD(-1), keys, cur, out, rows)
+            rows, finished = _list_triples(M, m32, pairs, R, x, y, ZERO, NONE, keys, width, cur, out, capacity, rows)
             if not finished:
                 return rows
             cur[POSITION] = 0
@@ -177,15 +194,17 @@ def walk_rows(M, m32, pairs, keys, cur, out):
 @kernel
 def keyed_rows(M, m32, view, width, cur, out):
     """The keys of a COUNT view, from `cur[ROW]` on, as values in `out` int64[width, n]; returns the rows written."""
-    rows = 0
-    w = 2 * listing_at(view)
-    while cur[ROW] < m32[w + 1] and rows < out.shape[1]:
-        key = M[M[m32[w] + cur[ROW]]]
+    capacity = out.shape[1]
+    M, m32, cur, out = words(M), words(m32), words(cur), words(out)
+    rows = ZERO
+    w = listing_at(view)
+    while cur[ROW] < hi(m32, w) and rows < capacity:
+        key = M[M[lo(m32, w) + cur[ROW]]]
         if width == 1:
-            out[0, rows] = M[key]
+            out[rows] = M[key]
         elif width == 2:
-            out[0, rows] = M[key >> 32]
-            out[1, rows] = M[key & LOW32]
+            out[rows] = M[key >> 32]
+            out[capacity + rows] = M[key & LOW32]
         rows += 1
         cur[ROW] += 1
     return rows
@@ -200,11 +219,13 @@ def code_rows(M, domain, columns, flat, w, make, codes):
 
     A code is the handle of the record that holds the key's words, so it is decoded by looking.
     """
-    t = table_at(KEYS + domain)
+    n = codes.size
     k = columns.size
-    for i in range(codes.size):
-        tag = hash_key(M, columns, WORD(0), k, flat, i * w)
-        record = find(M, t, tag, columns, WORD(0), k, flat, i * w)
+    M, columns, flat, codes = words(M), constants(columns), words(flat), words(codes)
+    t = table_at(KEYS + domain)
+    for i in range(n):
+        tag = hash_key(M, columns, ZERO, k, flat, i * w)
+        record = find(M, t, tag, columns, ZERO, k, flat, i * w)
         if record == 0 and make:
             record = alloc(M, k)
             for j in range(k):
@@ -216,13 +237,15 @@ def code_rows(M, domain, columns, flat, w, make, codes):
 @kernel
 def forget_keys(M, domain, order, codes):
     """Free the composite keys among `codes` that no tuple has any more; `order` is 0, 1, .. (words of a key)."""
-    t = table_at(KEYS + domain)
+    n = codes.size
     k = order.size
-    for i in range(codes.size):
+    M, order, codes = words(M), constants(order), words(codes)
+    t = table_at(KEYS + domain)
+    for i in range(n):
         code = codes[i]
         if code != 0 and lookup(M, domain, code) == 0:
-            tag = hash_key(M, order, WORD(0), k, M, code)
-            if find(M, t, tag, order, WORD(0), k, M, code) == code:
+            tag = hash_key(M, order, ZERO, k, M, code)
+            if find(M, t, tag, order, ZERO, k, M, code) == code:
                 remove(M, t, tag, code)
                 release(M, code, k)
             codes[i] = 0

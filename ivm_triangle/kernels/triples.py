@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from crown.kernels.arena import hi, lo
 from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32
-from ivm_triangle.kernels.layout import K_SET, KIND
+from ivm_triangle.kernels.layout import K_SET, KIND, R, S, T
 from ivm_triangle.kernels.rules import edge_of
 from ivm_triangle.kernels.views import listing_at, view_at
 
@@ -12,14 +14,14 @@ VIEW, GROUP, MIDDLE, OPS, LAST, MAX_DELAY = range(6)  # the cursor, an int64 arr
 
 
 @kernel
-def _put(M, cur, a, b, c, out, row):
-    r = edge_of(M, 0, a, b)
-    s = edge_of(M, 1, b, c)
-    t = edge_of(M, 2, c, a)
-    out[0, row] = M[a]
-    out[1, row] = M[b]
-    out[2, row] = M[c]
-    out[3, row] = M[r + 1] * M[s + 1] * M[t + 1]
+def _put(M, cur, a, b, c, out, capacity, row):
+    r = edge_of(M, R, a, b)
+    s = edge_of(M, S, b, c)
+    t = edge_of(M, T, c, a)
+    out[row] = M[a]
+    out[capacity + row] = M[b]
+    out[2 * capacity + row] = M[c]
+    out[3 * capacity + row] = M[r + 1] * M[s + 1] * M[t + 1]
     cur[OPS] += 4
     cur[MAX_DELAY] = max(cur[MAX_DELAY], cur[OPS] - cur[LAST])
     cur[LAST] = cur[OPS]
@@ -33,35 +35,39 @@ def triple_rows(M, m32, P, cur, views, firsts, out):
     Fewer than n rows: the end. Call again with the same cursor to go on. Delay: four steps, and one per list or view
     that ends.
     """
+    ends = views.size
+    capacity = out.shape[1]
+    M, m32, P, cur, out = words(M), words(m32), constants(P), words(cur), words(out)
+    views, firsts = words(views), words(firsts)
     rows = 0
-    while cur[VIEW] < views.size:
+    while cur[VIEW] < ends:
         view = views[cur[VIEW]]
         w = listing_at(view)
         if P[view_at(view) + KIND] == K_SET:
-            while cur[GROUP] < m32[2 * w + 1]:
-                if rows == out.shape[1]:
+            while cur[GROUP] < hi(m32, w):
+                if rows == capacity:
                     return rows
-                record = M[m32[2 * w] + cur[GROUP]]
-                _put(M, cur, M[record] >> 32, M[record] & LOW32, M[record + 1], out, rows)
+                record = M[lo(m32, w) + cur[GROUP]]
+                _put(M, cur, M[record] >> 32, M[record] & LOW32, M[record + 1], out, capacity, rows)
                 cur[GROUP] += 1
                 rows += 1
-        elif m32[2 * w + 1] > 0:
+        elif hi(m32, w) > 0:
             first = firsts[cur[VIEW]]
-            bucket = M[m32[2 * w]] + 1
-            while cur[GROUP] < m32[2 * bucket + 1]:
-                group = M[m32[2 * bucket] + cur[GROUP]]
+            bucket = M[lo(m32, w)] + 1
+            while cur[GROUP] < hi(m32, bucket):
+                group = M[lo(m32, bucket) + cur[GROUP]]
                 x = M[group] >> 32
                 z = M[group] & LOW32
-                while cur[MIDDLE] < m32[2 * (group + 1) + 1]:
-                    if rows == out.shape[1]:
+                while cur[MIDDLE] < hi(m32, group + 1):
+                    if rows == capacity:
                         return rows
-                    y = M[m32[2 * (group + 1)] + cur[MIDDLE]] >> 32
+                    y = M[lo(m32, group + 1) + cur[MIDDLE]] >> 32
                     if first == 0:
-                        _put(M, cur, x, y, z, out, rows)
+                        _put(M, cur, x, y, z, out, capacity, rows)
                     elif first == 1:
-                        _put(M, cur, z, x, y, out, rows)
+                        _put(M, cur, z, x, y, out, capacity, rows)
                     else:
-                        _put(M, cur, y, z, x, out, rows)
+                        _put(M, cur, y, z, x, out, capacity, rows)
                     cur[MIDDLE] += 1
                     rows += 1
                 cur[GROUP] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, alloc, hi, lo, release
 from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, insert, mix, new_table, remove, table_at
 from ivm_triangle.kernels.graph import clear_list, drop_last, find_word, push, tag_of
@@ -53,11 +53,10 @@ def second_table(view):
 @kernel
 def _unlist(M, m32, w, at, back):
     """Take entry `at` out of the list at `w`; the last one takes its place and notes it in its word `back`."""
-    h = 2 * w
-    last = m32[h + 1] - 1
+    last = hi(m32, w) - 1
     if at < last:
-        moved = M[m32[h] + last]
-        M[m32[h] + at] = moved
+        moved = M[lo(m32, w) + last]
+        M[lo(m32, w) + at] = moved
         M[(moved & LOW32) + back] = at
     drop_last(M, m32, w)
 
@@ -75,7 +74,7 @@ def add_sum(M, m32, view, key, value):
         record = alloc(M, WORD(SUM_WORDS))
         M[record] = key
         M[record + 1] = value
-        M[record + 2] = m32[2 * w + 1]
+        M[record + 2] = hi(m32, w)
         push(M, m32, w, record)
         insert(M, t, tag, record)
     else:
@@ -109,7 +108,7 @@ def change_set(M, m32, view, ab, c, flip):
         record = alloc(M, WORD(SET_WORDS))
         M[record] = ab
         M[record + 1] = c
-        M[record + 2] = m32[2 * w + 1]
+        M[record + 2] = hi(m32, w)
         push(M, m32, w, record)
         insert(M, t, tag, record)
         return
@@ -143,7 +142,7 @@ def change_list(M, m32, P, view, key, middle, flip):
         record = alloc(M, WORD(MIDDLE_WORDS))
         word = (group << 32) | middle
         M[record] = word
-        M[record + 1] = m32[2 * (group + 1) + 1]
+        M[record + 1] = hi(m32, group + 1)
         push(M, m32, group + 1, (middle << 32) | record)
         insert(M, second_table(view), tag_of(M, word), record)
         return group
@@ -153,13 +152,13 @@ def change_list(M, m32, P, view, key, middle, flip):
     _unlist(M, m32, group + 1, M[record + 1], WORD(1))
     remove(M, second_table(view), word_tag, record)
     release(M, record, WORD(MIDDLE_WORDS))
-    if m32[2 * (group + 1) + 1] == 0:
+    if hi(m32, group + 1) == 0:
         root = P[view_at(view) + ROOT_OF]
         if root >= 0:
             set_root(M, m32, P, root, group, WORD(0))
         remove(M, t, tag, group)
         release(M, group, WORD(GROUP_WORDS))
-        return 0
+        return WORD(0)
     return group
 
 
@@ -168,7 +167,7 @@ def _bucket_vertex(M, P, root, group):
     """The vertex whose bucket a pair belongs to; 0 where the root has one bucket for all."""
     at = P[view_at(root) + BUCKET]
     if at < 0:
-        return 0
+        return WORD(0)
     return (M[group] >> 32) if at == 0 else (M[group] & LOW32)
 
 
@@ -186,15 +185,15 @@ def set_root(M, m32, P, root, group, present):
             bucket = alloc(M, WORD(BUCKET_WORDS))
             M[bucket] = v
             clear_list(M, bucket + 1)
-            M[bucket + 3] = m32[2 * listing_at(root) + 1]
+            M[bucket + 3] = hi(m32, listing_at(root))
             push(M, m32, listing_at(root), bucket)
             insert(M, t, tag, bucket)
-        M[group + 3] = m32[2 * (bucket + 1) + 1]
+        M[group + 3] = hi(m32, bucket + 1)
         push(M, m32, bucket + 1, group)
         return
     _unlist(M, m32, bucket + 1, M[group + 3], WORD(3))
     M[group + 3] = -1
-    if m32[2 * (bucket + 1) + 1] == 0:
+    if hi(m32, bucket + 1) == 0:
         _unlist(M, m32, listing_at(root), M[bucket + 3], WORD(3))
         remove(M, t, tag, bucket)
         release(M, bucket, WORD(BUCKET_WORDS))
@@ -202,8 +201,8 @@ def set_root(M, m32, P, root, group, present):
 
 @kernel
 def _release_list(M, m32, w):
-    if m32[2 * w + 2] > 0:
-        release(M, WORD(m32[2 * w]), WORD(m32[2 * w + 2]))
+    if lo(m32, w + 1) > 0:
+        release(M, lo(m32, w), lo(m32, w + 1))
     clear_list(M, w)
 
 
