@@ -6,14 +6,16 @@ does not matter, weights of equal rows add up. Other columns are ignored. pandas
 pandas.
 
 Checking finds every row that cannot be taken, with the reason; who asked decides whether that is an error or a
-quarantine.
+quarantine. Batches may be of one row, many thousand times a second, so nothing is worked out twice that the relation or
+the names of the columns decide, and no Arrow kernel is called for an array that is what it should be.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from plans.schema import Table, arrow_type
 WEIGHT = "_weight"
 _REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
 MAX_WEIGHT = 2**31 - 1
+_INT64 = pa.int64()
 
 CODES: dict[str, int] = {
     "+": 1, "-": -1, "+1": 1, "-1": -1, "1": 1,
@@ -52,63 +55,109 @@ class CheckedBatch:
     bad_rows: list[str] = field(default_factory=list)
 
 
-def check(table: Table, columns: Sequence[str], data: Any) -> CheckedBatch:
-    """Bring ``data`` to the declared types of ``columns`` (names of ``table``); rows that do not fit are left out and
-    listed.
+class Checker:
+    """Checks batches of one relation, of which ``columns`` (names of ``table``) are wanted."""
 
-    Raises ChangeError if ``data`` is no table at all, or a column is missing from all of it or has a type without a
-    conversion. O(n), vectorised unless a row is bad.
-    """
-    names, source = _as_columns(table.name, data)
-    lookup = {name.lower(): name for name in names}
-    n = len(source[names[0]]) if names else 0
-    bad: dict[int, str] = {}
-    out: dict[str, pa.Array] = {}
-    kinds = {column.name: column.type for column in table.columns}
-    for name in columns:
-        found = lookup.get(name.lower())
-        if found is None:
-            if n:
-                missing = (
-                    f"relation {table.name!r}: column {name!r} is missing from the batch, which has: {', '.join(names)}"
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        self._relation = table.name
+        kinds = {column.name: column.type for column in table.columns}
+        self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
+        self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
+        self._places: list[int | None] = [None] * len(columns)
+        self._weight: int | None = None
+
+    def check(self, data: Any) -> CheckedBatch:
+        """Bring ``data`` to the declared types; rows that do not fit are left out and listed.
+
+        Raises ChangeError if ``data`` is no table at all, or a column is missing from all of it or has a type without
+        a conversion. O(n), vectorised unless a row is bad.
+        """
+        names, n, column = _opened(self._relation, data)
+        if names != self._names:
+            self._locate(names)
+        bad: dict[int, str] = {}
+        out: dict[str, pa.Array] = {}
+        for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
+            if place is not None:
+                out[name] = _convert(column(place), name, kind, target, bad)
+            elif n:
+                raise ChangeError(
+                    f"relation {self._relation!r}: column {name!r} is missing from the batch, "
+                    f"which has: {', '.join(names)}"
                 )
-                raise ChangeError(missing)
-            out[name] = pa.array([], arrow_type(kinds[name]))
-            continue
-        out[name] = _convert(source[found], name, kinds[name], bad)
-    weights = _weights(source.get(WEIGHT), n, bad)
-    if not bad:
-        return CheckedBatch(out, weights)
-    rows = sorted(bad)
-    keep = np.ones(n, bool)
-    keep[rows] = False
-    mask = pa.array(keep)
-    texts = [json.dumps({c: _item(source[c], r) for c in names}, default=str) for r in rows]
-    out = {name: array.filter(mask) for name, array in out.items()}
-    return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts)
+            else:
+                out[name] = pa.array([], target)
+        weights = np.ones(n, np.int64) if self._weight is None else _weights(column(self._weight), bad)
+        if not bad:
+            return CheckedBatch(out, weights)
+        rows = sorted(bad)
+        keep = np.ones(n, bool)
+        keep[rows] = False
+        mask = pa.array(keep)
+        given = {name: column(i) for i, name in enumerate(names)}
+        texts = [json.dumps({c: _item(values, r) for c, values in given.items()}, default=str) for r in rows]
+        out = {name: array.filter(mask) for name, array in out.items()}
+        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts)
+
+    def _locate(self, names: list[str]) -> None:
+        place = {name.lower(): i for i, name in enumerate(names)}
+        self._places = [place.get(name.lower()) for name, _, _ in self._wanted]
+        self._weight = names.index(WEIGHT) if WEIGHT in names else None
+        self._names = list(names)
 
 
-def _as_columns(relation: str, data: Any) -> tuple[list[str], dict[str, Any]]:
-    """Column names and columns (Arrow arrays, or lists where the values have mixed types)."""
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
+def check(table: Table, columns: Sequence[str], data: Any) -> CheckedBatch:
+    """``Checker.check`` for a single batch."""
+    return Checker(table, columns).check(data)
+
+
+Column = Callable[[int], Any]  # position -> Arrow array, or a list where the values may have mixed types
+
+
+def _opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
+    """Column names, number of rows, and access to the columns; those not asked for cost nothing."""
     if isinstance(data, pa.Table):
-        return data.column_names, {name: _whole(data.column(name)) for name in data.column_names}
+        names = data.schema.names
+        return names, data.num_rows if names else 0, lambda i: _whole(data.column(i))
+    if isinstance(data, pa.RecordBatch):
+        names = data.schema.names
+        return names, data.num_rows if names else 0, lambda i: _plain(data.column(i))
     if isinstance(data, pd.DataFrame):
         names = [str(c) for c in data.columns]
-        return names, {name: _from_pandas(data.iloc[:, i]) for i, name in enumerate(names)}
+        series = [one for _, one in data.items()]
+        return names, len(data) if names else 0, lambda i: _from_pandas(series[i])
     if isinstance(data, Mapping):
-        return list(data), {name: pa.array(values) for name, values in data.items()}
+        return _opened_columns(relation, data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-        rows = list(data)
-        if not all(isinstance(row, Mapping) for row in rows):
-            raise ChangeError(f"relation {relation!r}: a list of changes must hold dicts, one per row")
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return names, {name: [row.get(name, 1 if name == WEIGHT else _ABSENT) for row in rows] for name in names}
+        return _opened_rows(relation, list(data))
     raise ChangeError(
         f"relation {relation!r}: changes must be a pyarrow Table, a pandas DataFrame or a list of dicts, "
         f"not {type(data).__name__}"
     )
+
+
+def _opened_columns(relation: str, data: Mapping[str, Any]) -> tuple[list[str], int, Column]:
+    names = list(data)
+    columns = [values if isinstance(values, list) else pa.array(values) for values in data.values()]
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        told = ", ".join(f"{name} has {len(column)}" for name, column in zip(names, columns, strict=True))
+        raise ChangeError(f"relation {relation!r}: the columns of a batch must be equally long; of rows, {told}")
+    return names, max(lengths, default=0), columns.__getitem__
+
+
+def _opened_rows(relation: str, rows: list[Any]) -> tuple[list[str], int, Column]:
+    if not (set(map(type, rows)) <= {dict} or all(isinstance(row, Mapping) for row in rows)):
+        raise ChangeError(f"relation {relation!r}: a list of changes must hold dicts, one per row")
+    if not rows:
+        return [], 0, [].__getitem__
+    keys = rows[0].keys()
+    if all(row.keys() == keys for row in rows):
+        names = list(keys)
+        return names, len(rows), lambda i: list(map(itemgetter(names[i]), rows))
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    absent = [1 if name == WEIGHT else _ABSENT for name in names]
+    return names, len(rows), lambda i: [row.get(names[i], absent[i]) for row in rows]
 
 
 class _Absent:
@@ -122,6 +171,10 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
+    return _plain(array)
+
+
+def _plain(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
@@ -140,11 +193,10 @@ def _item(column: Any, row: int) -> Any:
     return value.as_py() if isinstance(value, pa.Scalar) else value
 
 
-def _convert(column: Any, name: str, kind: str, bad: dict[int, str]) -> pa.Array:
-    """The column as ``arrow_type(kind)``; rows that do not fit are noted in ``bad`` and become NULL."""
-    target = arrow_type(kind)
+def _convert(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
+    """The column as ``target``, which is ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
     try:
-        return _cast(column if isinstance(column, pa.Array) else _array(column), target)
+        return _cast(column if isinstance(column, pa.Array) else _array(column, target), target)
     except _REFUSED:
         pass  # find the rows that are to blame
     values = []
@@ -163,8 +215,23 @@ def _convert(column: Any, name: str, kind: str, bad: dict[int, str]) -> pa.Array
     return pa.array(values, target)
 
 
-def _array(values: list[Any]) -> pa.Array:
-    """Python values as an array; Arrow would drop the nanoseconds of a pandas Timestamp without a word."""
+_NATURAL = {
+    pa.int32(): {int, type(None)},
+    pa.int64(): {int, type(None)},
+    pa.float64(): {float, type(None)},
+    pa.string(): {str, type(None)},
+}
+"""Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
+
+
+def _array(values: list[Any], target: pa.DataType | None = None) -> pa.Array:
+    """Python values as an array, of type ``target`` if that is theirs by nature.
+
+    Arrow would drop the nanoseconds of a pandas Timestamp without a word.
+    """
+    natural = _NATURAL.get(target)
+    if natural is not None and natural.issuperset(map(type, values)):
+        return pa.array(values, target)
     array = pa.array(values)
     if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
         raise pa.ArrowInvalid("nanoseconds")
@@ -177,7 +244,9 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     Kinds do not mix (text parses, but nothing becomes text), and going back gives the same.
     """
     source = array.type
-    if source == target or pa.types.is_null(source):
+    if source == target:
+        return array
+    if pa.types.is_null(source):
         return array.cast(target)
     if pa.types.is_dictionary(source):
         return _cast(array.dictionary_decode(), target)
@@ -216,14 +285,14 @@ def _family(type_: pa.DataType) -> str:
     return str(type_)
 
 
-def _weights(column: Any, n: int, bad: dict[int, str]) -> np.ndarray:
-    if column is None:
-        return np.ones(n, np.int64)
-    array = _convert(column, WEIGHT, "int64", bad)
-    weights = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+def _weights(column: Any, bad: dict[int, str]) -> np.ndarray:
+    array = _convert(column, WEIGHT, "int64", _INT64, bad)
     if array.null_count:
         for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)):
             bad.setdefault(int(row), f"{WEIGHT} is NULL")
-    for row in np.flatnonzero(np.abs(weights) > MAX_WEIGHT):
-        bad.setdefault(int(row), f"{WEIGHT} {weights[row]} is out of range")
+        array = array.fill_null(0)
+    weights = array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel
+    if len(weights) and (weights.min() < -MAX_WEIGHT or weights.max() > MAX_WEIGHT):
+        for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)):
+            bad.setdefault(int(row), f"{WEIGHT} {weights[row]} is out of range")
     return weights

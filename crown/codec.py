@@ -9,6 +9,7 @@ cannot be told from NULL and is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -31,13 +32,15 @@ class UnencodableError(ValueError):
         super().__init__(reason)
 
 
+_arrow_type = cache(arrow_type)  # parses the name of the type
+
+
+@cache
 def uses_dictionary(kind: str) -> bool:
     """True iff values of this type go through the dictionary."""
-    return kind in ("string", "binary") or (kind.startswith("decimal") and _precision(kind) > _ONE_WORD_DECIMAL)
-
-
-def _precision(kind: str) -> int:
-    return int(arrow_type(kind).precision)
+    return kind in ("string", "binary") or (
+        kind.startswith("decimal") and int(arrow_type(kind).precision) > _ONE_WORD_DECIMAL
+    )
 
 
 def encode(array: pa.Array, kind: str, intern: Intern, add: bool = True) -> np.ndarray:
@@ -67,11 +70,18 @@ def _encode_valid(array: pa.Array, kind: str, intern: Intern, add: bool) -> np.n
         return array.cast(pa.int8()).to_numpy(zero_copy_only=False).astype(np.int64)
     if kind in ("date", "int32"):
         return array.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes = array.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    codes = _words(array)
     if len(codes) and codes.min() == NULL:
         reason = f"the {kind} value {NULL} is reserved for NULL; keep it in a decimal or string column"
         raise UnencodableError(int(codes.argmin()), reason)
     return codes
+
+
+def _words(array: pa.Array) -> np.ndarray:
+    """The values of an eight-byte type without NULLs, as they lie in memory."""
+    if not len(array):
+        return np.empty(0, np.int64)
+    return np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array)]
 
 
 def _as_bytes(array: pa.Array) -> pa.Array:
@@ -88,7 +98,7 @@ def _as_bytes(array: pa.Array) -> pa.Array:
 
 def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
     """Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). O(n); the codes' buffer may be shared."""
-    target = arrow_type(kind)
+    target = _arrow_type(kind)
     if uses_dictionary(kind):
         return extern(codes, target)
     nulls = codes == NULL if len(codes) and codes.min() == NULL else None

@@ -55,6 +55,7 @@ BAD_ROWS: dict[str, tuple[list[dict[str, object]], int, str]] = {
     "a weight that is no integer": ([part(), part(_weight="two")], 1, "_weight"),
     "a weight of NULL": ([part(_weight=None)], 0, "_weight"),
     "a weight beyond 32 bits": ([part(_weight=2**40)], 0, "_weight"),
+    "the smallest weight there is": ([part(), part(_weight=-(2**63))], 1, "_weight"),
 }
 
 
@@ -124,7 +125,7 @@ ARROW_ALTERS = {10**400, pd.Timestamp("2020-01-01 00:00:00.000000001")}  # a tab
     [
         pytest.param(kind, value, form, id=f"{kind}-{value!r:.30}-{form}")
         for kind, value in UNFIT
-        for form in ("dicts", "pandas", "arrow")
+        for form in ("dicts", "columns", "pandas", "arrow")
         if form != "arrow" or value not in ARROW_ALTERS
     ],
 )
@@ -132,6 +133,7 @@ def test_nothing_is_changed_silently(kind: str, value: object, form: str) -> Non
     view = crown.view("SELECT DISTINCT a FROM R", {"R": {"a": kind}})
     batch = {
         "dicts": lambda: [{"a": value}],
+        "columns": lambda: {"a": [value]},
         "pandas": lambda: pd.DataFrame({"a": [value]}),
         "arrow": lambda: pa.table({"a": [value]}),
     }[form]()
@@ -145,6 +147,7 @@ BAD_BATCHES: dict[str, tuple[Callable[[], object], str]] = {
     "an unknown relation": (lambda: {**GOOD, "T": [{"a": 1}]}, "'T'.*R, S"),
     "a column missing from all rows": (lambda: {"R": [{"a": 1}, {"a": 2}]}, "'s' is missing"),
     "no table": (lambda: {"R": 5}, "int"),
+    "columns of different lengths": (lambda: {"R": {"a": [1, 2], "s": ["u"]}}, "equally long.*a has 2, s has 1"),
     "a list of tuples": (lambda: {"R": [(1, "u")]}, "dict"),
     "a relation twice, in two spellings": (lambda: {"R": GOOD["R"], "r": GOOD["R"]}, "twice"),
     "a column without a conversion": (

@@ -139,6 +139,7 @@ FORMS = {
     "record batch": lambda table: table.combine_chunks().to_batches()[0],
     "chunked": lambda table: pa.concat_tables([table.slice(0, 1), table.slice(1)]),
     "list of dicts": lambda table: table.to_pylist(),
+    "dict of columns": lambda table: table.to_pydict(),
     "pandas": lambda table: table.to_pandas(),
     "pandas with arrow types": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
     "large strings": lambda table: table.set_column(1, "s", table["s"].cast(pa.large_string())),
