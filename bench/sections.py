@@ -75,7 +75,7 @@ def workloads(scale: str) -> list[Cell]:
         return [cell(name, "crown", "delta", scale) for name in ("4-hop-jp", "2-comb", "snb-q2")]
     names = (
         "3-hop", "3-hop-jp", "3-hop-all", "4-hop", "4-hop-jp", "2-comb", "star", "triangle", "dumbbell", "dumbbell-jp",
-        "snb-q1", "snb-q2", "snb-q3", "snb-q4", "tpch-q3", "tpch-q9", "tpch-q10",
+        "snb-q1", "snb-q2", "snb-q3", "snb-q4", "tpch-q3", "tpch-q5", "tpch-q9", "tpch-q10", "tpch-q18",
     )  # fmt: skip
     cells = []
     for name in names:

@@ -26,13 +26,14 @@ COLUMNS = {
     "partsupp": ("ps_partkey", "ps_suppkey"),
     "part": ("p_partkey", "p_size"),
     "nation": ("n_nationkey", "n_regionkey"),
+    "region": ("r_regionkey", "r_name"),
 }
 SCHEMA = {
     table: {
         column: "date"
         if column.endswith("date")
         else "string"
-        if column in ("c_mktsegment", "l_returnflag")
+        if column in ("c_mktsegment", "l_returnflag", "r_name")
         else "int64"
         for column in columns
     }

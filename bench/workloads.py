@@ -142,6 +142,15 @@ WORKLOADS: dict[str, Workload] = {
             tpch.SCHEMA, "tpch", tables=("customer", "orders", "lineitem"),
         ),
         Workload(
+            "tpch-q5", "TPC-H Q5, its cyclic join",
+            "SELECT DISTINCT c_custkey, o_orderkey, l_linenumber, s_suppkey, n_nationkey "
+            "FROM customer, orders, lineitem, supplier, nation, region "
+            "WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_suppkey = s_suppkey "
+            "AND c_nationkey = s_nationkey AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey "
+            "AND r_name = 'ASIA' AND o_orderdate >= DATE '1994-01-01' AND o_orderdate < DATE '1995-01-01'",
+            tpch.SCHEMA, "tpch", tables=("customer", "supplier", "nation", "region", "orders", "lineitem"),
+        ),
+        Workload(
             "tpch-q9", "TPC-H Q9, its join",
             "SELECT DISTINCT n_nationkey, s_suppkey, p_partkey, o_orderkey, l_linenumber "
             "FROM part, supplier, lineitem, partsupp, orders, nation "
@@ -155,6 +164,12 @@ WORKLOADS: dict[str, Workload] = {
             "WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND o_orderdate >= DATE '1993-10-01' "
             "AND o_orderdate < DATE '1994-01-01' AND l_returnflag = 'R' AND c_nationkey = n_nationkey",
             tpch.SCHEMA, "tpch", tables=("customer", "nation", "orders", "lineitem"),
+        ),
+        Workload(
+            "tpch-q18", "TPC-H Q18, join, no HAVING",
+            "SELECT DISTINCT c_custkey, o_orderkey, o_orderdate, l_linenumber FROM customer, orders, lineitem "
+            "WHERE c_custkey = o_custkey AND o_orderkey = l_orderkey",
+            tpch.SCHEMA, "tpch", tables=("customer", "orders", "lineitem"),
         ),
         Workload(
             "enclosureness", "3-Hop on the λ stream",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from bench import tpch
 from bench.baselines.numba_ivm import ALGORITHMS, NumbaIvm
 from bench.baselines.python_ivm import PythonIvm
 from bench.engine import MODES, Crown
 from bench.peers.duck import DuckDelta, DuckRecompute
 from bench.subject import SkipError
+from bench.workloads import WORKLOADS, load
 from tests.bench.small import follow, small
 
 QUERIES = ("3-hop", "3-hop-jp", "4-hop", "4-hop-jp", "2-comb", "star", "snb-q2", "enclosureness")
@@ -35,6 +37,19 @@ def test_the_python_baseline_agrees_with_duckdb(workload: str) -> None:
 def test_the_engine_agrees_with_duckdb_in_every_mode(workload: str, mode: str) -> None:
     loaded = small(workload, seed=3)
     assert follow(Crown(loaded, mode), loaded, 50) > 0
+
+
+@pytest.fixture(scope="module")
+def tpch_folder(tmp_path_factory):
+    if tpch.generator() is None:
+        pytest.skip("tpchgen-cli is not installed: pip install 'crown-ivm[bench]'")
+    return tpch.prepare(tmp_path_factory.mktemp("tpch"), 0.002)
+
+
+@pytest.mark.parametrize("workload", [name for name, w in WORKLOADS.items() if w.kind == "tpch"])
+def test_the_engine_agrees_with_duckdb_on_tpch(workload: str, tpch_folder) -> None:
+    loaded = load(workload, None, {"tpch": tpch_folder})
+    assert follow(Crown(loaded, "delta"), loaded, 1_500, every=3) > 0
 
 
 @pytest.mark.parametrize("subject", [DuckDelta, DuckRecompute])
