@@ -16,7 +16,7 @@ import numpy as np
 from crown.bags import BLOCK_ROWS, BagError, BagSpec, column_of_table
 from ivm_triangle import invariants
 from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import missing as first_missing
+from ivm_triangle.kernels.maintain import find_taken
 from ivm_triangle.kernels.stream import ROW, code_rows, forget_keys, keyed_rows, quiet_rows, stream_rows, walk_rows
 from ivm_triangle.kernels.triples import triple_rows
 from ivm_triangle.state import State
@@ -135,7 +135,8 @@ class TriangleBag:
         rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
         codes = self._codes(atom, rows, False)
         packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
-        return int(first_missing(self._state.M, self._state.P, packed))
+        edges = np.empty(len(packed), dtype=np.int64)
+        return int(find_taken(self._state.M, self._state.m32, self._state.P, packed, len(packed), edges))
 
     def values(self, attribute: str) -> np.ndarray:
         """The codes of an attribute in the rows of its atoms."""

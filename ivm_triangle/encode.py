@@ -131,15 +131,3 @@ def split_rows(
     x = domains[0].encode(keys[: len(first)])
     y = domains[1].encode(keys[len(first) :])
     return x, y, weights, dropped
-
-
-def net(rows: np.ndarray) -> np.ndarray:
-    """Sum the weights of rows (k, x, y, m) that name the same tuple and leave out zeros. O(n log n)."""
-    if len(rows) <= 1:
-        return rows[rows[:, 3] != 0]
-    rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
-    starts = np.flatnonzero(np.append(True, (rows[1:, :3] != rows[:-1, :3]).any(axis=1)))
-    sums = np.add.reduceat(rows[:, 3], starts)
-    rows = rows[starts]
-    rows[:, 3] = sums
-    return rows[sums != 0]

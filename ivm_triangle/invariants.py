@@ -89,6 +89,7 @@ def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
         keys = set(walk.records(at.KEYS + d, key_words[d]))
         assert not keys or keys == {v for k, c in ((d, 0), ((d + 2) % 3, 1)) for v in copy.nodes[k][c]}
     assert walk.words == state.M[H_LIVE], "every block is reachable, or free"
+    assert not state.M[at.C_MARKS : at.C_MARKS + at.MARK_WORDS].any(), "a scan takes its marks away"
     return copy
 
 

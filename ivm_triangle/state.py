@@ -94,7 +94,7 @@ class State:
     def _fingerprint(self) -> np.ndarray:
         """Two words that name the layout: programs with other views or steps do not fit this state."""
         digest = np.zeros(2, dtype=np.uint64)
-        for i, word in enumerate([*self.P.tolist(), *self.eps.view(np.int64).tolist()]):
+        for i, word in enumerate([at.LAYOUT, *self.P.tolist(), *self.eps.view(np.int64).tolist()]):
             digest[i % 2] = (int(digest[i % 2]) * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
         return digest.view(np.int64)
 

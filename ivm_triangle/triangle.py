@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivm_triangle import invariants
-from ivm_triangle.encode import Columns, Domain, net, split_rows, table_of
+from ivm_triangle.encode import Columns, Domain, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
 from ivm_triangle.kernels import hops, inspect
 from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import apply_rows, load_rows, missing, multiplicity, replay_rows
+from ivm_triangle.kernels.maintain import apply_rows, find_taken, load_rows, multiplicity, replay_rows
+from ivm_triangle.kernels.netting import net_rows, squares_of
 from ivm_triangle.kernels.triples import MAX_DELAY, triple_rows
 from ivm_triangle.partition import RELATIONS, Thresholds, epsilons
 from ivm_triangle.state import DEFAULT_MEMORY, State
@@ -91,13 +92,14 @@ class Triangle:
 
     def apply_codes(self, rows: np.ndarray) -> None:
         """The same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
-        rows = np.ascontiguousarray(net(np.asarray(rows, dtype=np.int64)))
-        bad = missing(self._state.M, self._state.P, rows)
+        rows, takes = _net(self._checked(rows))
+        edges = np.empty(len(rows), dtype=np.int64)
+        bad = find_taken(self._state.M, self._state.m32, self._state.P, rows, takes, edges)
         if bad >= 0:
             raise NegativeMultiplicityError(self._below_zero(*rows[bad].tolist()))
         norms = self._guard(rows)
         large = len(rows) > 1 and 4 * len(rows) >= self._state.word(at.C_BASE)
-        self._state.run(load_rows if large else apply_rows, rows)
+        self._state.run(load_rows if large else apply_rows, rows, takes, edges)
         self._norms = norms
         for d, domain in enumerate(self._domains):
             if domain.codes:
@@ -108,11 +110,19 @@ class Triangle:
 
         Raises NegativeMultiplicityError at the first row that would go below zero; the rows before it stay applied.
         """
-        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        rows = self._checked(rows)
         self._norms = self._guard(rows)
         done = self._state.run(replay_rows, rows)
         if done < len(rows):
             raise NegativeMultiplicityError(self._below_zero(*rows[done].tolist()))
+
+    def _checked(self, rows: np.ndarray) -> np.ndarray:
+        rows = np.ascontiguousarray(rows, dtype=np.int64)
+        if rows.ndim != 2 or rows.shape[1] != 4:
+            raise TriangleError(f"rows are int64[n, 4] of (relation, x, y, m), not of shape {rows.shape}")
+        if len(rows) and not 0 <= rows[:, 0].min() <= rows[:, 0].max() < self.plan.copies:
+            raise TriangleError(f"relations are numbered 0 to {self.plan.copies - 1}, not {np.unique(rows[:, 0])}")
+        return rows
 
     def _alive(self, d: int, codes: np.ndarray) -> np.ndarray:
         found = np.zeros(len(codes), dtype=np.bool_)
@@ -122,8 +132,9 @@ class Triangle:
 
     def _guard(self, rows: np.ndarray) -> np.ndarray:
         """New bounds on the Euclidean norms of the relations. Their product bounds every sum (Loomis and Whitney)."""
-        weights = rows[:, 3].astype(np.float64)
-        plus = [np.sqrt(np.sum(np.square(weights[(rows[:, 0] == k) & (weights > 0)]))) for k in range(3)]
+        plus = np.zeros(3)
+        squares_of(rows, plus)
+        plus = np.sqrt(plus)
         norms = self._norms + plus
         if self._product(norms) >= LARGEST:
             squares = np.zeros(3)
@@ -268,6 +279,15 @@ class Triangle:
     def check_invariants(self) -> None:
         """Sizes, lists, tables, partition, and every view against its definition; raises AssertionError. Slow."""
         invariants.check(self._state)
+
+
+def _net(rows: np.ndarray) -> tuple[np.ndarray, int]:
+    """Rows with the weights of equal tuples summed, deletions first, and the number of deletions. O(n)."""
+    n = len(rows)
+    out = np.empty_like(rows)
+    slots = np.full(2 << n.bit_length(), -1, dtype=np.int32)
+    takes, used = net_rows(rows, np.empty(n, dtype=np.int64), slots, out)
+    return out[:used], int(takes)
 
 
 def _columns_of(key: str | Columns) -> Columns:

@@ -2,7 +2,7 @@
 
 An update is a chain of cache misses: slots of both values, their vertices, the slot of the edge and the lists. The
 chains of several rows are walked at once: rows `FAR` ahead get slots fetched, rows `MIDDLE` ahead the vertices that the
-slots name, rows `NEAR` ahead the edge's slot and the ends of the lists. These are hints and never change a result.
+slots name, rows `NEAR` ahead the edge's slot and the lists. These are hints and never change a result.
 """
 
 from __future__ import annotations
@@ -24,6 +24,15 @@ def _home(M, table, word):
 
 
 @kernel
+def _lists(M, m32, x, y):
+    """Both ends of the lists that a change of (x, y) walks, the end of those that it only lengthens or shortens."""
+    prefetch(M, lo(m32, y + V_OUT))
+    prefetch(M, lo(m32, x + V_IN))
+    prefetch(M, lo(m32, x + V_OUT) + hi(m32, x + V_OUT))
+    prefetch(M, lo(m32, y + V_IN) + hi(m32, y + V_IN))
+
+
+@kernel
 def ahead(M, m32, P, rows, n, i):
     """Stages for `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be applied."""
     if i + FAR < n:
@@ -40,8 +49,12 @@ def ahead(M, m32, P, rows, n, i):
         y = M[_home(M, after(P, k), rows[4 * (i + NEAR) + 2])] & LOW32
         if x != 0 and y != 0:
             prefetch(M, _home(M, 3 + k, (x << 32) | y))
-            for v in (x, y):
-                for w in (v + V_OUT, v + V_IN):
-                    length = hi(m32, w)
-                    if length > 0:
-                        prefetch(M, lo(m32, w) + length - 1)
+            _lists(M, m32, x, y)
+
+
+@kernel
+def ahead_take(M, m32, edges, n, i):
+    """The same for the deletion of `edges` int64[n]: where an edge is found, its vertices are at hand."""
+    if i + NEAR < n:
+        e = edges[i + NEAR]
+        _lists(M, m32, M[e] >> 32, M[e] & LOW32)

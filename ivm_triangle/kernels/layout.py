@@ -32,13 +32,16 @@ MAX_VIEWS = 12
 KEYS = 6 + 2 * MAX_VIEWS
 TABLES = KEYS + 3  # vertices of A, B, C; edges of R, S, T; two per view; composite keys of A, B, C
 CONTROL = header_words(TABLES)  # the control block is the first block of the arena
-CONTROL_WORDS = 128
+CONTROL_WORDS = 256
+LAYOUT = 2  # counts the changes of this file that make an older state unreadable
 
 C_BASE, C_SIZE, C_EPOCH, C_MAJORS, C_MINORS, C_MOVED, C_FLIPS, C_OPS, C_TOTAL, C_UPDATES, C_PEAK, C_TRIPLES = range(
     CONTROL, CONTROL + 12
 )
 C_LIMITS = CONTROL + 16  # lo, st, hi of R, S, T
 C_VIEWS = CONTROL + 32  # per view: the list of its records (2 words), spare (2 words)
+C_MARKS = CONTROL + 128  # a bitmap of 2^13 vertices by hash, zero between any two scans
+MARK_WORDS = 128
 
 VERTEX_WORDS, EDGE_WORDS, SUM_WORDS, SET_WORDS, GROUP_WORDS, MIDDLE_WORDS, BUCKET_WORDS = 5, 3, 3, 3, 4, 2, 4
 V_OUT, V_IN = 1, 3

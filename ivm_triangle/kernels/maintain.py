@@ -1,61 +1,37 @@
-"""Updates, minor and major rebalancing, bulk load: article, Figures 6 and 7, over the arena."""
+"""Changes of multiplicities, one by one and in batches, and bulk load: article, Figure 6, over the arena."""
 
 from __future__ import annotations
 
-import math
-
-from crown.kernels.arena import T_MASK, T_SLOTS, alloc, format_arena, hi, lo, set_hi
+from crown.kernels.arena import alloc, format_arena
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, new_table, table_at
-from ivm_triangle.kernels.ahead import ahead
-from ivm_triangle.kernels.graph import (
-    add_edge,
-    after,
-    before,
-    degree,
-    drop_edge,
-    drop_vertex_if_bare,
-    is_heavy,
-    lookup,
-    part_of,
-    place,
-    relink,
-    vertex,
-)
+from ivm_triangle.kernels.ahead import ahead, ahead_take
+from ivm_triangle.kernels.graph import add_edge, after, drop_edge, drop_vertex_if_bare, lookup, part_of, vertex
 from ivm_triangle.kernels.layout import (
     C_BASE,
     C_EPOCH,
     C_FLIPS,
-    C_LIMITS,
     C_MAJORS,
-    C_MINORS,
-    C_MOVED,
     C_PEAK,
     C_SIZE,
     C_TOTAL,
     C_UPDATES,
     CONTROL,
     CONTROL_WORDS,
-    HEAVY,
-    K_COUNT,
     K_SUM,
     KIND,
-    LOAD,
-    LOAD_LOOKUPS,
     MAX_VIEWS,
-    MOVE,
-    P_BORN,
     P_COPIES,
-    P_PARTITIONED,
     REAL,
     TABLES,
     V_IN,
     V_OUT,
     WORD,
 )
+from ivm_triangle.kernels.rebalance import demote, major, move, promote, rebase, set_limits, too_low
 from ivm_triangle.kernels.rules import edge_of, fire
-from ivm_triangle.kernels.views import add_sum, empty_view, view_at
+from ivm_triangle.kernels.views import add_sum, view_at
 
 
 @kernel
@@ -74,133 +50,11 @@ def create(M, m32, eps, limit, seed):
 
 
 @kernel
-def set_limits(M, eps):
-    """lo, st, hi of every relation at the current N; the same numbers as `partition.Thresholds.of`."""
-    size = M[C_BASE]
-    for k in range(3):
-        at = C_LIMITS + 3 * k
-        if eps[k] == 0.0:
-            M[at], M[at + 1], M[at + 2] = 0, 0, 0
-            continue
-        theta = float(size) if eps[k] == 1.0 else size ** eps[k]
-        if abs(theta - round(theta)) < 1e-9 * theta:
-            theta = float(round(theta))
-        M[at] = math.ceil(theta / 2)
-        M[at + 1] = math.ceil(theta)
-        M[at + 2] = math.ceil(1.5 * theta)
-
-
-@kernel
-def _set_flag(M, m32, k, column, v, heavy):
-    """Change a vertex's flag; its entries in the lists of the other ends move across their borders. O(degree)."""
-    w = v + (V_OUT if column == 0 else V_IN)
-    for i in range(lo(m32, w), lo(m32, w) + hi(m32, w)):
-        entry = M[i]
-        opposite = entry >> 32
-        if column == 0:
-            relink(M, m32, opposite + V_IN, entry & LOW32, heavy, WORD(1))
-        else:
-            relink(M, m32, opposite + V_OUT, entry & LOW32, heavy, WORD(0))
-    set_hi(m32, w + 1, hi(m32, w + 1) ^ HEAVY)
-
-
-@kernel
-def _minor(M, m32, P, k, column, v):
-    """Move the edges of a vertex whose degree left the range of its flag: into the new part, then from the old."""
-    if not P[P_PARTITIONED + 2 * k + column] or P[P_BORN + 2 * k + column]:
-        return
-    w = v + (V_OUT if column == 0 else V_IN)
-    heavy = is_heavy(m32, w)
-    deg = degree(m32, w)
-    if (heavy and deg >= M[C_LIMITS + 3 * k]) or (not heavy and deg < M[C_LIMITS + 3 * k + 2]):
-        return
-    if deg > 0:
-        M[C_MINORS] += 1
-        M[C_MOVED] += deg
-    bit_of_column = 2 if column == 0 else 1
-    for i in range(deg):
-        entry = M[lo(m32, w) + i]
-        opposite = entry >> 32
-        x = v if column == 0 else opposite
-        y = opposite if column == 0 else v
-        old = part_of(m32, x, y)
-        new = old << bit_of_column if heavy else old >> bit_of_column
-        m = M[(entry & LOW32) + 1]
-        fire(M, m32, P, k, new, old, x, y, m, WORD(1), WORD(MOVE), WORD(0))
-        fire(M, m32, P, k, old, new, x, y, -m, WORD(-1), WORD(MOVE), WORD(0))
-    _set_flag(M, m32, k, column, v, not heavy)
-
-
-@kernel
-def _split(M, m32, w, half):
-    """Order a vertex's list anew: heavy other ends first."""
-    count = WORD(0)
-    for i in range(hi(m32, w)):
-        entry = M[lo(m32, w) + i]
-        if is_heavy(m32, (entry >> 32) + (V_IN if half == 0 else V_OUT)):
-            if count < i:
-                place(M, m32, w, i, M[lo(m32, w) + count], half)
-                place(M, m32, w, count, entry, half)
-            count += 1
-    set_hi(m32, w + 1, (hi(m32, w + 1) & HEAVY) | count)
-
-
-@kernel
-def major(M, m32, P, eps, totals):
-    """Strict partition at the current N and every view from its definition; the total too if `totals`."""
-    set_limits(M, eps)
-    for split in range(2):
-        for d in range(3):
-            t = table_at(d)
-            for s in range(M[t + T_SLOTS], M[t + T_SLOTS] + M[t + T_MASK] + 1):
-                if M[s] == 0:
-                    continue
-                v = M[s] & LOW32
-                for column in range(2):
-                    w = v + (V_OUT if column == 0 else V_IN)
-                    k = d if column == 0 else before(P, d)
-                    if split:
-                        _split(M, m32, w, column)
-                    elif P[P_PARTITIONED + 2 * k + column]:
-                        heavy = degree(m32, w) >= M[C_LIMITS + 3 * k + 1]
-                        set_hi(m32, w + 1, HEAVY if heavy else 0)
-    for view in range(MAX_VIEWS):
-        if P[view_at(view) + KIND] != K_COUNT:  # counted by the stream of deltas; moving tuples changes nothing
-            empty_view(M, m32, P, view)
-    if totals:
-        M[C_TOTAL] = 0
-    for mode in range(LOAD, LOAD_LOOKUPS + 1):
-        for k in range(3):
-            t = table_at(3 + k)
-            for s in range(M[t + T_SLOTS], M[t + T_SLOTS] + M[t + T_MASK] + 1):
-                if M[s] != 0:
-                    e = M[s] & LOW32
-                    x = M[e] >> 32
-                    y = M[e] & LOW32
-                    fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, M[e + 1], WORD(1), mode, totals)
-
-
-@kernel
 def _drop_bare_ends(M, m32, P, k, x, y):
     """Free the ends of an edge that went, where no other edge is left."""
     drop_vertex_if_bare(M, m32, k, x)
     if P[P_COPIES] == 3 or x != y:  # the ends of a loop in a shared relation are one vertex
         drop_vertex_if_bare(M, m32, after(P, k), y)
-
-
-@kernel
-def settle(M, m32, P, eps, k, x, y):
-    """After a presence flip at the edge (x, y) of relation k: major or minor rebalancing, bare vertices go."""
-    size = M[C_SIZE]
-    base = M[C_BASE]
-    if size == base or size < base // 4:
-        M[C_BASE] = 2 * base if size == base else base // 2 - 1
-        M[C_MAJORS] += 1
-        major(M, m32, P, eps, WORD(0))
-    else:
-        _minor(M, m32, P, k, WORD(0), x)
-        _minor(M, m32, P, k, WORD(1), y)
-    _drop_bare_ends(M, m32, P, k, x, y)
 
 
 @kernel
@@ -222,24 +76,18 @@ def _fire_shared(M, m32, P, x, y, m, old):
 
 
 @kernel
-def update(M, m32, P, eps, k, first, second, m):
-    """Add m != 0 to the multiplicity of (first, second) in relation k; the result MUST NOT be negative.
-
-    Amortized O(N^max{eps, 1 - eps}) for the programs of IVM^eps.
-    """
+def _change(M, m32, P, k, x, y, e, m):
+    """Add m to the multiplicity of the edge (x, y), which is `e` (0: none). Returns the change of presence."""
     M[C_UPDATES] += 1
-    x = vertex(M, m32, P, k, first)
-    y = vertex(M, m32, P, after(P, k), second)
-    e = edge_of(M, k, x, y)
-    old = M[e + 1] if e != 0 else 0
-    flip = int(old + m > 0) - int(old > 0)
+    old = M[e + 1] if e != 0 else WORD(0)
+    flip = WORD(old + m > 0) - WORD(old > 0)
     if P[P_COPIES] == 1:
         _fire_shared(M, m32, P, x, y, m, old)
     else:
         fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
     if flip == 0:
         M[e + 1] = old + m
-        return
+        return flip
     M[C_FLIPS] += 1
     M[C_SIZE] += flip
     if flip > 0:
@@ -248,47 +96,111 @@ def update(M, m32, P, eps, k, first, second, m):
             M[C_PEAK] = M[C_SIZE]
     else:
         drop_edge(M, m32, k, x, y, e)
-    settle(M, m32, P, eps, k, x, y)
+    return flip
+
+
+@kernel
+def add(M, m32, P, eps, k, first, second, m):
+    """Add m > 0 to the multiplicity of (first, second) in relation k.
+
+    Amortized O(N^max{eps, 1 - eps}) for the programs of IVM^eps.
+    """
+    x = vertex(M, m32, P, k, first)
+    y = vertex(M, m32, P, after(P, k), second)
+    if _change(M, m32, P, k, x, y, edge_of(M, k, x, y), m) > 0:
+        promote(M, m32, P, eps, k, x, y)
+
+
+@kernel
+def take(M, m32, P, eps, e, k, m):
+    """Take -m > 0 from the multiplicity of edge `e` of relation k; it MUST NOT become negative. Cost as `add`."""
+    x = M[e] >> 32
+    y = M[e] & LOW32
+    if _change(M, m32, P, k, x, y, e, m) < 0:
+        demote(M, m32, P, eps, k, x, y)
+        _drop_bare_ends(M, m32, P, k, x, y)
+
+
+@kernel
+def find_edge(M, P, k, first, second):
+    """Handle of the edge (first, second) of relation k by its values, or 0. Expected O(1)."""
+    x = lookup(M, k, first)
+    if x == 0:
+        return WORD(0)
+    y = lookup(M, after(P, k), second)
+    if y == 0:
+        return WORD(0)
+    return edge_of(M, k, x, y)
 
 
 @kernel
 def multiplicity(M, P, k, first, second):
     """Multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
     M, P = words(M), constants(P)
-    x = lookup(M, k, first)
-    if x == 0:
-        return 0
-    y = lookup(M, after(P, k), second)
-    if y == 0:
-        return 0
-    e = edge_of(M, k, x, y)
-    return M[e + 1] if e != 0 else 0
+    e = find_edge(M, P, k, first, second)
+    return M[e + 1] if e != 0 else WORD(0)
+
+
+# -- batches -----------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def missing(M, P, rows):
-    """Index of the first row (k, x, y, m) of `rows` int64[n, 4] that would go below zero, or -1. Changes nothing."""
+def find_taken(M, m32, P, rows, takes, edges):
+    """Find the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
+
+    Returns the index of the first row that would go below zero, or -1. Changes nothing else.
+    """
     n = rows.shape[0]
-    M, P, rows = words(M), constants(P), words(rows)
-    for i in range(n):
+    M, m32, P, rows, edges = words(M), words(m32), constants(P), words(rows), words(edges)
+    for i in range(takes):
+        ahead(M, m32, P, rows, n, i)
         r = 4 * i
-        if rows[r + 3] < 0 and multiplicity(M, P, rows[r], rows[r + 1], rows[r + 2]) + rows[r + 3] < 0:
+        e = find_edge(M, P, rows[r], rows[r + 1], rows[r + 2])
+        if e == 0 or M[e + 1] + rows[r + 3] < 0:
             return i
+        edges[i] = e
     return -1
 
 
 @kernel
-def apply_rows(M, m32, P, eps, rows):
-    """A batch of net changes, checked before: deletions first, then insertions, one by one."""
+def apply_rows(M, m32, P, eps, rows, takes, edges):
+    """A batch of net changes: first its `takes` deletions, whose edges `find_taken` found, then its insertions.
+
+    At most one minor rebalancing per value and one major: values become heavy when an insertion takes them there, but
+    light at the end only, as their final degrees ask. In between a light list is as short as ever, and the values that
+    are heavy were so before or are by their degree.
+    """
     n = rows.shape[0]
-    M, m32, P, eps, rows = words(M), words(m32), constants(P), words(eps), words(rows)
+    M, m32, P, eps, rows, edges = words(M), words(m32), constants(P), words(eps), words(rows), words(edges)
     M[C_EPOCH] += 1
-    for sign in (-1, 1):
-        for i in range(n):
-            ahead(M, m32, P, rows, n, i)
-            r = 4 * i
-            if rows[r + 3] * sign > 0:
-                update(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
+    for i in range(takes):
+        ahead_take(M, m32, edges, takes, i)
+        k = rows[4 * i]
+        e = edges[i]
+        x = M[e] >> 32
+        y = M[e] & LOW32
+        edges[i] = 0
+        if _change(M, m32, P, k, x, y, e, rows[4 * i + 3]) < 0:
+            edges[i] = too_low(M, m32, P, k, WORD(0), x + V_OUT) or too_low(M, m32, P, k, WORD(1), y + V_IN)
+            _drop_bare_ends(M, m32, P, k, x, y)
+    for i in range(takes, n):
+        ahead(M, m32, P, rows, n, i)
+        r = 4 * i
+        add(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
+    size = M[C_SIZE]
+    if size < M[C_BASE] // 4:
+        base = M[C_BASE] // 2 - 1
+        rebase(M, m32, P, eps, base if base // 4 <= size < base else 2 * size + 1)
+        return
+    for i in range(takes):
+        if edges[i]:
+            k = rows[4 * i]
+            x = lookup(M, k, rows[4 * i + 1])
+            if x != 0 and too_low(M, m32, P, k, WORD(0), x + V_OUT):
+                move(M, m32, P, k, WORD(0), x)
+            y = lookup(M, after(P, k), rows[4 * i + 2])
+            if y != 0 and too_low(M, m32, P, k, WORD(1), y + V_IN):
+                move(M, m32, P, k, WORD(1), y)
 
 
 @kernel
@@ -304,41 +216,47 @@ def replay_rows(M, m32, P, eps, rows):
         ahead(M, m32, P, rows, n, i)
         r = 4 * i
         m = rows[r + 3]
-        if m < 0 and multiplicity(M, P, rows[r], rows[r + 1], rows[r + 2]) + m < 0:
-            return i
-        if m != 0:
-            update(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], m)
+        if m > 0:
+            add(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], m)
+        elif m < 0:
+            e = find_edge(M, P, rows[r], rows[r + 1], rows[r + 2])
+            if e == 0 or M[e + 1] + m < 0:
+                return i
+            take(M, m32, P, eps, e, rows[r], m)
     return n
 
 
 @kernel
-def load_rows(M, m32, P, eps, rows):
-    """A batch of net changes, checked before, stored first and then propagated at once: N = 2 |D| + 1. O(N^1.5)."""
+def load_rows(M, m32, P, eps, rows, takes, edges):
+    """A batch as in `apply_rows`, stored first and then propagated at once: N = 2 |D| + 1. O(N^1.5)."""
     n = rows.shape[0]
-    M, m32, P, eps, rows = words(M), words(m32), constants(P), words(eps), words(rows)
+    M, m32, P, eps, rows, edges = words(M), words(m32), constants(P), words(eps), words(rows), words(edges)
     M[C_EPOCH] += 1
     M[C_MAJORS] += 1
-    for sign in (-1, 1):
-        for i in range(n):
-            m = rows[4 * i + 3]
-            if m * sign <= 0:
-                continue
-            M[C_UPDATES] += 1
-            k = rows[4 * i]
-            x = vertex(M, m32, P, k, rows[4 * i + 1])
-            y = vertex(M, m32, P, after(P, k), rows[4 * i + 2])
-            e = edge_of(M, k, x, y)
-            if e == 0:
-                add_edge(M, m32, k, x, y, m)
-                M[C_SIZE] += 1
-                M[C_FLIPS] += 1
-            elif M[e + 1] + m > 0:
-                M[e + 1] += m
-            else:
-                drop_edge(M, m32, k, x, y, e)
-                M[C_SIZE] -= 1
-                M[C_FLIPS] += 1
-                _drop_bare_ends(M, m32, P, k, x, y)
+    M[C_UPDATES] += n
+    for i in range(takes):
+        e = edges[i]
+        k = rows[4 * i]
+        M[e + 1] += rows[4 * i + 3]
+        if M[e + 1] == 0:
+            x = M[e] >> 32
+            y = M[e] & LOW32
+            drop_edge(M, m32, k, x, y, e)
+            M[C_SIZE] -= 1
+            M[C_FLIPS] += 1
+            _drop_bare_ends(M, m32, P, k, x, y)
+    for i in range(takes, n):
+        ahead(M, m32, P, rows, n, i)
+        k = rows[4 * i]
+        x = vertex(M, m32, P, k, rows[4 * i + 1])
+        y = vertex(M, m32, P, after(P, k), rows[4 * i + 2])
+        e = edge_of(M, k, x, y)
+        if e == 0:
+            add_edge(M, m32, k, x, y, rows[4 * i + 3])
+            M[C_SIZE] += 1
+            M[C_FLIPS] += 1
+        else:
+            M[e + 1] += rows[4 * i + 3]
     M[C_PEAK] = max(M[C_PEAK], M[C_SIZE])
     M[C_BASE] = 2 * M[C_SIZE] + 1
     major(M, m32, P, eps, WORD(1))

@@ -11,6 +11,7 @@ from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels.graph import after, find_word, is_heavy, lookup, part_of, tag_of
 from ivm_triangle.kernels.layout import (
+    C_MARKS,
     C_OPS,
     C_TOTAL,
     COUNT_MASK,
@@ -27,6 +28,7 @@ from ivm_triangle.kernels.layout import (
     LOAD,
     LOAD_LOOKUPS,
     LOADS,
+    MARK_WORDS,
     MASK0,
     MASK1,
     MASK2,
@@ -45,6 +47,8 @@ from ivm_triangle.kernels.layout import (
     WRITE,
 )
 from ivm_triangle.kernels.views import add_sum, change_list, change_set, first_table, set_root, view_at
+
+MARK_UP_TO, LIKE = 256, 4  # lengths for which marking is faster than probing, as measured
 
 
 @kernel
@@ -82,7 +86,7 @@ def key_of(x, y, z, first, second):
 
 
 @kernel
-def common(M, m32, table, start, length, pivot, forward, mask):
+def _probe_all(M, m32, table, start, length, pivot, forward, mask):
     """Sum of products over a slice: z in the slice, other edge z -> pivot (forward) or pivot -> z in `table`."""
     t = table_at(table)
     total = WORD(0)
@@ -93,7 +97,60 @@ def common(M, m32, table, start, length, pivot, forward, mask):
         e = find_word(M, t, tag_of(M, word), word)
         if e != 0 and (mask == 15 or mask & (part_of(m32, z, pivot) if forward else part_of(m32, pivot, z))):
             total += M[(entry & LOW32) + 1] * M[e + 1]
+    M[C_OPS] += 2 * length
     return total
+
+
+@kernel
+def _mark_of(z):
+    """Bit number of a vertex in the bitmap."""
+    return ((z * -7046029254386353131) >> 51) & (64 * MARK_WORDS - 1)
+
+
+@kernel
+def _mark_and_probe(M, table, start, length, other, other_length, pivot, forward):
+    """The same sum from both slices: mark the z of the shorter one in a bitmap, walk the longer one, probe marked z.
+
+    Two walks through contiguous memory instead of a cache miss per z. `table` has the edges of the shorter slice.
+    """
+    t = table_at(table)
+    for i in range(start, start + length):
+        mark = _mark_of(M[i] >> 32)
+        M[C_MARKS + (mark >> 6)] |= WORD(1) << (mark & 63)
+    total = WORD(0)
+    probes = WORD(0)
+    for i in range(other, other + other_length):
+        entry = M[i]
+        z = entry >> 32
+        mark = _mark_of(z)
+        if (M[C_MARKS + (mark >> 6)] >> (mark & 63)) & 1:
+            probes += 1
+            word = (z << 32) | pivot if forward else (pivot << 32) | z
+            e = find_word(M, t, tag_of(M, word), word)
+            if e != 0:
+                total += M[(entry & LOW32) + 1] * M[e + 1]
+    for i in range(start, start + length):
+        M[C_MARKS + (_mark_of(M[i] >> 32) >> 6)] = 0
+    M[C_OPS] += 2 * (length + other_length) + probes
+    return total
+
+
+@kernel
+def common(M, m32, k1, k2, x, y, start1, length1, start2, length2, mask1, mask2, marks):
+    """Sum of products over the z in both slices: K1(y, z) in [start1, ..), K2(z, x) in [start2, ..).
+
+    O(min(length1, length2)): the shorter is walked and the other probed; with `marks`, lists of like length are both
+    walked.
+    """
+    first = length1 <= length2
+    short = length1 if first else length2
+    long = length2 if first else length1
+    start = start1 if first else start2
+    other = start2 if first else start1
+    if marks and short <= MARK_UP_TO and long <= LIKE * short:
+        return _mark_and_probe(M, 3 + k1 if first else 3 + k2, start, short, other, long, y if first else x, not first)
+    table = 3 + k2 if first else 3 + k1
+    return _probe_all(M, m32, table, start, short, x if first else y, first, mask2 if first else mask1)
 
 
 @kernel
@@ -105,7 +162,8 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
     start1, length1 = slice_of(m32, y, WORD(0), mask1)
     start2, length2 = slice_of(m32, x, WORD(1), mask2)
     way = P[row + SCAN]
-    if way == UNLESS_HEAVY:
+    marks = way == UNLESS_HEAVY  # such a step takes all parts
+    if marks:
         if is_heavy(m32, y + V_OUT) and is_heavy(m32, x + V_IN):
             return
         way = 0
@@ -124,13 +182,10 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
             return
         if hit_kind == -1:
             return
-        M[C_OPS] += 2 * length
         if hit_kind == K_TOTAL:
-            if first:
-                M[C_TOTAL] += m * common(M, m32, 3 + k2, start1, length, x, True, mask2)
-            else:
-                M[C_TOTAL] += m * common(M, m32, 3 + k1, start2, length, y, False, mask1)
+            M[C_TOTAL] += m * common(M, m32, k1, k2, x, y, start1, length1, start2, length2, mask1, mask2, marks)
             return
+        M[C_OPS] += 2 * length
     else:
         M[C_OPS] += length if hit_kind == -1 else 2 * length
     present = WORD(1)

@@ -12,7 +12,7 @@ from crown.kernels.arena import NONE, T_MASK, T_SLOTS, ZERO, alloc, hi, lo, rele
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, remove, table_at
-from ivm_triangle.kernels.graph import after, find_word, is_heavy, lookup, tag_of
+from ivm_triangle.kernels.graph import find_word, is_heavy, lookup, tag_of
 from ivm_triangle.kernels.layout import (
     C_OPS,
     C_TRIPLES,
@@ -22,12 +22,12 @@ from ivm_triangle.kernels.layout import (
     WORD,
     R,
 )
-from ivm_triangle.kernels.maintain import multiplicity, update
-from ivm_triangle.kernels.rules import edge_of, pick
+from ivm_triangle.kernels.maintain import add, find_edge, take
+from ivm_triangle.kernels.rules import pick
 from ivm_triangle.kernels.views import add_sum, first_table, listing_at, sum_at
 
 # The cursor: an int64 array, zero at the start of a batch.
-ROW, PHASE, POSITION, X, Y = range(5)
+ROW, PHASE, POSITION, EDGE = range(4)
 NEW, LISTING = 0, 1
 
 
@@ -118,10 +118,8 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
             cur[ROW] += 1
             continue
         if cur[PHASE] == NEW:
-            x = lookup(M, k, codes[2 * i])
-            y = lookup(M, after(P, k), codes[2 * i + 1])
-            e = edge_of(M, k, x, y) if x != 0 and y != 0 else 0
-            old = M[e + 1] if e != 0 else 0
+            e = find_edge(M, P, k, codes[2 * i], codes[2 * i + 1])
+            old = M[e + 1] if e != 0 else ZERO
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old
@@ -129,23 +127,25 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
                 cur[ROW] += 1
                 continue
             if sign > 0 or old + m > 0:
-                update(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
+                if sign > 0:
+                    add(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
+                else:
+                    take(M, m32, P, eps, e, k, m)
                 if old > 0:
                     cur[ROW] += 1
                     continue
-                x = lookup(M, k, codes[2 * i])
-                y = lookup(M, after(P, k), codes[2 * i + 1])
+                e = find_edge(M, P, k, codes[2 * i], codes[2 * i + 1])
             cur[PHASE] = LISTING
             cur[POSITION] = 0
-            cur[X] = x
-            cur[Y] = y
-        x = cur[X]
-        y = cur[Y]
+            cur[EDGE] = e
+        e = cur[EDGE]
+        x = M[e] >> 32
+        y = M[e] & LOW32
         rows, finished = _list_triples(M, m32, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows)
         if not finished:
             return rows
         if sign < 0:
-            update(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], -M[edge_of(M, k, x, y) + 1])
+            take(M, m32, P, eps, e, k, -M[e + 1])
         cur[PHASE] = NEW
         cur[ROW] += 1
     return rows
@@ -160,12 +160,15 @@ def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign):
     for i in range(n):
         m = weights[i]
         if m * sign > 0:
-            old = multiplicity(M, P, k, codes[2 * i], codes[2 * i + 1])
+            e = find_edge(M, P, k, codes[2 * i], codes[2 * i + 1])
+            old = M[e + 1] if e != 0 else ZERO
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old
-            if m != 0:
-                update(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
+            if m > 0:
+                add(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
+            elif m < 0:
+                take(M, m32, P, eps, e, k, m)
 
 
 @kernel

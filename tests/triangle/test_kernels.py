@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ivm_triangle import NegativeMultiplicityError, StaleCursorError, Triangle
+from ivm_triangle import NegativeMultiplicityError, StaleCursorError, Triangle, TriangleError
 from ivm_triangle.invariants import twin
 from ivm_triangle.reference import Reference
 from ivm_triangle.reference_enumerate import enumerate_results
@@ -160,6 +160,53 @@ def test_rotation_and_renaming_of_values_change_nothing(stream, plan, rng):
     assert results(renamed) == {(*(names[v] for v in key),): m for key, m in want.items()}
     assert rotated.count() == plain.count()
     rotated.check_invariants()
+
+
+def test_a_batch_moves_a_value_once_and_rebalances_once():
+    triangle = Triangle(strategy="eps")
+    triangle.apply_codes(np.array([(k, i, 100 * k + i, 1) for k in range(3) for i in range(200)]))
+    hub = np.array([(0, 7, 1000 + i, 1) for i in range(60)])
+    triangle.apply_codes(hub)
+    before = triangle.stats()
+    assert before["heavy"]["R.0"] == 1
+    other = np.add(hub, [0, 0, 500, 0])
+    triangle.apply_codes(np.concatenate([hub * [1, 1, 1, -1], other]))  # degree 61 -> 1 -> 61
+    triangle.check_invariants()
+    assert triangle.stats()["minor_rebalancings"] == before["minor_rebalancings"]
+    triangle.apply_codes(other * [1, 1, 1, -1])
+    triangle.check_invariants()
+    assert triangle.stats()["minor_rebalancings"] == before["minor_rebalancings"] + 1
+    assert triangle.stats()["heavy"]["R.0"] == 0
+    rows = np.array([(k, i, 100 * k + i, 1) for k in range(3) for i in range(200)])
+    stored, majors = 600, before["major_rebalancings"]
+    for size, base in ((310, before["N"]), (60, 121)):  # the second one would have to halve N twice
+        assert stored - size < triangle.stats()["N"] / 4, "no bulk load"
+        triangle.apply_codes(rows[size:stored] * [1, 1, 1, -1])
+        triangle.check_invariants()
+        stored = size
+        assert triangle.stats()["N"] == base
+    assert triangle.stats()["major_rebalancings"] == majors + 1
+
+
+def test_lists_of_like_length_are_intersected_by_marks_with_multiplicities():
+    rng = np.random.default_rng(2)
+    triangle, rows = Triangle(), [{}, {}, {}]
+    for _ in range(400):
+        k, x, y = (int(v) for v in rng.integers((3, 9, 9)))
+        m = int(rng.integers(1, 4))
+        if rng.random() < 0.3 and (x, y) in rows[k]:
+            m = -rows[k][x, y]
+        store(rows, k, x, y, m)
+        triangle.replay_codes(np.array([(k, x, y, m)]))
+        triangle.check_invariants()
+        assert triangle.count() == sum(project(brute_force(rows), "").values())
+
+
+@pytest.mark.parametrize("rows", [[(3, 0, 0, 1)], [(-1, 0, 0, 1)], [(0, 0, 1)]])
+def test_codes_of_no_relation_are_refused(rows):
+    for call in (Triangle().apply_codes, Triangle().replay_codes):
+        with pytest.raises(TriangleError):
+            call(np.array(rows))
 
 
 def test_results_refuse_to_go_on_after_an_update():

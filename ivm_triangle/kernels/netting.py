@@ -1,0 +1,58 @@
+"""A batch before it meets the state: weights of equal tuples are summed, deletions go to the front."""
+
+from __future__ import annotations
+
+from crown.kernels.jit import kernel
+from crown.kernels.pointers import words
+from crown.kernels.tables import mix
+
+
+@kernel
+def squares_of(rows, squares):
+    """Add the squared positive weights of rows (k, x, y, m) to `squares` float64[3], by relation."""
+    n = rows.shape[0]
+    rows, squares = words(rows), words(squares)
+    for i in range(n):
+        if rows[4 * i + 3] > 0:
+            squares[rows[4 * i]] += float(rows[4 * i + 3]) ** 2
+
+
+@kernel
+def net_rows(rows, weights, slots, out):
+    """Sum the weights of rows (k, x, y, m) int64[n, 4] that name the same tuple; those that are not 0 go to `out`.
+
+    Deletions first, otherwise in order. Returns (deletions, rows of `out` in use). `weights` int64[n] and `slots`
+    int32[a power of two >= 2 n] are scratch; `slots` MUST be -1 everywhere. Expected O(n).
+    """
+    n = rows.shape[0]
+    mask = slots.size - 1
+    rows, weights, slots, out = words(rows), words(weights), words(slots), words(out)
+    for i in range(n):
+        weights[i] = rows[4 * i + 3]
+        h = mix(mix(rows[4 * i], rows[4 * i + 1]), rows[4 * i + 2])
+        s = (h >> 32) & mask
+        while slots[s] >= 0:
+            other = slots[s]
+            if (
+                rows[4 * other + 1] == rows[4 * i + 1]
+                and rows[4 * other + 2] == rows[4 * i + 2]
+                and rows[4 * other] == rows[4 * i]
+            ):
+                weights[other] += weights[i]
+                weights[i] = 0
+                break
+            s = (s + 1) & mask
+        if slots[s] < 0:
+            slots[s] = i
+    takes = 0
+    used = 0
+    for sign in (-1, 1):
+        for i in range(n):
+            if weights[i] * sign > 0:
+                for j in range(3):
+                    out[4 * used + j] = rows[4 * i + j]
+                out[4 * used + 3] = weights[i]
+                used += 1
+        if sign < 0:
+            takes = used
+    return takes, used
