@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -23,12 +24,12 @@ COLOURS = {
     "crown": "#4f46e5",
     "crown-spark": "#7c74f0",
     "first-order": "#0d9488",
-    "standard": "#d97706",
+    "standard": "#c2410c",
     "higher-order": "#be185d",
     "yannakakis": "#65a30d",
     "python": "#64748b",
-    "duckdb-delta": "#a16207",
-    "duckdb-recompute": "#ca8a04",
+    "duckdb-delta": "#eab308",
+    "duckdb-recompute": "#854d0e",
     "flink": "#dc2626",
     "flink-multi-join": "#f87171",
     "pathway": "#0284c7",
@@ -56,6 +57,7 @@ STYLE: Any = {
     "ytick.color": SOFT,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
+    "legend.handlelength": 3.2,  # long enough to tell a dashed line
     "lines.linewidth": 1.8,
 }
 _QUANTITY = FuncFormatter(lambda value, _: quantity(value))
@@ -78,9 +80,10 @@ def _svg(figure: Figure, name: str) -> str:
 
 
 def _plain_log(axis: Any) -> None:
-    """Labels in plain numbers; 2 and 5 too where less than two decades would leave the axis bare."""
+    """Labels in plain numbers; 2, 5 and more where few decades would leave the axis bare."""
     low, high = axis.get_data_interval()
-    subs = (1.0, 2.0, 5.0) if low > 0 and high / low < 100 else (1.0,)
+    span = high / low if low > 0 else np.inf
+    subs = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0) if span < 8 else (1.0, 2.0, 5.0) if span < 100 else (1.0,)
     axis.set_major_locator(LogLocator(10, subs=subs, numticks=12))
     axis.set_major_formatter(_QUANTITY)
     axis.set_minor_formatter(NullFormatter())
@@ -129,15 +132,18 @@ def along(cells: Sequence[Cell], name: str) -> str:
     """Latency of a batch, and state, along the stream, for the engines that know them."""
     with mpl.rc_context(STYLE):
         figure, (latency, memory) = _figure(2, 3.4)
+        floors = []  # a stream ends with next to nothing, which would take up most of the axis
         for cell in cells:
             series = cell.get("series") or {}
             if len(series.get("position", ())) < 3:
                 continue
             share = [100 * p / cell["of"] for p in series["position"]]
             style: dict[str, Any] = {"color": COLOURS[cell["engine"]], "label": _title(cell["engine"])}
+            style["zorder"] = 3 if cell["engine"] == "crown" else 2
             latency.plot(share, series["latency_ms"], **style)
             if series.get("state"):
                 memory.plot(share, [b / 2**20 for b in series["state"]], **style)
+                floors.append(float(np.median(series["state"])) / 2**20 / 20)
         rows = max((cell["batch_rows"] for cell in cells if cell["engine"] == "crown"), default=0)
         latency.set_title(f"Latency of a batch of {rows:,} updates" if rows else "Latency of a batch")
         latency.set_ylabel("milliseconds")
@@ -148,6 +154,7 @@ def along(cells: Sequence[Cell], name: str) -> str:
             _plain_log(axes.yaxis)
             axes.set_xlabel("% of the stream")
             axes.set_xlim(0, 100)
+        memory.set_ylim(bottom=min(floors, default=None))
         handles, labels = latency.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
         return _svg(figure, name)
@@ -216,6 +223,7 @@ def enclosed(cells: Sequence[Cell], name: str) -> str:
         work.set_title("Rows touched per update")
         for axes in (relative, work):
             axes.set_xlabel("λ (the paper's axis)")
+            axes.set_xticks(paper.LAMBDA)
             axes.set_ylim(bottom=0)
         handles, labels = relative.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)

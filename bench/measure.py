@@ -87,8 +87,9 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
         if repeat and spent * (repeat + 1) / repeat > spec.get("repeat_budget_s", 30.0):
             break
         subject = make(loaded)
-        for batch in stream.head(preload).batches(PRELOAD_ROWS):
-            subject.load(batch)
+        for start in range(0, preload, PRELOAD_ROWS):
+            subject.load(stream.batch(start, min(start + PRELOAD_ROWS, preload)))
+            progress(start, len(stream))
         # The first batch after loading still sets things up (live views, say): it is not measured.
         skipped = min(1, len(batches) - 1) if preload else 0
         for batch in batches[:skipped]:

@@ -72,7 +72,7 @@ PARTS = (
     Part(
         "size", "Against the size of the data",
         "A sliding window over a power-law graph, 3-Hop, a tenth kept by the filter. Theory: an update touches O(1) "
-        "rows amortized, whatever |D|; time also pays for caches. Deltas come on top, and their number grows with |D|. "
+        "rows amortized, whatever |D|; time also pays for caches. Deltas come on top (numbers below). "
         "The delay is counted in loop turns between two blocks of results, over the whole run: it must not grow.",
         lambda cells: charts.sizes(cells, "size"), lambda cells: tables.law(cells, "|D|"),
     ),
@@ -110,7 +110,8 @@ PARTS = (
     ),
     Part(
         "startup", "The first impression",
-        "In a fresh interpreter. Compilation happens once per environment and is then read from a cache.",
+        "In a fresh interpreter. Importing crown imports next to nothing; the first use imports what it stands on. "
+        "Compilation happens once per environment and is then read from a cache.",
         None, tables.started,
     ),
 )  # fmt: skip
@@ -239,7 +240,8 @@ h3 { margin: 18px 0 0; font-size: 14px; color: var(--soft); font-weight: 600; }
 p { max-width: 78ch; margin: 6px 0 12px; }
 .machine, footer { color: var(--soft); font-size: 13px; }
 .machine { max-width: none; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 12px; margin: 20px 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(max(200px, 23%), 1fr)); gap: 12px;
+  margin: 20px 0; }
 .tiles div { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px; }
 .tiles b { display: block; font-size: 24px; line-height: 1.2; color: var(--ours); font-variant-numeric: tabular-nums; }
 .tiles span { color: var(--soft); font-size: 13px; }
@@ -253,13 +255,15 @@ figure svg { display: block; width: 100%; height: auto; }
 summary { cursor: pointer; color: var(--soft); font-size: 13px; margin: 6px 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; min-width: 100%; }
-th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1px solid #c4c9d4; white-space: nowrap; }
+th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1px solid #c4c9d4;
+  vertical-align: bottom; }
 th, td { padding: 5px 10px 5px 0; vertical-align: top; }
 td:first-child { white-space: nowrap; }
-td:nth-child(2) { min-width: 140px; max-width: 230px; }
+td:nth-child(2) { min-width: 110px; max-width: 230px; }
 td:last-child { min-width: 200px; }
 td { border-bottom: 1px solid var(--line); }
-.n { text-align: right; white-space: nowrap; }
+.n { text-align: right; }
+td.n { white-space: nowrap; }
 tr.ours td:first-child, tr.ours td:nth-child(2) { color: var(--ours); font-weight: 600; }
 footer { padding-bottom: 40px; }
 </style></head><body>

@@ -15,7 +15,9 @@ sections on scaling), and what came out:
   live rows);
 - ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``bytes_per_row`` (state per live row and copy of an
   input, at the fullest; per live row of the stream where an engine does not count its inputs), ``amplification`` (rows
-  touched per update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part).
+  touched per update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part);
+- in the section startup only: ``import_s``, ``load_s``, ``first_apply_s``, ``first_apply_cold_s`` (see
+  ``bench.startup``).
 
 All sizes are bytes, all times seconds unless the name says ms.
 """

@@ -44,7 +44,8 @@ def line_of(cell: dict[str, Any]) -> str:
         head += f" {cell['law']} {quantity(cell['x']):>7}"
     if "import_s" in cell:
         return (
-            f"{head} import {cell['import_s']:.2f} s, first apply {cell['first_apply_s']:.2f} s, "
+            f"{head} import {1000 * cell['import_s']:.0f} ms, libraries {cell['load_s']:.2f} s, "
+            f"first apply {cell['first_apply_s']:.2f} s, "
             f"with nothing compiled {cell['first_apply_cold_s']:.1f} s"
         )
     if "updates_per_s" not in cell:
