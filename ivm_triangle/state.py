@@ -12,7 +12,8 @@ from crown.kernels.arena import FORMAT, H_FORMAT, H_LIMIT, H_LIVE, H_MAGIC, H_PL
 from crown.memory import ADDRESSABLE, reserve
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.maintain import create
-from ivm_triangle.terms import COUNT, DOMAINS, LIST, ROOT, SET, SUM, TOTAL, Program, Step
+from ivm_triangle.kernels.warm import ensure_compiled
+from ivm_triangle.terms import COUNT, DOMAINS, LIST, ROOT, SET, SUM, TOTAL, WEDGES, Program, Step
 
 KINDS = {TOTAL: at.K_TOTAL, SUM: at.K_SUM, SET: at.K_SET, LIST: at.K_LIST, ROOT: at.K_ROOT, COUNT: at.K_COUNT}
 DEFAULT_MEMORY = 8 << 30
@@ -78,6 +79,7 @@ class State:
         memory: int = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
     ) -> None:
+        ensure_compiled(plan.strategy == WEDGES)
         self.plan, self.eps = plan, np.array(eps, dtype=np.float64)
         self.P = plan_array(plan, eps)
         self.M = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena

@@ -25,6 +25,7 @@ H_, L_, ANY_H, ANY_L, ANY = HH | HL, LH | LL, HH | LH, HL | LL, 15
 LOOKUP = -1
 UNLESS_HEAVY = 3
 DOMAINS = "abc"
+WEDGES = "wedges"
 
 TOTAL, SUM, SET, LIST, ROOT, COUNT = "total", "sum", "set", "list", "root", "count"
 
@@ -203,7 +204,7 @@ def wedges(outputs: str) -> Program:
     builder.steps = [step for step in builder.steps if step.scan != LOOKUP]
     if outputs != DOMAINS:
         builder.add(View("triples", COUNT, outputs, (ANY, ANY, ANY)))
-    return builder.program("wedges", "xxxxxx")
+    return builder.program(WEDGES, "xxxxxx")
 
 
 def shared(strategy: str) -> Program:

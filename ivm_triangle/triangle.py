@@ -14,7 +14,7 @@ from ivm_triangle.encode import Columns, Domain, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
 from ivm_triangle.kernels import hops, inspect
 from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import apply_rows, find_taken, load_rows, multiplicity, replay_rows
+from ivm_triangle.kernels.maintain import apply_rows, find_taken, load_rows, multiplicity
 from ivm_triangle.kernels.netting import net_rows, squares_of
 from ivm_triangle.kernels.triples import MAX_DELAY, triple_rows
 from ivm_triangle.partition import RELATIONS, Thresholds, epsilons
@@ -112,7 +112,7 @@ class Triangle:
         """
         rows = self._checked(rows)
         self._norms = self._guard(rows)
-        done = self._state.run(replay_rows, rows)
+        done = self._state.run(apply_rows, rows, 0, np.empty(0, dtype=np.int64))
         if done < len(rows):
             raise NegativeMultiplicityError(self._below_zero(*rows[done].tolist()))
 

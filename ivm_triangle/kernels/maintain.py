@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import alloc, format_arena
+from crown.kernels.arena import ONE, ZERO, alloc, format_arena
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, new_table, table_at
@@ -29,7 +29,7 @@ from ivm_triangle.kernels.layout import (
     V_OUT,
     WORD,
 )
-from ivm_triangle.kernels.rebalance import demote, major, move, promote, rebase, set_limits, too_low
+from ivm_triangle.kernels.rebalance import major, move, rebase, set_limits, settle, too_low
 from ivm_triangle.kernels.rules import edge_of, fire
 from ivm_triangle.kernels.views import add_sum, view_at
 
@@ -100,25 +100,24 @@ def _change(M, m32, P, k, x, y, e, m):
 
 
 @kernel
-def add(M, m32, P, eps, k, first, second, m):
-    """Add m > 0 to the multiplicity of (first, second) in relation k.
+def update(M, m32, P, eps, k, x, y, e, m):
+    """Add m != 0 to the multiplicity of the edge (x, y) of relation k, which is `e` (0: none); it MUST NOT become < 0.
 
     Amortized O(N^max{eps, 1 - eps}) for the programs of IVM^eps.
     """
-    x = vertex(M, m32, P, k, first)
-    y = vertex(M, m32, P, after(P, k), second)
-    if _change(M, m32, P, k, x, y, edge_of(M, k, x, y), m) > 0:
-        promote(M, m32, P, eps, k, x, y)
+    flip = _change(M, m32, P, k, x, y, e, m)
+    if flip != 0:
+        settle(M, m32, P, eps, k, x, y, flip)
+    if flip < 0:
+        _drop_bare_ends(M, m32, P, k, x, y)
 
 
 @kernel
-def take(M, m32, P, eps, e, k, m):
-    """Take -m > 0 from the multiplicity of edge `e` of relation k; it MUST NOT become negative. Cost as `add`."""
-    x = M[e] >> 32
-    y = M[e] & LOW32
-    if _change(M, m32, P, k, x, y, e, m) < 0:
-        demote(M, m32, P, eps, k, x, y)
-        _drop_bare_ends(M, m32, P, k, x, y)
+def add(M, m32, P, eps, k, first, second, m):
+    """`update` with m > 0, by values."""
+    x = vertex(M, m32, P, k, first)
+    y = vertex(M, m32, P, after(P, k), second)
+    update(M, m32, P, eps, k, x, y, edge_of(M, k, x, y), m)
 
 
 @kernel
@@ -163,12 +162,25 @@ def find_taken(M, m32, P, rows, takes, edges):
 
 
 @kernel
-def apply_rows(M, m32, P, eps, rows, takes, edges):
-    """A batch of net changes: first its `takes` deletions, whose edges `find_taken` found, then its insertions.
+def _make_light(M, m32, P, k, first, second):
+    """The minor rebalancing that the deletion of (first, second) left to the end of its batch."""
+    for column in range(2):
+        v = lookup(M, after(P, k) if column else k, second if column else first)
+        if v != 0 and too_low(M, m32, P, k, column, v + (V_IN if column else V_OUT)):
+            move(M, m32, P, k, column, v)
 
-    At most one minor rebalancing per value and one major: values become heavy when an insertion takes them there, but
-    light at the end only, as their final degrees ask. In between a light list is as short as ever, and the values that
-    are heavy were so before or are by their degree.
+
+@kernel
+def apply_rows(M, m32, P, eps, rows, takes, edges):
+    """Changes (k, x, y, m) one by one; returns the number of rows applied. Less than all: the next would go below zero.
+
+    The first `takes` rows are the deletions of a batch of net changes whose edges `find_taken` found, and only
+    insertions follow. At most one minor rebalancing per value and one major is done for a batch: values become heavy
+    when an insertion takes them there, but light at the end only, as their final degrees ask. In between a light list
+    is as short as ever, and the values that are heavy were so before or are by their degree.
+
+    With `takes` = 0 rows are updates in the order in which they came, each against the state before it: the article's
+    semantics.
     """
     n = rows.shape[0]
     M, m32, P, eps, rows, edges = words(M), words(m32), constants(P), words(eps), words(rows), words(edges)
@@ -181,48 +193,33 @@ def apply_rows(M, m32, P, eps, rows, takes, edges):
         y = M[e] & LOW32
         edges[i] = 0
         if _change(M, m32, P, k, x, y, e, rows[4 * i + 3]) < 0:
-            edges[i] = too_low(M, m32, P, k, WORD(0), x + V_OUT) or too_low(M, m32, P, k, WORD(1), y + V_IN)
+            edges[i] = too_low(M, m32, P, k, ZERO, x + V_OUT) or too_low(M, m32, P, k, ONE, y + V_IN)
             _drop_bare_ends(M, m32, P, k, x, y)
     for i in range(takes, n):
         ahead(M, m32, P, rows, n, i)
-        r = 4 * i
-        add(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], rows[r + 3])
+        k = rows[4 * i]
+        m = rows[4 * i + 3]
+        if m > 0:
+            x = vertex(M, m32, P, k, rows[4 * i + 1])
+            y = vertex(M, m32, P, after(P, k), rows[4 * i + 2])
+            e = edge_of(M, k, x, y)
+        else:
+            if m == 0:
+                continue
+            e = find_edge(M, P, k, rows[4 * i + 1], rows[4 * i + 2])
+            if e == 0 or M[e + 1] + m < 0:
+                return i
+            x = M[e] >> 32
+            y = M[e] & LOW32
+        update(M, m32, P, eps, k, x, y, e, m)
     size = M[C_SIZE]
     if size < M[C_BASE] // 4:
         base = M[C_BASE] // 2 - 1
         rebase(M, m32, P, eps, base if base // 4 <= size < base else 2 * size + 1)
-        return
+        return n
     for i in range(takes):
         if edges[i]:
-            k = rows[4 * i]
-            x = lookup(M, k, rows[4 * i + 1])
-            if x != 0 and too_low(M, m32, P, k, WORD(0), x + V_OUT):
-                move(M, m32, P, k, WORD(0), x)
-            y = lookup(M, after(P, k), rows[4 * i + 2])
-            if y != 0 and too_low(M, m32, P, k, WORD(1), y + V_IN):
-                move(M, m32, P, k, WORD(1), y)
-
-
-@kernel
-def replay_rows(M, m32, P, eps, rows):
-    """Updates in the order in which they came, each against the state before it: the article's semantics.
-
-    Returns the number of rows applied; less than all: the next one would go below zero.
-    """
-    n = rows.shape[0]
-    M, m32, P, eps, rows = words(M), words(m32), constants(P), words(eps), words(rows)
-    M[C_EPOCH] += 1
-    for i in range(n):
-        ahead(M, m32, P, rows, n, i)
-        r = 4 * i
-        m = rows[r + 3]
-        if m > 0:
-            add(M, m32, P, eps, rows[r], rows[r + 1], rows[r + 2], m)
-        elif m < 0:
-            e = find_edge(M, P, rows[r], rows[r + 1], rows[r + 2])
-            if e == 0 or M[e + 1] + m < 0:
-                return i
-            take(M, m32, P, eps, e, rows[r], m)
+            _make_light(M, m32, P, rows[4 * i], rows[4 * i + 1], rows[4 * i + 2])
     return n
 
 

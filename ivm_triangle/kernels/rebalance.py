@@ -71,7 +71,7 @@ def too_low(M, m32, P, k, column, w):
 
 
 @kernel
-def _too_high(M, m32, P, k, column, w):
+def too_high(M, m32, P, k, column, w):
     """True if the vertex with its list at word `w` is light in a partitioned column and at 3 theta / 2 or above."""
     return degree(m32, w) >= M[C_LIMITS + 3 * k + 2] and not is_heavy(m32, w) and P[P_PARTITIONED + 2 * k + column] == 1
 
@@ -157,24 +157,15 @@ def rebase(M, m32, P, eps, base):
 
 
 @kernel
-def promote(M, m32, P, eps, k, x, y):
-    """After edge (x, y) of relation k came: major rebalancing if N is reached, or its ends become heavy."""
-    if M[C_SIZE] == M[C_BASE]:
-        rebase(M, m32, P, eps, 2 * M[C_BASE])
+def settle(M, m32, P, eps, k, x, y, flip):
+    """After the edge (x, y) of relation k came (`flip` > 0) or went: major rebalancing, or minor ones of its ends."""
+    size = M[C_SIZE]
+    base = M[C_BASE]
+    if size == base or size < base // 4:
+        rebase(M, m32, P, eps, 2 * base if size == base else base // 2 - 1)
         return
-    if _too_high(M, m32, P, k, WORD(0), x + V_OUT):
-        move(M, m32, P, k, WORD(0), x)
-    if _too_high(M, m32, P, k, WORD(1), y + V_IN):
-        move(M, m32, P, k, WORD(1), y)
-
-
-@kernel
-def demote(M, m32, P, eps, k, x, y):
-    """After edge (x, y) of relation k went: major rebalancing below floor(N / 4), or its ends become light."""
-    if M[C_SIZE] < M[C_BASE] // 4:
-        rebase(M, m32, P, eps, M[C_BASE] // 2 - 1)
-        return
-    if too_low(M, m32, P, k, WORD(0), x + V_OUT):
-        move(M, m32, P, k, WORD(0), x)
-    if too_low(M, m32, P, k, WORD(1), y + V_IN):
-        move(M, m32, P, k, WORD(1), y)
+    for column in range(2):
+        v = y if column else x
+        w = v + (V_IN if column else V_OUT)
+        if too_high(M, m32, P, k, column, w) if flip > 0 else too_low(M, m32, P, k, column, w):
+            move(M, m32, P, k, column, v)

@@ -22,7 +22,7 @@ from ivm_triangle.kernels.layout import (
     WORD,
     R,
 )
-from ivm_triangle.kernels.maintain import add, find_edge, take
+from ivm_triangle.kernels.maintain import add, find_edge, update
 from ivm_triangle.kernels.rules import pick
 from ivm_triangle.kernels.views import add_sum, first_table, listing_at, sum_at
 
@@ -130,7 +130,7 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
                 if sign > 0:
                     add(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
                 else:
-                    take(M, m32, P, eps, e, k, m)
+                    update(M, m32, P, eps, k, M[e] >> 32, M[e] & LOW32, e, m)
                 if old > 0:
                     cur[ROW] += 1
                     continue
@@ -145,7 +145,7 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
         if not finished:
             return rows
         if sign < 0:
-            take(M, m32, P, eps, e, k, -M[e + 1])
+            update(M, m32, P, eps, k, x, y, e, -M[e + 1])
         cur[PHASE] = NEW
         cur[ROW] += 1
     return rows
@@ -168,7 +168,7 @@ def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign):
             if m > 0:
                 add(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
             elif m < 0:
-                take(M, m32, P, eps, e, k, m)
+                update(M, m32, P, eps, k, M[e] >> 32, M[e] & LOW32, e, m)
 
 
 @kernel

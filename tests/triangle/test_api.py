@@ -12,6 +12,7 @@ import pytest
 
 from crown.errors import CrownError, MemoryBudgetError
 from ivm_triangle import NegativeMultiplicityError, Triangle, TriangleError
+from ivm_triangle.kernels import warm
 
 
 def rows(triangle: Triangle) -> list[dict]:
@@ -225,3 +226,12 @@ def test_a_self_join_stored_once_counts_like_three_copies(strategy, domain):
     bulk.apply_codes(np.array([(k, x, y, -m) for k, x, y, m in present]))
     bulk.check_invariants()
     assert bulk.count() == 0
+
+
+def test_the_first_run_says_what_takes_so_long(monkeypatch, capfd):
+    monkeypatch.setattr(warm, "_done", set())
+    monkeypatch.setattr(warm, "is_cached", lambda kernel: False)
+    Triangle()
+    assert "ivm_triangle: compiling kernels for this machine, once" in capfd.readouterr().err
+    Triangle("ab")
+    assert capfd.readouterr().err == ""
