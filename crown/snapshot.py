@@ -1,25 +1,19 @@
 """Snapshots: one file that holds a plan and the state of its engine.
 
-    line 1   magic and format version
-    line 2   JSON: plan, words per part, CRC-32 of all words, and what the owner adds (``extra``)
-    rest     the parts of the state (an engine's own arena, then one per bag; with cells, the shared dictionary and
-             then each cell's) up to their high-water marks, little-endian
-    int64
-
-Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
-temporary name first and is published by an atomic rename.
+A file of words (see ``crown.words_file``). Its header has the plan, words per part, and what the owner adds
+(``extra``); its parts are those of the state (an engine's own arena, then one per bag; with cells, the shared
+dictionary and then each cell's) up to their high-water marks.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
+from crown import words_file
 from crown.cells import Cells
 from crown.engine import Engine
 from crown.errors import SnapshotError
@@ -31,54 +25,18 @@ from plans.plan import Plan
 from plans.shares import Grid
 
 MAGIC = b"crown snapshot 1\n"
-_CHUNK = 1 << 20  # words read at a time
 
 
 def save(engine: Engine | Cells, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
     """Write the state of a clean engine; bytes written. O(state)."""
     engine.compact()
-    parts = [part[: int(part[A.H_TOP])] for part in engine.parts]
-    crc = 0
-    for words in parts:
-        crc = zlib.crc32(words.data, crc)
     header = {
         "plan": engine.plan.to_json(),
         "on_missing": engine.on_missing,
         "grid": engine.grid.to_json() if isinstance(engine, Cells) else None,
-        "words": [len(words) for words in parts],
-        "crc32": crc,
         "extra": extra or {},
     }
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(MAGIC)
-            file.write(json.dumps(header).encode() + b"\n")
-            for words in parts:
-                file.write(words.data)
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
-        os.replace(temporary, target)
-    except OSError as error:
-        raise SnapshotError(f"cannot write the snapshot {target}: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    return size
-
-
-def _header(file: BinaryIO, path: str | os.PathLike[str]) -> dict[str, Any]:
-    if file.readline(len(MAGIC)) != MAGIC:
-        raise SnapshotError(f"{path} is not a snapshot of this version of crown")
-    try:
-        header = json.loads(file.readline())
-        complete = isinstance(header, dict) and {"plan", "words", "crc32", "on_missing", "grid", "extra"} <= set(header)
-    except ValueError:
-        complete = False
-    if not complete:
-        raise SnapshotError(f"{path} is damaged: its header cannot be read")
-    return dict(header)
+    return words_file.write(path, MAGIC, header, [part[: int(part[A.H_TOP])] for part in engine.parts])
 
 
 def load(
@@ -110,7 +68,7 @@ def load_any(
     where = None if state_path is None else Path(state_path)
     try:
         with Path(path).open("rb") as file:
-            header = _header(file, path)
+            header = words_file.read_header(file, path, MAGIC, "crown", {"plan", "on_missing", "grid", "extra"})
             saved = _plan(header, plan, path)
             grid = None if header["grid"] is None else Grid.from_json(header["grid"])
             engines, own = (1, 0) if grid is None else (grid.cells, 1)
@@ -126,7 +84,8 @@ def load_any(
             if where is not None:
                 where.unlink(missing_ok=True)
             arena = reserve(limit * len(words)) if where is None else map_file(where, limit * len(words))
-            _fill(file, [arena[i * limit : i * limit + n] for i, n in enumerate(words)], int(header["crc32"]), path)
+            parts = [arena[i * limit : i * limit + n] for i, n in enumerate(words)]
+            words_file.fill(file, parts, int(header["crc32"]), path)
     except OSError as error:
         raise SnapshotError(f"cannot read the snapshot {path}: {error.strerror}") from error
     arenas = [arena[: own * limit], *np.split(arena[own * limit :], engines)]
@@ -150,18 +109,3 @@ def _plan(header: dict[str, Any], wanted: Plan | None, path: str | os.PathLike[s
             "start the changed query from an empty state"
         )
     return saved
-
-
-def _fill(file: BinaryIO, parts: list[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
-    crc = 0
-    for words in parts:
-        at = 0
-        while at < len(words):
-            chunk = file.read(8 * min(_CHUNK, len(words) - at))
-            if not chunk or len(chunk) % 8:
-                raise SnapshotError(f"{path} is truncated")
-            crc = zlib.crc32(chunk, crc)
-            words[at : at + len(chunk) // 8] = np.frombuffer(chunk, np.int64)
-            at += len(chunk) // 8
-    if crc != expected or file.read(1):
-        raise SnapshotError(f"{path} is damaged: its checksum does not match")

@@ -102,10 +102,7 @@ class State:
 
     def run(self, function: Any, *arguments: Any) -> Any:
         """Call a kernel on (arena, int32 view, plan, eps, arguments); an exhausted arena makes the state unusable."""
-        if self.broken:
-            raise MemoryBudgetError(
-                "the arena was exhausted in the middle of a batch; load the last snapshot, or start anew"
-            )
+        self.check_usable()
         try:
             return function(self.M, self.m32, self.P, self.eps, *arguments)
         except MemoryError:
@@ -113,6 +110,13 @@ class State:
             raise MemoryBudgetError(
                 f"the state outgrew {self.limit * 8 >> 20} MiB; give a larger `memory`, or partition the input"
             ) from None
+
+    def check_usable(self) -> None:
+        """Raise MemoryBudgetError if a batch ran out of memory half-way."""
+        if self.broken:
+            raise MemoryBudgetError(
+                "the arena was exhausted in the middle of a batch; load the last snapshot, or start anew"
+            )
 
     def scratch(self) -> np.ndarray:
         """Address space for the hops of one cursor; untouched pages cost nothing."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from ivm_triangle import invariants
+from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
 from ivm_triangle.kernels import hops, inspect
@@ -56,6 +57,14 @@ class Triangle:
             self.plan = shared(self.plan.strategy)
         self.outputs = outputs
         self._eps = eps
+        self._options = {
+            "outputs": outputs,
+            "epsilon": epsilon,
+            "partition": partition,
+            "strategy": strategy,
+            "columns": {name: [_columns_of(key) for key in pair] for name, pair in (columns or {}).items()},
+            "edges": edges,
+        }
         self._edges = edges
         self._state = State(self.plan, eps, memory)
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
@@ -65,6 +74,19 @@ class Triangle:
         self._norms = np.zeros(3)
         self._null_rows = 0
         self._max_delay = 0
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Write state, dictionaries and options to one file, atomically; returns its size in bytes. O(state)."""
+        return snapshot.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, memory: int = DEFAULT_MEMORY) -> Self:
+        """The `Triangle` that `save` wrote. Raises SnapshotError for any other file. O(state)."""
+        loaded: Self = snapshot.load(cls, path, memory)
+        return loaded
+
+    def _distinct_domains(self) -> tuple[Domain, ...]:
+        return self._domains[:1] if self._edges is not None else self._domains
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
