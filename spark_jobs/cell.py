@@ -28,11 +28,10 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from crown import snapshot
-from crown.engine import Engine
 from crown.errors import ChangeError, SnapshotError
 from crown.prepare import Clamps
 from plans.plan import Plan
+from spark_jobs.engines import QUERY, Kind, Maintained
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.state_log import BACKFILL, EMPTY, CellLog, Changes, Link
 
@@ -41,7 +40,7 @@ Deltas = Generator[pa.RecordBatch, None, None]
 LOCK_SECONDS = 300.0
 SNAPSHOT_FLOOR = 4 << 20  # bytes of log below which no snapshot is worth its fsync
 
-_attached: dict[Path, tuple[tuple[int, int], Engine]] = {}
+_attached: dict[Path, tuple[tuple[int, int], Maintained]] = {}
 """Engines this process has mapped, by path, with the file they are a mapping of. Bounded; see ``_remember``."""
 
 
@@ -63,7 +62,8 @@ class Cell:
     """The state of one cell of a maintained query.
 
     ``plan``: the plan of the cell's engine; ``log``: where its history is kept; ``live``: a host-local folder for the
-    mapped engine; ``base``: the snapshot of a backfill, or None; ``keep``: how many batches back Spark may replay.
+    mapped engine; ``kind``: what engine that is; ``base``: the snapshot of a backfill, or None; ``keep``: how many
+    batches back Spark may replay.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Cell:
         log: CellLog,
         live: Path,
         *,
+        kind: Kind = QUERY,
         base: Path | None = None,
         keep: int = 100,
         on_missing: str = "ignore",
@@ -80,6 +81,7 @@ class Cell:
         self.plan = plan
         self.log = log
         self.live = live
+        self.kind = kind
         self.base = base
         self.keep = keep
         self.on_missing = on_missing
@@ -130,7 +132,7 @@ class Cell:
 
     # -- the state before a batch -------------------------------------------------------------------------------------
 
-    def _before(self, batch: int, report: Report) -> tuple[Engine, int]:
+    def _before(self, batch: int, report: Report) -> tuple[Maintained, int]:
         """The engine as it was before ``batch``, and its version: by doing nothing, by undoing, or by restoring."""
         engine = self._usable()
         if engine is not None and _version(engine) == batch:
@@ -154,23 +156,23 @@ class Cell:
             report.restored = max(report.restored, 0) + 1
         return engine, _version(engine)
 
-    def _usable(self) -> Engine | None:
+    def _usable(self) -> Maintained | None:
         try:
             engine = self._engine()
         except (SnapshotError, FileNotFoundError):
             return None  # absent, torn or foreign: the log rebuilds it
         return engine if engine.clean else None
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> Maintained:
         """The live engine: the mapping this process already has of the same file, or a new one. O(1)."""
         status = os.stat(self._arena)
         identity = (status.st_dev, status.st_ino)
         known = _attached.get(self._arena)
         if known is not None and known[0] == identity and known[1].plan.fingerprint == self.plan.fingerprint:
             return known[1]
-        return self._remember(Engine.attach(self.plan, self._arena, on_missing=self.on_missing))
+        return self._remember(self.kind.attach(self.plan, self._arena, self.on_missing))
 
-    def _remember(self, engine: Engine) -> Engine:
+    def _remember(self, engine: Maintained) -> Maintained:
         status = os.stat(self._arena)
         _attached.pop(self._arena, None)
         while len(_attached) >= 32:
@@ -182,7 +184,7 @@ class Cell:
         """The newest version below ``batch`` that the log can restore."""
         return max((v for v in [EMPTY, *self.log.snapshots(), *self.log.batches()] if v < batch), default=EMPTY)
 
-    def _restored(self, batch: int) -> Engine:
+    def _restored(self, batch: int) -> Maintained:
         """An engine from the newest snapshot before ``batch``; the empty engine, or the backfill, if there is none
         yet.
         """
@@ -190,11 +192,11 @@ class Cell:
         snapshots = [v for v in self.log.snapshots() if v < batch]
         source = self.log.snapshot_path(snapshots[-1]) if snapshots else self.base
         if source is None:
-            engine = Engine.create(self.plan, self._arena, on_missing=self.on_missing)
+            engine = self.kind.create(self.plan, self._arena, self.on_missing)
             _commit(engine, EMPTY)
             return self._remember(engine)
         try:
-            engine, extra = snapshot.load(source, plan=self.plan, state_path=self._arena)
+            engine, extra = self.kind.load(source, self.plan, self._arena, self.on_missing)
         except SnapshotError as error:
             raise DamagedStateError(
                 f"cell {self.log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy; "
@@ -203,11 +205,10 @@ class Cell:
         version = snapshots[-1] if snapshots else BACKFILL
         if extra.get("version") != version:
             raise DamagedStateError(f"the snapshot {source} is of another version: it was renamed or swapped")
-        engine.on_missing = self.on_missing
         _commit(engine, version)
         return self._remember(engine)
 
-    def _replay(self, engine: Engine, number: int) -> None:
+    def _replay(self, engine: Maintained, number: int) -> None:
         link = self.log.read(number)
         if link.batch != number or link.prev != _version(engine):
             raise BrokenChainError(
@@ -220,20 +221,20 @@ class Cell:
             pass
         self._finish(engine, number)
 
-    def _undo(self, engine: Engine, batch: int) -> None:
+    def _undo(self, engine: Maintained, batch: int) -> None:
         link = self.log.read(batch)
         clamps = Clamps.from_rows(json.loads(self._clamps.read_text()))
         engine.begin()
         engine.undo(link.changes, clamps)
         _commit(engine, link.prev)
 
-    def _snapshot(self, engine: Engine, batch: int) -> None:
+    def _snapshot(self, engine: Maintained, batch: int) -> None:
         """Write the engine down. Dirty meanwhile, since that may tidy the arena first."""
         engine.begin()
-        self.log.write_snapshot(batch, lambda path: snapshot.save(engine, path, {"version": batch}))
+        self.log.write_snapshot(batch, lambda path: self.kind.save(engine, path, {"version": batch}))
         _commit(engine, batch)
 
-    def _finish(self, engine: Engine, batch: int) -> None:
+    def _finish(self, engine: Maintained, batch: int) -> None:
         """Write down what undoing would need, then mark the engine clean at ``batch``."""
         self._clamps.write_text(json.dumps(engine.clamps.to_rows()))
         _commit(engine, batch)
@@ -277,11 +278,11 @@ class Cell:
             yield batch
 
 
-def _version(engine: Engine) -> int:
+def _version(engine: Maintained) -> int:
     return engine.version - 1  # the engine counts from −1, the log from EMPTY = −2
 
 
-def _commit(engine: Engine, version: int) -> None:
+def _commit(engine: Maintained, version: int) -> None:
     engine.commit(version + 1)
 
 

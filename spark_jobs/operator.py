@@ -25,6 +25,7 @@ from plans.schema import Schema
 from plans.shares import Grid, hashable, solve
 from spark_jobs import scratch as scratch_space
 from spark_jobs.dispatch import dispatched
+from spark_jobs.engines import QUERY, Kind
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.layout import WEIGHT, cell_plan, layout_of
 from spark_jobs.session import quietly
@@ -55,6 +56,7 @@ def maintain(
     operator: str = "crown",
     scratch: str | None = None,
     sample: int = 0,
+    kind: Kind = QUERY,
 ) -> DataFrame:
     """Maintain ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -78,6 +80,7 @@ def maintain(
     - ``operator``: a name, needed when one stream has more than one.
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``sample``: how many deltas per batch to keep for the progress display.
+    - ``kind``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -99,7 +102,7 @@ def maintain(
     step = Step(
         plan=json.dumps(cell_plan(plan, layout).to_json()),
         query=plan.query,
-        fingerprint=plan.fingerprint,
+        fingerprint=kind.fingerprint(plan),
         grid=grid,
         layout=layout,
         operator=operator,
@@ -111,6 +114,7 @@ def maintain(
         quarantine=str(local_folder(quarantine)) if quarantine is not None else None,
         run=uuid.uuid4().hex,
         sample=sample,
+        kind=kind,
     )
     if certain and stored is not None and folder is not None:
         check_meta(stored, step.meta)
@@ -125,9 +129,9 @@ def applied(
     frames = {name: by_name[name.lower()] for name in step.layout.relations}
     cores = spark.sparkContext.defaultParallelism
     cells = dispatched(plan, step.layout, step.grid, frames, change, cores)
-    fields = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
+    fields = [T.StructField(name, spark_type(type_)) for name, type_ in step.kind.columns(plan)]
     with quietly():
-        return cells.mapInArrow(_task(step), T.StructType([*fields, T.StructField(WEIGHT, T.LongType())]))
+        return cells.mapInArrow(_task(step), T.StructType(fields))
 
 
 def _task(step: Step) -> Any:

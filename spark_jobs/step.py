@@ -18,11 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown import snapshot
-from crown.engine import Engine
 from plans.plan import Plan
 from plans.shares import Grid
 from spark_jobs.cell import Cell, Report
+from spark_jobs.engines import QUERY, Kind
 from spark_jobs.errors import BrokenChainError
 from spark_jobs.layout import Layout
 from spark_jobs.state_log import BACKFILL, FORMAT, CellLog, check_meta
@@ -33,9 +32,9 @@ from spark_jobs.warm import warm_up
 class Step:
     """Everything a task must know. Travels in the closure of the operator; never stored.
 
-    ``plan``: JSON of the cell's plan; ``fingerprint``: of the whole query's plan; ``root``: the state directory, None
-    for a batch job; ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show;
-    ``backfill``: name of the batch job that fills the state, None otherwise.
+    ``plan``: JSON of the cell's plan; ``fingerprint``: of the whole query's plan and of what runs in the cells,
+    ``kind``; ``root``: the state directory, None for a batch job; ``scratch``: where live engines are; ``sample``: how
+    many deltas to note for the driver to show; ``backfill``: True in the batch job that fills the state.
     """
 
     plan: str
@@ -53,6 +52,7 @@ class Step:
     run: str
     sample: int = 0
     backfill: bool = False
+    kind: Kind = QUERY
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     cell = context.partitionId()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
-    warm_up(Plan.from_json(step.plan))
+    warm_up(Plan.from_json(step.plan), step.kind)
     if step.root is None or query_id is None or batch is None:
         return one_shot(step, cell, batches)
     return micro_batch(step, query_id, int(batch), cell, batches)
@@ -86,7 +86,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     """A batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a snapshot."""
     changes, bad = step.layout.split(batches)
     _quarantine(step, Path(step.run), 0, cell, bad)
-    engine = Engine.create(Plan.from_json(step.plan), on_missing=step.on_missing)
+    engine = step.kind.create(Plan.from_json(step.plan), None, step.on_missing)
     engine.begin()
     yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
     engine.commit(0)
@@ -94,7 +94,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
         folder = Path(step.root) / "backfill" / step.operator
         check_meta(folder, step.meta)
         log = CellLog(folder / str(cell), step.fingerprint)
-        log.write_snapshot(BACKFILL, lambda path: snapshot.save(engine, path, {"version": BACKFILL}))
+        log.write_snapshot(BACKFILL, lambda path: step.kind.save(engine, path, {"version": BACKFILL}))
 
 
 def micro_batch(
@@ -115,6 +115,7 @@ def micro_batch(
         Plan.from_json(step.plan),
         log,
         Path(step.scratch) / query_id / step.operator / str(cell),
+        kind=step.kind,
         base=_backfill(step, cell),
         keep=step.keep,
         on_missing=step.on_missing,

@@ -1,9 +1,15 @@
 """Running triangle counts over a stream of edge changes: of the graph, of every edge, or of every vertex.
 
-    edge changes → ``maintain`` (triangle bag, IVM^ε) → triangles that come and go → Spark's streaming aggregation
+    per graph   edge changes → IVM^ε (Δ0) in the cell → the count
+    per edge, per vertex
+                edge changes → ``maintain`` (triangle bag, IVM^ε) → triangles that come and go → Spark's aggregation
 
-The engine keeps what it needs to find the changed triangles; the counts are in Spark's own state store. Both go on from
-the checkpoint of the stream, so the counts are exactly once through retries, crashes and restarts.
+The count of the graph is one number, however much an edge changes it: it is kept in linear space, without a look at
+single triangles (``spark_jobs.triangle_engine``). Not so a count per edge or vertex. An edge that comes or goes changes
+as many of those as it has triangles, and each is to be told. IVM^ε keeps them in O(√N) per change (Δ1, Δ2), but in
+parts that are put together when they are read, √N steps or more per key, and does not say which keys have changed. So
+there the engine finds the triangles that come and go, and Spark's state store has the counts. In both cases all goes on
+from the checkpoint of the stream: the counts are exactly once through retries, crashes and restarts.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from pyspark.sql import types as T
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.layout import WEIGHT
 from spark_jobs.operator import maintain
+from spark_jobs.triangle_engine import QUERY, TriangleKind
 from spark_jobs.types import type_of_spark
 
 # Every triangle comes out once: undirected edges lead from the smaller end to the larger one before they get here, and
@@ -49,25 +56,26 @@ def triangle_counts(
 
     The result, by ``per``:
 
-    - ``"graph"``: ``count`` (bigint); one row in every micro-batch.
+    - ``"graph"``: ``count`` (bigint); one row, the count after the micro-batch. Write it with any output mode but
+      ``"complete"``.
     - ``"edge"``: ``src``, ``dst``, ``count``: the triangles the edge is part of; undirected with ``src < dst``.
     - ``"vertex"``: ``vertex``, ``count``.
 
-    Write it with ``outputMode("update")``: a micro-batch gives the new count of every edge or vertex with a triangle
-    that came or went, 0 if that was the last; what never was in a triangle does not appear. A sink should replace the
-    row of the same key. (``"complete"`` gives all counts ever begun, zeros included.) A batch DataFrame gives the
-    counts of that graph, once.
+    Write the last two with ``outputMode("update")``: a micro-batch gives the new count of every edge or vertex with a
+    triangle that came or went, 0 if that was the last; what never was in a triangle does not appear. A sink should
+    replace the row of the same key. (``"complete"`` gives all counts ever begun, zeros included.) A batch DataFrame
+    gives the counts of that graph, once.
 
     ``checkpoint``: the stream's own ``checkpointLocation``: the operator's state and Spark's must stay together.
     ``options``: those of :func:`spark_jobs.maintain`, such as ``cells``, ``change``, ``on_bad_row``, ``operator``.
 
-    Cost: O(√N) amortized per changed edge of N, and O(1) per triangle that comes or goes; a micro-batch never reads
-    all the edges again. State: the engine holds the edges, the present triangles, and wedges between heavy vertices,
-    O(N^1.5) at worst; Spark's state store has a row for every edge or vertex that ever was in a triangle, and keeps it
-    when the count is 0.
+    Cost: O(√N) amortized per changed edge of N; per edge and per vertex also O(1) per triangle that comes or goes. A
+    micro-batch never reads all the edges again. State of ``"graph"``: O(N), however many triangles there are, in one
+    cell. Of the others: the edges, the present triangles, and wedges between heavy vertices, O(N^1.5) at worst; Spark's
+    state store has a row for every edge or vertex that ever was in a triangle, and keeps it when the count is 0.
 
-    Raises :class:`SparkJobError` for an unknown ``per``; :class:`SourceError` if ``src`` or ``dst`` is missing, or
-    their types do not do; and whatever ``maintain`` raises.
+    Raises :class:`SparkJobError` for an unknown ``per``, or if the graph's count is to be cut into cells;
+    :class:`SourceError` if ``src`` or ``dst`` is missing, or their types do not do; and whatever ``maintain`` raises.
     """
     if per not in _PER:
         raise SparkJobError(f"per={per!r}: give one of {', '.join(map(repr, _PER))}")
@@ -82,14 +90,14 @@ def triangle_counts(
     if not directed:
         ends = (F.col(f"`{source.name}`"), F.col(f"`{target.name}`"))
         edges = edges.withColumns({source.name: F.least(*ends), target.name: F.greatest(*ends)})
-    triangles = maintain(
-        spark,
-        _DIRECTED if directed else _UNDIRECTED,
-        {"edges": edges},
-        checkpoint=checkpoint,
-        schema={"edges": {"src": vertex, "dst": vertex}},
-        **options,
-    )
+    schema = {"edges": {"src": vertex, "dst": vertex}}
+    if per == "graph":
+        if (cells := options.pop("cells", None)) not in (None, 1):
+            raise SparkJobError(f"cells={cells}: the count of the graph is kept in one cell; leave out cells=")
+        options |= {"cells": 1, "kind": TriangleKind(both=not directed)}
+        return maintain(spark, QUERY, {"edges": edges}, checkpoint=checkpoint, schema=schema, **options)
+    query = _DIRECTED if directed else _UNDIRECTED
+    triangles = maintain(spark, query, {"edges": edges}, checkpoint=checkpoint, schema=schema, **options)
     return _counted(triangles, per, directed)
 
 
@@ -103,9 +111,7 @@ def _end(edges: DataFrame, name: str) -> T.StructField:
 
 def _counted(triangles: DataFrame, per: str, directed: bool) -> DataFrame:
     """The sums of the weights of the triangles, by what they are counted for."""
-    count = F.coalesce(F.sum(WEIGHT), F.lit(0)).cast("bigint").alias("count")
-    if per == "graph":
-        return triangles.agg(count)
+    count = F.sum(WEIGHT).cast("bigint").alias("count")
     a, b, c = F.col("a"), F.col("b"), F.col("c")
     if per == "vertex":
         return triangles.select(F.explode(F.array(a, b, c)).alias("vertex"), WEIGHT).groupBy("vertex").agg(count)

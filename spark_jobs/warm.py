@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 import plans
-from crown.engine import Engine
 from plans.plan import Plan
 from plans.schema import arrow_type, decimal_parts
+from spark_jobs.engines import QUERY, Kind
 from spark_jobs.scratch import scratch_root
 
 _warm: set[str] = set()
@@ -33,18 +33,18 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def warm_up(plan: Plan) -> None:
+def warm_up(plan: Plan, kind: Kind = QUERY) -> None:
     """Have this process run the plan's kernels once, on a row per relation; does nothing the second time."""
-    if plan.fingerprint in _warm:
+    if kind.fingerprint(plan) in _warm:
         return
     with open(scratch_root() / "compile.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        engine = Engine.create(plan)
+        engine = kind.create(plan, None, "ignore")
         for weight in (1, -1):
             changes = {table.name: _row(table.columns, weight) for table in plan.tables}
             for _ in engine.run(engine.prepare(changes)):
                 pass
-    _warm.add(plan.fingerprint)
+    _warm.add(kind.fingerprint(plan))
 
 
 def warm_up_common() -> None:

@@ -19,7 +19,7 @@ from spark_jobs.triangles import triangle_counts
 from tests.spark.streams import ChangeFiles
 
 SCHEMA = {"edges": {"src": "int64", "dst": "int64"}}
-WAYS = [("graph", False), ("edge", False), ("vertex", True)]
+WAYS = [("graph", False), ("graph", True), ("edge", False), ("vertex", True)]
 
 
 class Graph:
@@ -105,7 +105,8 @@ def test_counts_are_right_after_every_batch_and_across_a_restart(spark, tmp_path
     files, graph, table = ChangeFiles(tmp_path / "in", SCHEMA), Graph(directed), Table()
     for batch in changes[:2]:
         files.add({"edges": batch})
-    run(spark, files, tmp_path / "state", table, per=per, directed=directed, cells=2)
+    cells = 1 if per == "graph" else 2
+    run(spark, files, tmp_path / "state", table, per=per, directed=directed, cells=cells)
     for batch in changes[2:]:
         files.add({"edges": batch})
     run(spark, files, tmp_path / "state", table, per=per, directed=directed)
@@ -148,7 +149,7 @@ def test_a_table_is_counted_once(spark, directed):
     graph.apply(rows)
     edges = spark.createDataFrame(rows, "src long, dst long, _weight long")
     for per in ("graph", "edge", "vertex"):
-        counts = triangle_counts(spark, edges, per=per, directed=directed, cells=2)
+        counts = triangle_counts(spark, edges, per=per, directed=directed, cells=1 if per == "graph" else 2)
         assert {tuple(row[:-1]): row[-1] for row in counts.collect()} == graph.counts(per)
 
 
@@ -192,6 +193,7 @@ def test_directions_copies_and_loops_of_a_table(spark):
         ("src long, target long", {}, SourceError, "no column 'dst'"),
         ("src long, dst int", {}, SourceError, "src is bigint, dst is int: cast"),
         ("src double, dst double", {}, SourceError, "cast them to bigint"),
+        ("src long, dst long", {"cells": 2}, SparkJobError, "cells=2: the count of the graph is kept in one cell"),
         ("src long, dst long", {"change": "op"}, SourceError, "change column 'op'"),
     ],
 )

@@ -1,0 +1,240 @@
+"""The number of triangles of a graph as an engine for a cell: linear space, however many triangles there are.
+
+    edge changes → engine of the distinct edges → edges that come and go → IVM^ε (Δ0, set intersection tables) → count
+
+Two states, of which the first is the truth: a ``crown`` engine with the edges and their copies, which also knows types,
+dictionaries and absent deletes; and the triangle's own, with the edges that are there, the heavy pairs and the count.
+The second follows the exact deltas of the first, also when a batch is taken back. The version and the mark "clean" are
+the first one's, set after both are done; a snapshot is of the first only, and the second is built from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown import snapshot
+from crown.bags import column_of_table
+from crown.codec import encode
+from crown.engine import Engine
+from crown.kernels.arena import H_TOP, T_TALLY
+from crown.kernels.tables import LOW32, table_at
+from crown.memory import ADDRESSABLE, map_file, reserve
+from crown.prepare import Clamps, Prepared
+from ivm_triangle import Triangle
+from ivm_triangle.kernels import layout as at
+from ivm_triangle.state import State
+from plans.plan import Plan
+
+EPSILON = 0.5  # worst-case optimal, and the smallest at which the tables are linear
+QUERY = "edge(src, dst) :- edges(src, dst), src != dst."
+SCHEMA = pa.schema([("count", pa.int64())])
+
+
+class MappedTriangle(Triangle):
+    """Δ0 of one relation with itself (each tuple stored once), its state in ``arena``: a new one if that is zero."""
+
+    def __init__(self, arena: np.ndarray) -> None:
+        super().__init__(epsilon=EPSILON, strategy="sit", edges="edges", memory=1 << 20)
+        self._state = State(self.plan, (EPSILON,) * 3, arena=arena)
+
+    def sizes(self) -> dict[str, int]:
+        """Sizes and counters. O(1)."""
+        word = self._state.word
+        return {
+            "N": word(at.C_BASE),
+            "tuples": word(at.C_SIZE),
+            "major_rebalancings": word(at.C_MAJORS),
+            "minor_rebalancings": word(at.C_MINORS),
+            "operations": word(at.C_OPS),
+            "live_bytes": self._state.live_bytes,
+            "reserved_bytes": 8 * word(H_TOP),
+        }
+
+    def tuples(self) -> set[tuple[int, int]]:
+        """The present tuples, as codes. O(N)."""
+        words, arena = column_of_table(self._state.M, 3, 0), self._state.M
+        return set(zip(arena[words >> 32].tolist(), arena[words & LOW32].tolist(), strict=True))
+
+
+class TriangleCount:
+    """Directed cycles a → b → c → a of the distinct edges; with ``both``, an edge, given in one direction, is both.
+
+    One stored relation plays all three. A directed cycle is counted in three rotations, a triangle of an undirected
+    graph in six. Per changed edge O(√N) amortized; space O(N). Values are the codes of the edges' engine.
+    """
+
+    def __init__(self, edges: Engine, triangle: MappedTriangle, both: bool) -> None:
+        self.edges = edges
+        self.triangle = triangle
+        self.both = both
+
+    # -- what the edges' engine is for both ---------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the edges."""
+        return self.edges.plan
+
+    @property
+    def clamps(self) -> Clamps:
+        """Copies that the deletes of the last batch did not find."""
+        return self.edges.clamps
+
+    @property
+    def version(self) -> int:
+        """Number of the last batch applied."""
+        return self.edges.version
+
+    @property
+    def clean(self) -> bool:
+        """False while, or after a crash in, the application of a batch."""
+        return self.edges.clean
+
+    def begin(self) -> None:
+        """Mark both states dirty."""
+        self.edges.begin()
+
+    def commit(self, version: int) -> None:
+        """Mark both states clean."""
+        self.edges.commit(version)
+
+    def prepare(self, changes: Mapping[str, Any]) -> Prepared:
+        """See ``Engine.prepare``."""
+        return self.edges.prepare(changes)
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Apply a batch; yields one row, the count after it (none without ``deltas``). One number needs no
+        ``consolidate``.
+
+        A ``ChangeError`` comes before anything has changed, or after the edges' engine took its part back.
+        """
+        self._follow(prepared)
+        return self._told(deltas)
+
+    def _told(self, wanted: bool) -> Iterator[pa.RecordBatch]:
+        if wanted:
+            yield pa.record_batch([pa.array([self.count], pa.int64())], schema=SCHEMA)
+
+    def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
+        """Take back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
+        inverse = []
+        missing = clamps or Clamps()
+        for i, change in enumerate(self.edges.prepare(changes).changes):
+            deletes = missing.effective(i, change.deletes)
+            inverse.append(replace(change, deletes=deletes, filtered=-change.filtered).inverse())
+            self.edges.M[table_at(change.node) + T_TALLY] -= missing.total(i)
+        self._follow(Prepared(tuple(inverse), 0, {}))
+
+    def rebuild(self) -> None:
+        """Fill the empty triangle state from the edges. O(N^1.5)."""
+        self.triangle.apply_codes(self._present())
+
+    def _present(self) -> np.ndarray:
+        """The arcs of all distinct edges."""
+        order = [self.plan.free.index(output.expr.value) for output in self.plan.output]
+        blocks = [np.empty((2, 0), np.int64), *(block[order] for block in self.edges.blocks())]  # indexing copies
+        source, target = np.concatenate(blocks, axis=1)
+        return self._arcs(source, target, np.ones(len(source), np.int64))
+
+    def _follow(self, prepared: Prepared) -> None:
+        """Apply a batch to the edges, then the edges that came and went to the triangle."""
+        changed = pa.Table.from_batches(self.edges.run(prepared), self.edges.delta_schema)
+        if not len(changed):
+            return
+        intern = self.edges.dictionary.intern
+        source, target = (
+            encode(changed.column(i).combine_chunks(), self.plan.output[i].type, intern, False) for i in range(2)
+        )
+        self.triangle.apply_codes(self._arcs(source, target, changed.column(2).to_numpy()))
+
+    def _arcs(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
+        relation = np.zeros(len(source), np.int64)
+        rows = np.stack([relation, source, target, weights], axis=1)
+        return np.concatenate([rows, rows[:, [0, 2, 1, 3]]]) if self.both else rows
+
+    # -- looking inside -----------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """The number of triangles. O(1)."""
+        return self.triangle.count() // (6 if self.both else 3)
+
+    def stats(self) -> dict[str, Any]:
+        """The edges' engine's, with the bytes of both states, and sizes and counters of the triangle's."""
+        edges, triangle = self.edges.stats(), self.triangle.sizes()
+        both = {name: edges[name] + triangle[name] for name in ("live_bytes", "reserved_bytes")}
+        return edges | both | {"triangle": triangle | {"count": self.count}}
+
+    def check_invariants(self) -> None:
+        """Both states by their definitions, and that they hold the same edges; raises AssertionError. Slow."""
+        self.edges.check_invariants()
+        self.triangle.check_invariants()
+        present = {(x, y) for _, x, y, _ in self._present().tolist()}
+        assert self.triangle.tuples() == present, "the two states hold different edges"
+
+
+@dataclass(frozen=True)
+class TriangleKind:
+    """How a ``TriangleCount`` is kept: the edges in the file of the cell, the triangle state in one beside it.
+
+    The second file is removed before the first is made anew, and complete before the first is clean: so a clean first
+    file with a second one beside it belong together.
+    """
+
+    both: bool
+
+    def fingerprint(self, plan: Plan) -> str:
+        """The plan's, and what is counted over it."""
+        return f"{'triangles' if self.both else 'directed triangles'} of {plan.fingerprint}"
+
+    def columns(self, plan: Plan) -> list[tuple[str, str]]:
+        """The count."""
+        return [("count", "int64")]
+
+    def create(self, plan: Plan, path: Path | None, on_missing: str) -> TriangleCount:
+        """No edges yet."""
+        _forget(path)
+        return self._over(Engine.create(plan, path, on_missing=on_missing), path)
+
+    def attach(self, plan: Plan, path: Path, on_missing: str) -> TriangleCount:
+        """Both mappings. O(1)."""
+        arena = map_file(_beside(path), None)
+        return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(arena), self.both)
+
+    def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
+        """The edges as they were written, the triangle state built from them. O(N^1.5)."""
+        _forget(path)
+        edges, extra = snapshot.load(source, plan=plan, state_path=path)
+        edges.on_missing = on_missing
+        made = self._over(edges, path)
+        made.rebuild()
+        return made, extra
+
+    def save(self, engine: TriangleCount, path: Path, extra: dict[str, Any]) -> None:
+        """The edges only."""
+        snapshot.save(engine.edges, path, extra)
+
+    def _over(self, edges: Engine, path: Path | None) -> TriangleCount:
+        edges.begin()
+        arena = reserve() if path is None else map_file(_beside(path), ADDRESSABLE)
+        return TriangleCount(edges, MappedTriangle(arena), self.both)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_suffix(".triangles")
+
+
+def _forget(path: Path | None) -> None:
+    if path is not None:
+        _beside(path).unlink(missing_ok=True)
