@@ -86,7 +86,7 @@ def test_a_killed_driver_goes_on_from_its_checkpoint_and_writes_everything_once(
     ]
     command += ["Q(a,b,c) :- g(a,b), g(b,c), c > 40.", "--input", f"g={edges}", "--batch-rows", "800", "--sample", "0"]
     command += ["--output", str(output), "--checkpoint", str(checkpoint), "--cores", "2", "--cells", "2", "--verify"]
-    first, second = _run_until(command, kill_after=2), _run_until(command, kill_after=None)
+    first, second = run_until(command, kill_after=2), run_until(command, kill_after=None)
     before, after = ([int(n) for n in re.findall(r"^batch +(\d+)", "\n".join(x), re.M)] for x in (first, second))
     assert second[-1] == "equal", second
     assert (before[0], after[-1]) == (0, 7)
@@ -94,7 +94,7 @@ def test_a_killed_driver_goes_on_from_its_checkpoint_and_writes_everything_once(
     assert any("restored" in line for line in second)
 
 
-def _run_until(command: list[str], kill_after: int | None) -> list[str]:
+def run_until(command: list[str], kill_after: int | None) -> list[str]:
     """Output lines of the command, killed with all its processes after the progress line of that batch."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path[1:]])}
     process = subprocess.Popen(
