@@ -71,7 +71,7 @@ def _encode_valid(array: pa.Array, kind: str, intern: Intern, add: bool) -> np.n
     if kind in ("date", "int32"):
         return array.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64)
     codes = _words(array)
-    if np.count_nonzero(codes == NULL):
+    if len(codes) and codes.min() == NULL:
         reason = f"the {kind} value {NULL} is reserved for NULL; keep it in a decimal or string column"
         raise UnencodableError(int(codes.argmin()), reason)
     return codes
@@ -101,18 +101,18 @@ def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
     target = _arrow_type(kind)
     if uses_dictionary(kind):
         return extern(codes, target)
-    nulls = codes == NULL
-    count = int(np.count_nonzero(nulls))
-    validity = pa.array(~nulls).buffers()[1] if count else None
+    nulls = codes == NULL if len(codes) and codes.min() == NULL else None
+    validity = None if nulls is None else pa.array(~nulls).buffers()[1]
+    count = 0 if nulls is None else int(nulls.sum())
     if kind.startswith("decimal"):
         words = np.empty((len(codes), 2), np.int64)
         words[:, 0] = codes
         words[:, 1] = codes >> 63
         return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(words)], count)
     if kind == "bool":
-        return pa.array(codes != 0, mask=nulls if count else None)
+        return pa.array(codes != 0, mask=nulls)
     if kind in ("date", "int32"):
-        return pa.array(codes.astype(np.int32), mask=nulls if count else None).cast(target)
+        return pa.array(codes.astype(np.int32), mask=nulls).cast(target)
     return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(codes)], count)
 
 
