@@ -51,6 +51,18 @@ def hub_wall(k: int) -> Instance:
     return np.concatenate(walls), _toggle(0, 32)
 
 
+def rated_walls(k: int, rates: tuple[int, int, int], updates: int) -> Instance:
+    """Three hub walls over values of their own, one for updates of each relation, updated in proportion to `rates`."""
+    apart = 10**8
+    walls = [rotate(hub_wall(k)[0], r) + np.array([0, r * apart, r * apart, 0]) for r in range(3)]
+    relations = np.random.default_rng(1).choice(3, size=updates, p=np.array(rates) / sum(rates))
+    rows = np.stack([relations, relations * apart, relations * apart, np.zeros(updates, dtype=np.int64)], axis=1)
+    for r in range(3):
+        own = np.flatnonzero(relations == r)
+        rows[own, 3] = np.where(np.arange(len(own)) % 2 == 0, 1, -1)
+    return np.concatenate(walls), rows
+
+
 def light_wall(k: int) -> Instance:
     """Light lists as long as they can be: sqrt N is needed by everyone."""
     b, i = np.meshgrid(np.arange(k // 4), np.arange(k // 4), indexing="ij")

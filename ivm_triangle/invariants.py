@@ -67,6 +67,7 @@ def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
     copy = Reference(plan=state.plan, epsilon=dict(zip("RST", state.eps.tolist(), strict=True)))
     _read_graph(walk, copy)
     copy.base, copy.size = state.word(at.C_BASE), state.word(at.C_SIZE)
+    copy.shifts = state.M[at.C_SHIFTS : at.C_SHIFTS + 3].tolist()
     copy._rebase()
     if state.plan.copies == 1:  # the twin has three relations: all are the one
         copy.rows = [copy.rows[0]] * 3

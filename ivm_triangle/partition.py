@@ -34,22 +34,25 @@ class Thresholds:
     hi: int
 
     @staticmethod
-    def of(size: int, epsilon: float) -> Thresholds:
-        """Thresholds at threshold base `size` (N >= 1) and `epsilon` in [0, 1]. O(1)."""
+    def of(size: int, epsilon: float, shift: int = 0) -> Thresholds:
+        """Thresholds at threshold base `size` (N >= 1) and `epsilon` in [0, 1], theta times 2^shift. O(1)."""
         if epsilon == 0.0:
             return Thresholds(1.0, 0, 0, 0)
         theta = float(size) if epsilon == 1.0 else size**epsilon
         if abs(theta - round(theta)) < 1e-9 * theta:  # 64 ** (1 / 3) is 3.9999999999999996
             theta = float(round(theta))
+        theta *= 2.0**shift
         return Thresholds(theta, math.ceil(theta / 2), math.ceil(theta), math.ceil(1.5 * theta))
 
 
-def epsilons(epsilon: float | dict[str, float]) -> tuple[float, float, float]:
+def epsilons(epsilon: float | str | dict[str, float]) -> tuple[float, float, float]:
     """One eps per relation from a number or from `{"R": .., "S": .., "T": ..}`; raises TriangleError outside [0, 1]."""
     if isinstance(epsilon, dict):
         if set(epsilon) != set(RELATIONS):
             raise TriangleError(f"epsilon names {sorted(epsilon)}; give one number for each of R, S and T")
         values = tuple(float(epsilon[name]) for name in RELATIONS)
+    elif isinstance(epsilon, str):
+        raise TriangleError(f'epsilon is {epsilon!r}; give a number, one for each of R, S and T, or "auto"')
     else:
         values = (float(epsilon),) * 3
     for value in values:

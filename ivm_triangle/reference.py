@@ -103,14 +103,18 @@ class Reference:
         self.nodes: list[tuple[dict[int, Node], dict[int, Node]]] = [({}, {}), ({}, {}), ({}, {})]
         self.views: list[dict] = [{} for _ in self.plan.views]
         self.base, self.size = 1, 0
+        self.shifts = [0, 0, 0]
         self.epoch = self.ops = self.majors = self.minors = self.moved = self.flips = 0
         self.emit = emit
         self._rebase()
 
     # -- partition ---------------------------------------------------------------------------------------------------
 
+    def _limits(self) -> list[Thresholds]:
+        return [Thresholds.of(self.base, eps, shift) for eps, shift in zip(self.eps, self.shifts, strict=True)]
+
     def _rebase(self) -> None:
-        self.thresholds = [Thresholds.of(self.base, eps) for eps in self.eps]
+        self.thresholds = self._limits()
 
     def heavy(self, k: int, column: int, value: int) -> bool:
         """Flag of a value; values nobody has are light, except at eps = 0, where all are heavy."""
@@ -424,7 +428,7 @@ class Reference:
     def check_partition(self) -> None:
         """The size invariant, and the partition is loose with respect to N. Raises AssertionError."""
         assert self.base // 4 <= self.size < self.base, "size invariant"
-        assert self.thresholds == [Thresholds.of(self.base, eps) for eps in self.eps], "thresholds follow N"
+        assert self.thresholds == self._limits(), "thresholds follow N"
         for k, column in product(range(3), range(2)):
             values = {xy[column] for xy in self.rows[k]}
             assert values == set(self.nodes[k][column]), "a value has a node if and only if it has tuples"

@@ -29,6 +29,7 @@ def plan_array(plan: Program, eps: tuple[float, float, float]) -> np.ndarray:
         words[at.P_PARTITIONED + column] = plan.partitioned[column]
         words[at.P_BORN + column] = plan.partitioned[column] and eps[column // 2] == 0.0
     words[at.P_COPIES] = plan.copies
+    words[at.P_ADAPTIVE] = plan.adaptive
     for k in range(4):
         words[at.P_STARTS + k] = sum(step.updated % plan.copies < k for step in steps)
     for i, view in enumerate(plan.views):

@@ -79,6 +79,7 @@ class Program:
     steps: tuple[Step, ...]
     results: tuple[int, ...] = ()  # views whose union is the result
     copies: int = 3  # 1: one relation plays R, S and T and is stored once
+    adaptive: bool = False  # thresholds follow the rates of updates; for single partitions on the first columns
 
 
 class _Builder:
@@ -300,3 +301,16 @@ def program(outputs: str, partition: str = "single", strategy: str = "auto", eps
     if outputs == "":
         return delta0_single() if partition == "single" else delta0_double()
     return {"a": delta1, "ab": delta2, "abc": delta3}[outputs]()
+
+
+def adaptive(plan: Program) -> Program:
+    """The program with thresholds that follow the rates of updates: where an update of K0 scans K1 light, K2 heavy.
+
+    Set intersection tables and first-order maintenance scan the shorter list whatever the thresholds are, and stay as
+    they are. Raises TriangleError for programs in which a relation has other scans.
+    """
+    if plan.strategy != "eps":
+        return plan
+    if plan.outputs in ("a", "ab") or plan.partitioned != (True, False) * 3:
+        raise TriangleError('epsilon="auto" is for outputs "" and "abc" with partition="single"; give a number')
+    return replace(plan, adaptive=True)

@@ -20,7 +20,7 @@ from ivm_triangle.kernels.netting import net_rows, squares_of
 from ivm_triangle.kernels.triples import MAX_DELAY, triple_rows
 from ivm_triangle.partition import RELATIONS, Thresholds, epsilons
 from ivm_triangle.state import DEFAULT_MEMORY, State
-from ivm_triangle.terms import ROOT, program, shared
+from ivm_triangle.terms import ROOT, adaptive, program, shared
 
 BATCH = 8192
 LARGEST = 2.0**62
@@ -32,7 +32,8 @@ class Triangle:
 
     `outputs`: "" the number of triangles (Delta0), "a", "ab" or "abc" (Delta1 to Delta3). `epsilon` in [0, 1] trades
     update time N^max{eps, 1 - eps} (amortized) against space and enumeration delay; 1/2 is worst-case optimal, 0 and 1
-    are first-order maintenance; a dict gives each relation its own. `partition` "double" keeps the count in linear
+    are first-order maintenance; a dict gives each relation its own; "auto" is 1/2, with a factor of 1/8 to 8 per
+    relation that follows the observed rates of updates. `partition` "double" keeps the count in linear
     space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
     relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
     R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state in bytes.
@@ -43,7 +44,7 @@ class Triangle:
     def __init__(
         self,
         outputs: str = "",
-        epsilon: float | dict[str, float] = 0.5,
+        epsilon: float | str | dict[str, float] = 0.5,
         partition: str = "single",
         strategy: str = "auto",
         *,
@@ -51,8 +52,10 @@ class Triangle:
         edges: str | None = None,
         memory: int = DEFAULT_MEMORY,
     ) -> None:
-        eps = epsilons(epsilon)
+        eps = epsilons(0.5 if epsilon == "auto" else epsilon)
         self.plan = program(outputs, partition, strategy, min(eps))
+        if epsilon == "auto":
+            self.plan = adaptive(self.plan)
         if edges is not None and self.plan.strategy in ("sit", "classical") and outputs == "":
             self.plan = shared(self.plan.strategy)
         self.outputs = outputs
@@ -280,7 +283,10 @@ class Triangle:
             "size": word(at.C_SIZE),
             "peak": word(at.C_PEAK),
             "relations": {name: int(inspect.edges(self._state.M, k)) for k, name in enumerate(self._names)},
-            "theta": {name: Thresholds.of(base, self._eps[k]).theta for k, name in enumerate(self._names)},
+            "theta": {
+                name: Thresholds.of(base, self._eps[k], word(at.C_SHIFTS + k)).theta
+                for k, name in enumerate(self._names)
+            },
             "heavy": {f"{name}.{c}": int(heavy[2 * k + c]) for k, name in enumerate(self._names) for c in range(2)},
             "views": {
                 view.name: int(inspect.entries(self._state.M, self._state.P, i))

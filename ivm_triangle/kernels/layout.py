@@ -38,7 +38,11 @@ LAYOUT = 2  # counts the changes of this file that make an older state unreadabl
 C_BASE, C_SIZE, C_EPOCH, C_MAJORS, C_MINORS, C_MOVED, C_FLIPS, C_OPS, C_TOTAL, C_UPDATES, C_PEAK, C_TRIPLES = range(
     CONTROL, CONTROL + 12
 )
+C_RATES = CONTROL + 12  # updates of R, S, T since the thresholds were last reconsidered
 C_LIMITS = CONTROL + 16  # lo, st, hi of R, S, T
+C_SHIFTS = CONTROL + 25  # theta of R, S, T is N^eps times two to this power
+C_WANTED = CONTROL + 28  # the powers that would be best now
+MAX_SHIFT = 3
 C_VIEWS = CONTROL + 32  # per view: the list of its records (2 words), spare (2 words)
 C_MARKS = CONTROL + 128  # a bitmap of 2^13 vertices by hash, zero between any two scans
 MARK_WORDS = 128
@@ -49,7 +53,8 @@ HEAVY = 1 << 30
 COUNT_MASK = HEAVY - 1
 
 # The plan array: header, views, steps.
-P_BORN, P_PARTITIONED, P_STARTS, P_COPIES, P_VIEWS = 0, 6, 12, 16, 17  # copies: 3 relations, or 1 that plays all
+P_BORN, P_PARTITIONED, P_STARTS, P_COPIES, P_ADAPTIVE, P_VIEWS = 0, 6, 12, 16, 17, 18
+# copies: 3 relations, or 1 that plays all; adaptive: 1 if thresholds follow the rates of updates
 VIEW_WORDS, STEP_WORDS = 5, 16
 KIND, OF, BUCKET, ROOT_OF, NEEDED = range(5)
 K_TOTAL, K_SUM, K_SET, K_LIST, K_ROOT, K_COUNT = range(6)

@@ -14,6 +14,7 @@ from ivm_triangle.kernels.layout import (
     C_FLIPS,
     C_MAJORS,
     C_PEAK,
+    C_RATES,
     C_SIZE,
     C_TOTAL,
     C_UPDATES,
@@ -22,6 +23,7 @@ from ivm_triangle.kernels.layout import (
     K_SUM,
     KIND,
     MAX_VIEWS,
+    P_ADAPTIVE,
     P_COPIES,
     REAL,
     TABLES,
@@ -29,7 +31,7 @@ from ivm_triangle.kernels.layout import (
     V_OUT,
     WORD,
 )
-from ivm_triangle.kernels.rebalance import major, move, rebase, set_limits, settle, too_low
+from ivm_triangle.kernels.rebalance import major, move, rebase, reconsider, set_limits, settle, too_low
 from ivm_triangle.kernels.rules import edge_of, fire
 from ivm_triangle.kernels.views import add_sum, view_at
 
@@ -79,6 +81,7 @@ def _fire_shared(M, m32, P, x, y, m, old):
 def _change(M, m32, P, k, x, y, e, m):
     """Add m to the multiplicity of the edge (x, y), which is `e` (0: none). Returns the change of presence."""
     M[C_UPDATES] += 1
+    M[C_RATES + k] += 1
     old = M[e + 1] if e != 0 else WORD(0)
     flip = WORD(old + m > 0) - WORD(old > 0)
     if P[P_COPIES] == 1:
@@ -108,6 +111,8 @@ def update(M, m32, P, eps, k, x, y, e, m):
     flip = _change(M, m32, P, k, x, y, e, m)
     if flip != 0:
         settle(M, m32, P, eps, k, x, y, flip)
+    if P[P_ADAPTIVE] == 1:
+        reconsider(M, m32, P, eps)
     if flip < 0:
         _drop_bare_ends(M, m32, P, k, x, y)
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import math
 
-from crown.kernels.arena import T_MASK, T_SLOTS, hi, lo, set_hi
+from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, hi, lo, set_hi
 from crown.kernels.jit import kernel
 from crown.kernels.tables import LOW32, table_at
-from ivm_triangle.kernels.graph import before, degree, is_heavy, part_of, place, relink
+from ivm_triangle.kernels.graph import after, before, degree, is_heavy, part_of, place, relink
 from ivm_triangle.kernels.layout import (
     C_BASE,
     C_LIMITS,
     C_MAJORS,
     C_MINORS,
     C_MOVED,
+    C_RATES,
+    C_SHIFTS,
     C_SIZE,
     C_TOTAL,
+    C_WANTED,
     HEAVY,
     K_COUNT,
     KIND,
     LOAD,
     LOAD_LOOKUPS,
+    MAX_SHIFT,
     MAX_VIEWS,
     MOVE,
     P_BORN,
@@ -45,6 +49,7 @@ def set_limits(M, eps):
         theta = float(size) if eps[k] == 1.0 else size ** eps[k]
         if abs(theta - round(theta)) < 1e-9 * theta:
             theta = float(round(theta))
+        theta *= 2.0 ** M[C_SHIFTS + k]
         M[at] = math.ceil(theta / 2)
         M[at + 1] = math.ceil(theta)
         M[at + 2] = math.ceil(1.5 * theta)
@@ -146,6 +151,47 @@ def major(M, m32, P, eps, totals):
                     x = M[e] >> 32
                     y = M[e] & LOW32
                     fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, M[e + 1], WORD(1), mode, totals)
+
+
+@kernel
+def _scan_cost(M, P, shifts):
+    """Worst-case length of all scans of the updates counted, if the shifts are those at word `shifts` of the arena.
+
+    `// r (2 |T| / theta_T + 1.5 theta_S) + s (2 |R| / theta_R + 1.5 theta_T) + t (2 |S| / theta_S + 1.5 theta_R)`
+    """
+    cost = 0.0
+    for k in range(3):
+        theta = math.sqrt(M[C_BASE]) * 2.0 ** M[shifts + k]
+        size = M[table_at(3 + k) + T_COUNT]
+        cost += M[C_RATES + after(P, k)] * 2.0 * size / theta + M[C_RATES + before(P, k)] * 1.5 * theta
+    return cost
+
+
+@kernel
+def _follow_rates(M, P):
+    """Choose the shifts that make `_scan_cost` least, if that gains a quarter. Returns whether they changed.
+
+    Within 2^-3 .. 2^3, so that all bounds stay, up to a constant; 2^0 where rates and sizes are equal. The minimum is
+    where both terms of a theta are in proportion.
+    """
+    for k in range(3):
+        share = (3.0 * M[table_at(3 + k) + T_COUNT] + 1) / (M[C_SIZE] + 1)
+        ratio = share * (M[C_RATES + after(P, k)] + 1) / (M[C_RATES + before(P, k)] + 1)
+        M[C_WANTED + k] = min(max(round(0.5 * math.log2(ratio)), -MAX_SHIFT), MAX_SHIFT)
+    better = _scan_cost(M, P, C_WANTED) < 0.75 * _scan_cost(M, P, C_SHIFTS)
+    for k in range(3):
+        M[C_RATES + k] = 0
+        if better:
+            M[C_SHIFTS + k] = M[C_WANTED + k]
+    return better
+
+
+@kernel
+def reconsider(M, m32, P, eps):
+    """After N / 4 updates: a major rebalancing at the same N if other thresholds suit the rates better."""
+    base = M[C_BASE]
+    if 4 * (M[C_RATES] + M[C_RATES + 1] + M[C_RATES + 2]) >= base and _follow_rates(M, P):
+        rebase(M, m32, P, eps, base)
 
 
 @kernel

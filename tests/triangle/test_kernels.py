@@ -162,6 +162,34 @@ def test_rotation_and_renaming_of_values_change_nothing(stream, plan, rng):
     rotated.check_invariants()
 
 
+@pytest.mark.parametrize("outputs", ["", "abc"])
+def test_thresholds_that_follow_the_rates_change_no_result(outputs):
+    triangle, rows = Triangle(outputs, "auto", strategy="eps"), [{}, {}, {}]
+    rng = np.random.default_rng(5)
+    thetas = set()
+    for i in range(700):
+        k = int(rng.choice(3, p=[0.9, 0.05, 0.05] if i < 400 else [0.05, 0.05, 0.9]))
+        x, y = (int(v) for v in rng.integers(0, 12, 2))
+        m = -1 if (x, y) in rows[k] and rng.random() < 0.6 else 1
+        store(rows, k, x, y, m)
+        triangle.replay_codes(np.array([(k, x, y, m)]))
+        stats = triangle.stats()
+        thetas.add(tuple(round(theta / stats["N"] ** 0.5, 3) for theta in stats["theta"].values()))
+        if i % 10 == 0:
+            triangle.check_invariants()
+            assert results(triangle) == project(brute_force(rows), outputs)
+    assert len(thetas) >= 3, "thresholds followed"
+
+
+def test_only_programs_with_one_kind_of_scan_follow_the_rates():
+    for options in ({"outputs": "a"}, {"outputs": "ab"}, {"partition": "double", "strategy": "eps"}):
+        with pytest.raises(TriangleError, match="give a number"):
+            Triangle(epsilon="auto", **options)
+    with pytest.raises(TriangleError, match='or "auto"'):
+        Triangle(epsilon="best")
+    assert not Triangle(epsilon="auto").plan.adaptive, "set intersection tables scan the shorter list anyway"
+
+
 def test_a_batch_moves_a_value_once_and_rebalances_once():
     triangle = Triangle(strategy="eps")
     triangle.apply_codes(np.array([(k, i, 100 * k + i, 1) for k in range(3) for i in range(200)]))

@@ -41,6 +41,31 @@ def test_first_order_maintenance_is_linear_there(name, rotation):
     assert slope(operations(make, sizes[:4], rotation, strategy="classical")[0]) >= 0.9
 
 
+@pytest.mark.parametrize("outputs", ["", "abc"])
+@pytest.mark.parametrize(
+    ("rates", "gain"),
+    [((50, 1, 1), 0.55), ((1, 50, 1), 0.55), ((1, 1, 50), 0.55), ((20, 20, 1), 1.02), ((1, 1, 1), 1.0)],
+)
+def test_thresholds_that_follow_the_rates_pay_where_updates_are_one_sided(outputs, rates, gain):
+    load, updates = instances.rated_walls(64, rates, 5000)
+    steps, thetas = {}, {}
+    for epsilon in (0.5, "auto"):
+        triangle = Triangle(outputs, epsilon, strategy="eps")
+        triangle.apply_codes(load)
+        triangle.replay_codes(updates[:2500])
+        before = triangle.stats()
+        triangle.replay_codes(updates[2500:])
+        after = triangle.stats()
+        steps[epsilon] = after["operations"] - before["operations"]
+        thetas[epsilon] = after["theta"]
+        assert after["major_rebalancings"] <= 2
+        triangle.check_invariants()
+    assert steps["auto"] <= gain * steps[0.5]
+    assert (thetas["auto"] == thetas[0.5]) == (rates == (1, 1, 1))
+    root = np.sqrt(after["N"])
+    assert all(root / 8 <= theta <= 8 * root for theta in thetas["auto"].values())
+
+
 @pytest.mark.parametrize("epsilon", [0.25, 0.4, 0.5, 0.6, 0.75])
 def test_the_exponent_is_the_larger_of_eps_and_one_minus_eps(epsilon):
     points, _ = operations(
