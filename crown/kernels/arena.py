@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
@@ -136,19 +136,19 @@ def hi(m32, w):
     return np.int64(m32[2 * w + 1])
 
 
-@kernel
+@device
 def set_lo(m32, w, value):
     """Write the low half of word ``w``."""
     m32[2 * w] = value
 
 
-@kernel
+@device
 def set_hi(m32, w, value):
     """Write the high half of word ``w``."""
     m32[2 * w + 1] = value
 
 
-@kernel
+@device
 def at32(m32, i):
     """Half word number ``i``."""
     return np.int64(m32[i])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS, NONE, ZERO, at32, hi, lo
 from crown.kernels.groups import list_base, node_at
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
     DOWN,
     FIX,
@@ -47,7 +47,7 @@ from crown.kernels.layout import (
 from crown.kernels.pointers import constants, prefetch, words
 
 
-@kernel
+@device
 def _open_list(M, m32, P, cur, X, kind, source, target, child):
     """(group's list field, first handle's m32 index, length) of the list that a step or leaf runs over."""
     if kind == DOWN:
@@ -68,14 +68,14 @@ def _open_list(M, m32, P, cur, X, kind, source, target, child):
     return field, list_base(m32, field, 2 * (field + 3), NONE), hi(m32, field)
 
 
-@kernel
+@device
 def _fill(out, at, m, v):
     """One value over words at .. at+m of the output."""
     for x in range(at, at + m):
         out[x] = v
 
 
-@kernel
+@device
 def _emit_carried(M, out, j, m, s, base, n, repeat):
     """Digits s .. s+m of a leaf whose values lie contiguously from word ``base``, to words j .. j+m."""
     if repeat == 1:
@@ -101,7 +101,7 @@ def _emit_carried(M, out, j, m, s, base, n, repeat):
                 at = 0
 
 
-@kernel
+@device
 def _emit_gathered(M, m32, out, j, m, s, base, n, repeat, attribute):
     """Digits s .. s+m of a leaf whose values are read from its rows, to words j .. j+m."""
     if repeat == 1:
@@ -127,7 +127,7 @@ def _emit_gathered(M, m32, out, j, m, s, base, n, repeat, attribute):
                 at = 0
 
 
-@kernel
+@device
 def _open_block(M, m32, P, X, cur, leaf, prog):
     """Note base, length and repeat of every leaf; the longest list gets repeat 1. Number of tuples of the block."""
     leaves = P[prog + G_LEAVES]
@@ -155,7 +155,7 @@ def _open_block(M, m32, P, X, cur, leaf, prog):
     return total
 
 
-@kernel
+@device
 def _emit_block(M, m32, P, X, cur, leaf, prog, out, j, m, s):
     """Write tuples s .. s+m of the open block to rows j .. j+m of ``out``."""
     capacity = X[X_CAPACITY]
@@ -177,7 +177,7 @@ def _emit_block(M, m32, P, X, cur, leaf, prog, out, j, m, s):
                 _emit_gathered(M, m32, out, P[pair] * capacity + j, m, s, base, n, repeat, P[pair + 1])
 
 
-@kernel
+@device
 def _open_step(M, m32, P, X, cur, step, prog, depth):
     p = P[prog + G_STEP0] + STEP * depth
     _, base, n = _open_list(M, m32, P, cur, X, P[p], P[p + 1], P[p + 2], P[p + 3])
@@ -186,7 +186,7 @@ def _open_step(M, m32, P, X, cur, step, prog, depth):
     X[step + 3 * depth + 2] = base
 
 
-@kernel
+@device
 def _ahead(M, m32, P, leaf, base, at, n):
     """Fetch for the next turns of the last step.
 
@@ -202,7 +202,7 @@ def _ahead(M, m32, P, leaf, base, at, n):
             prefetch(M, lo(m32, lo(m32, at32(m32, base + at + 2) + link) + P[node_at(P[leaf + 2]) + N_KEY]))
 
 
-@kernel
+@device
 def _sweep(M, m32, P, X, cur, step, prog, out, fill):
     """The common case in one tight loop: a single leaf with carried values hangs on the last step.
 
@@ -250,7 +250,7 @@ def _sweep(M, m32, P, X, cur, step, prog, out, fill):
     return fill
 
 
-@kernel
+@device
 def enumerate_start(M, m32, P, X, prog, node, row):
     """Set up the enumeration of all results of ``row`` of ``node`` (node -1: of the root's group)."""
     nodes = P[P_COUNT]
@@ -265,7 +265,7 @@ def enumerate_start(M, m32, P, X, prog, node, row):
         _open_step(M, m32, P, X, cur, cur + nodes, prog, ZERO)
 
 
-@kernel
+@device
 def enumerate_on(M, m32, P, X, out):
     """Go on until the enumeration is done (True) or ``out`` is full (False). O(1) per tuple."""
     nodes = P[P_COUNT]

@@ -8,7 +8,7 @@ length (or 1).
 from __future__ import annotations
 
 from crown.kernels.arena import ONE, alloc, at32, hi, lo, release, set_hi, set_lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.layout import N_GROUPS, N_IDENTITY, N_KEY, ND, P_NODES
 from crown.kernels.tables import find, hash_key, insert, remove
 
@@ -28,7 +28,7 @@ def _list_words(log_capacity, inlined):
     return capacity >> 1
 
 
-@kernel
+@device
 def list_base(m32, field, log_at, inlined):
     """``m32`` index of the first handle of the list whose field is word ``field`` and log-capacity is
     ``m32[log_at]``.
@@ -69,7 +69,7 @@ def _list_resize(M, m32, field, log_at, inlined, log_new):
         release(M, old_block, _list_words(log_old, inlined))
 
 
-@kernel
+@device
 def list_append(M, m32, field, log_at, inlined, row):
     """Append a row.
 
@@ -92,7 +92,7 @@ def list_append(M, m32, field, log_at, inlined, row):
     return n
 
 
-@kernel
+@device
 def list_remove(M, m32, field, log_at, inlined, at, link):
     """Take out entry ``at``.
 
@@ -113,13 +113,14 @@ def list_remove(M, m32, field, log_at, inlined, at, link):
         _list_resize(M, m32, field, log_at, inlined, log_capacity - 1)
 
 
-@kernel
-def group_get(M, m32, P, node, src, base, pos):
-    """Group of the edge above ``node`` with the key at ``src[base + P[pos + j]]``, made if absent. Expected O(1)."""
+@device
+def group_get(M, m32, P, node, tag, src, base, pos):
+    """Group of the edge above ``node`` with the key at ``src[base + P[pos + j]]``, whose tag is known, made if absent.
+    Expected O(1).
+    """
     d = node_at(node)
     k = P[d + N_KEY]
     t = P[d + N_GROUPS]
-    tag = hash_key(M, P, pos, k, src, base)
     g = find(M, t, tag, P, pos, k, src, base)
     if g == 0:
         g = alloc(M, k + 4)
@@ -131,7 +132,7 @@ def group_get(M, m32, P, node, src, base, pos):
     return g
 
 
-@kernel
+@device
 def group_drop(M, m32, P, node, g):
     """Free the group if neither side refers to it any more. Both its lists are then empty and back in their fields."""
     d = node_at(node)

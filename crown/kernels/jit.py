@@ -38,6 +38,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, counted=False)
 
 
+def device(function: Callable[..., Any]) -> Any:
+    """A function that only kernels call, with pointers: compiled without the two wrappers that Python would need."""
+    return _compiled(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
 def allocating_kernel(function: Callable[..., Any]) -> Any:
     """``kernel`` for functions that make temporary arrays; they run once per batch, not per row."""
     return _compiled(function, counted=True)
@@ -49,9 +54,9 @@ def is_cached(dispatcher: Any) -> bool:
     return cache is not None and bool(cache._cache_file._load_index())
 
 
-def _compiled(function: Callable[..., Any], counted: bool) -> Any:
+def _compiled(function: Callable[..., Any], counted: bool, **more: bool) -> Any:
     counted = counted or bool(getattr(numba.config, "BOUNDSCHECK", None))  # then pointers are arrays, see ``pointers``
-    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counted}
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": counted, **more}
     dispatcher = numba.njit(**options)(function)
     cache = getattr(dispatcher, "_cache", None)  # a plain function when NUMBA_DISABLE_JIT is set
     if cache is not None:

@@ -63,7 +63,10 @@ X_FILL, X_MODE = 4, 5
 X_PROGRAM, X_DEPTH, X_AT, X_TOTAL, X_GAP = 6, 7, 8, 9, 10  # enumeration
 X_LFRAMES, X_CUR = 11, 12  # where the live frames and the current rows start
 X_CAPACITY = 13  # rows that the output buffer holds
-X_AREAS = 16
+X_RING, X_STRIDE = 14, 15  # tags of the rows ahead: where they are, words per row
+X_READY = 16  # rows of the batch that have their tags
+X_AREAS = 17
+X_ROWS = 17  # of the ring: one per row that is looked at, one to spare
 FRAME = 5  # row, node, group, position, phase
 LFRAME = 4  # row, node, child index, position
 
@@ -71,8 +74,11 @@ MODE_VIEWS, MODE_LIVE, MODE_DELTAS = 0, 1, 2
 
 
 def new_scratch(nodes: int) -> np.ndarray:
-    """A scratch array (int64) for a plan of ``nodes`` nodes: frames, live frames, current rows, steps, leaves."""
-    X = np.zeros(X_AREAS + (FRAME + LFRAME) * (nodes + 1) + 7 * nodes, np.int64)
+    """A scratch array (int64) for a plan of ``nodes`` nodes: frames, live frames, current rows, steps, leaves, tags."""
+    ring = X_AREAS + (FRAME + LFRAME) * (nodes + 1) + 7 * nodes
+    X = np.zeros(ring + X_ROWS * (nodes + 2), np.int64)
+    X[X_RING] = ring
+    X[X_STRIDE] = nodes + 2
     X[X_LFRAMES] = X_AREAS + FRAME * (nodes + 1)
     X[X_CUR] = X[X_LFRAMES] + LFRAME * (nodes + 1)
     return X

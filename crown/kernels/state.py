@@ -25,7 +25,7 @@ from crown.kernels.arena import (
     set_lo,
 )
 from crown.kernels.groups import list_base, node_at
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
     N_ATTRS,
     N_CHILD,
@@ -137,7 +137,7 @@ def rebuild_live(M, m32, P, X):
     M[H_LIVE_ON] = 1
 
 
-@kernel
+@device
 def _rows_of_group(m32, g, k, inline):
     return list_base(m32, g + k, 2 * (g + k + 3), inline), hi(m32, g + k)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.arena import H_DICT_SWEPT, H_SEED, T_COUNT, T_MASK, T_SLOTS, alloc, release
-from crown.kernels.jit import allocating_kernel, kernel
+from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.tables import LOW32, insert, mix, remove
 
 NULL = -(2**63)  # the code of NULL in every domain
@@ -19,7 +19,7 @@ MARK = 1 << 62
 LENGTH = (1 << 31) - 1
 
 
-@kernel
+@device
 def _tag(M, data, start, length):
     h = M[H_SEED] ^ length
     word = 0
@@ -36,7 +36,7 @@ def _tag(M, data, start, length):
     return (h >> 32) & LOW32
 
 
-@kernel
+@device
 def _lookup(M, m8, t, tag, data, start, length):
     slots = M[t + T_SLOTS]
     mask = M[t + T_MASK]

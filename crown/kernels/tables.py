@@ -16,20 +16,20 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.arena import H_SEED, H_TABLES, T_COUNT, T_MASK, T_SLOTS, TABLE_WORDS, alloc, release
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 
 MIN_SLOTS = np.int64(8)
 LOW32 = 0xFFFFFFFF
 
 
-@kernel
+@device
 def mix(h, v):
     """One round of a multiply-xorshift hash; int64 arithmetic wraps."""
     h = (h ^ v) * -7046029254386353131
     return h ^ ((h >> 32) & LOW32)
 
 
-@kernel
+@device
 def hash_key(M, P, pos, k, src, base):
     """32-bit tag of a key of ``k`` words."""
     h = M[H_SEED]
@@ -45,7 +45,7 @@ def table_at(table):
     return H_TABLES + TABLE_WORDS * table
 
 
-@kernel
+@device
 def _fresh_slots(M, capacity):
     slots = alloc(M, capacity)
     for s in range(slots, slots + capacity):
@@ -61,7 +61,7 @@ def new_table(M, t):
     M[t + T_COUNT] = 0
 
 
-@kernel
+@device
 def find(M, t, tag, P, pos, k, src, base):
     """Handle of the record with that key, or 0. Expected O(1)."""
     slots = M[t + T_SLOTS]
@@ -83,7 +83,7 @@ def find(M, t, tag, P, pos, k, src, base):
         s = (s + 1) & mask
 
 
-@kernel
+@device
 def _resize(M, t, capacity):
     """Move all slots to a new array. O(capacity), amortized O(1) per change."""
     old = M[t + T_SLOTS]
@@ -102,7 +102,7 @@ def _resize(M, t, capacity):
     M[t + T_MASK] = mask
 
 
-@kernel
+@device
 def insert(M, t, tag, handle):
     """Add a record whose key MUST NOT be in the table. Amortized O(1)."""
     count = M[t + T_COUNT] + 1
@@ -118,7 +118,7 @@ def insert(M, t, tag, handle):
     M[slots + s] = (tag << 32) | handle
 
 
-@kernel
+@device
 def remove(M, t, tag, handle):
     """Take out a record that MUST be in the table. Amortized O(1); later slots of the run move back."""
     slots = M[t + T_SLOTS]

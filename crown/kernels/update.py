@@ -13,7 +13,7 @@ Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2-4) and 5.
 
 from __future__ import annotations
 
-from crown.kernels.ahead import ahead_delete, ahead_insert
+from crown.kernels.ahead import RING, ahead_delete, ahead_insert, ring_at, tag_groups
 from crown.kernels.arena import (
     H_BUDGET,
     H_EPOCH,
@@ -37,7 +37,7 @@ from crown.kernels.arena import (
 )
 from crown.kernels.enumerate import enumerate_on, enumerate_start
 from crown.kernels.groups import group_drop, group_get, list_append, list_base, list_remove, node_at
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
     FRAME,
     LFRAME,
@@ -65,11 +65,14 @@ from crown.kernels.layout import (
     X_LFRAMES,
     X_MODE,
     X_PHASE,
+    X_READY,
+    X_RING,
     X_ROW,
     X_SP,
+    X_STRIDE,
 )
 from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.tables import find, hash_key, insert, remove
+from crown.kernels.tables import find, insert, remove
 
 START, PARENTS, FINISH, RESULTS = 0, 1, 2, 3  # phases of a frame
 IDLE, WALKING = 0, 1  # phases of a change
@@ -77,21 +80,30 @@ MAX_COPIES = 2**31 - 1
 DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
 
 
-@kernel
+@device
 def _child(P, d, j):
     return P[P[d + N_CHILD] + j]
 
 
-@kernel
-def _add_row(M, m32, P, node, src, base, pos, copies):
-    """R-UPDATE, first half: store the row, resolve its groups, count its non-empty child groups."""
+@device
+def _store(M, P, d, src, base, pos):
+    """A new row with its values."""
+    row = alloc(M, P[d + N_WORDS])
+    for j in range(P[d + N_ATTRS]):
+        M[row + j] = src[base + P[pos + j]]
+    return row
+
+
+@device
+def _enter_groups(M, m32, P, X, node, row, copies, tags):
+    """R-UPDATE, first half: resolve the groups of a new row, count its non-empty child groups.
+
+    ``tags``: where in X the tags of its group keys are, see ``ahead``.
+    """
     d = node_at(node)
     a = P[d + N_ATTRS]
-    row = alloc(M, P[d + N_WORDS])
-    for j in range(a):
-        M[row + j] = src[base + P[pos + j]]
     if P[d + N_PARENT] >= 0:
-        g = group_get(M, m32, P, node, M, row, P[d + N_KPOS])
+        g = group_get(M, m32, P, node, X[tags + 1], M, row, P[d + N_KPOS])
     else:
         g = M[H_ROOT]
     set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) + 1)
@@ -102,17 +114,28 @@ def _add_row(M, m32, P, node, src, base, pos, copies):
         c = _child(P, d, j)
         dc = node_at(c)
         k = P[dc + N_KEY]
-        h = group_get(M, m32, P, c, M, row, P[dc + N_PPOS])
+        h = group_get(M, m32, P, c, X[tags + 2 + j], M, row, P[dc + N_PPOS])
         set_lo(m32, row + a + 2 + j, h)
         set_hi(m32, row + a + 2 + j, list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, NONE, row))
         if hi(m32, h + k) > 0:
             count += 1
     set_lo(m32, row + a, count)
     set_hi(m32, row + a, copies)
+
+
+@device
+def _add_virtual(M, m32, P, X, node, child, pos):
+    """The row of a virtual node that the row of a child calls for; ``pos`` says where that has its values."""
+    d = node_at(node)
+    row = _store(M, P, d, M, child, pos)
+    spare = X[X_RING] + RING * X[X_STRIDE]
+    tag_groups(M, P, X, d, M, row, spare)
+    _enter_groups(M, m32, P, X, node, row, ONE, spare)
+    M[P[d + N_ROWS] + T_COUNT] += 1
     return row
 
 
-@kernel
+@device
 def _drop_row(M, m32, P, node, row):
     """Take a row that is outside V_s out of its groups and free it, and the groups that nobody needs any more."""
     d = node_at(node)
@@ -130,7 +153,7 @@ def _drop_row(M, m32, P, node, row):
     release(M, row, P[d + N_WORDS])
 
 
-@kernel
+@device
 def _swap_parents(m32, base, i, j, link):
     """Exchange entries i and j of a parents list."""
     if i != j:
@@ -142,7 +165,7 @@ def _swap_parents(m32, base, i, j, link):
         set_hi(m32, x + link, j)
 
 
-@kernel
+@device
 def set_live(M, m32, P, X, node, row, on):
     """A row of V_s becomes live (``on`` 1) or stops being live (0), and with it whatever below hangs on it alone.
 
@@ -202,7 +225,7 @@ def set_live(M, m32, P, X, node, row, on):
             X[f + 3] = -1
 
 
-@kernel
+@device
 def _push(X, row, node):
     f = X_AREAS + FRAME * X[X_SP]
     X[f] = row
@@ -213,13 +236,13 @@ def _push(X, row, node):
     X[X_SP] += 1
 
 
-@kernel
+@device
 def _is_witness(m32, P, X, d, g, k):
     """Results begin or end with this row: it is free and its group has a live parent."""
     return X[X_MODE] >= MODE_LIVE and P[d + N_FREE] == 1 and lo(m32, g + k + 2) > 0
 
 
-@kernel
+@device
 def enter_on(M, m32, P, X, out):
     """Insertion: walk on until no frame is left (True) or ``out`` is full (False)."""
     while X[X_SP] > 0:
@@ -239,8 +262,7 @@ def enter_on(M, m32, P, X, out):
             if at == 0 and parent >= 0:  # its key enters V_p
                 dp = node_at(parent)
                 if P[dp + N_VIRTUAL] == 1 and hi(m32, g + k + 1) == 0:
-                    p = _add_row(M, m32, P, parent, M, row, P[d + N_VPOS], ONE)
-                    M[P[dp + N_ROWS] + T_COUNT] += 1
+                    p = _add_virtual(M, m32, P, X, parent, row, P[d + N_VPOS])
                     X[f + 4] = FINISH
                     if lo(m32, p + P[dp + N_ATTRS]) == P[dp + N_CHILDREN]:
                         _push(X, p, parent)
@@ -285,7 +307,7 @@ def enter_on(M, m32, P, X, out):
     return True
 
 
-@kernel
+@device
 def leave_on(M, m32, P, X, out):
     """Deletion: walk on until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
     while X[X_SP] > 0:
@@ -358,6 +380,7 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
     """
     n = weights.size
     X[X_CAPACITY] = out.shape[1]
+    X[X_READY] = X[X_I]
     M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
     rows, weights = words(rows), words(weights)
     d = node_at(node)
@@ -376,10 +399,11 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
             return DONE
         if M[H_LIVE] > M[H_BUDGET]:
             return OVER_BUDGET
-        ahead_insert(M, m32, P, d, rows, n, i)
+        ahead_insert(M, m32, P, X, d, rows, n, i)
         M[H_R] += 1
         M[H_EPOCH] += 1
-        tag = hash_key(M, P, identity, a, rows, i * a)
+        at = ring_at(X, i)
+        tag = X[at]
         row = find(M, t, tag, P, identity, a, rows, i * a)
         if row != 0:
             copies = hi(m32, row + a) + weights[i]
@@ -388,7 +412,8 @@ def insert_batch(M, m32, P, X, node, rows, weights, out):
             set_hi(m32, row + a, copies)
             X[X_I] = i + 1
         else:
-            row = _add_row(M, m32, P, node, rows, i * a, identity, weights[i])
+            row = _store(M, P, d, rows, i * a, identity)
+            _enter_groups(M, m32, P, X, node, row, weights[i], at)
             insert(M, t, tag, row)
             if lo(m32, row + a) == P[d + N_CHILDREN]:
                 _push(X, row, node)
@@ -402,6 +427,7 @@ def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
     """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
     n = weights.size
     X[X_CAPACITY] = out.shape[1]
+    X[X_READY] = X[X_I]
     M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
     rows, weights = words(rows), words(weights)
     d = node_at(node)
@@ -420,10 +446,10 @@ def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
         if i == n:
             X[X_I] = 0
             return DONE
-        ahead_delete(M, m32, P, d, rows, n, i)
+        ahead_delete(M, m32, P, X, d, rows, n, i)
         M[H_R] += 1
         M[H_EPOCH] += 1
-        tag = hash_key(M, P, identity, a, rows, i * a)
+        tag = X[ring_at(X, i)]
         row = find(M, t, tag, P, identity, a, rows, i * a)
         copies = 0
         if row != 0:
