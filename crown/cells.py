@@ -26,9 +26,10 @@ from crown.kernels.arena import format_arena
 from crown.kernels.batches import hash_codes
 from crown.kernels.tables import new_table, table_at
 from crown.memory import ADDRESSABLE, reserve
-from crown.prepare import NodeChange, Prepared, Preparer, Rows
+from crown.prepare import Prepared, Preparer, Rows, SourceChange
+from crown.sources import Source
 from plans.plan import Plan
-from plans.shares import Grid, occurrences, solve
+from plans.shares import Grid, solve
 
 _AHEAD = 8  # delta batches that a cell may be ahead of the reader
 
@@ -47,7 +48,6 @@ class Cells:
         self.result_schema = engines[0].result_schema
         self.delta_schema = engines[0].delta_schema
         self._arena = arena  # of the dictionary
-        self._attributes = [tuple(atom.attributes) for atom in occurrences(plan)]
         self._preparer = Preparer(plan, dictionary.intern, self.on_missing == "raise")
         self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
         self._busy = False
@@ -138,42 +138,38 @@ class Cells:
                 engine.take_back(part.changes, engine.clamps)
         raise first
 
-    def _divided(self, changes: Sequence[NodeChange]) -> list[tuple[NodeChange, ...]]:
-        """The part of each cell: every change, with the rows that belong there."""
-        where = {(item.node, item.atom): self._attributes[i] for i, item in enumerate(self._preparer.inputs)}
-        divided: list[list[NodeChange]] = [[] for _ in self.engines]
+    def _divided(self, changes: Sequence[SourceChange]) -> list[tuple[SourceChange, ...]]:
+        """The part of each cell: every change, with the tuples that some alias reads there."""
+        divided: list[list[SourceChange]] = [[] for _ in self.engines]
         for change in changes:
-            attributes = where[change.node, change.atom]
-            deletes = self._divide_rows(change.deletes, attributes)
-            inserts = self._divide_rows(change.inserts, attributes)
+            deletes = self._divide_rows(change.source, change.deletes)
+            inserts = self._divide_rows(change.source, change.inserts)
+            nothing = (0,) * len(change.filtered)
             for cell, target in enumerate(divided):
-                filtered = change.filtered if cell == 0 else 0
-                target.append(NodeChange(change.node, change.atom, deletes[cell], inserts[cell], filtered))
+                filtered = change.filtered if cell == 0 else nothing
+                target.append(SourceChange(change.source, deletes[cell], inserts[cell], filtered))
         return [tuple(part) for part in divided]
 
-    def _divide_rows(self, rows: Rows, attributes: tuple[str, ...]) -> list[Rows]:
+    def _divide_rows(self, source: Source, rows: Rows) -> list[Rows]:
+        cells = len(self.engines)
         if not len(rows):
-            return [rows] * len(self.engines)
+            return [rows] * cells
         table = rows.table()
-        partial = np.zeros(len(rows), np.int64)
-        free: list[int] = [0]  # offsets of the cells that a row with partial coordinates is copied to
-        for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
-            stride = self.grid.stride(axis)
-            if name in attributes:
-                coordinates = np.empty(len(rows), np.int64)
-                hash_codes(np.ascontiguousarray(table[:, attributes.index(name)]), share, coordinates)
-                partial += stride * coordinates
-            else:
-                free = [offset + stride * k for offset in free for k in range(share)]
-        by_partial: dict[int, Rows] = {}
-        for value in np.unique(partial):
-            chosen = partial == value
-            by_partial[int(value)] = Rows(np.ascontiguousarray(table[chosen]).reshape(-1), rows.weights[chosen])
-        out = [Rows(rows.values[:0], rows.weights[:0])] * len(self.engines)
-        for value, part in by_partial.items():
-            for offset in free:
-                out[value + offset] = part
-        return out
+        masks = np.zeros((cells, len(rows)), np.int64)
+        hashed: dict[tuple[int, int], np.ndarray] = {}
+        for bit, alias in enumerate(source.aliases):
+            here = np.ones((cells, len(rows)), bool)
+            for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
+                if name not in alias.attributes:
+                    continue
+                word = alias.words[alias.attributes.index(name)]
+                if (word, share) not in hashed:
+                    hashed[word, share] = np.empty(len(rows), np.int64)
+                    hash_codes(np.ascontiguousarray(table[:, word]), share, hashed[word, share])
+                coordinate = np.arange(cells) // self.grid.stride(axis) % share
+                here &= hashed[word, share] == coordinate[:, None]
+            masks |= (here & rows.read_by(bit)).astype(np.int64) << bit
+        return [rows.chosen(mask != 0, mask[mask != 0]) for mask in masks]
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """``Engine.results``, one cell after the other."""

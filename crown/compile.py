@@ -7,23 +7,32 @@ from a witness of that node to all its results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from crown.kernels import layout as L
+from crown.kernels.arena import PLAIN
 from crown.kernels.tables import table_at
+from crown.sources import sources_of
 from plans.plan import Node, Plan
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A compiled plan: ``P`` (int64, 1-D), the number of hash tables, and the nodes' children."""
+    """A compiled plan: ``P`` (int64, 1-D), the number of hash tables, and where everything of a node is.
+
+    Per node: ``children``; ``record``, the P offset of its record descriptor; ``words``, the word of the record that
+    each attribute is; ``offset`` of its block in the record.
+    """
 
     P: np.ndarray
     tables: int
     children: tuple[tuple[int, ...], ...]
+    record: tuple[int, ...]
+    words: tuple[Mapping[str, int], ...]
+    offset: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -54,50 +63,94 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
 
 
 def compile_plan(plan: Plan, extra_tables: int = 0) -> Layout:
-    """The layout of ``plan``. Table numbers: rows of node i = i, groups above node i = n + i, then ``extra_tables``."""
+    """The layout of ``plan``. Table numbers: of node i = i (a source's tuples are in that of its first alias), of the
+    groups above node i = n + i, then ``extra_tables``.
+    """
     nodes = plan.nodes
     n = len(nodes)
     children = children_of(nodes)
-    widest = max((len(node.attributes) for node in nodes), default=0)
+    records = _records(plan)
+    words: list[Mapping[str, int]] = [{}] * n
+    offset, record = [0] * n, [0] * n
     out = _Words(n)
-    identity = out.place(range(max(widest, 1)))
-    for i, node in enumerate(nodes):
-        d = [0] * L.ND
-        d[L.N_ATTRS] = len(node.attributes)
-        d[L.N_CHILDREN] = len(children[i])
-        d[L.N_WORDS] = len(node.attributes) + 2 + len(children[i])
-        d[L.N_FREE] = int(node.free)
-        d[L.N_VIRTUAL] = int(node.kind == "virtual")
-        d[L.N_PARENT] = node.parent
-        d[L.N_KEY] = len(node.key)
-        d[L.N_INLINE] = _carried(nodes, children, i)
-        d[L.N_ROWS] = table_at(i)
-        d[L.N_GROUPS] = table_at(n + i)
-        d[L.N_CHILD] = out.place(children[i])
-        d[L.N_IDENTITY] = identity
-        d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
-        d[L.N_KPOS] = out.place([node.attributes.index(a) for a in node.key])
-        if node.parent >= 0:
-            parent = nodes[node.parent]
-            d[L.N_PPOS] = out.place([parent.attributes.index(a) for a in node.key])
-            if parent.kind == "virtual":
-                d[L.N_VPOS] = out.place([node.attributes.index(a) for a in parent.attributes])
-        if node.free:
-            d[L.N_PROGRAM] = _program(plan, children, i, out)
-        at = L.P_NODES + L.ND * i
-        out.words[at : at + L.ND] = d
+    for members, width in records:
+        at = width
+        for i, word in members.items():
+            words[i], offset[i] = word, at
+            at += 2 + len(children[i])
+        made = out.place([width, at, table_at(min(members)), len(members), out.place(list(members))])
+        for i in members:
+            record[i] = made
+    layout = Layout(np.empty(0, np.int64), 2 * n + extra_tables, children, tuple(record), tuple(words), tuple(offset))
+    for members, _ in records:
+        tags = 1
+        for i in members:
+            start = L.P_NODES + L.ND * i
+            out.words[start : start + L.ND] = _descriptor(plan, layout, i, tags, out)
+            tags += 1 + len(children[i])
     out.words[L.P_COUNT] = n
-    out.words[L.P_FULL] = _program(plan, children, None, out)
-    return Layout(np.array(out.words, np.int64), 2 * n + extra_tables, children)
+    out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
+    out.words[L.P_FULL] = _program(plan, layout, None, out)
+    return replace(layout, P=np.array(out.words, np.int64))
 
 
-def _carried(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> int:
-    """Position of the attribute that the children list above node ``i`` carries, or -1."""
+def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
+    """The records: per node that has a block in it the word of each attribute, and the words of the tuple."""
+    found = []
+    for source in sources_of(plan):
+        members = {
+            alias.node: dict(zip(alias.attributes, alias.words, strict=True))
+            for alias in source.aliases
+            if plan.nodes[alias.node].bag is None
+        }
+        if members:
+            found.append((members, source.width))
+    for i, node in enumerate(plan.nodes):
+        if node.kind != "input":
+            found.append(({i: {a: j for j, a in enumerate(node.attributes)}}, len(node.attributes)))
+    return found
+
+
+def _descriptor(plan: Plan, layout: Layout, i: int, tags: int, out: _Words) -> list[int]:
+    nodes, children, words = plan.nodes, layout.children, layout.words
+    node = nodes[i]
+    d = [0] * L.ND
+    d[L.N_RECORD] = layout.record[i]
+    d[L.N_OFFSET] = layout.offset[i]
+    d[L.N_CHILDREN] = len(children[i])
+    d[L.N_CHILD] = out.place(children[i])
+    d[L.N_FREE] = int(node.free)
+    d[L.N_VIRTUAL] = int(node.kind == "virtual")
+    d[L.N_PARENT] = node.parent
+    d[L.N_KEY] = len(node.key)
+    d[L.N_INLINE] = _carried(nodes, layout, i)
+    d[L.N_ROWS] = table_at(i)
+    d[L.N_GROUPS] = table_at(len(nodes) + i)
+    d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
+    d[L.N_TAGS] = tags
+    d[L.N_KPOS] = out.place([words[i][a] for a in node.key])
+    if node.parent >= 0:
+        d[L.N_PPOS] = out.place([words[node.parent][a] for a in node.key])
+        if nodes[node.parent].kind == "virtual":
+            d[L.N_VPOS] = out.place([words[i][a] for a in nodes[node.parent].attributes])
+    if node.free:
+        d[L.N_PROGRAM] = _program(plan, layout, i, out)
+    return d
+
+
+def _from_row(layout: Layout, i: int, attribute: str) -> int:
+    """Where an attribute of node ``i`` is, counted from the row."""
+    return layout.words[i][attribute] - layout.offset[i]
+
+
+def _carried(nodes: Sequence[Node], layout: Layout, i: int) -> int:
+    """The attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
     node = nodes[i]
     own = [a for a in node.attributes if a not in node.key]
-    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, children, c) for c in children[i]):
-        return -1
-    return node.attributes.index(own[0])
+    below = layout.children[i]
+    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, layout.children, c) for c in below):
+        return int(PLAIN)
+    return _from_row(layout, i, own[0])
 
 
 def _adds(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> bool:
@@ -109,13 +162,13 @@ def _adds(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> b
     return node.free and (own or any(_adds(nodes, children, c) for c in children[i]))
 
 
-def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None, out: _Words) -> int:
+def _program(plan: Plan, layout: Layout, witness: int | None, out: _Words) -> int:
     """Place the program that starts at ``witness`` (None: at the root's group); its offset.
 
     First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
     depends is a leaf.
     """
-    nodes = plan.nodes
+    nodes, children = plan.nodes, layout.children
     visited = [[c for c in children[i] if _adds(nodes, children, c)] for i in range(len(nodes))]
     loops: list[_Loop] = []
     starts: list[tuple[int, int]] = []  # (node whose free children are still to visit, child that is already bound)
@@ -147,7 +200,7 @@ def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None,
             provider.setdefault(a, node)
     column = {a: c for c, a in enumerate(plan.free)}
     last = steps[-1].target if steps else -1
-    fixed_columns = [(column[a], node, nodes[node].attributes.index(a)) for a, node in provider.items() if a in column]
+    fixed_columns = [(column[a], node, _from_row(layout, node, a)) for a, node in provider.items() if a in column]
     fixed_columns.sort(key=lambda fix: fix[1] != last)
     varying = sum(node == last for _, node, _ in fixed_columns)
     leaf_words: list[int] = []
@@ -155,11 +208,11 @@ def _program(plan: Plan, children: Sequence[Sequence[int]], witness: int | None,
     for loop in leaves:
         attributes = nodes[loop.target].attributes
         pairs: list[int] = []
-        for position, a in enumerate(attributes):
+        for a in attributes:
             if a in column and a not in provider:
                 provider[a] = loop.target
-                pairs += [column[a], position]
-        carried = _carried(nodes, children, loop.target) if loop.kind == L.DOWN else -1
+                pairs += [column[a], _from_row(layout, loop.target, a)]
+        carried = _carried(nodes, layout, loop.target) if loop.kind == L.DOWN else int(PLAIN)
         leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
         leaf_count += 1
     step_words = [w for loop in steps for w in (loop.kind, loop.source, loop.target, loop.index)]

@@ -31,9 +31,9 @@ from crown.kernels import batches, layout, state, update
 from crown.kernels import enumerate as enumeration
 from crown.kernels.tables import table_at
 from crown.output import Deliverer, Gathered, sliced
-from crown.prepare import Clamps, NodeChange, Prepared, Preparer, Rows
+from crown.prepare import Clamps, Prepared, Preparer, Rows, SourceChange
 from crown.state import State
-from plans.plan import BagAtom, Node, Plan
+from plans.plan import Plan
 
 BLOCK_CELLS = 1 << 16  # cells of the output buffer: it stays in the second-level cache
 
@@ -150,8 +150,8 @@ class Engine(State):
         keep = signs != 0
         return values.reshape(len(weights), width)[keep].reshape(-1), signs[keep]
 
-    def _apply(self, changes: Sequence[NodeChange], mode: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Deletions of all nodes, then insertions of all nodes.
+    def _apply(self, changes: Sequence[SourceChange], mode: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Deletions of all sources, then insertions of all sources.
 
         Yields (sign, int64[free, n]) blocks, valid until the next step.
         """
@@ -162,35 +162,47 @@ class Engine(State):
             for number, change in enumerate(changes):
                 rows = change.deletes if sign < 0 else change.inserts
                 missing = np.zeros(len(rows) if sign < 0 else 0, np.int64)
-                if change.node in self._bags:
+                node = change.source.aliases[0].node
+                if node in self._bags:
                     yield from self._through_bag(changes, number, rows, missing, sign)
                 else:
-                    while (status := self._step(change.node, rows, missing, sign)) == update.FULL:
+                    while (status := self._step(node, rows, missing, sign)) == update.FULL:
                         yield sign, out
                         X[layout.X_FILL] = 0
                     if status != update.DONE:
                         self._refuse(changes, number, int(X[layout.X_I]), status)
                 if sign < 0 and missing.any():
                     self.clamps.note(number, missing)
-                    self.M[table_at(change.node) + A.T_TALLY] += int(missing.sum())
+                    self._count_missing(change, missing, 1)
             if X[layout.X_FILL]:
                 yield sign, out[:, : X[layout.X_FILL]]
                 X[layout.X_FILL] = 0
+        self._count_changes(changes)
+
+    def _count_changes(self, changes: Sequence[SourceChange]) -> None:
+        """Keep the tallies of ``stats``: rows filtered, updates, per alias."""
         for change in changes:
-            self.M[table_at(len(self.plan.nodes) + change.node) + A.T_TALLY] += change.filtered
-            self.M[table_at(change.node) + A.T_TALLY2] += len(change.deletes) + len(change.inserts)
+            for bit, alias in enumerate(change.source.aliases):
+                updates = sum(int(rows.read_by(bit).sum()) for rows in (change.deletes, change.inserts))
+                self.M[table_at(len(self.plan.nodes) + alias.node) + A.T_TALLY] += change.filtered[bit]
+                self.M[table_at(alias.node) + A.T_TALLY2] += updates
+
+    def _count_missing(self, change: SourceChange, missing: np.ndarray, sign: int) -> None:
+        for bit, alias in enumerate(change.source.aliases):
+            total = int(missing[change.deletes.read_by(bit)].sum())
+            self.M[table_at(alias.node) + A.T_TALLY] += sign * total
 
     def _through_bag(
-        self, changes: Sequence[NodeChange], number: int, rows: Rows, missing: np.ndarray, sign: int
+        self, changes: Sequence[SourceChange], number: int, rows: Rows, missing: np.ndarray, sign: int
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Changes of a bag's atom: the bag says what this does to its relation, and that is applied to its node."""
-        change = changes[number]
+        alias = changes[number].source.aliases[0]
         X = self._X
         budget, worst = int(self.M[A.H_BUDGET]), update.DONE
-        for block, _ in self._bags[change.node].apply(change.atom, rows.table(), sign * rows.weights, missing):
+        for block, _ in self._bags[alias.node].apply(alias.atom, rows.table(), sign * rows.weights, missing):
             tuples = Rows(block.reshape(-1), np.ones(len(block), np.int64))
             ignored = np.zeros(len(block), np.int64)
-            while (status := self._step(change.node, tuples, ignored, sign)) != update.DONE:
+            while (status := self._step(alias.node, tuples, ignored, sign)) != update.DONE:
                 if status == update.FULL:
                     yield sign, self._out
                     X[layout.X_FILL] = 0
@@ -202,14 +214,11 @@ class Engine(State):
             self._refuse(changes, number + 1, 0, worst)
 
     def _step(self, node: int, rows: Rows, missing: np.ndarray, sign: int) -> int:
+        state = (self.M, self._m32, self._P, self._X, self._layout.record[node])
         try:
             if sign > 0:
-                return update.insert_batch(
-                    self.M, self._m32, self._P, self._X, node, rows.values, rows.weights, self._out
-                )
-            return update.delete_batch(
-                self.M, self._m32, self._P, self._X, node, rows.values, rows.weights, missing, self._out
-            )
+                return update.insert_batch(*state, rows.values, rows.weights, rows.masks, self._out)
+            return update.delete_batch(*state, rows.values, rows.weights, missing, self._out)
         except MemoryError as error:
             self.M[A.H_CLEAN] = 0
             raise MemoryBudgetError(
@@ -217,7 +226,7 @@ class Engine(State):
                 "and give the view a larger memory_budget, or spread it over more cells"
             ) from error
 
-    def _refuse(self, changes: Sequence[NodeChange], number: int, applied: int, status: int) -> None:
+    def _refuse(self, changes: Sequence[SourceChange], number: int, applied: int, status: int) -> None:
         """Undo a batch of which all deletions, the insertions before ``number`` and ``applied`` rows of that are
         done.
         """
@@ -226,15 +235,15 @@ class Engine(State):
         partial = []
         for i, change in enumerate(changes):
             inserts = change.inserts.head(len(change.inserts) if i < number else applied if i == number else 0)
-            partial.append(NodeChange(change.node, change.atom, self.clamps.effective(i, change.deletes), inserts, 0))
+            deletes, none = self.clamps.effective(i, change.deletes), (0,) * len(change.filtered)
+            partial.append(SourceChange(change.source, deletes, inserts, none))
         self.M[A.H_BUDGET] = self.M[A.H_LIMIT]
         for _ in self._apply([change.inverse() for change in partial], self._quiet_mode()):
             raise AssertionError("a quiet update produced output")
         self.M[A.H_BUDGET] = budget
         if status == update.TOO_MANY:
-            node = self.plan.nodes[changes[number].node]
             raise ChangeError(
-                f"relation {node.relation!r}: a row would get more than {update.MAX_COPIES} copies; "
+                f"relation {changes[number].source.relation!r}: a row would get more than {update.MAX_COPIES} copies; "
                 "the batch was undone. "
                 "Check the weights of its inserts"
             )
@@ -249,12 +258,13 @@ class Engine(State):
         self._not_busy()
         self.take_back(self._preparer.prepare(changes).changes, clamps or Clamps())
 
-    def take_back(self, changes: Sequence[NodeChange], clamps: Clamps) -> None:
+    def take_back(self, changes: Sequence[SourceChange], clamps: Clamps) -> None:
         """``undo`` for changes that are prepared already."""
         inverse = []
         for i, c in enumerate(changes):
-            inverse.append(NodeChange(c.node, c.atom, clamps.effective(i, c.deletes), c.inserts, -c.filtered).inverse())
-            self.M[table_at(c.node) + A.T_TALLY] -= clamps.total(i)
+            filtered = tuple(-n for n in c.filtered)
+            inverse.append(SourceChange(c.source, clamps.effective(i, c.deletes), c.inserts, filtered).inverse())
+            self._count_missing(c, clamps.missing(i, len(c.deletes)), -1)
         if self.plan.support:
             self._busy = True
             for _ in self._deliver(Prepared(tuple(inverse), 0, {}), layout.MODE_DELTAS, True):
@@ -281,24 +291,24 @@ class Engine(State):
         if self.on_missing != "raise":
             return
         for change in prepared.changes:
-            rows = change.deletes
+            rows, source, alias = change.deletes, change.source, change.source.aliases[0]
             if not len(rows):
                 continue
-            node: Node | BagAtom = self.plan.nodes[change.node]
-            if change.node in self._bags:
-                at = self._bags[change.node].missing_copies(change.atom, rows.table(), rows.weights)
-                node = self.plan.nodes[change.node].bag.atoms[change.atom]  # type: ignore[union-attr]
+            if alias.node in self._bags:
+                at = self._bags[alias.node].missing_copies(alias.atom, rows.table(), rows.weights)
             else:
-                at = int(state.missing_copies(self.M, self._m32, self._P, change.node, rows.values, rows.weights))
+                record = self._layout.record[alias.node]
+                at = int(state.missing_copies(self.M, self._m32, self._P, record, rows.values, rows.weights))
             if at >= 0:
-                width = len(node.attributes)
-                codes = rows.values[at * width : (at + 1) * width]
+                codes = rows.table()[at]
                 values = {
-                    column: decode(codes[j : j + 1], self.plan.attributes[a].type, self.dictionary.extern)[0].as_py()
-                    for j, (column, a) in enumerate(zip(node.columns, node.attributes, strict=True))
+                    source.columns[word]: decode(
+                        codes[word : word + 1], self.plan.attributes[a].type, self.dictionary.extern
+                    )[0].as_py()
+                    for a, word in zip(alias.attributes, alias.words, strict=True)
                 }
                 raise MissingDeleteError(
-                    f"relation {node.relation!r}: the batch deletes {int(rows.weights[at])} copies of {values}, "
+                    f"relation {source.relation!r}: the batch deletes {int(rows.weights[at])} copies of {values}, "
                     "more than there are; "
                     'nothing was applied. Use on_missing="ignore" to clamp such deletes'
                 )
@@ -392,7 +402,8 @@ class Engine(State):
         }
         for i, node in enumerate(self.plan.nodes):
             if node.free:
-                row = np.array([codes_of[a] for a in node.attributes], np.int64)
+                words = self._layout.words[i]
+                row = np.array([codes_of[a] for a in sorted(words, key=words.__getitem__)], np.int64)
                 if not state.in_view(self.M, self._m32, self._P, i, row):
                     return False
         return True

@@ -14,7 +14,7 @@ from crown.kernels import arena as A
 from crown.kernels import strings
 from crown.kernels.arena import class_words, size_class
 from crown.kernels.groups import node_at
-from crown.kernels.layout import N_INLINE
+from crown.kernels.layout import N_INLINE, R_NODES, R_TABLE, R_WIDTH, R_WORDS
 from crown.kernels.tables import LOW32, table_at
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class _Reader:
         self.M = engine.M
         self.m32 = engine._m32
         self.plan = engine.plan
+        self.layout = engine._layout
         self.children = engine._layout.children
         self.P = engine._P
 
@@ -57,12 +58,23 @@ class _Reader:
         return found
 
     def row(self, node: int, handle: int) -> _Row:
-        a = len(self.plan.nodes[node].attributes)
-        w = 2 * (handle + a)
+        """The row of a node whose block is at ``handle``."""
+        width = int(self.P[self.layout.record[node] + R_WIDTH])
+        record = handle - self.layout.offset[node]
+        words = self.layout.words[node]
+        values = tuple(int(self.M[record + words[a]]) for a in self.plan.nodes[node].attributes)
+        copies = int(self.m32[2 * (record + width) + 1])
+        w = 2 * handle
         m = [int(x) for x in self.m32[w : w + 4 + 2 * len(self.children[node])]]
-        values = tuple(int(v) for v in self.M[handle : handle + a])
         below = [(m[4 + 2 * j], m[5 + 2 * j]) for j in range(len(self.children[node]))]
-        return _Row(handle, values, m[0], m[1], m[2], m[3], below)
+        return _Row(handle, values, m[0], copies, m[2], m[3], below)
+
+    def rows_of(self, node: int) -> set[int]:
+        """The rows of a node that is not virtual: blocks in the records of its source, where it reads the tuple."""
+        record = self.layout.record[node]
+        offset = self.layout.offset[node]
+        blocks = [handle + offset for handle in self.handles(int(self.P[record + R_TABLE]))]
+        return {block for block in blocks if self.m32[2 * (block + 1)] != 0}
 
     def entries(self, field: int, log: int, carried: bool) -> tuple[list[int], list[int] | None]:
         """Handles in a list, and the values carried beside them."""
@@ -95,9 +107,9 @@ def check(engine: Engine) -> None:
             found: set[int] = set()
             for g in groups[c].values():
                 found |= set(_list(reader, c, g, parents=True))
-            assert len(found) == int(engine.M[table_at(i) + A.T_COUNT]), f"{node.name}: wrong number of virtual rows"
         else:
-            found = set(reader.handles(table_at(i)))
+            found = reader.rows_of(i)
+        assert len(found) == int(engine.M[table_at(i) + A.T_ROWS]), f"{node.name}: wrong number of rows"
         rows.append({h: reader.row(i, h) for h in found})
         assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
         assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
@@ -123,7 +135,7 @@ def _list(reader: _Reader, child: int, g: int, parents: bool) -> list[int]:
     logs = 2 * (g + k + 3)
     if parents:
         return reader.entries(g + k + 1, int(reader.m32[logs + 1]), False)[0]
-    carried = int(reader.P[node_at(child) + N_INLINE]) >= 0
+    carried = int(reader.P[node_at(child) + N_INLINE]) != A.PLAIN
     return reader.entries(g + k, int(reader.m32[logs]), carried)[0]
 
 
@@ -187,7 +199,7 @@ def _check_groups(
 ) -> None:
     node = reader.plan.nodes[i]
     k = len(node.key)
-    carried = int(reader.P[node_at(i) + N_INLINE])
+    carried = int(reader.P[node_at(i) + N_INLINE])  # counted from the row
     below: dict[tuple[int, ...], set[int]] = {}
     for h, row in rows[i].items():
         below.setdefault(_key(reader, i, i, row.values), set()).add(h)
@@ -199,12 +211,12 @@ def _check_groups(
     for key, g in groups[i].items():
         live_count, refs, log, _ = (int(x) for x in reader.m32[2 * (g + k + 2) : 2 * (g + k + 4)])
         assert refs == len(below.get(key, ())), f"{node.name}: references of group {key}"
-        handles, values = reader.entries(g + k, log, carried >= 0)
+        handles, values = reader.entries(g + k, log, carried != A.PLAIN)
         assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
         assert set(handles) == below.get(key, set()) & in_view[i], f"{node.name}: children of group {key}"
         for position, h in enumerate(handles):
             assert rows[i][h].position == position, f"{node.name}: a position in a children list is wrong"
-            assert values is None or values[position] == rows[i][h].values[carried], (
+            assert values is None or values[position] == int(reader.M[h + carried]), (
                 f"{node.name}: a carried value is stale"
             )
         if node.parent < 0:
@@ -231,9 +243,11 @@ def _check_words(
     total = A.header_words(engine._layout.tables)
     total += sum(block(int(engine.M[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
     for i, node in enumerate(plan.nodes):
-        total += len(rows[i]) * block(len(node.attributes) + 2 + len(reader.children[i]))
+        if i == _owner(reader, i):
+            records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(i)))
+            total += records * block(int(reader.P[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
-        carried = int(reader.P[node_at(i) + N_INLINE]) >= 0
+        carried = int(reader.P[node_at(i) + N_INLINE]) != A.PLAIN
         for g in groups[i].values():
             total += block(k + 4)
             children_log, parents_log = (int(x) for x in reader.m32[2 * (g + k + 3) : 2 * (g + k + 4)])
@@ -246,3 +260,8 @@ def _check_words(
         total += block(int(strings.entry_words(int(engine.M[h]) & strings.LENGTH)))
     total += len(reader.handles(engine._support)) * block(len(plan.output) + 1)
     assert total == int(engine.M[A.H_LIVE]), f"{int(engine.M[A.H_LIVE])} words handed out, {total} accounted for"
+
+
+def _owner(reader: _Reader, node: int) -> int:
+    """The node whose table a node's records are in: the first alias of its source."""
+    return int(reader.P[reader.P[reader.layout.record[node] + R_NODES]])

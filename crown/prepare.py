@@ -1,34 +1,38 @@
-"""From checked changes to what each node's kernel takes: projected, filtered, coded, consolidated rows.
+"""From checked changes to what the kernels take: projected, filtered, coded, consolidated tuples of each source.
 
-Every input node sees the projection of its relation on the columns it uses; rows that its predicate rejects, or that
-have NULL in a join attribute, can never take part in a result and stop here. Work that two aliases of a self-join
-share is done once.
+Rows that a predicate rejects, or that have NULL in a join attribute, can never take part in a result and stop here.
+Work that several aliases of a self-join share is done once.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from crown.changes import CheckedBatch, check
-from crown.codec import Intern, UnencodableError, encode
+from crown.codec import NULL, Intern, UnencodableError, encode
 from crown.errors import BadRowError, ChangeError
 from crown.kernels.batches import consolidate, pick
-from plans.expressions import Expr
-from plans.plan import BagAtom, Node, Plan
+from crown.sources import Alias, Source, sources_of
+from plans.plan import Plan
 from plans.schema import Table
+
+EVERY = np.full(1, -1, np.int64)  # the mask of tuples that every alias reads
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Distinct tuples of one node and one sign: ``values`` int64[n * width] row-major, ``weights`` int64[n] > 0."""
+    """Distinct tuples of one source and one sign: ``values`` int64[n * width] row-major, ``weights`` int64[n] > 0.
+
+    ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` says that alias ``i`` of the source reads the tuple.
+    """
 
     values: np.ndarray
     weights: np.ndarray
+    masks: np.ndarray = field(default_factory=lambda: EVERY)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -37,25 +41,42 @@ class Rows:
         """The tuples as int64[n, width]."""
         return self.values.reshape(len(self), -1) if len(self) else self.values.reshape(0, 0)
 
+    def chosen(self, keep: np.ndarray | slice, masks: np.ndarray | None = None) -> Rows:
+        """The tuples where ``keep`` (bool[n], or a slice) says so; with ``masks`` (int64[n]) as their masks."""
+        if masks is None:
+            masks = self.masks if self.masks is EVERY else self.masks[keep]
+        return Rows(np.ascontiguousarray(self.table()[keep]).reshape(-1), self.weights[keep], masks)
+
     def head(self, n: int) -> Rows:
         """The first ``n`` tuples."""
-        width = len(self.values) // max(len(self), 1)
-        return Rows(self.values[: n * width], self.weights[:n])
+        return self.chosen(slice(n)) if n < len(self) else self
+
+    def read_by(self, bit: int) -> np.ndarray:
+        """bool[n]: alias ``bit`` reads the tuple."""
+        return np.broadcast_to((self.masks >> bit & 1).astype(bool), len(self))
 
 
 @dataclass(frozen=True)
-class NodeChange:
-    """Net changes of an input of the engine: node index, and the atom of a bag node (else 0)."""
+class SourceChange:
+    """Net changes of a source. ``filtered[i]``: rows that predicate or NULL kept from alias ``i``."""
 
-    node: int
-    atom: int
+    source: Source
     deletes: Rows
     inserts: Rows
-    filtered: int  # rows that the predicate or a NULL join attribute kept out
+    filtered: tuple[int, ...]
 
-    def inverse(self) -> NodeChange:
+    def inverse(self) -> SourceChange:
         """The change that takes this one back."""
-        return NodeChange(self.node, self.atom, self.inserts, self.deletes, self.filtered)
+        return SourceChange(self.source, self.inserts, self.deletes, self.filtered)
+
+    def of_aliases(self, sign: int) -> Iterable[tuple[Alias, Rows]]:
+        """What each alias reads of the deletes (``sign`` -1) or inserts, its tuples in the order of its attributes."""
+        rows = self.deletes if sign < 0 else self.inserts
+        for bit, alias in enumerate(self.source.aliases):
+            mine = rows if rows.masks is EVERY else rows.chosen(rows.read_by(bit), EVERY)
+            if alias.words != tuple(range(self.source.width)) and len(mine):
+                mine = Rows(np.ascontiguousarray(mine.table()[:, alias.words]).reshape(-1), mine.weights)
+            yield alias, mine
 
 
 class Clamps:
@@ -79,14 +100,14 @@ class Clamps:
             return deletes
         weights = deletes.weights.copy()
         weights[list(found)] -= np.array(list(found.values()))
-        keep = weights > 0
-        width = len(deletes.values) // len(deletes)
-        values = deletes.values.reshape(len(deletes), width)[keep].reshape(-1)
-        return Rows(values, weights[keep])
+        return Rows(deletes.values, weights, deletes.masks).chosen(weights > 0)
 
-    def total(self, change: int) -> int:
-        """Missing copies of a change."""
-        return sum(self._missing.get(change, {}).values())
+    def missing(self, change: int, deletes: int) -> np.ndarray:
+        """Missing copies (int64) of each of that many deletes of a change."""
+        found = self._missing.get(change, {})
+        out = np.zeros(deletes, np.int64)
+        out[list(found)] = list(found.values())
+        return out
 
     def __bool__(self) -> bool:
         return bool(self._missing)
@@ -105,54 +126,15 @@ class Clamps:
 
 
 @dataclass(frozen=True)
-class Input:
-    """What a node takes from a relation."""
-
-    node: int
-    atom: int
-    relation: str
-    columns: tuple[str, ...]
-    predicate: Expr | None
-    not_null: tuple[int, ...]  # positions of join attributes
-
-    @property
-    def shared(self) -> tuple[Any, ...]:
-        """Inputs with equal ``shared`` take the same rows."""
-        return (self.relation, self.columns, None if self.predicate is None else str(self.predicate), self.not_null)
-
-
-@dataclass(frozen=True)
 class Prepared:
     """A batch, ready to be applied.
 
     No error of its rows can come any more. ``rows``: rows taken; ``bad``: left out, by relation.
     """
 
-    changes: tuple[NodeChange, ...]
+    changes: tuple[SourceChange, ...]
     rows: int
     bad: dict[str, CheckedBatch]
-
-
-def inputs_of(plan: Plan) -> tuple[Input, ...]:
-    """The engine's inputs in node order (the order in which an update reaches the copies of a self-join)."""
-    atoms: list[tuple[int, int, Node | BagAtom]] = []
-    for i, node in enumerate(plan.nodes):
-        if node.kind == "input":
-            atoms.append((i, 0, node))
-        elif node.bag is not None:
-            atoms += [(i, j, atom) for j, atom in enumerate(node.bag.atoms)]
-    uses = Counter(a for _, _, atom in atoms for a in atom.attributes)
-    return tuple(
-        Input(
-            i,
-            j,
-            atom.relation,
-            tuple(atom.columns),
-            atom.predicate,
-            tuple(p for p, a in enumerate(atom.attributes) if uses[a] > 1 and not plan.attributes[a].null_safe),
-        )
-        for i, j, atom in atoms
-    )
 
 
 class Preparer:
@@ -163,15 +145,17 @@ class Preparer:
     """
 
     def __init__(self, plan: Plan, intern: Intern, exact_deletes: bool) -> None:
-        self.inputs = inputs_of(plan)
+        self.sources = sources_of(plan)
         self._intern = intern
         self._exact_deletes = exact_deletes
         self._tables: dict[str, Table] = {table.name.lower(): table for table in plan.tables}
         self._needed: dict[str, list[str]] = {}
-        for item in self.inputs:
-            needed = self._needed.setdefault(item.relation.lower(), [])
-            predicate = () if item.predicate is None else sorted(item.predicate.columns)
-            needed += [c for c in (*item.columns, *predicate) if c not in needed]
+        self._coded: dict[str, set[str]] = {}
+        for source in self.sources:
+            needed = self._needed.setdefault(source.relation.lower(), [])
+            predicate = () if source.predicate is None else sorted(source.predicate.columns)
+            needed += [c for c in (*source.columns, *predicate) if c not in needed]
+            self._coded.setdefault(source.relation.lower(), set()).update(source.columns)
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """Check, code, filter and consolidate a batch. O(batch).
@@ -192,52 +176,77 @@ class Preparer:
                 raise BadRowError(table.name, row, reason)
             checked[table.name] = batch
         codes = {name: self._encode(name, batch) for name, batch in checked.items()}
-        done: dict[tuple[Any, ...], tuple[Rows, Rows, int]] = {}
+        done: dict[tuple[Any, ...], _Net] = {}
         out = []
-        for item in self.inputs:
-            name = self._tables[item.relation.lower()].name
-            if name not in checked:
-                continue
-            if item.shared not in done:
-                done[item.shared] = self._node_rows(item, checked[name], codes[name])
-            out.append(NodeChange(item.node, item.atom, *done[item.shared]))
+        for source in self.sources:
+            name = self._tables[source.relation.lower()].name
+            if name in checked:
+                key = (name, source.columns, str(source.predicate))
+                if key not in done:
+                    done[key] = self._net(source, checked[name], codes[name])
+                out.append(_masked(source, checked[name], done[key]))
         rows = sum(len(batch.weights) for batch in checked.values())
         return Prepared(tuple(out), rows, {name: batch for name, batch in checked.items() if batch.bad})
 
     def _encode(self, relation: str, batch: CheckedBatch) -> dict[str, np.ndarray]:
         kinds = {column.name: column.type for column in self._tables[relation.lower()].columns}
-        wanted = {c for item in self.inputs if item.relation.lower() == relation.lower() for c in item.columns}
         codes = {}
-        for name in wanted:
+        for name in self._coded[relation.lower()]:
             try:
                 codes[name] = encode(batch.columns[name], kinds[name], self._intern)
             except UnencodableError as error:
                 raise BadRowError(relation, error.row, f"column {name!r}: {error.reason}") from None
         return codes
 
-    def _node_rows(self, item: Input, batch: CheckedBatch, codes: dict[str, np.ndarray]) -> tuple[Rows, Rows, int]:
+    def _net(self, source: Source, batch: CheckedBatch, codes: dict[str, np.ndarray]) -> _Net:
         n = len(batch.weights)
-        keep: np.ndarray | None = None
-        if item.predicate is not None:
-            verdict = item.predicate.evaluate(batch.columns, n)
-            keep = verdict.fill_null(False).to_numpy(zero_copy_only=False)
-        for position in item.not_null:
-            array = batch.columns[item.columns[position]]
-            if array.null_count:
-                valid = array.is_valid().to_numpy(zero_copy_only=False)
-                keep = valid if keep is None else keep & valid
-        arrays = [codes[c] for c in item.columns]
+        arrays = [codes[c] for c in source.columns]
         weights = batch.weights
-        if keep is not None:
+        if source.predicate is not None:
+            keep = source.predicate.evaluate(batch.columns, n).fill_null(False).to_numpy(zero_copy_only=False)
             arrays = [a[keep] for a in arrays]
             weights = weights[keep]
-        m = len(weights)
-        width = len(arrays)
-        values = np.empty((m, width), np.int64)
+        values = np.empty((len(weights), len(arrays)), np.int64)
         for j, a in enumerate(arrays):
             values[:, j] = a
-        deletes, inserts = split_by_sign(values.reshape(-1), width, weights, self._exact_deletes)
-        return deletes, inserts, n - m
+        deletes, inserts = split_by_sign(values.reshape(-1), len(arrays), weights, self._exact_deletes)
+        return _Net(deletes, inserts, n - len(weights), values)
+
+
+@dataclass(frozen=True)
+class _Net:
+    """Net deletes and inserts of the rows that pass a predicate, how many did not, and the rows (int64[n, width])."""
+
+    deletes: Rows
+    inserts: Rows
+    rejected: int
+    passed: np.ndarray
+
+
+def _masked(source: Source, batch: CheckedBatch, net: _Net) -> SourceChange:
+    """The change of a source, with masks if some alias joins on a column that has NULLs in this batch."""
+    nullable = {w for w, name in enumerate(source.columns) if batch.columns[name].null_count}
+    joined = [tuple(w for w in alias.not_null if w in nullable) for alias in source.aliases]
+    if not any(joined):
+        return SourceChange(source, net.deletes, net.inserts, (net.rejected,) * len(joined))
+    deletes, inserts = (_with_masks(rows, joined) for rows in (net.deletes, net.inserts))
+    filtered = tuple(net.rejected + int(np.count_nonzero(_null(net.passed, words))) for words in joined)
+    return SourceChange(source, deletes, inserts, filtered)
+
+
+def _with_masks(rows: Rows, joined: list[tuple[int, ...]]) -> Rows:
+    """The tuples that some alias reads: one that has no NULL in the alias's words of ``joined``."""
+    if not len(rows):
+        return rows
+    masks = np.zeros(len(rows), np.int64)
+    for bit, words in enumerate(joined):
+        masks |= (~_null(rows.table(), words)).astype(np.int64) << bit
+    return rows.chosen(masks != 0, masks[masks != 0])
+
+
+def _null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
+    """bool[n]: one of those words is NULL."""
+    return (table[:, words] == NULL).any(axis=1)
 
 
 def split_by_sign(

@@ -28,6 +28,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from crown.errors import CrownError
+from crown.sources import Alias, Source, sources_of
 from plans.expressions import Expr
 from plans.plan import Plan
 from plans.schema import arrow_type
@@ -94,8 +95,7 @@ class ReferenceView:
         self.key = [_projection(node.attributes, node.key) for node in nodes]
         self.key_in_parent = [_projection(nodes[max(node.parent, 0)].attributes, node.key) for node in nodes]
         self.tables = {table.name: table for table in plan.tables}
-        atoms = Counter(name for node in nodes if node.kind == "input" for name in node.attributes)
-        self.joins = {name for name in atoms if atoms[name] > 1 and not plan.attributes[name].null_safe}
+        self.sources = sources_of(plan)
 
         self.relation: list[dict[Row, int]] = [{} for _ in nodes]  # R_e, with multiplicities (1 in virtual nodes)
         self.counter: list[dict[Row, int]] = [{} for _ in nodes]
@@ -119,10 +119,11 @@ class ReferenceView:
         weights = self._weights(changes)
         found: list[tuple[Result, int]] = []
         for sign in (-1, +1):
-            for e, batch in enumerate(weights):
+            for source, batch in weights:
                 for row, weight in batch.items():
-                    if weight * sign > 0 and self._recount(e, row, weight):
-                        found.extend((result, sign) for result in self.r_update(e, row, sign))
+                    if weight * sign > 0:
+                        for alias in source.aliases:  # of a self-join: one after the other
+                            found.extend((result, sign) for result in self._change(alias, row, weight))
         delta: Counter[Row] = Counter()
         for output, sign in self._outputs(found):
             delta[output] += sign
@@ -130,27 +131,34 @@ class ReferenceView:
             delta = self._supported(delta)
         return Counter({row: weight for row, weight in delta.items() if weight})
 
-    def _weights(self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]) -> list[Counter[Row]]:
-        """Per node, the tuples that the batch changes and their summed weights: selections and NULLs sorted out."""
-        weights: list[Counter[Row]] = [Counter() for _ in self.plan.nodes]
-        for relation, rows in changes.items():
+    def _weights(
+        self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]
+    ) -> list[tuple[Source, Counter[Row]]]:
+        """Per source, the tuples that the batch changes and their summed weights: selections sorted out."""
+        for relation in changes:
+            self.tables[relation]
+        weights = []
+        for source in self.sources:
+            rows = changes.get(source.relation, ())
             batch = rows.to_pylist() if isinstance(rows, pa.Table) else list(rows)
-            types = {column.name: arrow_type(column.type) for column in self.tables[relation].columns}
-            for e, node in enumerate(self.plan.nodes):
-                if node.relation != relation or node.kind != "input":
-                    continue
-                kept = [True] * len(batch)
-                if node.predicate is not None:
-                    used = {
-                        name: pa.array([row[name] for row in batch], types[name]) for name in node.predicate.columns
-                    }
-                    kept = _truth(node.predicate, used, len(batch))
-                joins = [name in self.joins for name in node.attributes]
-                for row, keep in zip(batch, kept, strict=True):
-                    values = tuple(normalise(row[column]) for column in node.columns)
-                    if keep and not any(join and value is None for join, value in zip(joins, values, strict=True)):
-                        weights[e][values] += int(row.get("_weight", 1))
+            types = {column.name: arrow_type(column.type) for column in self.tables[source.relation].columns}
+            kept = [True] * len(batch)
+            if source.predicate is not None:
+                used = {name: pa.array([row[name] for row in batch], types[name]) for name in source.predicate.columns}
+                kept = _truth(source.predicate, used, len(batch))
+            summed: Counter[Row] = Counter()
+            for row, keep in zip(batch, kept, strict=True):
+                if keep:
+                    summed[tuple(normalise(row[column]) for column in source.columns)] += int(row.get("_weight", 1))
+            weights.append((source, summed))
         return weights
+
+    def _change(self, alias: Alias, values: Row, weight: int) -> Iterator[Result]:
+        """A tuple of a source changes at one of its aliases, unless that cannot join it because of a NULL."""
+        if not any(values[word] is None for word in alias.not_null):
+            row = tuple(values[word] for word in alias.words)
+            if self._recount(alias.node, row, weight):
+                yield from self.r_update(alias.node, row, 1 if weight > 0 else -1)
 
     def _recount(self, e: int, row: Row, weight: int) -> bool:
         """Add ``weight`` to the multiplicity of ``row`` in R_e; True if the row has to enter or has to leave."""

@@ -127,11 +127,10 @@ class State:
     def mark_values(self) -> None:
         """Mark everything in the dictionary that this state refers to. O(state)."""
         dictionary, attributes = self.dictionary, self.plan.attributes
-        for i, node in enumerate(self.plan.nodes):
-            if node.kind != "virtual":
-                for j, a in enumerate(node.attributes):
-                    if uses_dictionary(attributes[a].type):
-                        dictionary.mark_column(self.M, table_at(i), j)
+        for i, words in enumerate(self._layout.words):  # of a source the first alias has the table, the others none
+            for a, word in words.items():
+                if uses_dictionary(attributes[a].type):
+                    dictionary.mark_column(self.M, table_at(i), word)
         for bag in self._bags.values():
             for a in bag.spec.attributes:
                 if uses_dictionary(attributes[a].type):
@@ -155,7 +154,7 @@ class State:
         Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation.
         """
         M, n = self.M, len(self.plan.nodes)
-        rows = {node.name: int(M[table_at(i) + A.T_COUNT]) for i, node in enumerate(self.plan.nodes)}
+        rows = {node.name: int(M[table_at(i) + A.T_ROWS]) for i, node in enumerate(self.plan.nodes)}
         inputs = [i for i, node in enumerate(self.plan.nodes) if node.kind != "virtual"]
         name = [node.name for node in self.plan.nodes]
         return {

@@ -87,9 +87,9 @@ class NumbaIvm:
         before = int(self._sink[sink.S_EMITTED])
         for sign in (-1, 1):
             for change in prepared.changes:
-                rows = change.deletes if sign < 0 else change.inserts
-                if len(rows):
-                    self._rows(self._nodes[change.node], rows.values, rows.weights, sign)
+                for alias, rows in change.of_aliases(sign):
+                    if len(rows):
+                        self._rows(self._nodes[alias.node], rows.values, rows.weights, sign)
         return int(self._sink[sink.S_EMITTED]) - before
 
     def _rows(self, at: int, values: np.ndarray, weights: np.ndarray, sign: int) -> None:

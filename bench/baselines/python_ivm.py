@@ -19,7 +19,7 @@ from bench.checksum import PRIME, factors
 from bench.streams import Batch
 from bench.subject import SkipError, Totals
 from bench.workloads import Loaded
-from crown.prepare import Preparer
+from crown.prepare import Preparer, Rows
 from plans import plan as make_plan
 
 Change = Callable[..., list[tuple[int, ...]]]
@@ -96,27 +96,28 @@ class PythonIvm:
         delivered = 0
         for sign in (-1, 1):
             for change in prepared.changes:
-                rows = change.deletes if sign < 0 else change.inserts
-                if not len(rows):
-                    continue
-                copies, propagate = self._copies[change.node], self._change[change.node]
-                width = len(rows.values) // len(rows)
-                for row, weight in zip(
-                    map(tuple, rows.values.reshape(-1, width).tolist()), rows.weights.tolist(), strict=True
-                ):
-                    before = copies.get(row, 0)
-                    after = max(before + sign * weight, 0)
-                    if after:
-                        copies[row] = after
-                    else:
-                        copies.pop(row, None)
-                    if (before == 0) != (after == 0):
-                        deltas = propagate(sign > 0, *row)
-                        if self._support is not None:
-                            deltas = self._turned(deltas, sign)
-                        delivered += len(deltas)
-                        if self._checking:
-                            self._follow(deltas, sign)
+                for alias, rows in change.of_aliases(sign):
+                    delivered += self._rows(alias.node, rows, sign)
+        return delivered
+
+    def _rows(self, node: int, rows: Rows, sign: int) -> int:
+        """Apply tuples of one input; how many deltas."""
+        delivered = 0
+        copies, propagate = self._copies[node], self._change[node]
+        for row, weight in zip(map(tuple, rows.table().tolist()), rows.weights.tolist(), strict=True):
+            before = copies.get(row, 0)
+            after = max(before + sign * weight, 0)
+            if after:
+                copies[row] = after
+            else:
+                copies.pop(row, None)
+            if (before == 0) != (after == 0):
+                deltas = propagate(sign > 0, *row)
+                if self._support is not None:
+                    deltas = self._turned(deltas, sign)
+                delivered += len(deltas)
+                if self._checking:
+                    self._follow(deltas, sign)
         return delivered
 
     def _turned(self, deltas: list[tuple[int, ...]], sign: int) -> list[tuple[int, ...]]:

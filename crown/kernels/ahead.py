@@ -2,28 +2,34 @@
 
 A change is a chain of dependent cache misses: slot of the hash table, record, list, the row that moves in a list. A
 batch knows all its keys beforehand, so the chains of several rows are walked at once, one link per stage: the farther
-ahead a row is, the earlier the link. Each key is hashed once, when its row is ``FAR`` ahead; its tag waits in a ring of
-``RING`` rows in the scratch array. What is fetched is a hint: a row that is looked at may have changed by the time it
-is applied, but the row itself stays where it is, and so do the groups that it names.
+ahead a row is, the earlier the link. Each key is hashed once, when its tuple is ``FAR`` ahead; its tag waits in a ring
+of ``RING`` tuples in the scratch array. What is fetched is a hint: a row that is looked at may have changed by the
+time it is applied, but the row itself stays where it is, and so do the groups that it names.
 """
 
 from __future__ import annotations
 
-from crown.kernels.arena import NONE, T_MASK, T_SLOTS, hi, lo
+from crown.kernels.arena import PLAIN, T_MASK, T_SLOTS, hi, lo
 from crown.kernels.groups import list_base, node_at
 from crown.kernels.jit import device
 from crown.kernels.layout import (
-    N_ATTRS,
     N_CHILD,
     N_CHILDREN,
     N_GROUPS,
-    N_IDENTITY,
     N_INLINE,
     N_KEY,
     N_KPOS,
+    N_OFFSET,
     N_PARENT,
     N_PPOS,
-    N_ROWS,
+    N_TAGS,
+    P_IDENTITY,
+    R_ALIASES,
+    R_NODES,
+    R_TABLE,
+    R_WIDTH,
+    R_WORDS,
+    RING,
     X_READY,
     X_RING,
     X_STRIDE,
@@ -31,24 +37,23 @@ from crown.kernels.layout import (
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, hash_key
 
-RING = 16  # rows whose tags are kept, more than FAR
 FAR, MIDDLE, NEAR, NEXT = 12, 8, 5, 2
 
 
 @device
 def ring_at(X, i):
-    """Where the tags of row ``i`` are kept: of the row, of its group's key, of its child groups' keys."""
+    """Where the tags of tuple ``i`` are kept: its own, then per alias that of its group's key and its child groups'."""
     return X[X_RING] + (i & (RING - 1)) * X[X_STRIDE]
 
 
 @device
 def tag_groups(M, P, X, d, src, base, at):
-    """Tags of the group keys of the row whose values are ``src[base ...]``, to ``X[at + 1 ...]``."""
+    """Tags of the group keys of a row whose values are ``src[base ...]``, to ``X[at ...]``."""
     if P[d + N_PARENT] >= 0:
-        X[at + 1] = hash_key(M, P, P[d + N_KPOS], P[d + N_KEY], src, base)
+        X[at] = hash_key(M, P, P[d + N_KPOS], P[d + N_KEY], src, base)
     for j in range(P[d + N_CHILDREN]):
         dc = node_at(P[P[d + N_CHILD] + j])
-        X[at + 2 + j] = hash_key(M, P, P[dc + N_PPOS], P[dc + N_KEY], src, base)
+        X[at + 1 + j] = hash_key(M, P, P[dc + N_PPOS], P[dc + N_KEY], src, base)
 
 
 @device
@@ -64,51 +69,64 @@ def _first(M, t, tag):
 
 
 @device
-def _fetch_record(M, handle, last):
-    """A record from its first to word ``last``."""
+def _fetch(M, handle, last):
+    """A small record, from its first word to word ``last``: it may lie across two lines."""
     prefetch(M, handle)
     prefetch(M, handle + last)
 
 
 @device
-def ahead_insert(M, m32, P, X, d, rows, n, i):
-    """Stages for insertions of the node at descriptor ``d`` when row ``i`` of ``n`` is about to be applied."""
-    a = P[d + N_ATTRS]
-    children = P[d + N_CHILDREN]
-    inner = P[d + N_PARENT] >= 0
+def _fetch_end(m32, g, field, log_at, inlined):
+    """The end of a list of group ``g``, where the next entry goes."""
+    if g != 0:
+        prefetch(m32, list_base(m32, field, log_at, inlined) + hi(m32, field))
+
+
+@device
+def ahead_insert(M, m32, P, X, r, rows, n, i):
+    """Stages for insertions into the records ``r`` when tuple ``i`` of ``n`` is about to be applied."""
+    width = P[r + R_WIDTH]
+    aliases = P[r + R_ALIASES]
+    nodes = P[r + R_NODES]
     ready = X[X_READY]
     while ready < n and ready <= i + FAR:
         at = ring_at(X, ready)
-        base = ready * a
-        X[at] = hash_key(M, P, P[d + N_IDENTITY], a, rows, base)
-        tag_groups(M, P, X, d, rows, base, at)
-        prefetch(M, _home(M, P[d + N_ROWS], X[at]))
-        if inner:
-            prefetch(M, _home(M, P[d + N_GROUPS], X[at + 1]))
-        for j in range(children):
-            prefetch(M, _home(M, P[node_at(P[P[d + N_CHILD] + j]) + N_GROUPS], X[at + 2 + j]))
+        X[at] = hash_key(M, P, P[P_IDENTITY], width, rows, ready * width)
+        prefetch(M, _home(M, P[r + R_TABLE], X[at]))
+        for q in range(nodes, nodes + aliases):
+            d = node_at(P[q])
+            tags = at + P[d + N_TAGS]
+            tag_groups(M, P, X, d, rows, ready * width, tags)
+            if P[d + N_PARENT] >= 0:
+                prefetch(M, _home(M, P[d + N_GROUPS], X[tags]))
+            for j in range(P[d + N_CHILDREN]):
+                prefetch(M, _home(M, P[node_at(P[P[d + N_CHILD] + j]) + N_GROUPS], X[tags + 1 + j]))
         ready += 1
     X[X_READY] = ready
     if i + MIDDLE < n:
         at = ring_at(X, i + MIDDLE)
-        if inner:
-            _fetch_record(M, _first(M, P[d + N_GROUPS], X[at + 1]), P[d + N_KEY] + 3)
-        for j in range(children):
-            dc = node_at(P[P[d + N_CHILD] + j])
-            _fetch_record(M, _first(M, P[dc + N_GROUPS], X[at + 2 + j]), P[dc + N_KEY] + 3)
+        for q in range(nodes, nodes + aliases):
+            d = node_at(P[q])
+            tags = at + P[d + N_TAGS]
+            if P[d + N_PARENT] >= 0:
+                _fetch(M, _first(M, P[d + N_GROUPS], X[tags]), P[d + N_KEY] + 3)
+            for j in range(P[d + N_CHILDREN]):
+                dc = node_at(P[P[d + N_CHILD] + j])
+                _fetch(M, _first(M, P[dc + N_GROUPS], X[tags + 1 + j]), P[dc + N_KEY] + 3)
     if i + NEAR < n:
         at = ring_at(X, i + NEAR)
-        if inner:
-            g = _first(M, P[d + N_GROUPS], X[at + 1])
-            if g != 0:
+        for q in range(nodes, nodes + aliases):
+            d = node_at(P[q])
+            tags = at + P[d + N_TAGS]
+            if P[d + N_PARENT] >= 0:
                 k = P[d + N_KEY]
-                prefetch(m32, list_base(m32, g + k, 2 * (g + k + 3), P[d + N_INLINE]) + hi(m32, g + k))
-        for j in range(children):
-            dc = node_at(P[P[d + N_CHILD] + j])
-            g = _first(M, P[dc + N_GROUPS], X[at + 2 + j])
-            if g != 0:
+                g = _first(M, P[d + N_GROUPS], X[tags])
+                _fetch_end(m32, g, g + k, 2 * (g + k + 3), P[d + N_INLINE])
+            for j in range(P[d + N_CHILDREN]):
+                dc = node_at(P[P[d + N_CHILD] + j])
                 k = P[dc + N_KEY]
-                prefetch(m32, list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, NONE) + hi(m32, g + k + 1))
+                g = _first(M, P[dc + N_GROUPS], X[tags + 1 + j])
+                _fetch_end(m32, g, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
 
 
 @device
@@ -120,37 +138,44 @@ def _fetch_ends(m32, field, log_at, inlined, at):
 
 
 @device
-def ahead_delete(M, m32, P, X, d, rows, n, i):
-    """Stages for deletions: slot, row, the groups that the row names, the entries of their lists."""
-    a = P[d + N_ATTRS]
-    t = P[d + N_ROWS]
-    children = P[d + N_CHILDREN]
+def ahead_delete(M, m32, P, X, r, rows, n, i):
+    """Stages for deletions: slot, record, the groups that it names, the entries of their lists."""
+    width = P[r + R_WIDTH]
+    t = P[r + R_TABLE]
+    aliases = P[r + R_ALIASES]
+    nodes = P[r + R_NODES]
     ready = X[X_READY]
     while ready < n and ready <= i + FAR:
         at = ring_at(X, ready)
-        X[at] = hash_key(M, P, P[d + N_IDENTITY], a, rows, ready * a)
+        X[at] = hash_key(M, P, P[P_IDENTITY], width, rows, ready * width)
         prefetch(M, _home(M, t, X[at]))
         ready += 1
     X[X_READY] = ready
     if i + MIDDLE < n:
-        row = _first(M, t, X[ring_at(X, i + MIDDLE)])
-        prefetch(M, row)
-        prefetch(M, row + a + 1 + children)
+        _fetch(M, _first(M, t, X[ring_at(X, i + MIDDLE)]), P[r + R_WORDS] - 1)
     if i + NEAR < n:
-        row = _first(M, t, X[ring_at(X, i + NEAR)])
-        if row != 0:
-            _fetch_record(M, lo(m32, row + a + 1), P[d + N_KEY] + 3)
-            for j in range(children):
-                dc = node_at(P[P[d + N_CHILD] + j])
-                _fetch_record(M, lo(m32, row + a + 2 + j), P[dc + N_KEY] + 3)
+        record = _first(M, t, X[ring_at(X, i + NEAR)])
+        if record != 0:
+            for q in range(nodes, nodes + aliases):
+                d = node_at(P[q])
+                row = record + P[d + N_OFFSET]
+                if lo(m32, row + 1) != 0:
+                    _fetch(M, lo(m32, row + 1), P[d + N_KEY] + 3)
+                    for j in range(P[d + N_CHILDREN]):
+                        dc = node_at(P[P[d + N_CHILD] + j])
+                        _fetch(M, lo(m32, row + 2 + j), P[dc + N_KEY] + 3)
     if i + NEXT < n:
-        row = _first(M, t, X[ring_at(X, i + NEXT)])
-        if row != 0:
-            if hi(m32, row + a + 1) >= 0:
-                g = lo(m32, row + a + 1)
-                k = P[d + N_KEY]
-                _fetch_ends(m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + a + 1))
-            for j in range(children):
-                h = lo(m32, row + a + 2 + j)
-                k = P[node_at(P[P[d + N_CHILD] + j]) + N_KEY]
-                _fetch_ends(m32, h + k + 1, 2 * (h + k + 3) + 1, NONE, hi(m32, row + a + 2 + j))
+        record = _first(M, t, X[ring_at(X, i + NEXT)])
+        if record != 0:
+            for q in range(nodes, nodes + aliases):
+                d = node_at(P[q])
+                row = record + P[d + N_OFFSET]
+                g = lo(m32, row + 1)
+                if g != 0:
+                    k = P[d + N_KEY]
+                    if hi(m32, row + 1) >= 0:
+                        _fetch_ends(m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + 1))
+                    for j in range(P[d + N_CHILDREN]):
+                        h = lo(m32, row + 2 + j)
+                        k = P[node_at(P[P[d + N_CHILD] + j]) + N_KEY]
+                        _fetch_ends(m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, hi(m32, row + 2 + j))

@@ -22,7 +22,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
-FORMAT = 1
+FORMAT = 2
 
 # Header words.
 H_MAGIC, H_FORMAT, H_PLAN0, H_PLAN1 = 0, 1, 2, 3  # plan fingerprint: its first 16 bytes
@@ -40,14 +40,15 @@ H_FREE = 32  # heads of the free lists
 EXACT = 64  # block sizes up to this many words have a class of their own
 CLASSES = EXACT + 1 + 2 * 26
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
-TABLE_WORDS = 5
+TABLE_WORDS = 6
 T_SLOTS, T_MASK, T_COUNT = 0, 1, 2
-T_TALLY, T_TALLY2 = 3, 4  # two counters that the owner of a table may keep with it
+T_TALLY, T_TALLY2, T_ROWS = 3, 4, 5  # counters that the owner of a table may keep with it
 
 MAX_WORDS = 2**31 - 1
 
 # A literal argument would make Numba compile its callee once more for that very value; these are not literals.
 NONE, ZERO, ONE = np.int64(-1), np.int64(0), np.int64(1)
+PLAIN = np.int64(-(2**40))  # a list that carries no values
 
 
 def header_words(tables: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
-from crown.kernels.jit import allocating_kernel, device, kernel
+from crown.kernels.jit import allocating_kernel, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
@@ -107,7 +107,7 @@ def support_has(M, P, t, width, row):
     return find(M, t, tag, P, 0, width, row, 0) != 0
 
 
-@device
+@kernel
 def support_scan(M, t, width, start, out):
     """Copy output tuples to ``out`` (int64[width, capacity]) from slot ``start`` on: (next slot or -1, tuples copied).
 

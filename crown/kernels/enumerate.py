@@ -13,7 +13,7 @@ most seen. Source: "Change Propagation Without Joins", section 5.3 (FULLENUM, DE
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS, NONE, ZERO, at32, hi, lo
+from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS, NONE, PLAIN, ZERO, at32, hi, lo
 from crown.kernels.groups import list_base, node_at
 from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
@@ -28,7 +28,6 @@ from crown.kernels.layout import (
     G_STEPS,
     G_VARYING,
     LEAF,
-    N_ATTRS,
     N_INLINE,
     N_KEY,
     P_COUNT,
@@ -52,7 +51,7 @@ def _open_list(M, m32, P, cur, X, kind, source, target, child):
     """(group's list field, first handle's m32 index, length) of the list that a step or leaf runs over."""
     if kind == DOWN:
         row = X[cur + source]
-        g = lo(m32, row + P[node_at(source) + N_ATTRS] + 2 + child)
+        g = lo(m32, row + 2 + child)
         d = node_at(target)
         k = P[d + N_KEY]
         field = g + k
@@ -60,12 +59,12 @@ def _open_list(M, m32, P, cur, X, kind, source, target, child):
     if kind == UP:
         row = X[cur + source]
         d = node_at(source)
-        g = lo(m32, row + P[d + N_ATTRS] + 1)
+        g = lo(m32, row + 1)
         k = P[d + N_KEY]
         field = g + k + 1
-        return field, list_base(m32, field, 2 * (g + k + 3) + 1, NONE), lo(m32, g + k + 2)
+        return field, list_base(m32, field, 2 * (g + k + 3) + 1, PLAIN), lo(m32, g + k + 2)
     field = M[H_ROOT]
-    return field, list_base(m32, field, 2 * (field + 3), NONE), hi(m32, field)
+    return field, list_base(m32, field, 2 * (field + 3), PLAIN), hi(m32, field)
 
 
 @device
@@ -136,7 +135,7 @@ def _open_block(M, m32, P, X, cur, leaf, prog):
     for i in range(leaves):
         p = q + LEAF * i
         field, base, n = _open_list(M, m32, P, cur, X, P[p], P[p + 1], P[p + 2], P[p + 3])
-        if P[p + 4] >= 0:  # values are carried by the list, or lie in its only row
+        if P[p + 4] != PLAIN:  # values are carried by the list, or lie in its only row
             base = lo(m32, field)
             if lo(m32, field + 3) == 0:
                 base += P[p + 4]
@@ -169,7 +168,7 @@ def _emit_block(M, m32, P, X, cur, leaf, prog, out, j, m, s):
         base = X[leaf + 3 * i]
         n = X[leaf + 3 * i + 1]
         repeat = X[leaf + 3 * i + 2]
-        if P[p + 4] >= 0:
+        if P[p + 4] != PLAIN:
             _emit_carried(M, out, P[P[p + 6]] * capacity + j, m, s, base, n, repeat)
         else:
             for c in range(P[p + 5]):
@@ -195,7 +194,7 @@ def _ahead(M, m32, P, leaf, base, at, n):
     if at + 6 < n:
         prefetch(M, at32(m32, base + at + 6))
     if leaf != 0:
-        link = P[node_at(P[leaf + 1]) + N_ATTRS] + 2 + P[leaf + 3]
+        link = 2 + P[leaf + 3]
         if at + 4 < n:
             prefetch(M, lo(m32, at32(m32, base + at + 4) + link))
         if at + 2 < n:
@@ -214,7 +213,7 @@ def _sweep(M, m32, P, X, cur, step, prog, out, fill):
     column = P[P[leaf + 6]] * capacity
     attribute = P[leaf + 4]
     source = P[leaf + 1]
-    link = P[node_at(source) + N_ATTRS] + 2 + P[leaf + 3]
+    link = 2 + P[leaf + 3]
     k = P[node_at(P[leaf + 2]) + N_KEY]
     fix = P[prog + G_FIX0]
     varying = P[prog + G_VARYING]
@@ -281,7 +280,7 @@ def enumerate_on(M, m32, P, X, out):
     gap = X[X_GAP]
     turns = 0
     done = False
-    sweepable = P[prog + G_LEAVES] == 1 and P[prog + G_AHEAD] != 0 and P[P[prog + G_LEAF0] + 4] >= 0
+    sweepable = P[prog + G_LEAVES] == 1 and P[prog + G_AHEAD] != 0 and P[P[prog + G_LEAF0] + 4] != PLAIN
     while True:
         turns += 1
         gap += 1

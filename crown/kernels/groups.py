@@ -7,9 +7,9 @@ length (or 1).
 
 from __future__ import annotations
 
-from crown.kernels.arena import ONE, alloc, at32, hi, lo, release, set_hi, set_lo
+from crown.kernels.arena import ONE, PLAIN, alloc, at32, hi, lo, release, set_hi, set_lo
 from crown.kernels.jit import device, kernel
-from crown.kernels.layout import N_GROUPS, N_IDENTITY, N_KEY, ND, P_NODES
+from crown.kernels.layout import N_GROUPS, N_KEY, ND, P_IDENTITY, P_NODES
 from crown.kernels.tables import find, hash_key, insert, remove
 
 
@@ -23,7 +23,7 @@ def node_at(node):
 def _list_words(log_capacity, inlined):
     """Words of the block of a list with capacity 2^log_capacity > 1."""
     capacity = 1 << log_capacity
-    if inlined >= 0:
+    if inlined != PLAIN:
         return capacity + (capacity >> 1)
     return capacity >> 1
 
@@ -37,7 +37,7 @@ def list_base(m32, field, log_at, inlined):
     if log_capacity == 0:
         return 2 * field
     base = 2 * lo(m32, field)
-    if inlined >= 0:
+    if inlined != PLAIN:
         base += 2 << log_capacity
     return base
 
@@ -56,7 +56,7 @@ def _list_resize(M, m32, field, log_at, inlined, log_new):
     else:
         block = alloc(M, _list_words(log_new, inlined))
         ids = 2 * block
-        if inlined >= 0:
+        if inlined != PLAIN:
             ids += 2 << log_new
             if log_old > 0:
                 for i in range(n):
@@ -73,12 +73,13 @@ def _list_resize(M, m32, field, log_at, inlined, log_new):
 def list_append(M, m32, field, log_at, inlined, row):
     """Append a row.
 
-    ``inlined`` is the attribute whose value the list carries, or -1. Position of the entry. Amortized O(1).
+    ``inlined`` is the word, counted from the row, whose value the list carries, or PLAIN. Position of the entry.
+    Amortized O(1).
     """
     n = hi(m32, field)
     log_capacity = at32(m32, log_at)
     if n == (1 << log_capacity):
-        if inlined >= 0 and log_capacity == 0:
+        if inlined != PLAIN and log_capacity == 0:
             first = lo(m32, field)
             _list_resize(M, m32, field, log_at, inlined, ONE)
             M[lo(m32, field)] = M[first + inlined]
@@ -86,7 +87,7 @@ def list_append(M, m32, field, log_at, inlined, row):
             _list_resize(M, m32, field, log_at, inlined, log_capacity + 1)
         log_capacity += 1
     m32[list_base(m32, field, log_at, inlined) + n] = row
-    if inlined >= 0 and log_capacity > 0:
+    if inlined != PLAIN and log_capacity > 0:
         M[lo(m32, field) + n] = M[row + inlined]
     set_hi(m32, field, n + 1)
     return n
@@ -104,7 +105,7 @@ def list_remove(M, m32, field, log_at, inlined, at, link):
         base = list_base(m32, field, log_at, inlined)
         moved = at32(m32, base + n)
         m32[base + at] = moved
-        if inlined >= 0 and log_capacity > 0:
+        if inlined != PLAIN and log_capacity > 0:
             block = lo(m32, field)
             M[block + at] = M[block + n]
         set_hi(m32, moved + link, at)
@@ -138,6 +139,6 @@ def group_drop(M, m32, P, node, g):
     d = node_at(node)
     k = P[d + N_KEY]
     if hi(m32, g + k + 1) == 0 and hi(m32, g + k + 2) == 0:
-        tag = hash_key(M, P, P[d + N_IDENTITY], k, M, g)
+        tag = hash_key(M, P, P[P_IDENTITY], k, M, g)
         remove(M, P[d + N_GROUPS], tag, g)
         release(M, g, k + 4)

@@ -12,8 +12,8 @@ from crown.kernels.arena import (
     H_MAGIC,
     H_ROOT,
     MAGIC,
-    NONE,
     ONE,
+    PLAIN,
     T_MASK,
     T_SLOTS,
     ZERO,
@@ -27,18 +27,20 @@ from crown.kernels.arena import (
 from crown.kernels.groups import list_base, node_at
 from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
-    N_ATTRS,
     N_CHILD,
     N_CHILDREN,
     N_FREE,
     N_GROUPS,
-    N_IDENTITY,
     N_INLINE,
     N_KEY,
+    N_OFFSET,
     N_PPOS,
-    N_ROWS,
+    N_RECORD,
     N_VIRTUAL,
     P_COUNT,
+    P_IDENTITY,
+    R_TABLE,
+    R_WIDTH,
 )
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
@@ -70,43 +72,44 @@ def root_size(M, m32):
 
 @kernel
 def in_view(M, m32, P, node, values):
-    """True iff ``values`` (int64[a]) is a row of V_s(node). Expected O(1)."""
+    """True iff ``values`` (int64[width], in the order of the node's record) is a row of V_s(node). Expected O(1)."""
     M, m32, P, values = words(M), words(m32), constants(P), words(values)
     d = node_at(node)
-    a = P[d + N_ATTRS]
-    identity = P[d + N_IDENTITY]
     if P[d + N_VIRTUAL] == 1:  # a virtual row has no table of its own: it is the one parent of its first child's group
         c = P[P[d + N_CHILD]]
         dc = node_at(c)
         k = P[dc + N_KEY]
-        tag = hash_key(M, P, P[dc + N_PPOS], k, values, 0)
-        g = find(M, P[dc + N_GROUPS], tag, P, P[dc + N_PPOS], k, values, 0)
+        tag = hash_key(M, P, P[dc + N_PPOS], k, values, ZERO)
+        g = find(M, P[dc + N_GROUPS], tag, P, P[dc + N_PPOS], k, values, ZERO)
         if g == 0 or hi(m32, g + k + 1) == 0:
             return False
-        row = at32(m32, list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, NONE))
+        row = at32(m32, list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN))
     else:
-        tag = hash_key(M, P, identity, a, values, 0)
-        row = find(M, P[d + N_ROWS], tag, P, identity, a, values, 0)
-        if row == 0:
+        r = P[d + N_RECORD]
+        identity = P[P_IDENTITY]
+        tag = hash_key(M, P, identity, P[r + R_WIDTH], values, ZERO)
+        record = find(M, P[r + R_TABLE], tag, P, identity, P[r + R_WIDTH], values, ZERO)
+        if record == 0:
             return False
-    return hi(m32, row + a + 1) >= 0
+        row = record + P[d + N_OFFSET]
+    return hi(m32, row + 1) >= 0
 
 
 @kernel
-def missing_copies(M, m32, P, node, rows, weights):
-    """Index of the first delete (``rows`` int64[n * a], ``weights`` > 0) that finds too few copies, or -1.
+def missing_copies(M, m32, P, r, rows, weights):
+    """Index of the first delete (``rows`` int64[n * width] of record descriptor ``r``, ``weights`` > 0) that finds too
+    few copies, or -1.
 
     Changes nothing.
     """
     n = weights.size
     M, m32, P, rows = words(M), words(m32), constants(P), words(rows)
-    d = node_at(node)
-    a = P[d + N_ATTRS]
-    identity = P[d + N_IDENTITY]
+    width = P[r + R_WIDTH]
+    identity = P[P_IDENTITY]
     for i in range(n):
-        tag = hash_key(M, P, identity, a, rows, i * a)
-        row = find(M, P[d + N_ROWS], tag, P, identity, a, rows, i * a)
-        if row == 0 or hi(m32, row + a) < weights[i]:
+        tag = hash_key(M, P, identity, width, rows, i * width)
+        record = find(M, P[r + R_TABLE], tag, P, identity, width, rows, i * width)
+        if record == 0 or hi(m32, record + width) < weights[i]:
             return i
     return -1
 
@@ -131,7 +134,7 @@ def rebuild_live(M, m32, P, X):
     """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
     M, m32, P, X = words(M), words(m32), constants(P), words(X)
     root = M[H_ROOT]
-    base = list_base(m32, root, 2 * (root + 3), NONE)
+    base = list_base(m32, root, 2 * (root + 3), PLAIN)
     for i in range(hi(m32, root)):
         set_live(M, m32, P, X, ZERO, at32(m32, base + i), ONE)
     M[H_LIVE_ON] = 1
@@ -156,7 +159,6 @@ def count_results(M, m32, P, sums, order):
         node = order[o]
         d = node_at(node)
         k = P[d + N_KEY]
-        a = P[d + N_ATTRS]
         groups = 1
         slots = 0
         if node > 0:
@@ -179,7 +181,7 @@ def count_results(M, m32, P, sums, order):
                 for j in range(P[d + N_CHILDREN]):
                     c = P[P[d + N_CHILD] + j]
                     if P[node_at(c) + N_FREE] == 1:
-                        below = sums[lo(m32, row + a + 2 + j) // 3]
+                        below = sums[lo(m32, row + 2 + j) // 3]
                         product *= below
                         size *= below
                 total += product

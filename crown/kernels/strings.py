@@ -12,6 +12,7 @@ import numpy as np
 
 from crown.kernels.arena import H_DICT_SWEPT, H_SEED, T_COUNT, T_MASK, T_SLOTS, alloc, release
 from crown.kernels.jit import allocating_kernel, device, kernel
+from crown.kernels.pointers import words
 from crown.kernels.tables import LOW32, insert, mix, remove
 
 NULL = -(2**63)  # the code of NULL in every domain
@@ -67,18 +68,19 @@ def entry_words(length):
 
 @kernel
 def encode(M, m8, t, data, offsets, codes, add):
-    """Codes (int64[n], filled) of the byte values ``data[offsets[i]:offsets[i+1]]`` (uint8.
+    """Codes (int64[n], filled) of the byte values ``data[offsets[i]:offsets[i+1]]`` (uint8, int64[n+1]).
 
-    Int64[n+1]). With ``add`` 0 unknown values are not entered and get code 0. O(bytes).
+    With ``add`` 0 unknown values are not entered and get code 0. O(bytes).
     """
-    for i in range(codes.size):
+    n = codes.size
+    M, m8, data, offsets, codes = words(M), words(m8), words(data), words(offsets), words(codes)
+    for i in range(n):
         start = offsets[i]
         length = offsets[i + 1] - start
         tag = _tag(M, data, start, length)
         handle = _lookup(M, m8, t, tag, data, start, length)
         if handle == 0 and add == 1:
-            words = entry_words(length)
-            handle = alloc(M, words)
+            handle = alloc(M, entry_words(length))
             M[handle] = length
             at = 8 * (handle + 1)
             for b in range(length):
@@ -132,8 +134,9 @@ def mark_codes(M, codes):
 @allocating_kernel
 def sweep(M, t):
     """Free the entries of dictionary ``t`` without a mark and clear the marks; number of entries freed. O(table)."""
-    # A removal moves later slots back and may shrink the table: first find the doomed, then remove them.
     doomed = np.empty(M[t + T_COUNT], np.int64)
+    M = words(M)
+    # A removal moves later slots back and may shrink the table: first find the doomed, then remove them.
     n = 0
     slots = M[t + T_SLOTS]
     for s in range(slots, slots + M[t + T_MASK] + 1):

@@ -13,7 +13,7 @@ Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2-4) and 5.
 
 from __future__ import annotations
 
-from crown.kernels.ahead import RING, ahead_delete, ahead_insert, ring_at, tag_groups
+from crown.kernels.ahead import ahead_delete, ahead_insert, ring_at, tag_groups
 from crown.kernels.arena import (
     H_BUDGET,
     H_EPOCH,
@@ -25,7 +25,8 @@ from crown.kernels.arena import (
     H_S,
     NONE,
     ONE,
-    T_COUNT,
+    PLAIN,
+    T_ROWS,
     ZERO,
     alloc,
     at32,
@@ -43,22 +44,30 @@ from crown.kernels.layout import (
     LFRAME,
     MODE_DELTAS,
     MODE_LIVE,
-    N_ATTRS,
     N_CHILD,
     N_CHILDREN,
     N_FREE,
-    N_IDENTITY,
     N_INLINE,
     N_INNER,
     N_KEY,
     N_KPOS,
+    N_OFFSET,
     N_PARENT,
     N_PPOS,
     N_PROGRAM,
+    N_RECORD,
     N_ROWS,
+    N_TAGS,
     N_VIRTUAL,
     N_VPOS,
-    N_WORDS,
+    P_IDENTITY,
+    R_ALIASES,
+    R_NODES,
+    R_TABLE,
+    R_WIDTH,
+    R_WORDS,
+    RING,
+    X_ALIAS,
     X_AREAS,
     X_CAPACITY,
     X_I,
@@ -66,8 +75,8 @@ from crown.kernels.layout import (
     X_MODE,
     X_PHASE,
     X_READY,
+    X_RECORD,
     X_RING,
-    X_ROW,
     X_SP,
     X_STRIDE,
 )
@@ -75,7 +84,7 @@ from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.tables import find, insert, remove
 
 START, PARENTS, FINISH, RESULTS = 0, 1, 2, 3  # phases of a frame
-IDLE, WALKING = 0, 1  # phases of a change
+IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is to enter or leave, it is being walked
 MAX_COPIES = 2**31 - 1
 DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
 
@@ -86,71 +95,79 @@ def _child(P, d, j):
 
 
 @device
-def _store(M, P, d, src, base, pos):
-    """A new row with its values."""
-    row = alloc(M, P[d + N_WORDS])
-    for j in range(P[d + N_ATTRS]):
-        M[row + j] = src[base + P[pos + j]]
-    return row
+def _store(M, P, r, src, base, pos):
+    """A new record with its values: word ``j`` is ``src[base + P[pos + j]]``."""
+    record = alloc(M, P[r + R_WORDS])
+    for j in range(P[r + R_WIDTH]):
+        M[record + j] = src[base + P[pos + j]]
+    return record
 
 
 @device
-def _enter_groups(M, m32, P, X, node, row, copies, tags):
-    """R-UPDATE, first half: resolve the groups of a new row, count its non-empty child groups.
+def _enter_groups(M, m32, P, X, node, record, tags):
+    """R-UPDATE, first half: resolve the groups of a new row, count its non-empty child groups. The row.
 
     ``tags``: where in X the tags of its group keys are, see ``ahead``.
     """
     d = node_at(node)
-    a = P[d + N_ATTRS]
+    row = record + P[d + N_OFFSET]
     if P[d + N_PARENT] >= 0:
-        g = group_get(M, m32, P, node, X[tags + 1], M, row, P[d + N_KPOS])
+        g = group_get(M, m32, P, node, X[tags], M, record, P[d + N_KPOS])
     else:
         g = M[H_ROOT]
     set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) + 1)
-    set_lo(m32, row + a + 1, g)
-    set_hi(m32, row + a + 1, NONE)
+    set_lo(m32, row + 1, g)
+    set_hi(m32, row + 1, NONE)
     count = 0
     for j in range(P[d + N_CHILDREN]):
         c = _child(P, d, j)
         dc = node_at(c)
         k = P[dc + N_KEY]
-        h = group_get(M, m32, P, c, X[tags + 2 + j], M, row, P[dc + N_PPOS])
-        set_lo(m32, row + a + 2 + j, h)
-        set_hi(m32, row + a + 2 + j, list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, NONE, row))
+        h = group_get(M, m32, P, c, X[tags + 1 + j], M, record, P[dc + N_PPOS])
+        set_lo(m32, row + 2 + j, h)
+        set_hi(m32, row + 2 + j, list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, row))
         if hi(m32, h + k) > 0:
             count += 1
-    set_lo(m32, row + a, count)
-    set_hi(m32, row + a, copies)
-
-
-@device
-def _add_virtual(M, m32, P, X, node, child, pos):
-    """The row of a virtual node that the row of a child calls for; ``pos`` says where that has its values."""
-    d = node_at(node)
-    row = _store(M, P, d, M, child, pos)
-    spare = X[X_RING] + RING * X[X_STRIDE]
-    tag_groups(M, P, X, d, M, row, spare)
-    _enter_groups(M, m32, P, X, node, row, ONE, spare)
-    M[P[d + N_ROWS] + T_COUNT] += 1
+    set_lo(m32, row, count)
+    M[P[d + N_ROWS] + T_ROWS] += 1
     return row
 
 
 @device
-def _drop_row(M, m32, P, node, row):
-    """Take a row that is outside V_s out of its groups and free it, and the groups that nobody needs any more."""
+def _leave_groups(M, m32, P, node, row):
+    """Take a row that is outside V_s out of its groups, and free the groups that nobody needs any more."""
     d = node_at(node)
-    a = P[d + N_ATTRS]
     for j in range(P[d + N_CHILDREN]):
         c = _child(P, d, j)
         k = P[node_at(c) + N_KEY]
-        h = lo(m32, row + a + 2 + j)
-        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, NONE, hi(m32, row + a + 2 + j), a + 2 + j)
+        h = lo(m32, row + 2 + j)
+        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, hi(m32, row + 2 + j), 2 + j)
         group_drop(M, m32, P, c, h)
-    g = lo(m32, row + a + 1)
+    g = lo(m32, row + 1)
     set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) - 1)
     if P[d + N_PARENT] >= 0:
         group_drop(M, m32, P, node, g)
-    release(M, row, P[d + N_WORDS])
+    M[P[d + N_ROWS] + T_ROWS] -= 1
+
+
+@device
+def _add_virtual(M, m32, P, X, node, child, pos):
+    """The row of a virtual node that a child's record calls for; ``pos`` says where that has its values."""
+    d = node_at(node)
+    r = P[d + N_RECORD]
+    record = _store(M, P, r, M, child, pos)
+    set_hi(m32, record + P[d + N_OFFSET], ONE)
+    spare = X[X_RING] + RING * X[X_STRIDE]
+    tag_groups(M, P, X, d, M, record, spare)
+    return _enter_groups(M, m32, P, X, node, record, spare)
+
+
+@device
+def _drop_virtual(M, m32, P, node, row):
+    """Forget a virtual row that no child calls for any more."""
+    d = node_at(node)
+    _leave_groups(M, m32, P, node, row)
+    release(M, row - P[d + N_OFFSET], P[P[d + N_RECORD] + R_WORDS])
 
 
 @device
@@ -192,13 +209,13 @@ def set_live(M, m32, P, X, node, row, on):
             continue
         row = X[f]
         k = P[dc + N_KEY]
-        link = P[d + N_ATTRS] + 2 + j
+        link = 2 + j
         h = lo(m32, row + link)
         i = X[f + 3]
         if i < 0:
             at = hi(m32, row + link)
             live = lo(m32, h + k + 2)
-            base = list_base(m32, h + k + 1, 2 * (h + k + 3) + 1, NONE)
+            base = list_base(m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN)
             M[H_LFLIP] += 1
             if on == 1:
                 _swap_parents(m32, base, at, live, link)
@@ -250,21 +267,20 @@ def enter_on(M, m32, P, X, out):
         row = X[f]
         node = X[f + 1]
         d = node_at(node)
-        a = P[d + N_ATTRS]
         k = P[d + N_KEY]
-        g = lo(m32, row + a + 1)
+        g = lo(m32, row + 1)
         parent = P[d + N_PARENT]
         phase = X[f + 4]
         if phase == START:  # S-UPDATE: the row enters V_s
             at = list_append(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], row)
-            set_hi(m32, row + a + 1, at)
+            set_hi(m32, row + 1, at)
             M[H_S] += 1
             if at == 0 and parent >= 0:  # its key enters V_p
                 dp = node_at(parent)
                 if P[dp + N_VIRTUAL] == 1 and hi(m32, g + k + 1) == 0:
-                    p = _add_virtual(M, m32, P, X, parent, row, P[d + N_VPOS])
+                    p = _add_virtual(M, m32, P, X, parent, row - P[d + N_OFFSET], P[d + N_VPOS])
                     X[f + 4] = FINISH
-                    if lo(m32, p + P[dp + N_ATTRS]) == P[dp + N_CHILDREN]:
+                    if lo(m32, p) == P[dp + N_CHILDREN]:
                         _push(X, p, parent)
                     continue
                 X[f + 4] = PARENTS
@@ -278,20 +294,19 @@ def enter_on(M, m32, P, X, out):
                 phase = FINISH
         if phase == PARENTS:  # P-UPDATE; a parent that becomes live moves before those not yet counted
             dp = node_at(parent)
-            ap = P[dp + N_ATTRS]
             full = P[dp + N_CHILDREN]
             n = hi(m32, g + k + 1)
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, NONE)
+            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
             i = X[f + 3]
             phase = FINISH
             while i < n:
                 if i + 8 < n:
-                    prefetch(M, at32(m32, base + i + 8) + ap)
+                    prefetch(M, at32(m32, base + i + 8))
                 p = at32(m32, base + i)
                 i += 1
                 M[H_P] += 1
-                count = lo(m32, p + ap) + 1
-                set_lo(m32, p + ap, count)
+                count = lo(m32, p) + 1
+                set_lo(m32, p, count)
                 if count == full:
                     X[f + 3] = i
                     _push(X, p, parent)
@@ -315,9 +330,8 @@ def leave_on(M, m32, P, X, out):
         row = X[f]
         node = X[f + 1]
         d = node_at(node)
-        a = P[d + N_ATTRS]
         k = P[d + N_KEY]
-        g = lo(m32, row + a + 1)
+        g = lo(m32, row + 1)
         parent = P[d + N_PARENT]
         phase = X[f + 4]
         if phase == START:
@@ -334,19 +348,18 @@ def leave_on(M, m32, P, X, out):
                 phase = FINISH
         if phase == PARENTS:  # P-UPDATE, last entry first: a parent that stops being live is then already in place
             dp = node_at(parent)
-            ap = P[dp + N_ATTRS]
             full = P[dp + N_CHILDREN]
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, NONE)
+            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
             i = X[f + 3]
             phase = FINISH
             while i >= 0:
                 if i >= 8:
-                    prefetch(M, at32(m32, base + i - 8) + ap)
+                    prefetch(M, at32(m32, base + i - 8))
                 p = at32(m32, base + i)
                 i -= 1
                 M[H_P] += 1
-                count = lo(m32, p + ap) - 1
-                set_lo(m32, p + ap, count)
+                count = lo(m32, p) - 1
+                set_lo(m32, p, count)
                 if count == full - 1:
                     X[f + 3] = i
                     _push(X, p, parent)
@@ -356,117 +369,148 @@ def leave_on(M, m32, P, X, out):
                 continue
             if P[dp + N_VIRTUAL] == 1:
                 p = at32(m32, base)
-                if lo(m32, p + ap) == 0:
-                    M[P[dp + N_ROWS] + T_COUNT] -= 1
-                    _drop_row(M, m32, P, parent, p)
+                if lo(m32, p) == 0:
+                    _drop_virtual(M, m32, P, parent, p)
         if phase == RESULTS:
             if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
                 return False
             set_live(M, m32, P, X, node, row, ZERO)
-        list_remove(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + a + 1), a + 1)
-        set_hi(m32, row + a + 1, NONE)
+        list_remove(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + 1), ONE)
+        set_hi(m32, row + 1, NONE)
         M[H_S] += 1
         X[X_SP] -= 1
     return True
 
 
 @kernel
-def insert_batch(M, m32, P, X, node, rows, weights, out):
-    """R-UPDATE for every row of a batch (``rows`` int64[n * a], ``weights`` int64[n] > 0).
+def insert_batch(M, m32, P, X, r, rows, weights, masks, out):
+    """R-UPDATE for every tuple of a batch, at all its aliases in turn.
+
+    ``r``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks`` int64[n] or [1]: bit ``i``
+    says that alias ``i`` reads the tuple.
 
     DONE; or FULL: ``out`` (int64[columns, capacity], ``X[X_FILL]`` rows of it written) is full, empty it and call
-    again; or OVER_BUDGET (the state's) or
-    TOO_MANY (copies of a tuple): rows from ``X[X_I]`` on have not been applied.
+    again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``X[X_I]`` on have not been
+    applied.
     """
     n = weights.size
+    every = masks.size == n
     X[X_CAPACITY] = out.shape[1]
     X[X_READY] = X[X_I]
     M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
-    rows, weights = words(rows), words(weights)
-    d = node_at(node)
-    a = P[d + N_ATTRS]
-    t = P[d + N_ROWS]
-    identity = P[d + N_IDENTITY]
+    rows, weights, masks = words(rows), words(weights), words(masks)
+    width = P[r + R_WIDTH]
+    t = P[r + R_TABLE]
+    aliases = P[r + R_ALIASES]
     while True:
         if X[X_PHASE] == WALKING:
             if not enter_on(M, m32, P, X, out):
                 return FULL
-            X[X_PHASE] = IDLE
-            X[X_I] += 1
+            X[X_PHASE] = TURN
+            X[X_ALIAS] += 1
         i = X[X_I]
+        if X[X_PHASE] == TURN:
+            j = X[X_ALIAS]
+            if j == aliases:
+                X[X_PHASE] = IDLE
+                X[X_I] = i + 1
+                continue
+            node = P[P[r + R_NODES] + j]
+            d = node_at(node)
+            if masks[i if every else 0] >> j & 1:
+                row = _enter_groups(M, m32, P, X, node, X[X_RECORD], ring_at(X, i) + P[d + N_TAGS])
+                if lo(m32, row) == P[d + N_CHILDREN]:
+                    _push(X, row, node)
+                    X[X_PHASE] = WALKING
+                    continue
+            else:
+                row = X[X_RECORD] + P[d + N_OFFSET]
+                set_lo(m32, row + 1, ZERO)
+                set_hi(m32, row + 1, NONE)
+            X[X_ALIAS] = j + 1
+            continue
         if i == n:
             X[X_I] = 0
             return DONE
         if M[H_LIVE] > M[H_BUDGET]:
             return OVER_BUDGET
-        ahead_insert(M, m32, P, X, d, rows, n, i)
+        ahead_insert(M, m32, P, X, r, rows, n, i)
         M[H_R] += 1
         M[H_EPOCH] += 1
-        at = ring_at(X, i)
-        tag = X[at]
-        row = find(M, t, tag, P, identity, a, rows, i * a)
-        if row != 0:
-            copies = hi(m32, row + a) + weights[i]
+        tag = X[ring_at(X, i)]
+        record = find(M, t, tag, P, P[P_IDENTITY], width, rows, i * width)
+        if record != 0:
+            copies = hi(m32, record + width) + weights[i]
             if copies > MAX_COPIES:
                 return TOO_MANY
-            set_hi(m32, row + a, copies)
+            set_hi(m32, record + width, copies)
             X[X_I] = i + 1
         else:
-            row = _store(M, P, d, rows, i * a, identity)
-            _enter_groups(M, m32, P, X, node, row, weights[i], at)
-            insert(M, t, tag, row)
-            if lo(m32, row + a) == P[d + N_CHILDREN]:
-                _push(X, row, node)
-                X[X_PHASE] = WALKING
-            else:
-                X[X_I] = i + 1
+            record = _store(M, P, r, rows, i * width, P[P_IDENTITY])
+            set_hi(m32, record + width, weights[i])
+            insert(M, t, tag, record)
+            X[X_RECORD] = record
+            X[X_ALIAS] = 0
+            X[X_PHASE] = TURN
 
 
 @kernel
-def delete_batch(M, m32, P, X, node, rows, weights, missing, out):
+def delete_batch(M, m32, P, X, r, rows, weights, missing, out):
     """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
     n = weights.size
     X[X_CAPACITY] = out.shape[1]
     X[X_READY] = X[X_I]
     M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
-    rows, weights = words(rows), words(weights)
-    d = node_at(node)
-    a = P[d + N_ATTRS]
-    t = P[d + N_ROWS]
-    identity = P[d + N_IDENTITY]
+    rows, weights, missing = words(rows), words(weights), words(missing)
+    width = P[r + R_WIDTH]
+    t = P[r + R_TABLE]
+    aliases = P[r + R_ALIASES]
     while True:
         if X[X_PHASE] == WALKING:
-            row = X[X_ROW]
             if not leave_on(M, m32, P, X, out):
                 return FULL
-            X[X_PHASE] = IDLE
-            X[X_I] += 1
-            _drop_row(M, m32, P, node, row)
+            node = P[P[r + R_NODES] + X[X_ALIAS]]
+            _leave_groups(M, m32, P, node, X[X_RECORD] + P[node_at(node) + N_OFFSET])
+            X[X_PHASE] = TURN
+            X[X_ALIAS] += 1
         i = X[X_I]
+        if X[X_PHASE] == TURN:
+            j = X[X_ALIAS]
+            if j == aliases:
+                release(M, X[X_RECORD], P[r + R_WORDS])
+                X[X_PHASE] = IDLE
+                X[X_I] = i + 1
+                continue
+            node = P[P[r + R_NODES] + j]
+            row = X[X_RECORD] + P[node_at(node) + N_OFFSET]
+            if hi(m32, row + 1) >= 0:
+                _push(X, row, node)
+                X[X_PHASE] = WALKING
+                continue
+            if lo(m32, row + 1) != 0:
+                _leave_groups(M, m32, P, node, row)
+            X[X_ALIAS] = j + 1
+            continue
         if i == n:
             X[X_I] = 0
             return DONE
-        ahead_delete(M, m32, P, X, d, rows, n, i)
+        ahead_delete(M, m32, P, X, r, rows, n, i)
         M[H_R] += 1
         M[H_EPOCH] += 1
         tag = X[ring_at(X, i)]
-        row = find(M, t, tag, P, identity, a, rows, i * a)
+        record = find(M, t, tag, P, P[P_IDENTITY], width, rows, i * width)
         copies = 0
-        if row != 0:
-            copies = hi(m32, row + a)
+        if record != 0:
+            copies = hi(m32, record + width)
         if copies > weights[i]:
-            set_hi(m32, row + a, copies - weights[i])
+            set_hi(m32, record + width, copies - weights[i])
             X[X_I] = i + 1
             continue
         missing[i] = weights[i] - copies
-        if row == 0:
+        if record == 0:
             X[X_I] = i + 1
             continue
-        remove(M, t, tag, row)
-        if hi(m32, row + a + 1) >= 0:
-            X[X_ROW] = row
-            _push(X, row, node)
-            X[X_PHASE] = WALKING
-        else:
-            _drop_row(M, m32, P, node, row)
-            X[X_I] = i + 1
+        remove(M, t, tag, record)
+        X[X_RECORD] = record
+        X[X_ALIAS] = 0
+        X[X_PHASE] = TURN

@@ -22,7 +22,7 @@ from crown.kernels.strings import decode, decoded_size, encode
 from crown.kernels.update import delete_batch, insert_batch
 
 _A = (int64[::1], int32[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1])
-_INSERT = (*_A, int64[:, ::1])
+_INSERT = (*_A, int64[::1], int64[:, ::1])
 _DELETE = (*_A, int64[::1], int64[:, ::1])
 _CHILD = "from crown.kernels.warm import compile_inserts; compile_inserts()"
 _done = False
