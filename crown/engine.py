@@ -260,18 +260,23 @@ class Engine(State):
 
     def take_back(self, changes: Sequence[SourceChange], clamps: Clamps) -> None:
         """``undo`` for changes that are prepared already."""
+        inverse = self.inverse(changes, clamps)
+        if self.plan.support:
+            self._busy = True
+            for _ in self._deliver(Prepared(inverse, 0, {}), layout.MODE_DELTAS, True):
+                pass
+        else:
+            for _ in self._apply(inverse, self._quiet_mode()):
+                raise AssertionError("a quiet update produced output")
+
+    def inverse(self, changes: Sequence[SourceChange], clamps: Clamps) -> tuple[SourceChange, ...]:
+        """The changes that take back what was applied of ``changes``; its missing deletes are no longer counted."""
         inverse = []
         for i, c in enumerate(changes):
             filtered = tuple(-n for n in c.filtered)
             inverse.append(SourceChange(c.source, clamps.effective(i, c.deletes), c.inserts, filtered).inverse())
             self._count_missing(c, clamps.missing(i, len(c.deletes)), -1)
-        if self.plan.support:
-            self._busy = True
-            for _ in self._deliver(Prepared(tuple(inverse), 0, {}), layout.MODE_DELTAS, True):
-                pass
-        else:
-            for _ in self._apply(inverse, self._quiet_mode()):
-                raise AssertionError("a quiet update produced output")
+        return tuple(inverse)
 
     def _quiet_mode(self) -> int:
         return layout.MODE_LIVE if self.M[A.H_LIVE_ON] else layout.MODE_VIEWS

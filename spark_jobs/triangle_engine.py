@@ -11,7 +11,7 @@ the first one's, set after both are done; a snapshot is of the first only, and t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from crown import snapshot
 from crown.bags import column_of_table
 from crown.codec import encode
 from crown.engine import Engine
-from crown.kernels.arena import H_TOP, T_TALLY
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.arena import H_TOP
+from crown.kernels.tables import LOW32
 from crown.memory import ADDRESSABLE, map_file, reserve
 from crown.prepare import Clamps, Prepared
 from ivm_triangle import Triangle
@@ -127,13 +127,8 @@ class TriangleCount:
 
     def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
         """Take back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
-        inverse = []
-        missing = clamps or Clamps()
-        for i, change in enumerate(self.edges.prepare(changes).changes):
-            deletes = missing.effective(i, change.deletes)
-            inverse.append(replace(change, deletes=deletes, filtered=-change.filtered).inverse())
-            self.edges.M[table_at(change.node) + T_TALLY] -= missing.total(i)
-        self._follow(Prepared(tuple(inverse), 0, {}))
+        inverse = self.edges.inverse(self.edges.prepare(changes).changes, clamps or Clamps())
+        self._follow(Prepared(inverse, 0, {}))
 
     def rebuild(self) -> None:
         """Fill the empty triangle state from the edges. O(N^1.5)."""

@@ -94,7 +94,7 @@ def class_words(c):
     return 1 << k
 
 
-@kernel
+@device
 def alloc(M, words):
     """Handle of a block of at least ``words`` words, contents undefined. O(1). Raises MemoryError past ``H_LIMIT``."""
     c = size_class(words)
@@ -125,13 +125,13 @@ def release(M, handle, words):
 # Half words are read as int64 always: a kernel called with an int32 here and an int64 there would be compiled twice.
 
 
-@kernel
+@device
 def lo(m32, w):
     """Low half of word ``w``."""
     return np.int64(m32[2 * w])
 
 
-@kernel
+@device
 def hi(m32, w):
     """High half of word ``w``."""
     return np.int64(m32[2 * w + 1])

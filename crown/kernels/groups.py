@@ -19,7 +19,7 @@ def node_at(node):
     return P_NODES + ND * node
 
 
-@kernel
+@device
 def _list_words(log_capacity, inlined):
     """Words of the block of a list with capacity 2^log_capacity > 1."""
     capacity = 1 << log_capacity
@@ -42,7 +42,7 @@ def list_base(m32, field, log_at, inlined):
     return base
 
 
-@kernel
+@device
 def _list_resize(M, m32, field, log_at, inlined, log_new):
     """Move a list to a block of capacity 2^log_new (1 = back into the field)."""
     log_old = at32(m32, log_at)

@@ -40,7 +40,20 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 def device(function: Callable[..., Any]) -> Any:
     """A function that only kernels call, with pointers: compiled without the two wrappers that Python would need."""
-    return _compiled(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    dispatcher = _compiled(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return dispatcher if dispatcher is function else _Device(dispatcher)  # as it is with NUMBA_DISABLE_JIT
+
+
+class _Device:
+    """What kernels see as a compiled function, and Python as one that cannot be called."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self._numba_type_ = numba.types.Dispatcher(dispatcher)
+        self.compile = dispatcher.compile
+        self.__name__ = dispatcher.__name__
+
+    def __call__(self, *args: object) -> object:
+        raise TypeError(f"{self.__name__} is called by kernels only")
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Any:

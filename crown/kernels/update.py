@@ -13,7 +13,7 @@ Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2-4) and 5.
 
 from __future__ import annotations
 
-from crown.kernels.ahead import ahead_delete, ahead_insert, ring_at, tag_groups
+from crown.kernels.ahead import ahead_delete, ahead_insert, ring_at
 from crown.kernels.arena import (
     H_BUDGET,
     H_EPOCH,
@@ -21,14 +21,11 @@ from crown.kernels.arena import (
     H_LIVE,
     H_P,
     H_R,
-    H_ROOT,
     H_S,
     NONE,
     ONE,
     PLAIN,
-    T_ROWS,
     ZERO,
-    alloc,
     at32,
     hi,
     lo,
@@ -37,26 +34,21 @@ from crown.kernels.arena import (
     set_lo,
 )
 from crown.kernels.enumerate import enumerate_on, enumerate_start
-from crown.kernels.groups import group_drop, group_get, list_append, list_base, list_remove, node_at
+from crown.kernels.groups import list_append, list_base, list_remove, node_at
 from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
     FRAME,
     LFRAME,
     MODE_DELTAS,
     MODE_LIVE,
-    N_CHILD,
     N_CHILDREN,
     N_FREE,
     N_INLINE,
     N_INNER,
     N_KEY,
-    N_KPOS,
     N_OFFSET,
     N_PARENT,
-    N_PPOS,
     N_PROGRAM,
-    N_RECORD,
-    N_ROWS,
     N_TAGS,
     N_VIRTUAL,
     N_VPOS,
@@ -66,7 +58,6 @@ from crown.kernels.layout import (
     R_TABLE,
     R_WIDTH,
     R_WORDS,
-    RING,
     X_ALIAS,
     X_AREAS,
     X_CAPACITY,
@@ -76,98 +67,16 @@ from crown.kernels.layout import (
     X_PHASE,
     X_READY,
     X_RECORD,
-    X_RING,
     X_SP,
-    X_STRIDE,
 )
 from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.rows import add_virtual, child_at, drop_virtual, enter_groups, leave_groups, store
 from crown.kernels.tables import find, insert, remove
 
 START, PARENTS, FINISH, RESULTS = 0, 1, 2, 3  # phases of a frame
 IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is to enter or leave, it is being walked
 MAX_COPIES = 2**31 - 1
 DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
-
-
-@device
-def _child(P, d, j):
-    return P[P[d + N_CHILD] + j]
-
-
-@device
-def _store(M, P, r, src, base, pos):
-    """A new record with its values: word ``j`` is ``src[base + P[pos + j]]``."""
-    record = alloc(M, P[r + R_WORDS])
-    for j in range(P[r + R_WIDTH]):
-        M[record + j] = src[base + P[pos + j]]
-    return record
-
-
-@device
-def _enter_groups(M, m32, P, X, node, record, tags):
-    """R-UPDATE, first half: resolve the groups of a new row, count its non-empty child groups. The row.
-
-    ``tags``: where in X the tags of its group keys are, see ``ahead``.
-    """
-    d = node_at(node)
-    row = record + P[d + N_OFFSET]
-    if P[d + N_PARENT] >= 0:
-        g = group_get(M, m32, P, node, X[tags], M, record, P[d + N_KPOS])
-    else:
-        g = M[H_ROOT]
-    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) + 1)
-    set_lo(m32, row + 1, g)
-    set_hi(m32, row + 1, NONE)
-    count = 0
-    for j in range(P[d + N_CHILDREN]):
-        c = _child(P, d, j)
-        dc = node_at(c)
-        k = P[dc + N_KEY]
-        h = group_get(M, m32, P, c, X[tags + 1 + j], M, record, P[dc + N_PPOS])
-        set_lo(m32, row + 2 + j, h)
-        set_hi(m32, row + 2 + j, list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, row))
-        if hi(m32, h + k) > 0:
-            count += 1
-    set_lo(m32, row, count)
-    M[P[d + N_ROWS] + T_ROWS] += 1
-    return row
-
-
-@device
-def _leave_groups(M, m32, P, node, row):
-    """Take a row that is outside V_s out of its groups, and free the groups that nobody needs any more."""
-    d = node_at(node)
-    for j in range(P[d + N_CHILDREN]):
-        c = _child(P, d, j)
-        k = P[node_at(c) + N_KEY]
-        h = lo(m32, row + 2 + j)
-        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, hi(m32, row + 2 + j), 2 + j)
-        group_drop(M, m32, P, c, h)
-    g = lo(m32, row + 1)
-    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) - 1)
-    if P[d + N_PARENT] >= 0:
-        group_drop(M, m32, P, node, g)
-    M[P[d + N_ROWS] + T_ROWS] -= 1
-
-
-@device
-def _add_virtual(M, m32, P, X, node, child, pos):
-    """The row of a virtual node that a child's record calls for; ``pos`` says where that has its values."""
-    d = node_at(node)
-    r = P[d + N_RECORD]
-    record = _store(M, P, r, M, child, pos)
-    set_hi(m32, record + P[d + N_OFFSET], ONE)
-    spare = X[X_RING] + RING * X[X_STRIDE]
-    tag_groups(M, P, X, d, M, record, spare)
-    return _enter_groups(M, m32, P, X, node, record, spare)
-
-
-@device
-def _drop_virtual(M, m32, P, node, row):
-    """Forget a virtual row that no child calls for any more."""
-    d = node_at(node)
-    _leave_groups(M, m32, P, node, row)
-    release(M, row - P[d + N_OFFSET], P[P[d + N_RECORD] + R_WORDS])
 
 
 @device
@@ -202,7 +111,7 @@ def set_live(M, m32, P, X, node, row, on):
         if j == P[d + N_CHILDREN]:
             f -= LFRAME
             continue
-        c = _child(P, d, j)
+        c = child_at(P, d, j)
         dc = node_at(c)
         if P[dc + N_FREE] == 0:
             X[f + 2] = j + 1
@@ -278,7 +187,7 @@ def enter_on(M, m32, P, X, out):
             if at == 0 and parent >= 0:  # its key enters V_p
                 dp = node_at(parent)
                 if P[dp + N_VIRTUAL] == 1 and hi(m32, g + k + 1) == 0:
-                    p = _add_virtual(M, m32, P, X, parent, row - P[d + N_OFFSET], P[d + N_VPOS])
+                    p = add_virtual(M, m32, P, X, parent, row - P[d + N_OFFSET], P[d + N_VPOS])
                     X[f + 4] = FINISH
                     if lo(m32, p) == P[dp + N_CHILDREN]:
                         _push(X, p, parent)
@@ -370,7 +279,7 @@ def leave_on(M, m32, P, X, out):
             if P[dp + N_VIRTUAL] == 1:
                 p = at32(m32, base)
                 if lo(m32, p) == 0:
-                    _drop_virtual(M, m32, P, parent, p)
+                    drop_virtual(M, m32, P, parent, p)
         if phase == RESULTS:
             if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
                 return False
@@ -418,7 +327,7 @@ def insert_batch(M, m32, P, X, r, rows, weights, masks, out):
             node = P[P[r + R_NODES] + j]
             d = node_at(node)
             if masks[i if every else 0] >> j & 1:
-                row = _enter_groups(M, m32, P, X, node, X[X_RECORD], ring_at(X, i) + P[d + N_TAGS])
+                row = enter_groups(M, m32, P, X, node, X[X_RECORD], ring_at(X, i) + P[d + N_TAGS])
                 if lo(m32, row) == P[d + N_CHILDREN]:
                     _push(X, row, node)
                     X[X_PHASE] = WALKING
@@ -446,7 +355,7 @@ def insert_batch(M, m32, P, X, r, rows, weights, masks, out):
             set_hi(m32, record + width, copies)
             X[X_I] = i + 1
         else:
-            record = _store(M, P, r, rows, i * width, P[P_IDENTITY])
+            record = store(M, P, r, rows, i * width, P[P_IDENTITY])
             set_hi(m32, record + width, weights[i])
             insert(M, t, tag, record)
             X[X_RECORD] = record
@@ -470,7 +379,7 @@ def delete_batch(M, m32, P, X, r, rows, weights, missing, out):
             if not leave_on(M, m32, P, X, out):
                 return FULL
             node = P[P[r + R_NODES] + X[X_ALIAS]]
-            _leave_groups(M, m32, P, node, X[X_RECORD] + P[node_at(node) + N_OFFSET])
+            leave_groups(M, m32, P, node, X[X_RECORD] + P[node_at(node) + N_OFFSET])
             X[X_PHASE] = TURN
             X[X_ALIAS] += 1
         i = X[X_I]
@@ -488,7 +397,7 @@ def delete_batch(M, m32, P, X, r, rows, weights, missing, out):
                 X[X_PHASE] = WALKING
                 continue
             if lo(m32, row + 1) != 0:
-                _leave_groups(M, m32, P, node, row)
+                leave_groups(M, m32, P, node, row)
             X[X_ALIAS] = j + 1
             continue
         if i == n:
