@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import H_DICT_SWEPT, H_SEED, T_COUNT, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import H_DICT_SWEPT, H_SEED, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import words
 from crown.kernels.tables import LOW32, insert, mix, remove
@@ -23,14 +23,14 @@ LENGTH = (1 << 31) - 1
 @device
 def _tag(M, data, start, length):
     h = M[H_SEED] ^ length
-    word = 0
+    word = ZERO
     shift = 0
     for i in range(start, start + length):
         word |= data[i] << shift
         shift += 8
         if shift == 64:
             h = mix(h, word)
-            word = 0
+            word = ZERO
             shift = 0
     h = mix(h, word)
     h = h * -4417276706812531889

@@ -1,8 +1,8 @@
 """The first run on a machine: compile the kernels once, saying so, on two cores.
 
-Compiled kernels are cached on disk, for all plans. The two that take longest, with all they call, are compiled side
-by side: the insertion kernel in a child process, the deletion kernel here; each finds the other's in the cache
-afterwards.
+Compiled kernels are cached on disk, for all plans. Insertion and deletion share most of what they call, so the shared
+parts are dealt out first: the enumeration, the largest, to a child process, the rest to this one; then the child goes
+on with the insertion kernel and this process with the deletion kernel. Each finds the other's parts in the cache.
 """
 
 from __future__ import annotations
@@ -14,22 +14,30 @@ from typing import Any
 
 import numba
 from numba import int32, int64, uint8
-from numba.core.types import Array
+from numba.core.types import Array, CPointer
 
+from crown.kernels.ahead import ahead_delete, ahead_insert
 from crown.kernels.batches import consolidate, pick
+from crown.kernels.enumerate import enumerate_on
 from crown.kernels.jit import is_cached
+from crown.kernels.pointers import Constants
+from crown.kernels.rows import enter_groups, leave_groups
 from crown.kernels.strings import decode, decoded_size, encode
-from crown.kernels.update import delete_batch, insert_batch
+from crown.kernels.update import delete_batch, insert_batch, set_live
 
-_A = (int64[::1], int32[::1], int64[::1], int64[::1], int64, int64[::1], int64[::1])
-_INSERT = (*_A, int64[::1], int64[:, ::1])
-_DELETE = (*_A, int64[::1], int64[:, ::1])
+_WORDS, _HALVES, _BYTES = int64[::1], int32[::1], uint8[::1]
+_ENTRY = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, int64[:, ::1])
+_STATE = (CPointer(int64), CPointer(int32), Constants())
+_X = CPointer(int64)
+_SHARED: list[tuple[Any, Any]] = [
+    (leave_groups, (*_STATE, int64, int64)),
+    (set_live, (*_STATE, _X, int64, int64, int64)),
+    (ahead_delete, (*_STATE, _X, int64, _X, int64, int64)),
+    (enter_groups, (*_STATE, _X, int64, int64, int64)),
+    (ahead_insert, (*_STATE, _X, int64, _X, int64, int64)),
+]
 _CHILD = "from crown.kernels.warm import compile_inserts; compile_inserts()"
 _done = False
-
-
-_WORDS = int64[::1]
-_BYTES = uint8[::1]
 _SMALL: list[tuple[Any, Any]] = [
     (consolidate, (_WORDS, int64, _WORDS)),
     (pick, (_WORDS, int64, _WORDS, int64, _WORDS, _WORDS)),
@@ -51,10 +59,17 @@ _SMALL: list[tuple[Any, Any]] = [
 
 
 def compile_inserts() -> None:
-    """Compile the insertion kernel, and small ones that every view needs, into the cache."""
-    insert_batch.compile(_INSERT)
+    """Compile the enumeration, small kernels that every view needs, and the insertion kernel into the cache."""
+    enumerate_on.compile((*_STATE, _X, _X))
     for kernel, signature in _SMALL:
         kernel.compile(signature)
+    insert_batch.compile(_ENTRY)
+
+
+def _compile_deletes() -> None:
+    for function, signature in _SHARED:
+        function.compile(signature)
+    delete_batch.compile(_ENTRY)
 
 
 def ensure_compiled() -> None:
@@ -66,14 +81,13 @@ def ensure_compiled() -> None:
     if _done or getattr(numba.config, "DISABLE_JIT", False):
         return
     _done = True
-    wanted: list[tuple[Any, Any]] = [(insert_batch, _INSERT), (delete_batch, _DELETE)]
-    if all(is_cached(kernel) for kernel, _ in wanted):
+    if is_cached(insert_batch) and is_cached(delete_batch):
         return
     message = "crown: compiling kernels for this machine, once (about ten seconds) ..."
     print(message, end=" ", file=sys.stderr, flush=True)
     started = time.monotonic()
     with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL) as child:
-        delete_batch.compile(_DELETE)
+        _compile_deletes()
         child.wait()
-    insert_batch.compile(_INSERT)  # from the cache, or here if the child could not
+    insert_batch.compile(_ENTRY)  # from the cache, or here if the child could not
     print(f"done in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
