@@ -4,6 +4,9 @@ Mode "materialized": every attribute is an output; the tree above holds the trip
 are outputs (the bag filters, or groups); kept is one count per key, the triples themselves nowhere. Mode "factorized",
 for a bag that is the root and needs no deltas: HHH, LLL and three view trees, N^(1 + min{eps, 1 - eps}) + |HHH| + |LLL|
 space instead of one entry per triple, enumerated with constant delay.
+
+The wedge tables of the first two modes take N^(3/2) words at worst. Once the state fills half of its arena, and they
+are the larger part of it, they are exchanged for tables with the number of the wedges: linear space from then on.
 """
 
 from __future__ import annotations
@@ -14,15 +17,20 @@ from typing import Any
 import numpy as np
 
 from crown.bags import BLOCK_ROWS, BagError, BagSpec, column_of_table
+from crown.errors import SnapshotError
+from crown.kernels.arena import H_LIVE, H_TOP
 from ivm_triangle import invariants
+from ivm_triangle.kernels import inspect
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.maintain import find_taken
 from ivm_triangle.kernels.stream import ROW, code_rows, forget_keys, keyed_rows, quiet_rows, stream_rows, walk_rows
 from ivm_triangle.kernels.triples import triple_rows
 from ivm_triangle.state import State
-from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, SET, View, delta3, wedges
+from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, delta3, wedges
 
 EPSILON = (0.5, 0.5, 0.5)
+SLICE = 1024  # rows between two looks at the space
+WEDGE_WORDS = 6  # of a wedge, about: its record, its slot, its place in a list
 NO_KEYS = np.zeros(0, dtype=np.int64)
 
 
@@ -72,14 +80,46 @@ class TriangleBag:
         if mode == "counts" and self.shape.key == DOMAINS:
             raise BagError("mode 'counts' is for bags that project; all three keys are outputs, use 'materialized'")
         self.mode = mode
-        self._state = State(delta3() if mode == "factorized" else wedges(self.shape.key), EPSILON, arena=arena)
+        self._state = self._open(arena)
+        self._pairs = self._pair_views()
         views = self._state.plan.views
-        self._pairs = np.array([i for i, view in enumerate(views) if view.kind == LIST], dtype=np.int64)
         self._count = next((i for i, view in enumerate(views) if view.kind == COUNT), -1)
         self._keys = (
             np.array([DOMAINS.index(v) for v in self.shape.key], dtype=np.int64) if mode == "counts" else NO_KEYS
         )
         self._out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
+
+    def _open(self, arena: np.ndarray) -> State:
+        if self.mode == "factorized":
+            return State(delta3(), EPSILON, arena=arena)
+        try:
+            return State(wedges(self.shape.key), EPSILON, arena=arena)
+        except SnapshotError as error:
+            try:
+                return State(wedges(self.shape.key, PAIRS), EPSILON, arena=arena)  # saved after `_save_space`
+            except SnapshotError:
+                raise error from None
+
+    def _pair_views(self) -> np.ndarray:
+        """The pair views, and whether they hold middles; see `kernels.stream`."""
+        views = self._state.plan.views
+        pairs = [i for i, view in enumerate(views) if view.kind in (LIST, PAIRS)]
+        return np.array([*pairs, any(view.kind == LIST for view in views)], dtype=np.int64)
+
+    @property
+    def thin(self) -> bool:
+        """True once the wedges themselves are no longer kept."""
+        return any(view.kind == PAIRS for view in self._state.plan.views)
+
+    def _save_space(self) -> None:
+        """Keep only the number of the wedges, if they are most of a state that fills half of the arena."""
+        state = self._state
+        if self.thin or self.mode == "factorized" or 2 * int(state.M[H_TOP]) < state.limit:
+            return
+        kept = sum(int(inspect.entries(state.M, state.P, view)) for view in self._pairs[:3].tolist())
+        if 2 * WEDGE_WORDS * kept > int(state.M[H_LIVE]):
+            state.change_to(wedges(self.shape.key, PAIRS))
+            self._pairs = self._pair_views()
 
     def apply(
         self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
@@ -93,23 +133,28 @@ class TriangleBag:
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         self._state.M[at.C_EPOCH] += 1
         codes = self._codes(atom, rows, True)
-        cursor = np.zeros(8, dtype=np.int64)
         for sign in (-1, 1):
-            if self.mode == "factorized":
-                self._state.run(quiet_rows, atom, codes, weights, missing, sign)
-                continue
-            cursor[:] = 0
-            while cursor[ROW] < len(weights):
-                found = self._state.run(
-                    stream_rows,
-                    *(atom, codes, weights, missing, sign, self._pairs, self._count, self._keys, cursor, self._out),
-                )
-                if found:
-                    yield self._decode(self._out[:, :found]), sign
+            for start in range(0, len(weights), SLICE):
+                part = slice(start, start + SLICE)
+                yield from self._apply_slice(atom, codes[part], weights[part], missing[part], sign)
+                self._save_space()
         for half, d in enumerate((atom, (atom + 1) % 3)):
             if len(self.shape.domains[d]) > 1:
                 unique = np.unique(codes[:, half])
                 forget_keys(self._state.M, d, np.arange(len(self.shape.domains[d])), unique)
+
+    def _apply_slice(
+        self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
+    ) -> Iterator[tuple[np.ndarray, int]]:
+        if self.mode == "factorized":
+            self._state.run(quiet_rows, atom, codes, weights, missing, sign)
+            return
+        cursor = np.zeros(8, dtype=np.int64)
+        tail = (sign, self._pairs, self._count, self._keys, cursor, self._out)
+        while cursor[ROW] < len(weights):
+            found = self._state.run(stream_rows, atom, codes, weights, missing, *tail)
+            if found:
+                yield self._decode(self._out[:, :found]), sign
 
     def _codes(self, atom: int, rows: np.ndarray, make: bool) -> np.ndarray:
         codes = np.empty((len(rows), 2), dtype=np.int64)
@@ -175,6 +220,11 @@ class TriangleBag:
     @property
     def bound(self) -> str:
         """Cost of an update, for EXPLAIN."""
+        if self.thin:
+            return (
+                "set intersection by counts, eps = 1/2, linear space: O(sqrt N) amortized per update and O(1) per "
+                "result that changes, or the smaller degree of two heavy values with a wedge"
+            )
         return "IVM^eps, eps = 1/2: O(sqrt N) amortized per update and O(1) per result that changes"
 
     def check_invariants(self) -> None:
@@ -189,6 +239,7 @@ class TriangleBag:
         word = self._state.word
         return {
             "mode": self.mode,
+            "thin": self.thin,
             "N": word(at.C_BASE),
             "size": word(at.C_SIZE),
             "triples": word(at.C_TRIPLES),

@@ -11,7 +11,7 @@ from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.views import listing_at
 from ivm_triangle.reference import IndexedSet, Node, Reference
 from ivm_triangle.state import State
-from ivm_triangle.terms import COUNT, LIST, ROOT, SET, SUM, TOTAL
+from ivm_triangle.terms import COUNT, LIST, PAIRS, ROOT, SET, SUM, TOTAL
 
 
 class Walk:
@@ -143,7 +143,7 @@ def _read_view(walk: Walk, index: int) -> dict:
         assert not list(walk.records(first, 1))
         assert not list(walk.records(second, 1))
         return {(): walk.state.word(at.C_TOTAL)} if walk.state.word(at.C_TOTAL) else {}
-    if view.kind in (SUM, SET, COUNT):
+    if view.kind in (SUM, SET, COUNT, PAIRS):
         assert not list(walk.records(second, 1))
         entries: dict = {}
         for r in walk.records(first, at.SUM_WORDS):

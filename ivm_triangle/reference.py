@@ -17,6 +17,7 @@ from ivm_triangle.terms import (
     DOMAINS,
     LIST,
     LOOKUP,
+    PAIRS,
     ROOT,
     SET,
     SUM,
@@ -199,6 +200,8 @@ class Reference:
             self.emit(self._abc(step.updated, xyz), flip)
         if not view.presence:
             self._add_sum(index, key, m * others)
+        elif view.kind == PAIRS:
+            self._add_sum(index, key, flip)
         elif flip and view.kind == SET:
             self.ops += 1
             if flip > 0:
@@ -396,7 +399,7 @@ class Reference:
                 entries[key] = entries.get(key, 0) + weight
             elif view.kind == SET:
                 entries[key] = 1
-            elif view.kind == COUNT:
+            elif view.kind in (COUNT, PAIRS):
                 entries[key] = entries.get(key, 0) + 1
             elif view.kind == LIST:
                 (missing,) = set(DOMAINS) - set(view.key)

@@ -11,11 +11,19 @@ from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels.arena import FORMAT, H_FORMAT, H_LIMIT, H_LIVE, H_MAGIC, H_PLAN0, H_TOP, MAGIC
 from crown.memory import ADDRESSABLE, reserve
 from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import create
+from ivm_triangle.kernels.maintain import change_program, create
 from ivm_triangle.kernels.warm import ensure_compiled
-from ivm_triangle.terms import COUNT, DOMAINS, LIST, ROOT, SET, SUM, TOTAL, WEDGES, Program, Step
+from ivm_triangle.terms import COUNT, DOMAINS, LIST, PAIRS, ROOT, SET, SUM, TOTAL, WEDGES, Program, Step
 
-KINDS = {TOTAL: at.K_TOTAL, SUM: at.K_SUM, SET: at.K_SET, LIST: at.K_LIST, ROOT: at.K_ROOT, COUNT: at.K_COUNT}
+KINDS = {
+    TOTAL: at.K_TOTAL,
+    SUM: at.K_SUM,
+    SET: at.K_SET,
+    LIST: at.K_LIST,
+    ROOT: at.K_ROOT,
+    COUNT: at.K_COUNT,
+    PAIRS: at.K_PAIRS,
+}
 DEFAULT_MEMORY = 8 << 30
 
 
@@ -109,8 +117,16 @@ class State:
         except MemoryError:
             self.broken = True
             raise MemoryBudgetError(
-                f"the state outgrew {self.limit * 8 >> 20} MiB; give a larger `memory`, or partition the input"
+                f"the state outgrew {self.limit * 8 >> 20} MiB; give more (`memory` here, `memory_budget` of a view), "
+                "or partition the input"
             ) from None
+
+    def change_to(self, plan: Program) -> None:
+        """Go on with another program over the same partition. A major rebalancing."""
+        words = plan_array(plan, tuple(self.eps.tolist()))
+        self.run(change_program, words)
+        self.plan, self.P = plan, words
+        self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
 
     def check_usable(self) -> None:
         """Raise MemoryBudgetError if a batch ran out of memory half-way."""

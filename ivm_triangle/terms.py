@@ -27,7 +27,7 @@ UNLESS_HEAVY = 3
 DOMAINS = "abc"
 WEDGES = "wedges"
 
-TOTAL, SUM, SET, LIST, ROOT, COUNT = "total", "sum", "set", "list", "root", "count"
+TOTAL, SUM, SET, LIST, ROOT, COUNT, PAIRS = "total", "sum", "set", "list", "root", "count", "pairs"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class View:
     kind TOTAL: one number; SUM: key -> sum of products of multiplicities; SET: presence of triples; LIST: presence of
     triples, grouped by the pair `key`; ROOT: pairs of LIST view `of` that have a partner in the third relation, in
     buckets by variable `bucket` ("" for one bucket). COUNT: key -> number of distinct triples; no step writes it, the
-    stream of triple deltas does.
+    stream of triple deltas does. PAIRS: what a LIST view has, without the middles: key -> how many there are.
     """
 
     name: str
@@ -50,7 +50,7 @@ class View:
     @property
     def presence(self) -> bool:
         """True if the view depends on which tuples are there, not on how often."""
-        return self.kind in (SET, LIST, ROOT)
+        return self.kind in (SET, LIST, ROOT, PAIRS)
 
 
 @dataclass(frozen=True)
@@ -195,13 +195,15 @@ def set_intersection() -> Program:
     return builder.program("sit", "xxxxxx")
 
 
-def wedges(outputs: str) -> Program:
+def wedges(outputs: str, kind: str = LIST) -> Program:
     """The program of a bag: set intersection tables that hold the middles; a count per key if less than abc is free.
 
-    The tables are read by the stream of triple deltas, so there are no lookup steps. Space N^(2 - eps).
+    The tables are read by the stream of triple deltas, so there are no lookup steps. Space N^(2 - eps). With `kind`
+    PAIRS the tables hold how many middles there are, to be found in the shorter list: space N + N^(2 - 2 eps), but an
+    update between two heavy values that have a middle costs their smaller degree.
     """
     builder = _Builder("")
-    _lookups(builder, H_, ANY_H, "HH", LIST)
+    _lookups(builder, H_, ANY_H, "HH", kind)
     builder.steps = [step for step in builder.steps if step.scan != LOOKUP]
     if outputs != DOMAINS:
         builder.add(View("triples", COUNT, outputs, (ANY, ANY, ANY)))

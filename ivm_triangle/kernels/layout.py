@@ -57,7 +57,7 @@ P_BORN, P_PARTITIONED, P_STARTS, P_COPIES, P_ADAPTIVE, P_VIEWS = 0, 6, 12, 16, 1
 # copies: 3 relations, or 1 that plays all; adaptive: 1 if thresholds follow the rates of updates
 VIEW_WORDS, STEP_WORDS = 5, 16
 KIND, OF, BUCKET, ROOT_OF, NEEDED = range(5)
-K_TOTAL, K_SUM, K_SET, K_LIST, K_ROOT, K_COUNT = range(6)
+K_TOTAL, K_SUM, K_SET, K_LIST, K_ROOT, K_COUNT, K_PAIRS = range(7)
 UPDATED, MASK0, SCAN, MASK1, MASK2, WRITE, HIT, LOADS, W0, W1, W2, H0, H1, H2 = range(14)
 UNLESS_HEAVY = 3
 P_STEPS = P_VIEWS + VIEW_WORDS * MAX_VIEWS

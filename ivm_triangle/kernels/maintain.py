@@ -20,6 +20,7 @@ from ivm_triangle.kernels.layout import (
     C_UPDATES,
     CONTROL,
     CONTROL_WORDS,
+    K_COUNT,
     K_SUM,
     KIND,
     MAX_VIEWS,
@@ -33,7 +34,7 @@ from ivm_triangle.kernels.layout import (
 )
 from ivm_triangle.kernels.rebalance import major, move, rebase, reconsider, set_limits, settle, too_low
 from ivm_triangle.kernels.rules import edge_of, fire
-from ivm_triangle.kernels.views import add_sum, view_at
+from ivm_triangle.kernels.views import add_sum, empty_view, view_at
 
 
 @kernel
@@ -262,3 +263,15 @@ def load_rows(M, m32, P, eps, rows, takes, edges):
     M[C_PEAK] = max(M[C_PEAK], M[C_SIZE])
     M[C_BASE] = 2 * M[C_SIZE] + 1
     major(M, m32, P, eps, WORD(1))
+
+
+@kernel
+def change_program(M, m32, P, eps, other):
+    """Go on with the program `other`, which has views of other kinds over the same parts. A major rebalancing."""
+    M, m32, P, eps, other = words(M), words(m32), constants(P), words(eps), constants(other)
+    M[C_EPOCH] += 1
+    M[C_MAJORS] += 1
+    for view in range(MAX_VIEWS):
+        if P[view_at(view) + KIND] != K_COUNT:
+            empty_view(M, m32, P, view)
+    major(M, m32, other, eps, WORD(0))

@@ -20,6 +20,7 @@ from ivm_triangle.kernels.layout import (
     H2,
     HIT,
     K_LIST,
+    K_PAIRS,
     K_ROOT,
     K_SET,
     K_SUM,
@@ -199,6 +200,9 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
         group = WORD(0)
         if write_kind == K_SUM:
             add_sum(M, m32, write, key_of(x, y, z, P[row + W0], P[row + W1]), m * scanned)
+            work += 1
+        elif write_kind == K_PAIRS:
+            add_sum(M, m32, write, key_of(x, y, z, P[row + W0], P[row + W1]), flip)
             work += 1
         elif write_kind == K_LIST and flip != 0:
             key = key_of(x, y, z, P[row + W0], P[row + W1])

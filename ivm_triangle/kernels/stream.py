@@ -3,7 +3,7 @@
 A triple appears or goes if and only if the updated tuple does and the other two are there. Insertions change the state
 first and are enumerated then; deletions the other way round. A pair of values heavy on both sides has its middles in a
 wedge list; any other has a list of fewer than 3 theta / 2 entries to walk. O(N^max{eps, 1 - eps}) amortized per update
-and O(1) per triple.
+and O(1) per triple. Where only the number of the middles is kept, they are sought in the shorter list if it is not 0.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ivm_triangle.kernels.views import add_sum, first_table, listing_at, sum_at
 # The cursor: an int64 array, zero at the start of a batch.
 ROW, PHASE, POSITION, EDGE = range(4)
 NEW, LISTING = 0, 1
+HOLD_MIDDLES = 3  # behind the three pair views: 1 for LIST, 0 for PAIRS
 
 
 @kernel
@@ -67,17 +68,18 @@ def _list_triples(M, m32, pairs, k, x, y, sign, count, keys, width, cur, out, ca
         group = find_word(M, first_table(pairs[k1]), tag_of(M, key), key)
         if group == 0:
             return rows, True
-        w = group + 1
-        i = cur[POSITION]
-        while i < hi(m32, w):
-            if rows == capacity:
-                cur[POSITION] = i
-                return rows, False
-            z = M[lo(m32, w) + i] >> 32
-            rows = _emit(M, m32, k, x, y, z, sign, count, keys, width, out, capacity, rows)
-            i += 1
-        M[C_OPS] += hi(m32, w)
-        return rows, True
+        if pairs[HOLD_MIDDLES]:
+            w = group + 1
+            i = cur[POSITION]
+            while i < hi(m32, w):
+                if rows == capacity:
+                    cur[POSITION] = i
+                    return rows, False
+                z = M[lo(m32, w) + i] >> 32
+                rows = _emit(M, m32, k, x, y, z, sign, count, keys, width, out, capacity, rows)
+                i += 1
+            M[C_OPS] += hi(m32, w)
+            return rows, True
     forward = hi(m32, y + V_OUT) <= hi(m32, x + V_IN)
     w = y + V_OUT if forward else x + V_IN
     t = table_at(3 + k2) if forward else table_at(3 + k1)
@@ -101,7 +103,8 @@ def _list_triples(M, m32, pairs, k, x, y, sign, count, keys, width, cur, out, ca
 def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, keys, cur, out):
     """Apply the rows (codes int64[n, 2]) whose weight has `sign`; returns the rows written to `out` int64[3, cap].
 
-    Go on with the same cursor while `cur[ROW]` < n. `pairs`: the LIST views of R, S, T; `count`: the COUNT view and
+    Go on with the same cursor while `cur[ROW]` < n. `pairs`: the pair views of R, S, T, and whether they
+    hold the middles (LIST) or how many there are (PAIRS); `count`: the COUNT view and
     `keys` its variables, or -1 and none. Row i of `missing` receives the copies that a delete did not find.
     """
     n = codes.shape[0]

@@ -12,6 +12,7 @@ from ivm_triangle.kernels.layout import (
     C_VIEWS,
     GROUP_WORDS,
     K_LIST,
+    K_PAIRS,
     K_ROOT,
     K_SET,
     K_SUM,
@@ -225,7 +226,7 @@ def empty_view(M, m32, P, view):
     """Forget everything in a view. O(its size)."""
     kind = P[view_at(view) + KIND]
     _release_list(M, m32, listing_at(view))
-    if kind == K_SUM:
+    if kind in (K_SUM, K_PAIRS):
         _empty_table(M, m32, first_table(view), WORD(SUM_WORDS), WORD(0))
     elif kind == K_SET:
         _empty_table(M, m32, first_table(view), WORD(SET_WORDS), WORD(0))

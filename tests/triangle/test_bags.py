@@ -123,6 +123,38 @@ def test_wedge_lists_serve_values_heavy_on_both_ends():
     assert follower.present == set()
 
 
+@pytest.mark.parametrize("outputs", ["abc", "a", "ca", ""])
+def test_half_full_of_wedges_a_bag_keeps_their_number_only(outputs):
+    spec, n = BagSpec(TRIANGLE, tuple(outputs)), 200
+    follower = Follower(TriangleBag(spec, reserve(1 << 17)))
+    follower.apply(0, [(0, 0), (1, 0)], [1, 1])
+    hubs = [(c, v) for c in range(n) for v in range(8)]
+    follower.apply(1, hubs, [1] * len(hubs))
+    assert not follower.bag.thin
+    for half in (hubs[:1000], hubs[1000:]):
+        follower.apply(2, half, [1] * len(half))
+    assert follower.bag.thin
+    follower.check()
+    assert "linear space" in follower.bag.bound
+    used = follower.bag.stats()["bytes"]
+    for weight in (1, -3, 3):
+        follower.apply(0, [(0, 0), (3, 4), (77, 0)], [weight] * 3)
+        follower.check()
+    run(follower, random.Random(1), 5, 70, every=4)
+    arena = reserve(1 << 18)
+    arena[: len(follower.bag.words)] = follower.bag.words
+    follower.bag = TriangleBag(spec, arena)
+    assert follower.bag.thin
+    follower.check()
+    follower.apply(1, hubs, [-1] * len(hubs))
+    follower.check()
+    wide = TriangleBag(spec, reserve(WORDS))
+    for atom in (1, 2):
+        list(wide.apply(atom, np.array(hubs), np.ones(len(hubs), dtype=np.int64)))
+    assert not wide.thin
+    assert used < wide.stats()["bytes"] / 2
+
+
 def test_factorized_root_lists_the_triples_and_streams_nothing():
     bag = TriangleBag(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(WORDS), mode="factorized")
     rng, rows = random.Random(2), [{}, {}, {}]
