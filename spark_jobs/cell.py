@@ -108,7 +108,9 @@ class Cell:
                 if link is not mine:  # go by the log's order of rows, for that is what undo will go by
                     prepared = engine.prepare(link.changes)
                 report.log_ms = _since(started)
+                started = time.perf_counter()
                 output = cast(Deltas, engine.run(prepared, consolidate=consolidate))
+                report.apply_ms = _since(started)
             except ChangeError:
                 _commit(engine, version)  # refused before anything was applied
                 raise

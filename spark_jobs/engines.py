@@ -97,7 +97,7 @@ class Kind(Protocol):
         ...
 
     def save(self, engine: Any, path: Path, extra: dict[str, Any]) -> None:
-        """Write a snapshot in ``crown.snapshot``'s form and give it its name in one step."""
+        """Write a snapshot and give it its name in one step."""
         ...
 
 

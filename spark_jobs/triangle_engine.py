@@ -5,7 +5,7 @@
 Two states, of which the first is the truth: a ``crown`` engine with the edges and their copies, which also knows types,
 dictionaries and absent deletes; and the triangle's own, with the edges that are there, the heavy pairs and the count.
 The second follows the exact deltas of the first, also when a batch is taken back. The version and the mark "clean" are
-the first one's, set after both are done; a snapshot is of the first only, and the second is built from it.
+the first one's, set after both are done; a snapshot is one file with a copy of both.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crown import snapshot
+from crown import words_file
 from crown.bags import column_of_table
 from crown.codec import encode
 from crown.engine import Engine
-from crown.kernels.arena import H_TOP
+from crown.errors import SnapshotError
+from crown.kernels.arena import H_BUDGET, H_LIMIT, H_TOP
 from crown.kernels.tables import LOW32
 from crown.memory import ADDRESSABLE, map_file, reserve
 from crown.prepare import Clamps, Prepared
+from crown.state import check_header
 from ivm_triangle import Triangle
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.state import State
+from plans.errors import PlanError
 from plans.plan import Plan
 
 EPSILON = 0.5  # worst-case optimal, and the smallest at which the tables are linear
 QUERY = "edge(src, dst) :- edges(src, dst), src != dst."
+MAGIC = b"crown triangle count 1\n"
 SCHEMA = pa.schema([("count", pa.int64())])
 
 
@@ -42,6 +46,11 @@ class MappedTriangle(Triangle):
     def __init__(self, arena: np.ndarray) -> None:
         super().__init__(epsilon=EPSILON, strategy="sit", edges="edges", memory=1 << 20)
         self._state = State(self.plan, (EPSILON,) * 3, arena=arena)
+
+    @property
+    def words(self) -> np.ndarray:
+        """The part of the arena that is in use."""
+        return self._state.words
 
     def sizes(self) -> dict[str, int]:
         """Sizes and counters. O(1)."""
@@ -130,17 +139,6 @@ class TriangleCount:
         inverse = self.edges.inverse(self.edges.prepare(changes).changes, clamps or Clamps())
         self._follow(Prepared(inverse, 0, {}))
 
-    def rebuild(self) -> None:
-        """Fill the empty triangle state from the edges. O(N^1.5)."""
-        self.triangle.apply_codes(self._present())
-
-    def _present(self) -> np.ndarray:
-        """The arcs of all distinct edges."""
-        order = [self.plan.free.index(output.expr.value) for output in self.plan.output]
-        blocks = [np.empty((2, 0), np.int64), *(block[order] for block in self.edges.blocks())]  # indexing copies
-        source, target = np.concatenate(blocks, axis=1)
-        return self._arcs(source, target, np.ones(len(source), np.int64))
-
     def _follow(self, prepared: Prepared) -> None:
         """Apply a batch to the edges, then the edges that came and went to the triangle."""
         changed = pa.Table.from_batches(self.edges.run(prepared), self.edges.delta_schema)
@@ -178,13 +176,20 @@ class TriangleCount:
         present = {(x, y) for _, x, y, _ in self._present().tolist()}
         assert self.triangle.tuples() == present, "the two states hold different edges"
 
+    def _present(self) -> np.ndarray:
+        """The arcs of all distinct edges."""
+        order = [self.plan.free.index(output.expr.value) for output in self.plan.output]
+        blocks = [np.empty((2, 0), np.int64), *(block[order] for block in self.edges.blocks())]  # indexing copies
+        source, target = np.concatenate(blocks, axis=1)
+        return self._arcs(source, target, np.ones(len(source), np.int64))
+
 
 @dataclass(frozen=True)
 class TriangleKind:
     """How a ``TriangleCount`` is kept: the edges in the file of the cell, the triangle state in one beside it.
 
     The second file is removed before the first is made anew, and complete before the first is clean: so a clean first
-    file with a second one beside it belong together.
+    file and a second one beside it belong together.
     """
 
     both: bool
@@ -199,8 +204,12 @@ class TriangleKind:
 
     def create(self, plan: Plan, path: Path | None, on_missing: str) -> TriangleCount:
         """No edges yet."""
-        _forget(path)
-        return self._over(Engine.create(plan, path, on_missing=on_missing), path)
+        if path is not None:
+            _beside(path).unlink(missing_ok=True)
+        edges = Engine.create(plan, path, on_missing=on_missing)
+        edges.begin()
+        arena = reserve() if path is None else map_file(_beside(path), ADDRESSABLE)
+        return TriangleCount(edges, MappedTriangle(arena), self.both)
 
     def attach(self, plan: Plan, path: Path, on_missing: str) -> TriangleCount:
         """Both mappings. O(1)."""
@@ -208,28 +217,55 @@ class TriangleKind:
         return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(arena), self.both)
 
     def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
-        """The edges as they were written, the triangle state built from them. O(N^1.5)."""
-        _forget(path)
-        edges, extra = snapshot.load(source, plan=plan, state_path=path)
+        """Both states as they were written. O(N)."""
+        edges, triangle, extra = read(source, plan, path)
         edges.on_missing = on_missing
-        made = self._over(edges, path)
-        made.rebuild()
-        return made, extra
+        return TriangleCount(edges, triangle, self.both), extra
 
     def save(self, engine: TriangleCount, path: Path, extra: dict[str, Any]) -> None:
-        """The edges only."""
-        snapshot.save(engine.edges, path, extra)
+        """Both states, in one file of words. O(N)."""
+        edges = engine.edges
+        edges.compact()
+        header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra}
+        words_file.write(path, MAGIC, header, [engine.triangle.words, edges.M[: int(edges.M[H_TOP])]])
 
-    def _over(self, edges: Engine, path: Path | None) -> TriangleCount:
-        edges.begin()
-        arena = reserve() if path is None else map_file(_beside(path), ADDRESSABLE)
-        return TriangleCount(edges, MappedTriangle(arena), self.both)
+
+def read(
+    source: Path, plan: Plan | None = None, path: Path | None = None
+) -> tuple[Engine, MappedTriangle, dict[str, Any]]:
+    """What ``TriangleKind.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
+
+    Raises ``SnapshotError`` for a foreign, damaged or truncated file, and one of another plan than ``plan``.
+    """
+    try:
+        with source.open("rb") as file:
+            header = words_file.read_header(file, source, MAGIC, "the triangle count", {"plan", "on_missing", "extra"})
+            saved = Plan.from_json(header["plan"])
+            if plan is not None and saved.fingerprint != plan.fingerprint:
+                raise SnapshotError(f"{source} was taken of edges of another type")
+            words = [int(n) for n in header["words"]]
+            if len(words) != 2 or max(words) > ADDRESSABLE:
+                raise SnapshotError(f"{source} is damaged: its parts are {words} words")
+            arenas = _fresh(path)
+            words_file.fill(file, [arenas[0][: words[0]], arenas[1][: words[1]]], int(header["crc32"]), source)
+    except (OSError, PlanError) as error:
+        raise SnapshotError(f"cannot read the snapshot {source}: {error}") from error
+    triangle, edges = arenas
+    check_header(edges, saved, source)
+    edges[H_LIMIT] = edges[H_BUDGET] = ADDRESSABLE
+    engine = Engine(saved, edges, path, header["on_missing"])
+    engine.begin()
+    return engine, MappedTriangle(triangle), header["extra"]
+
+
+def _fresh(path: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Empty arenas of the triangle and of the edges, in new files if there is a path."""
+    if path is None:
+        return reserve(), reserve()
+    for file in (_beside(path), path):
+        file.unlink(missing_ok=True)
+    return map_file(_beside(path), ADDRESSABLE), map_file(path, ADDRESSABLE)
 
 
 def _beside(path: Path) -> Path:
     return path.with_suffix(".triangles")
-
-
-def _forget(path: Path | None) -> None:
-    if path is not None:
-        _beside(path).unlink(missing_ok=True)

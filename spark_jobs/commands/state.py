@@ -9,6 +9,7 @@ from typing import Any
 
 from crown import snapshot
 from crown.errors import SnapshotError
+from spark_jobs import triangle_engine
 from spark_jobs.errors import CheckpointError
 from spark_jobs.progress import size
 from spark_jobs.state_log import BACKFILL, EMPTY, CellLog, read_meta
@@ -84,9 +85,19 @@ def troubles(log: CellLog) -> Iterator[str]:
         previous = batch
     for version in log.snapshots():
         try:
-            snapshot.load(log.snapshot_path(version))
+            read_snapshot(log.snapshot_path(version))
         except SnapshotError as error:
             yield str(error)
+
+
+def read_snapshot(path: Path) -> None:
+    """Load a snapshot, of whatever engine, into memory. Raises ``SnapshotError`` if it is not whole. O(state)."""
+    with path.open("rb") as file:
+        counts = file.read(len(triangle_engine.MAGIC)) == triangle_engine.MAGIC
+    if counts:
+        triangle_engine.read(path)
+    else:
+        snapshot.load(path)
 
 
 def roll_back(log: CellLog, batch: int) -> None:

@@ -17,13 +17,14 @@ import pytest
 
 import plans
 from crown.engine import Engine
-from crown.errors import MissingDeleteError
+from crown.errors import MissingDeleteError, SnapshotError
 from spark_jobs import cell as cells
 from spark_jobs import triangle_engine
 from spark_jobs.cell import Cell, Report
-from spark_jobs.errors import PlanChangedError
+from spark_jobs.commands.state import read_snapshot
+from spark_jobs.errors import DamagedStateError, PlanChangedError
 from spark_jobs.state_log import CellLog
-from spark_jobs.triangle_engine import QUERY, TriangleCount, TriangleKind
+from spark_jobs.triangle_engine import QUERY, TriangleKind
 
 INTS, NAMES = (plans.plan(QUERY, {"edges": {"src": kind, "dst": kind}}) for kind in ("int64", "string"))
 VERTICES = 11
@@ -167,13 +168,34 @@ def test_a_snapshot_that_was_loaded_in_part_is_not_clean(tmp_path, monkeypatch):
     list(engine.run(engine.prepare(table([(1, 2, 1), (2, 3, 1), (1, 3, 1)]))))
     engine.commit(0)
     kind.save(engine, tmp_path / "saved", {"version": 0})
-    monkeypatch.setattr(TriangleCount, "rebuild", lambda _: 1 // 0)
+    monkeypatch.setattr(triangle_engine, "MappedTriangle", lambda _: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         kind.load(tmp_path / "saved", INTS, there, "ignore")
     monkeypatch.undo()
     assert not kind.attach(INTS, there, "ignore").clean
     loaded, extra = kind.load(tmp_path / "saved", INTS, there, "ignore")
     assert (loaded.count, extra) == (1, {"version": 0})
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data[:-100], "truncated"),
+        (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "checksum"),
+        (lambda data: b"something else", "not a snapshot"),
+        (lambda data: data.replace(b'"int64"', b'"int32"'), "edges of another type"),
+    ],
+)
+def test_a_damaged_or_foreign_snapshot_is_an_error_with_advice_and_the_check_finds_it(make, tmp_path, damage, said):
+    apply(make(snapshot_floor=1), 0, table([(1, 2, 1), (2, 3, 1), (1, 3, 1)]))
+    path = tmp_path / "state" / "0" / "0.snapshot"
+    read_snapshot(path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(DamagedStateError, match=rf"0\.snapshot cannot be used .*{said}"):
+        apply(make(host="there"), 1, table([(1, 2, -1)]))
+    if said != "edges of another type":
+        with pytest.raises(SnapshotError, match=said):
+            read_snapshot(path)
 
 
 def test_a_triangle_state_that_was_lost_is_built_again(make):
