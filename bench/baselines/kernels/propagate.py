@@ -11,10 +11,11 @@ payload position if the relation counts derivations or -1.
 
 from __future__ import annotations
 
-from bench.baselines.kernels.sink import S_TOUCHED, emit, flush
+from bench.baselines.kernels.sink import S_CAPACITY, S_TOUCHED, S_WIDTH, emit, flush
 from bench.baselines.kernels.store import I_KEY, P_OUT, P_OUTS, group_of, list_base, store_add
 from crown.kernels.arena import at32, hi
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
 
 EMIT, ADD, DISTINCT = 0, 1, 2
 G_STEPS, G_ACTION, G_RELATION, G_AT = 0, 1, 2, 3
@@ -23,7 +24,7 @@ A_RELATION, A_ATTRS, A_WIDTH, A_PROGRAMS, A_LIST, AD = 0, 1, 2, 3, 4, 5
 FRAME = 4  # position, length, base of the list; product of the counts so far
 
 
-@kernel
+@device
 def run_program(M, m32, P, V, F, prog, sign, out, sink, factors):
     """Propagate the tuple in ``V``. O(tuples it joins with on the way)."""
     steps = P[prog + G_STEPS]
@@ -83,9 +84,13 @@ def apply_rows(M, m32, P, V, F, atom, rows, weights, sign, out, sink, factors):
 
     Only tuples that come to be or cease to be are propagated.
     """
+    n = weights.size
+    sink[S_WIDTH], sink[S_CAPACITY] = out.shape
+    M, m32, P, V, F = words(M), words(m32), constants(P), words(V), words(F)
+    rows, weights, out, sink, factors = words(rows), words(weights), words(out), words(sink), words(factors)
     width = P[atom + A_WIDTH]
     attrs = P[atom + A_ATTRS]
-    for i in range(weights.size):
+    for i in range(n):
         for j in range(width):
             V[P[attrs + j]] = rows[i * width + j]
         sink[S_TOUCHED] += 1

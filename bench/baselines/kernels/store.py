@@ -13,7 +13,8 @@ Descriptors in the plan array ``P``: ``RD`` words per relation from ``P[P_RELATI
 from __future__ import annotations
 
 from crown.kernels.arena import ONE, ZERO, alloc, at32, hi, lo, release, set_hi, set_lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import words
 from crown.kernels.tables import find, hash_key, insert, new_table, remove, table_at
 
 P_RELATIONS, P_INDEXES, P_ATOMS, P_OUT, P_OUTS, P_IDENTITY, P_ATTRIBUTES = 0, 1, 2, 3, 4, 5, 6
@@ -25,11 +26,12 @@ ID, I_TABLE, I_KEY, I_ROWPOS, I_ATTRS, I_LINK = 5, 0, 1, 2, 3, 4
 @kernel
 def new_tables(M, tables):
     """Make the first ``tables`` tables empty."""
+    M = words(M)
     for t in range(tables):
         new_table(M, table_at(t))
 
 
-@kernel
+@device
 def list_base(m32, field):
     """``m32`` index of the first row handle of the list whose field is word ``field``."""
     if at32(m32, 2 * field + 2) == 0:
@@ -37,7 +39,7 @@ def list_base(m32, field):
     return 2 * lo(m32, field)
 
 
-@kernel
+@device
 def _resize(M, m32, field, log_new):
     n = hi(m32, field)
     log_old = at32(m32, 2 * field + 2)
@@ -56,7 +58,7 @@ def _resize(M, m32, field, log_new):
         release(M, block, 1 << (log_old - 1))
 
 
-@kernel
+@device
 def list_append(M, m32, field, row):
     """Append a row; its position. Amortized O(1)."""
     n = hi(m32, field)
@@ -68,7 +70,7 @@ def list_append(M, m32, field, row):
     return n
 
 
-@kernel
+@device
 def list_remove(M, m32, field, at, link):
     """Take out entry ``at``; the last entry moves there and word ``link`` of its row learns so. Amortized O(1)."""
     n = hi(m32, field) - 1
@@ -83,7 +85,7 @@ def list_remove(M, m32, field, at, link):
         _resize(M, m32, field, log_capacity - ONE)
 
 
-@kernel
+@device
 def group_of(M, P, x, V):
     """Group of index ``x`` (P offset) for the key in ``V``, or 0. Expected O(1)."""
     k = P[x + I_KEY]
@@ -91,7 +93,7 @@ def group_of(M, P, x, V):
     return find(M, P[x + I_TABLE], tag, P, P[x + I_ATTRS], k, V, ZERO)
 
 
-@kernel
+@device
 def store_add(M, m32, P, r, V, weight):
     """Add ``weight`` to the payload of the tuple in ``V``: 1 if the tuple appeared, -1 if it vanished, else 0.
 

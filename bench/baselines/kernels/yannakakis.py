@@ -17,10 +17,11 @@ Source: Idris, Ugarte, Vansummeren, "The Dynamic Yannakakis Algorithm", SIGMOD 2
 
 from __future__ import annotations
 
-from bench.baselines.kernels.sink import S_TOUCHED, emit, flush
+from bench.baselines.kernels.sink import S_CAPACITY, S_TOUCHED, S_WIDTH, emit, flush
 from bench.baselines.kernels.store import P_OUT, P_OUTS, list_append, list_base, list_remove
 from crown.kernels.arena import NONE, ZERO, alloc, at32, hi, lo, release, set_hi, set_lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, hash_key, insert, remove
 
 Y_NODES, Y_IDENTITY = 1, 5
@@ -30,13 +31,13 @@ N_CHILDREN, N_LIST, N_INDEX, N_FREE, N_SIDES, N_SIDE = 8, 9, 10, 11, 12, 13
 FRAME, F_NODE, F_ROW, F_AT, F_FLAG = 4, 0, 1, 2, 3
 
 
-@kernel
+@device
 def node_at(P, node):
     """P offset of a node's descriptor."""
     return P[Y_NODES] + ND * node
 
 
-@kernel
+@device
 def _group(M, P, d, pos, row):
     """Group of the edge above the node at ``d`` for the key at positions ``pos`` of ``row``, made if absent."""
     k = P[d + N_KEY]
@@ -52,7 +53,7 @@ def _group(M, P, d, pos, row):
     return g
 
 
-@kernel
+@device
 def _drop_group(M, m32, P, d, g):
     k = P[d + N_KEY]
     if hi(m32, g + k + 1) == 0 and hi(m32, g + k + 2) == 0:
@@ -61,7 +62,7 @@ def _drop_group(M, m32, P, d, g):
         release(M, g, k + 5)
 
 
-@kernel
+@device
 def _product(M, m32, P, d, row):
     """What the payload of a row ought to be."""
     a = P[d + N_WIDTH]
@@ -72,13 +73,13 @@ def _product(M, m32, P, d, row):
     return product
 
 
-@kernel
+@device
 def _bind(M, P, d, row, V):
     for j in range(P[d + N_WIDTH]):
         V[P[P[d + N_ATTRS] + j]] = M[row + j]
 
 
-@kernel
+@device
 def _results(M, m32, P, V, cur, F, start, sign, out, sink, factors):
     """Emit the results of the rows on the path from ``start`` to the root (in ``cur``). Constant delay."""
     d = node_at(P, start)
@@ -119,7 +120,7 @@ def _results(M, m32, P, V, cur, F, start, sign, out, sink, factors):
         opening = True
 
 
-@kernel
+@device
 def _walk(M, m32, P, V, cur, W, F, node, row, payload, deltas, sign, out, sink, factors):
     """Give a row a new payload, and all rows above it theirs."""
     start = node
@@ -181,11 +182,15 @@ def _walk(M, m32, P, V, cur, W, F, node, row, payload, deltas, sign, out, sink, 
 @kernel
 def apply_rows(M, m32, P, V, cur, W, F, node, rows, weights, deltas, sign, out, sink, factors):
     """Insert (``sign`` 1) or delete (-1) tuples of a node (``rows`` int64[n * a]), one after the other."""
+    changes = weights.size
+    sink[S_WIDTH], sink[S_CAPACITY] = out.shape
+    M, m32, P, V, cur, W, F = words(M), words(m32), constants(P), words(V), words(cur), words(W), words(F)
+    rows, weights, out, sink, factors = words(rows), words(weights), words(out), words(sink), words(factors)
     d = node_at(P, node)
     a = P[d + N_WIDTH]
     identity = P[Y_IDENTITY]
     n = P[d + N_CHILDREN]
-    for i in range(weights.size):
+    for i in range(changes):
         tag = hash_key(M, P, identity, a, rows, i * a)
         row = find(M, P[d + N_TABLE], tag, P, identity, a, rows, i * a)
         if sign > 0:
