@@ -106,11 +106,6 @@ class Checker:
         self._names = list(names)
 
 
-def check(table: Table, columns: Sequence[str], data: Any) -> CheckedBatch:
-    """``Checker.check`` for a single batch."""
-    return Checker(table, columns).check(data)
-
-
 Column = Callable[[int], Any]  # position -> Arrow array, or a list where the values may have mixed types
 
 

@@ -32,9 +32,6 @@ class UnencodableError(ValueError):
         super().__init__(reason)
 
 
-_arrow_type = cache(arrow_type)  # parses the name of the type
-
-
 @cache
 def uses_dictionary(kind: str) -> bool:
     """True iff values of this type go through the dictionary."""
@@ -98,7 +95,7 @@ def _as_bytes(array: pa.Array) -> pa.Array:
 
 def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
     """Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). O(n); the codes' buffer may be shared."""
-    target = _arrow_type(kind)
+    target = arrow_type(kind)
     if uses_dictionary(kind):
         return extern(codes, target)
     nulls = codes == NULL if len(codes) and codes.min() == NULL else None

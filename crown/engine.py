@@ -35,6 +35,7 @@ from crown.prepare import Clamps, Prepared, Preparer, Rows, SourceChange
 from crown.state import State
 from plans.plan import Plan
 
+_NONE_MISSING = np.zeros(0, np.int64)
 BLOCK_CELLS = 1 << 16  # cells of the output buffer: it stays in the second-level cache
 
 
@@ -58,6 +59,8 @@ class Engine(State):
         self._identity = np.arange(max(len(plan.output), 1), dtype=np.int64)
         self._preparer = Preparer(plan, self.dictionary.intern, on_missing == "raise")
         self._deliverer = Deliverer(plan, self.dictionary.intern, self.dictionary.extern)
+        n = len(plan.nodes)
+        self._tallies = [(table_at(n + i) + A.T_TALLY, table_at(i) + A.T_TALLY2) for i in range(n)]
         self._busy = False
         self.clamps = Clamps()  # of the last batch applied
 
@@ -124,7 +127,7 @@ class Engine(State):
         gathered = Gathered(self._deliverer.width)
         blocks = self._apply(prepared.changes, mode)
         try:
-            yield self._deliverer.batch(self._deliverer.columns(self._out[:, :0])[0], np.empty(0, np.int64))
+            yield self._deliverer.nothing
             for sign, block in blocks:
                 if gather:
                     gathered.add(self._deliverer.codes(block), sign)
@@ -132,11 +135,12 @@ class Engine(State):
                 columns, n = self._deliverer.columns(block)
                 if n:
                     yield self._deliverer.batch(columns, np.full(n, sign, np.int64))
-            values, weights = gathered.net()
-            if self.plan.support:
-                values, weights = self._supported(values, weights)
-            if len(weights):
-                yield from sliced(self._deliverer, values, weights)
+            if gather:
+                values, weights = gathered.net()
+                if self.plan.support:
+                    values, weights = self._supported(values, weights)
+                if len(weights):
+                    yield from sliced(self._deliverer, values, weights)
         finally:
             for _ in blocks:  # closed early: the rest of the batch is applied all the same
                 pass
@@ -161,7 +165,9 @@ class Engine(State):
         for sign in (-1, 1):
             for number, change in enumerate(changes):
                 rows = change.deletes if sign < 0 else change.inserts
-                missing = np.zeros(len(rows) if sign < 0 else 0, np.int64)
+                if not len(rows):
+                    continue
+                missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
                 node = change.source.aliases[0].node
                 if node in self._bags:
                     yield from self._through_bag(changes, number, rows, missing, sign)
@@ -171,7 +177,7 @@ class Engine(State):
                         X[layout.X_FILL] = 0
                     if status != update.DONE:
                         self._refuse(changes, number, int(X[layout.X_I]), status)
-                if sign < 0 and missing.any():
+                if sign < 0 and np.count_nonzero(missing):
                     self.clamps.note(number, missing)
                     self._count_missing(change, missing, 1)
             if X[layout.X_FILL]:
@@ -182,10 +188,11 @@ class Engine(State):
     def _count_changes(self, changes: Sequence[SourceChange]) -> None:
         """Keep the tallies of ``stats``: rows filtered, updates, per alias."""
         for change in changes:
-            for bit, alias in enumerate(change.source.aliases):
-                updates = sum(int(rows.read_by(bit).sum()) for rows in (change.deletes, change.inserts))
-                self.M[table_at(len(self.plan.nodes) + alias.node) + A.T_TALLY] += change.filtered[bit]
-                self.M[table_at(alias.node) + A.T_TALLY2] += updates
+            for bit, (alias, rejected) in enumerate(zip(change.source.aliases, change.filtered, strict=True)):
+                filtered, updates = self._tallies[alias.node]
+                self.M[updates] += change.deletes.readers(bit) + change.inserts.readers(bit)
+                if rejected:
+                    self.M[filtered] += rejected
 
     def _count_missing(self, change: SourceChange, missing: np.ndarray, sign: int) -> None:
         for bit, alias in enumerate(change.source.aliases):

@@ -40,6 +40,7 @@ class Deliverer:
         self.direct = plain and not plan.residual
         self.schema = pa.schema([(o.name, arrow_type(o.type)) for o in plan.output])
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
+        self.nothing = pa.RecordBatch.from_pylist([], self.delta_schema)
 
     @property
     def width(self) -> int:

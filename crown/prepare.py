@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.changes import CheckedBatch, check
+from crown.changes import CheckedBatch, Checker
 from crown.codec import NULL, Intern, UnencodableError, encode
 from crown.errors import BadRowError, ChangeError
 from crown.kernels.batches import consolidate, pick
@@ -54,6 +54,10 @@ class Rows:
     def read_by(self, bit: int) -> np.ndarray:
         """bool[n]: alias ``bit`` reads the tuple."""
         return np.broadcast_to((self.masks >> bit & 1).astype(bool), len(self))
+
+    def readers(self, bit: int) -> int:
+        """How many tuples alias ``bit`` reads."""
+        return len(self) if self.masks is EVERY else int(np.count_nonzero(self.read_by(bit)))
 
 
 @dataclass(frozen=True)
@@ -148,14 +152,17 @@ class Preparer:
         self.sources = sources_of(plan)
         self._intern = intern
         self._exact_deletes = exact_deletes
-        self._tables: dict[str, Table] = {table.name.lower(): table for table in plan.tables}
-        self._needed: dict[str, list[str]] = {}
-        self._coded: dict[str, set[str]] = {}
-        for source in self.sources:
-            needed = self._needed.setdefault(source.relation.lower(), [])
-            predicate = () if source.predicate is None else sorted(source.predicate.columns)
-            needed += [c for c in (*source.columns, *predicate) if c not in needed]
-            self._coded.setdefault(source.relation.lower(), set()).update(source.columns)
+        self._relations: dict[str, _Relation] = {}
+        for table in plan.tables:
+            own = [source for source in self.sources if source.relation.lower() == table.name.lower()]
+            self._relations[table.name.lower()] = _Relation(table, own)
+        self._of = [self._relations[source.relation.lower()].name for source in self.sources]
+        # For every source the first that takes the same tuples: bags read some that others read, too.
+        first: dict[tuple[Any, ...], int] = {}
+        self._same = [
+            first.setdefault((name, source.columns, str(source.predicate)), i)
+            for i, (name, source) in enumerate(zip(self._of, self.sources, strict=True))
+        ]
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """Check, code, filter and consolidate a batch. O(batch).
@@ -164,53 +171,83 @@ class Preparer:
         """
         checked: dict[str, CheckedBatch] = {}
         for name, data in changes.items():
-            table = self._tables.get(name.lower())
-            if table is None:
-                known = ", ".join(sorted(t.name for t in self._tables.values()))
+            relation = self._relations.get(name.lower())
+            if relation is None:
+                known = ", ".join(sorted(r.name for r in self._relations.values()))
                 raise ChangeError(f"relation {name!r} is not part of this query, which reads: {known}")
-            if table.name in checked:
+            if relation.name in checked:
                 raise ChangeError(f"relation {name!r} occurs twice in one batch; concatenate its changes")
-            batch = check(table, self._needed[table.name.lower()], data)
+            batch = relation.checker.check(data)
             if batch.bad and strict:
                 row, reason = next(iter(batch.bad.items()))
-                raise BadRowError(table.name, row, reason)
-            checked[table.name] = batch
-        codes = {name: self._encode(name, batch) for name, batch in checked.items()}
-        done: dict[tuple[Any, ...], _Net] = {}
+                raise BadRowError(relation.name, row, reason)
+            checked[relation.name] = batch
+        coded = {name: self._coded(name, batch) for name, batch in checked.items()}
+        done: dict[int, _Net] = {}
         out = []
-        for source in self.sources:
-            name = self._tables[source.relation.lower()].name
-            if name in checked:
-                key = (name, source.columns, str(source.predicate))
-                if key not in done:
-                    done[key] = self._net(source, checked[name], codes[name])
-                out.append(_masked(source, checked[name], done[key]))
+        for source, name, same in zip(self.sources, self._of, self._same, strict=True):
+            batch_of = coded.get(name)
+            if batch_of is not None:
+                if same not in done:
+                    done[same] = self._net(source, batch_of)
+                out.append(_change(source, batch_of, done[same]))
         rows = sum(len(batch.weights) for batch in checked.values())
         return Prepared(tuple(out), rows, {name: batch for name, batch in checked.items() if batch.bad})
 
-    def _encode(self, relation: str, batch: CheckedBatch) -> dict[str, np.ndarray]:
-        kinds = {column.name: column.type for column in self._tables[relation.lower()].columns}
+    def _coded(self, relation: str, batch: CheckedBatch) -> _Coded:
         codes = {}
-        for name in self._coded[relation.lower()]:
+        for name, kind in self._relations[relation.lower()].coded:
             try:
-                codes[name] = encode(batch.columns[name], kinds[name], self._intern)
+                codes[name] = encode(batch.columns[name], kind, self._intern)
             except UnencodableError as error:
                 raise BadRowError(relation, error.row, f"column {name!r}: {error.reason}") from None
-        return codes
+        return _Coded(batch, codes)
 
-    def _net(self, source: Source, batch: CheckedBatch, codes: dict[str, np.ndarray]) -> _Net:
-        n = len(batch.weights)
-        arrays = [codes[c] for c in source.columns]
-        weights = batch.weights
+    def _net(self, source: Source, coded: _Coded) -> _Net:
+        columns, weights = coded.batch.columns, coded.batch.weights
+        n = len(weights)
+        passed = coded.matrix(source.columns)
         if source.predicate is not None:
-            keep = source.predicate.evaluate(batch.columns, n).fill_null(False).to_numpy(zero_copy_only=False)
-            arrays = [a[keep] for a in arrays]
-            weights = weights[keep]
-        values = np.empty((len(weights), len(arrays)), np.int64)
-        for j, a in enumerate(arrays):
-            values[:, j] = a
-        deletes, inserts = split_by_sign(values.reshape(-1), len(arrays), weights, self._exact_deletes)
-        return _Net(deletes, inserts, n - len(weights), values)
+            verdict = source.predicate.evaluate(columns, n)
+            if verdict.null_count:
+                verdict = verdict.fill_null(False)
+            keep = verdict.to_numpy(zero_copy_only=False)
+            if np.count_nonzero(keep) < n:
+                passed, weights = passed[keep], weights[keep]
+        deletes, inserts = split_by_sign(passed.reshape(-1), source.width, weights, self._exact_deletes)
+        return _Net(deletes, inserts, n - len(weights), passed)
+
+
+class _Relation:
+    """What the sources over one relation need of its batches, worked out once."""
+
+    def __init__(self, table: Table, sources: Sequence[Source]) -> None:
+        self.name = table.name
+        kinds = {column.name: column.type for column in table.columns}
+        coded = dict.fromkeys(c for source in sources for c in source.columns)
+        tested = [sorted(source.predicate.columns) for source in sources if source.predicate is not None]
+        self.coded = [(name, kinds[name]) for name in coded]
+        self.checker = Checker(table, tuple(dict.fromkeys([*coded, *(c for columns in tested for c in columns)])))
+
+
+class _Coded:
+    """A batch in codes. Sources of the same columns take them from the same matrix."""
+
+    def __init__(self, batch: CheckedBatch, codes: dict[str, np.ndarray]) -> None:
+        self.batch = batch
+        self.nulls = any(array.null_count for array in batch.columns.values())
+        self._codes = codes
+        self._matrices: dict[tuple[str, ...], np.ndarray] = {}
+
+    def matrix(self, columns: tuple[str, ...]) -> np.ndarray:
+        """The codes of some columns as int64[n, columns]; not to be written to."""
+        found = self._matrices.get(columns)
+        if found is None:
+            found = np.empty((len(self.batch.weights), len(columns)), np.int64)
+            for j, name in enumerate(columns):
+                found[:, j] = self._codes[name]
+            self._matrices[columns] = found
+        return found
 
 
 @dataclass(frozen=True)
@@ -223,12 +260,14 @@ class _Net:
     passed: np.ndarray
 
 
-def _masked(source: Source, batch: CheckedBatch, net: _Net) -> SourceChange:
+def _change(source: Source, coded: _Coded, net: _Net) -> SourceChange:
     """The change of a source, with masks if some alias joins on a column that has NULLs in this batch."""
-    nullable = {w for w, name in enumerate(source.columns) if batch.columns[name].null_count}
-    joined = [tuple(w for w in alias.not_null if w in nullable) for alias in source.aliases]
+    joined: list[tuple[int, ...]] = []
+    if coded.nulls:
+        nullable = {w for w, name in enumerate(source.columns) if coded.batch.columns[name].null_count}
+        joined = [tuple(w for w in alias.not_null if w in nullable) for alias in source.aliases]
     if not any(joined):
-        return SourceChange(source, net.deletes, net.inserts, (net.rejected,) * len(joined))
+        return SourceChange(source, net.deletes, net.inserts, (net.rejected,) * len(source.aliases))
     deletes, inserts = (_with_masks(rows, joined) for rows in (net.deletes, net.inserts))
     filtered = tuple(net.rejected + int(np.count_nonzero(_null(net.passed, words))) for words in joined)
     return SourceChange(source, deletes, inserts, filtered)
@@ -260,10 +299,13 @@ def split_by_sign(
     empty = Rows(values[:0], weights[:0])
     if not len(weights):
         return empty, empty
-    lowest, highest = int(weights.min()), int(weights.max())
+    lowest = weights.min()
     if lowest > 0:
         return empty, Rows(values, weights)
-    if lowest < 0 < highest or (lowest < 0 and exact_deletes):
+    highest = weights.max()
+    if highest < 0 and (len(weights) == 1 or not exact_deletes):
+        return Rows(values, -weights), empty
+    if lowest < 0 and (highest > 0 or exact_deletes):
         weights = weights.copy()
         consolidate(values, width, weights)
     return _picked(values, width, weights, -1), _picked(values, width, weights, 1)

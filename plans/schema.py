@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -71,6 +72,7 @@ def normal_type(type_: str) -> str:
     return name
 
 
+@cache
 def arrow_type(type_: str) -> pa.DataType:
     """The Arrow type that carries values of a planner type."""
     parts = decimal_parts(type_)
