@@ -23,7 +23,7 @@ from crown.dictionary import Dictionary
 from crown.engine import Engine
 from crown.errors import ConcurrentChangeError
 from crown.kernels.arena import format_arena
-from crown.kernels.batches import hash_codes
+from crown.kernels.batches import rows_of_cell
 from crown.kernels.tables import new_table, table_at
 from crown.memory import ADDRESSABLE, reserve
 from crown.prepare import Prepared, Preparer, Rows, SourceChange
@@ -93,7 +93,7 @@ class Cells:
         Cells in parallel, delta batches as they come. If a cell refuses the batch, all take it back.
         """
         self._not_busy()
-        parts = [Prepared(changes, 0, {}) for changes in self._divided(prepared.changes)]
+        parts = self._divided(prepared.changes)
         for engine, part in zip(self.engines, parts, strict=True):
             engine.refuse_missing(part)
         self._busy = True
@@ -138,38 +138,31 @@ class Cells:
                 engine.take_back(part.changes, engine.clamps)
         raise first
 
-    def _divided(self, changes: Sequence[SourceChange]) -> list[tuple[SourceChange, ...]]:
-        """The part of each cell: every change, with the tuples that some alias reads there."""
-        divided: list[list[SourceChange]] = [[] for _ in self.engines]
-        for change in changes:
-            deletes = self._divide_rows(change.source, change.deletes)
-            inserts = self._divide_rows(change.source, change.inserts)
-            nothing = (0,) * len(change.filtered)
-            for cell, target in enumerate(divided):
-                filtered = change.filtered if cell == 0 else nothing
-                target.append(SourceChange(change.source, deletes[cell], inserts[cell], filtered))
-        return [tuple(part) for part in divided]
+    def _divided(self, changes: Sequence[SourceChange]) -> list[Prepared]:
+        """The part of each cell: every change, with the tuples that some alias reads there. In parallel."""
 
-    def _divide_rows(self, source: Source, rows: Rows) -> list[Rows]:
-        cells = len(self.engines)
-        if not len(rows):
-            return [rows] * cells
-        table = rows.table()
-        masks = np.zeros((cells, len(rows)), np.int64)
-        hashed: dict[tuple[int, int], np.ndarray] = {}
+        def part(cell: int) -> Prepared:
+            mine = []
+            for change in changes:
+                conditions = self._conditions(change.source, cell)
+                deletes, inserts = (
+                    _rows_of_cell(rows, change.source, conditions) for rows in (change.deletes, change.inserts)
+                )
+                filtered = change.filtered if cell == 0 else (0,) * len(change.filtered)
+                mine.append(SourceChange(change.source, deletes, inserts, filtered))
+            return Prepared(tuple(mine), 0, {})
+
+        return list(self._pool.map(part, range(len(self.engines))))
+
+    def _conditions(self, source: Source, cell: int) -> np.ndarray:
+        """When an alias of a source reads a tuple in a cell; see ``rows_of_cell``."""
+        found = []
         for bit, alias in enumerate(source.aliases):
-            here = np.ones((cells, len(rows)), bool)
             for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
-                if name not in alias.attributes:
-                    continue
-                word = alias.words[alias.attributes.index(name)]
-                if (word, share) not in hashed:
-                    hashed[word, share] = np.empty(len(rows), np.int64)
-                    hash_codes(np.ascontiguousarray(table[:, word]), share, hashed[word, share])
-                coordinate = np.arange(cells) // self.grid.stride(axis) % share
-                here &= hashed[word, share] == coordinate[:, None]
-            masks |= (here & rows.read_by(bit)).astype(np.int64) << bit
-        return [rows.chosen(mask != 0, mask[mask != 0]) for mask in masks]
+                if name in alias.attributes:
+                    word = alias.words[alias.attributes.index(name)]
+                    found += [bit, word, share, cell // self.grid.stride(axis) % share]
+        return np.array(found, np.int64)
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """``Engine.results``, one cell after the other."""
@@ -189,8 +182,7 @@ class Cells:
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
         """``Engine.apply_discard``, in parallel."""
-        prepared = self.prepare(changes)
-        parts = [Prepared(part, 0, {}) for part in self._divided(prepared.changes)]
+        parts = self._divided(self.prepare(changes).changes)
         work: Callable[[Engine, Prepared], int] = Engine.discard
         return sum(self._pool.map(work, self.engines, parts))
 
@@ -222,6 +214,15 @@ class Cells:
             raise ConcurrentChangeError(
                 "a batch is still being applied; exhaust or close the iterator of its deltas first"
             )
+
+
+def _rows_of_cell(rows: Rows, source: Source, conditions: np.ndarray) -> Rows:
+    if not len(rows):
+        return rows
+    values, weights, masks = np.empty_like(rows.values), np.empty_like(rows.weights), np.empty(len(rows), np.int64)
+    given = rows.masks if len(rows.masks) == len(rows) else rows.masks & ((1 << len(source.aliases)) - 1)
+    n = rows_of_cell(rows.values, source.width, rows.weights, given, conditions, values, weights, masks)
+    return Rows(values[: n * source.width], weights[:n], masks[:n])
 
 
 def _summed(all_stats: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
-from crown.kernels.jit import allocating_kernel, kernel
+from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
@@ -44,15 +44,41 @@ def consolidate(rows, width, weights):
             s = (s + 1) & mask
 
 
-@kernel
-def hash_codes(codes, share, coordinates):
-    """``coordinates[i]`` (int64) = a real hash of ``codes[i]`` modulo ``share``.
+@device
+def _coordinate(code, share):
+    """A real hash of a code modulo ``share``: hubs with neighbouring ids spread out."""
+    h = mix(mix(ZERO, code), ZERO)
+    return ((h >> 33) & 0x7FFFFFFF) % share
 
-    Hubs with neighbouring ids spread out.
+
+@kernel
+def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weights, out_masks):
+    """Copy the tuples that some alias reads in a cell, with the aliases that do as their masks; how many.
+
+    ``values`` int64[n * width], ``masks`` int64[n] or [1]; a condition (alias, word, share, coordinate; int64 each, one
+    after the other) says that the alias reads a tuple there only if that word hashes to that coordinate.
     """
-    for i in range(codes.size):
-        h = mix(mix(ZERO, codes[i]), ZERO)
-        coordinates[i] = ((h >> 33) & 0x7FFFFFFF) % share
+    n = weights.size
+    last = conditions.size
+    every = masks.size == n
+    values, weights, masks, conditions = words(values), words(weights), words(masks), words(conditions)
+    out_values, out_weights, out_masks = words(out_values), words(out_weights), words(out_masks)
+    m = 0
+    for i in range(n):
+        mask = masks[i if every else 0]
+        for c in range(0, last, 4):
+            bit = 1 << conditions[c]
+            if mask & bit:
+                code = values[i * width + conditions[c + 1]]
+                if _coordinate(code, conditions[c + 2]) != conditions[c + 3]:
+                    mask &= ~bit
+        if mask != 0:
+            for j in range(width):
+                out_values[m * width + j] = values[i * width + j]
+            out_weights[m] = weights[i]
+            out_masks[m] = mask
+            m += 1
+    return m
 
 
 @kernel
