@@ -220,7 +220,7 @@ def _rows_of_cell(rows: Rows, source: Source, conditions: np.ndarray) -> Rows:
     if not len(rows):
         return rows
     values, weights, masks = np.empty_like(rows.values), np.empty_like(rows.weights), np.empty(len(rows), np.int64)
-    given = rows.masks if len(rows.masks) == len(rows) else rows.masks & ((1 << len(source.aliases)) - 1)
+    given = rows.masks & ((1 << len(source.aliases)) - 1)  # no bit is left when no alias reads the tuple here
     n = rows_of_cell(rows.values, source.width, rows.weights, given, conditions, values, weights, masks)
     return Rows(values[: n * source.width], weights[:n], masks[:n])
 
