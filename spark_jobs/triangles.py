@@ -56,8 +56,8 @@ def triangle_counts(
 
     The result, by ``per``:
 
-    - ``"graph"``: ``count`` (bigint); one row, the count after the micro-batch. Write it with any output mode but
-      ``"complete"``.
+    - ``"graph"``: ``count`` (bigint); one row, the count after the micro-batch (none where Spark leaves out a batch
+      without changes). Write it with any output mode but ``"complete"``.
     - ``"edge"``: ``src``, ``dst``, ``count``: the triangles the edge is part of; undirected with ``src < dst``.
     - ``"vertex"``: ``vertex``, ``count``.
 
