@@ -13,13 +13,13 @@ the names of the columns decide, and no Arrow kernel is called for an array that
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -117,7 +117,7 @@ def _opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
     if isinstance(data, pa.RecordBatch):
         names = data.schema.names
         return names, data.num_rows if names else 0, lambda i: _plain(data.column(i))
-    if isinstance(data, pd.DataFrame):
+    if _is_frame(data):
         names = [str(c) for c in data.columns]
         series = [one for _, one in data.items()]
         return names, len(data) if names else 0, lambda i: _from_pandas(series[i])
@@ -173,12 +173,18 @@ def _plain(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _from_pandas(series: pd.Series) -> Any:
+def _is_frame(data: Any) -> bool:
+    """Is it a pandas frame? Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def _from_pandas(series: Any) -> Any:
     try:
         array = pa.Array.from_pandas(series)
         return _whole(array) if isinstance(array, pa.ChunkedArray) else array
     except _REFUSED:
-        return [None if value is pd.NA else value for value in series]
+        return [None if value is sys.modules["pandas"].NA else value for value in series]
 
 
 def _item(column: Any, row: int) -> Any:

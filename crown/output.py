@@ -40,7 +40,8 @@ class Deliverer:
         self.direct = plain and not plan.residual
         self.schema = pa.schema([(o.name, arrow_type(o.type)) for o in plan.output])
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
-        self.nothing = pa.RecordBatch.from_pylist([], self.delta_schema)
+        empty = [pa.nulls(0, field.type) for field in self.delta_schema]
+        self.nothing = pa.RecordBatch.from_arrays(empty, schema=self.delta_schema)
 
     @property
     def width(self) -> int:
