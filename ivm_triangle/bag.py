@@ -181,7 +181,7 @@ class TriangleBag:
         codes = self._codes(atom, rows, False)
         packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
         edges = np.empty(len(packed), dtype=np.int64)
-        return int(find_taken(self._state.M, self._state.m32, self._state.P, packed, len(packed), edges))
+        return int(find_taken(self._state.M, self._state.P, packed, len(packed), edges))
 
     def values(self, attribute: str) -> np.ndarray:
         """The codes of an attribute in the rows of its atoms."""

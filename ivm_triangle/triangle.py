@@ -117,12 +117,12 @@ class Triangle:
 
     def apply_codes(self, rows: np.ndarray) -> None:
         """The same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
-        rows, takes = _net(self._checked(rows))
+        rows, takes = _net(_four_columns(rows))
+        norms = self._guard(rows)
         edges = np.empty(len(rows), dtype=np.int64)
-        bad = find_taken(self._state.M, self._state.m32, self._state.P, rows, takes, edges)
+        bad = find_taken(self._state.M, self._state.P, rows, takes, edges)
         if bad >= 0:
             raise NegativeMultiplicityError(self._below_zero(*rows[bad].tolist()))
-        norms = self._guard(rows)
         large = len(rows) > 1 and 4 * len(rows) >= self._state.word(at.C_BASE)
         self._state.run(load_rows if large else apply_rows, rows, takes, edges)
         self._norms = norms
@@ -135,19 +135,11 @@ class Triangle:
 
         Raises NegativeMultiplicityError at the first row that would go below zero; the rows before it stay applied.
         """
-        rows = self._checked(rows)
+        rows = _four_columns(rows)
         self._norms = self._guard(rows)
         done = self._state.run(apply_rows, rows, 0, np.empty(0, dtype=np.int64))
         if done < len(rows):
             raise NegativeMultiplicityError(self._below_zero(*rows[done].tolist()))
-
-    def _checked(self, rows: np.ndarray) -> np.ndarray:
-        rows = np.ascontiguousarray(rows, dtype=np.int64)
-        if rows.ndim != 2 or rows.shape[1] != 4:
-            raise TriangleError(f"rows are int64[n, 4] of (relation, x, y, m), not of shape {rows.shape}")
-        if len(rows) and not 0 <= rows[:, 0].min() <= rows[:, 0].max() < self.plan.copies:
-            raise TriangleError(f"relations are numbered 0 to {self.plan.copies - 1}, not {np.unique(rows[:, 0])}")
-        return rows
 
     def _alive(self, d: int, codes: np.ndarray) -> np.ndarray:
         found = np.zeros(len(codes), dtype=np.bool_)
@@ -158,7 +150,8 @@ class Triangle:
     def _guard(self, rows: np.ndarray) -> np.ndarray:
         """New bounds on the Euclidean norms of the relations. Their product bounds every sum (Loomis and Whitney)."""
         plus = np.zeros(3)
-        squares_of(rows, plus)
+        if not squares_of(rows, self.plan.copies, plus):
+            raise TriangleError(f"relations are numbered 0 to {self.plan.copies - 1}, not {np.unique(rows[:, 0])}")
         plus = np.sqrt(plus)
         norms = self._norms + plus
         if self._product(norms) >= LARGEST:
@@ -172,7 +165,8 @@ class Triangle:
         return norms
 
     def _product(self, norms: np.ndarray) -> float:
-        return float(np.prod(np.maximum(norms if self.plan.copies == 3 else norms[[0, 0, 0]], 1.0)))
+        r, s, t = (max(norm, 1.0) for norm in norms.tolist())
+        return float(r * s * t if self.plan.copies == 3 else r**3)
 
     @property
     def _names(self) -> list[str]:
@@ -307,6 +301,13 @@ class Triangle:
     def check_invariants(self) -> None:
         """Sizes, lists, tables, partition, and every view against its definition; raises AssertionError. Slow."""
         invariants.check(self._state)
+
+
+def _four_columns(rows: np.ndarray) -> np.ndarray:
+    rows = np.ascontiguousarray(rows, dtype=np.int64)
+    if rows.ndim != 2 or rows.shape[1] != 4:
+        raise TriangleError(f"rows are int64[n, 4] of (relation, x, y, m), not of shape {rows.shape}")
+    return rows
 
 
 def _net(rows: np.ndarray) -> tuple[np.ndarray, int]:

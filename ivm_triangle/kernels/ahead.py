@@ -7,7 +7,7 @@ slots name, rows `NEAR` ahead the edge's slot and the lists. These are hints and
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS, hi, lo
+from crown.kernels.arena import T_MASK, T_SLOTS, ZERO, hi, lo
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, table_at
@@ -33,8 +33,11 @@ def _lists(M, m32, x, y):
 
 
 @kernel
-def ahead(M, m32, P, rows, n, i):
-    """Stages for `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be applied."""
+def ahead_find(M, P, rows, n, i):
+    """Stages that find the edges of `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be applied.
+
+    Returns the vertices of row i + NEAR, as far as they are known, or zeros.
+    """
     if i + FAR < n:
         k = rows[4 * (i + FAR)]
         prefetch(M, _home(M, k, rows[4 * (i + FAR) + 1]))
@@ -43,18 +46,38 @@ def ahead(M, m32, P, rows, n, i):
         k = rows[4 * (i + MIDDLE)]
         prefetch(M, M[_home(M, k, rows[4 * (i + MIDDLE) + 1])] & LOW32)
         prefetch(M, M[_home(M, after(P, k), rows[4 * (i + MIDDLE) + 2])] & LOW32)
-    if i + NEAR < n:
-        k = rows[4 * (i + NEAR)]
-        x = M[_home(M, k, rows[4 * (i + NEAR) + 1])] & LOW32
-        y = M[_home(M, after(P, k), rows[4 * (i + NEAR) + 2])] & LOW32
-        if x != 0 and y != 0:
-            prefetch(M, _home(M, 3 + k, (x << 32) | y))
-            _lists(M, m32, x, y)
+    if i + NEAR >= n:
+        return ZERO, ZERO
+    k = rows[4 * (i + NEAR)]
+    x = M[_home(M, k, rows[4 * (i + NEAR) + 1])] & LOW32
+    y = M[_home(M, after(P, k), rows[4 * (i + NEAR) + 2])] & LOW32
+    if x != 0 and y != 0:
+        prefetch(M, _home(M, 3 + k, (x << 32) | y))
+    return x, y
+
+
+@kernel
+def ahead(M, m32, P, rows, n, i):
+    """The same, and the lists of row i + NEAR."""
+    x, y = ahead_find(M, P, rows, n, i)
+    if x != 0 and y != 0:
+        _lists(M, m32, x, y)
+
+
+@kernel
+def _last(M, m32, w):
+    """The edge at the end of a list, which will take the place of one that goes."""
+    if hi(m32, w) > 0:
+        prefetch(M, M[lo(m32, w) + hi(m32, w) - 1] & LOW32)
 
 
 @kernel
 def ahead_take(M, m32, edges, n, i):
-    """The same for the deletion of `edges` int64[n]: where an edge is found, its vertices are at hand."""
+    """Stages for the deletion of `edges` int64[n]: where an edge is found, its vertices are at hand."""
+    if i + MIDDLE < n:
+        e = edges[i + MIDDLE]
+        _lists(M, m32, M[e] >> 32, M[e] & LOW32)
     if i + NEAR < n:
         e = edges[i + NEAR]
-        _lists(M, m32, M[e] >> 32, M[e] & LOW32)
+        _last(M, m32, (M[e] >> 32) + V_OUT)
+        _last(M, m32, (M[e] & LOW32) + V_IN)

@@ -6,7 +6,7 @@ from crown.kernels.arena import ONE, ZERO, alloc, format_arena
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, new_table, table_at
-from ivm_triangle.kernels.ahead import ahead, ahead_take
+from ivm_triangle.kernels.ahead import ahead, ahead_find, ahead_take
 from ivm_triangle.kernels.graph import add_edge, after, drop_edge, drop_vertex_if_bare, lookup, part_of, vertex
 from ivm_triangle.kernels.layout import (
     C_BASE,
@@ -150,15 +150,14 @@ def multiplicity(M, P, k, first, second):
 
 
 @kernel
-def find_taken(M, m32, P, rows, takes, edges):
+def find_taken(M, P, rows, takes, edges):
     """Find the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
 
     Returns the index of the first row that would go below zero, or -1. Changes nothing else.
     """
-    n = rows.shape[0]
-    M, m32, P, rows, edges = words(M), words(m32), constants(P), words(rows), words(edges)
+    M, P, rows, edges = words(M), constants(P), words(rows), words(edges)
     for i in range(takes):
-        ahead(M, m32, P, rows, n, i)
+        ahead_find(M, P, rows, takes, i)
         r = 4 * i
         e = find_edge(M, P, rows[r], rows[r + 1], rows[r + 2])
         if e == 0 or M[e + 1] + rows[r + 3] < 0:

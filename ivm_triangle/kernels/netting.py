@@ -8,13 +8,20 @@ from crown.kernels.tables import mix
 
 
 @kernel
-def squares_of(rows, squares):
-    """Add the squared positive weights of rows (k, x, y, m) to `squares` float64[3], by relation."""
+def squares_of(rows, copies, squares):
+    """Add the squared positive weights of rows (k, x, y, m) to `squares` float64[3], by relation.
+
+    False if a row names a relation outside 0 .. `copies` - 1: nothing else may look at such rows.
+    """
     n = rows.shape[0]
     rows, squares = words(rows), words(squares)
     for i in range(n):
+        k = rows[4 * i]
+        if k < 0 or k >= copies:
+            return False
         if rows[4 * i + 3] > 0:
-            squares[rows[4 * i]] += float(rows[4 * i + 3]) ** 2
+            squares[k] += float(rows[4 * i + 3]) ** 2
+    return True
 
 
 @kernel
