@@ -157,6 +157,7 @@ def draw(result: dict[str, Any], folder: Path) -> None:
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "triangle", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     def figure(name: str, title: str, ylabel: str, curves: dict[str, dict[str, Any]]) -> None:
         shape, axes = plt.subplots(figsize=(4.6, 3.4))
@@ -164,7 +165,10 @@ def draw(result: dict[str, Any], folder: Path) -> None:
             x, y = zip(*data["points"], strict=True)
             axes.loglog(x, y, marker=marker, markersize=4, label=f"{label} (slope {abs(data['slope']):.2f})")
         axes.set(title=title, xlabel="N, tuples in R, S, T", ylabel=ylabel)
-        axes.legend(fontsize=7)
+        axes.xaxis.set_minor_formatter(NullFormatter())  # their labels run into each other
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(bottom, top * (top / bottom) ** 0.45)  # room for the legend
+        axes.legend(fontsize=7, loc="upper left")
         shape.tight_layout()
         shape.savefig(folder / f"{name}.svg", metadata={"Date": None})
         plt.close(shape)
