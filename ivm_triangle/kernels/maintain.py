@@ -61,18 +61,16 @@ def _drop_bare_ends(M, m32, P, k, x, y):
 
 
 @kernel
-def _fire_shared(M, m32, P, x, y, m, old):
-    """An update of the one relation that plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
+def _add_shared(M, m32, P, x, y, m, old, before):
+    """What is left to do where one relation plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
 
-    The three linear terms are equal, E as it was before. Only a loop can stand twice in a triangle, or in a wedge.
+    The three linear terms are equal, E as it was before: the total has had one of them since it was `before`. Only a
+    loop can stand twice in a triangle, or in a wedge.
     """
-    before = M[C_TOTAL]
-    bit = part_of(m32, x, y)
-    fire(M, m32, P, WORD(0), bit, WORD(0), x, y, m, WORD(0), WORD(REAL), WORD(1))
     M[C_TOTAL] += 2 * (M[C_TOTAL] - before)
     if x == y:
         M[C_TOTAL] += 3 * m * m * old + m * m * m
-        if bit == 1:
+        if part_of(m32, x, y) == 1:
             for view in range(MAX_VIEWS):
                 if P[view_at(view) + KIND] == K_SUM:
                     add_sum(M, m32, view, (x << 32) | x, m * m)
@@ -85,10 +83,10 @@ def _change(M, m32, P, k, x, y, e, m):
     M[C_RATES + k] += 1
     old = M[e + 1] if e != 0 else WORD(0)
     flip = WORD(old + m > 0) - WORD(old > 0)
+    before = M[C_TOTAL]
+    fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
     if P[P_COPIES] == 1:
-        _fire_shared(M, m32, P, x, y, m, old)
-    else:
-        fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
+        _add_shared(M, m32, P, x, y, m, old, before)
     if flip == 0:
         M[e + 1] = old + m
         return flip

@@ -37,7 +37,7 @@ def compile_loading() -> None:
 def ensure_compiled(streaming: bool) -> None:
     """Make sure that the kernels of a `Triangle`, or of a bag (`streaming`), are in the cache.
 
-    Takes some ten seconds if they are not, else no time. Once per process.
+    Takes ten to twenty seconds if they are not, else no time. Once per process.
     """
     wanted: list[tuple[Any, Any]] = (
         [(stream_rows, _STREAM)] if streaming else [(apply_rows, _CHANGES), (load_rows, _CHANGES)]
@@ -48,7 +48,7 @@ def ensure_compiled(streaming: bool) -> None:
     _done.add(name)
     if all(is_cached(kernel) for kernel, _ in wanted):
         return
-    message = "ivm_triangle: compiling kernels for this machine, once (about ten seconds) ..."
+    message = "ivm_triangle: compiling kernels for this machine, once (ten to twenty seconds) ..."
     print(message, end=" ", file=sys.stderr, flush=True)
     started = time.monotonic()
     if streaming:
