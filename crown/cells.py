@@ -48,7 +48,7 @@ class Cells:
         self.result_schema = engines[0].result_schema
         self.delta_schema = engines[0].delta_schema
         self._arena = arena  # of the dictionary
-        self._preparer = Preparer(plan, dictionary.intern, self.on_missing == "raise")
+        self._preparer = Preparer(plan, dictionary.intern)
         self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
         self._busy = False
 

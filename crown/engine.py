@@ -57,7 +57,7 @@ class Engine(State):
         self._X = layout.new_scratch(len(plan.nodes))
         self._out = _buffer(len(plan.free))
         self._identity = np.arange(max(len(plan.output), 1), dtype=np.int64)
-        self._preparer = Preparer(plan, self.dictionary.intern, on_missing == "raise")
+        self._preparer = Preparer(plan, self.dictionary.intern)
         self._deliverer = Deliverer(plan, self.dictionary.intern, self.dictionary.extern)
         n = len(plan.nodes)
         self._tallies = [(table_at(n + i) + A.T_TALLY, table_at(i) + A.T_TALLY2) for i in range(n)]

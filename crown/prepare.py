@@ -144,14 +144,12 @@ class Prepared:
 class Preparer:
     """Turns change batches into ``Prepared`` ones.
 
-    Knows the plan, not the state; ``intern`` enters new values in
-    the dictionary; with ``exact_deletes`` equal deletes of a batch become one.
+    Knows the plan, not the state; ``intern`` enters new values in the dictionary.
     """
 
-    def __init__(self, plan: Plan, intern: Intern, exact_deletes: bool) -> None:
+    def __init__(self, plan: Plan, intern: Intern) -> None:
         self.sources = sources_of(plan)
         self._intern = intern
-        self._exact_deletes = exact_deletes
         self._relations: dict[str, _Relation] = {}
         for table in plan.tables:
             own = [source for source in self.sources if source.relation.lower() == table.name.lower()]
@@ -214,7 +212,7 @@ class Preparer:
             keep = verdict.to_numpy(zero_copy_only=False)
             if np.count_nonzero(keep) < n:
                 passed, weights = passed[keep], weights[keep]
-        deletes, inserts = split_by_sign(passed.reshape(-1), source.width, weights, self._exact_deletes)
+        deletes, inserts = split_by_sign(passed.reshape(-1), source.width, weights)
         return _Net(deletes, inserts, n - len(weights), passed)
 
 
@@ -288,26 +286,21 @@ def _null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
     return (table[:, words] == NULL).any(axis=1)
 
 
-def split_by_sign(
-    values: np.ndarray, width: int, weights: np.ndarray, exact_deletes: bool = False
-) -> tuple[Rows, Rows]:
-    """Net deletes and inserts of a batch.
+def split_by_sign(values: np.ndarray, width: int, weights: np.ndarray) -> tuple[Rows, Rows]:
+    """Net deletes and inserts of a batch: one row per tuple and sign, but equal inserts of a batch without deletes stay
+    apart.
 
-    Equal rows of one sign stay apart unless ``exact_deletes`` asks for one row each. ``values`` int64[n * width],
-    ``weights`` int64[n] (not kept). O(n).
+    ``values`` int64[n * width], ``weights`` int64[n] (neither is changed). O(n).
     """
     empty = Rows(values[:0], weights[:0])
     if not len(weights):
         return empty, empty
-    lowest = weights.min()
-    if lowest > 0:
+    if weights.min() > 0:
         return empty, Rows(values, weights)
-    highest = weights.max()
-    if highest < 0 and (len(weights) == 1 or not exact_deletes):
+    if len(weights) == 1 and weights[0] < 0:
         return Rows(values, -weights), empty
-    if lowest < 0 and (highest > 0 or exact_deletes):
-        weights = weights.copy()
-        consolidate(values, width, weights)
+    weights = weights.copy()
+    consolidate(values, width, weights)
     return _picked(values, width, weights, -1), _picked(values, width, weights, 1)
 
 

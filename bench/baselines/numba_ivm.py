@@ -71,7 +71,7 @@ class NumbaIvm:
         self._out = np.empty((width, BUFFER_CELLS // width), np.int64)
         self._sink = np.zeros(sink.SINK, np.int64)
         self._factors = factors(width)
-        self._preparer = Preparer(plan, self._intern, exact_deletes=False)
+        self._preparer = Preparer(plan, self._intern)
         self._updates = 0
 
     def checking(self) -> None:

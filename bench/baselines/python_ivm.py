@@ -81,7 +81,7 @@ class PythonIvm:
         self._change: dict[int, Change] = {atom.node: space[f"change_{i}"] for i, atom in enumerate(programs.atoms)}
         self._copies: dict[int, dict[tuple[int, ...], int]] = {atom.node: {} for atom in programs.atoms}
         self._support: dict[tuple[int, ...], int] | None = None if programs.full else {}
-        self._preparer = Preparer(plan, _no_strings, exact_deletes=False)
+        self._preparer = Preparer(plan, _no_strings)
         self._factors = factors(len(plan.output)).tolist()
         self._checking = False
         self._count = self._sum = 0
