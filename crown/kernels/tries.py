@@ -36,7 +36,7 @@ from crown.kernels.arena import (
     set_hi,
 )
 from crown.kernels.groups import list_append, list_remove
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, new_table, remove, table_at
 
@@ -61,7 +61,7 @@ def create_tries(M, tables, limit, seed):
         new_table(M, table_at(t))
 
 
-@kernel
+@device
 def _index_row(M, m32, P, index, row):
     """Enter a row (record `row`) in an index."""
     k = P[index + I_WIDTH]
@@ -90,7 +90,7 @@ def _index_row(M, m32, P, index, row):
     set_hi(m32, pair + k + 2, list_append(M, m32, prefix + k, 2 * (prefix + k + 1), k, pair))
 
 
-@kernel
+@device
 def _unindex_row(M, m32, P, index, row):
     """Take a row out of an index."""
     k = P[index + I_WIDTH]
@@ -112,14 +112,14 @@ def _unindex_row(M, m32, P, index, row):
         release(M, prefix, k + 2)
 
 
-@kernel
+@device
 def _store(M, m32, P, a, row, tag):
     insert(M, P[a + A_ROWS], tag, row)
     for i in range(P[a + A_INDICES]):
         _index_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
 
 
-@kernel
+@device
 def _drop(M, m32, P, a, row, tag):
     for i in range(P[a + A_INDICES]):
         _unindex_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
@@ -127,7 +127,7 @@ def _drop(M, m32, P, a, row, tag):
     release(M, row, P[a + A_WIDTH] + 1)
 
 
-@kernel
+@device
 def _passes(M, P, a, bound):
     """True iff the atoms that lie within the bound attributes have them."""
     for i in range(P[a + A_CHECKS]):
@@ -138,12 +138,12 @@ def _passes(M, P, a, bound):
     return True
 
 
-@kernel
+@device
 def _part_at(P, step, part):
     return P[step + 2] + 2 * part
 
 
-@kernel
+@device
 def _prefix_of(M, P, part, bound):
     """The prefix record of a part for what is bound, or 0."""
     index = P[part]
@@ -152,7 +152,7 @@ def _prefix_of(M, P, part, bound):
     return find(M, P[index + I_PREFIX], tag, P, P[part + 1], k, bound, ZERO)
 
 
-@kernel
+@device
 def _open_level(M, m32, P, step, bound, cur, level):
     """Choose the shortest list at a step. False if one of them is empty."""
     best = ZERO
@@ -172,7 +172,7 @@ def _open_level(M, m32, P, step, bound, cur, level):
     return True
 
 
-@kernel
+@device
 def _next_value(M, m32, P, step, bound, cur, level):
     """Bind the step's attribute to the next value that all parts have. False at the end of the list."""
     chosen = cur[level + 2]
@@ -201,7 +201,7 @@ def _next_value(M, m32, P, step, bound, cur, level):
     return False
 
 
-@kernel
+@device
 def _emit(M, P, bound, sign, counted, out, capacity, rows):
     """Write the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
     width = P[P_OUTS]
@@ -227,7 +227,7 @@ def _emit(M, P, bound, sign, counted, out, capacity, rows):
     return rows + 1
 
 
-@kernel
+@device
 def _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows):
     """Results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
     steps = P[a + A_STEPS]
@@ -255,7 +255,7 @@ def _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows):
     return rows, True
 
 
-@kernel
+@device
 def _begin(P, a, src, base, bound, cur):
     """Bind the tuple of atom `a` at `src[base ..]` and start its enumeration."""
     for j in range(P[a + A_WIDTH]):

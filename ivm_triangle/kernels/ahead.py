@@ -8,7 +8,7 @@ slots name, rows `NEAR` ahead the edge's slot and the lists. These are hints and
 from __future__ import annotations
 
 from crown.kernels.arena import T_MASK, T_SLOTS, ZERO, hi, lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels.graph import after, tag_of
@@ -17,13 +17,13 @@ from ivm_triangle.kernels.layout import V_IN, V_OUT
 FAR, MIDDLE, NEAR = 15, 10, 5
 
 
-@kernel
+@device
 def _home(M, table, word):
     t = table_at(table)
     return M[t + T_SLOTS] + (tag_of(M, word) & M[t + T_MASK])
 
 
-@kernel
+@device
 def _lists(M, m32, x, y):
     """Both ends of the lists that a change of (x, y) walks, the end of those that it only lengthens or shortens."""
     prefetch(M, lo(m32, y + V_OUT))
@@ -32,7 +32,7 @@ def _lists(M, m32, x, y):
     prefetch(M, lo(m32, y + V_IN) + hi(m32, y + V_IN))
 
 
-@kernel
+@device
 def ahead_find(M, P, rows, n, i):
     """Stages that find the edges of `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be applied.
 
@@ -56,7 +56,7 @@ def ahead_find(M, P, rows, n, i):
     return x, y
 
 
-@kernel
+@device
 def ahead(M, m32, P, rows, n, i):
     """The same, and the lists of row i + NEAR."""
     x, y = ahead_find(M, P, rows, n, i)
@@ -64,14 +64,14 @@ def ahead(M, m32, P, rows, n, i):
         _lists(M, m32, x, y)
 
 
-@kernel
+@device
 def _last(M, m32, w):
     """The edge at the end of a list, which will take the place of one that goes."""
     if hi(m32, w) > 0:
         prefetch(M, M[lo(m32, w) + hi(m32, w) - 1] & LOW32)
 
 
-@kernel
+@device
 def ahead_take(M, m32, edges, n, i):
     """Stages for the deletion of `edges` int64[n]: where an edge is found, its vertices are at hand."""
     if i + MIDDLE < n:

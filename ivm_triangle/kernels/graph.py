@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crown.kernels.arena import H_SEED, T_MASK, T_SLOTS, alloc, at32, hi, lo, release, set_hi, set_lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device
 from crown.kernels.tables import LOW32, insert, mix, remove, table_at
 from ivm_triangle.kernels.layout import (
     COUNT_MASK,
@@ -18,25 +18,25 @@ from ivm_triangle.kernels.layout import (
 )
 
 
-@kernel
+@device
 def after(P, k):
     """The relation (and domain) that follows number k in the rotation R, S, T; itself where one plays all."""
     return k + 1 if k + 1 < P[P_COPIES] else WORD(0)
 
 
-@kernel
+@device
 def before(P, k):
     """The relation that leads to domain k."""
     return k - 1 if k > 0 else P[P_COPIES] - 1
 
 
-@kernel
+@device
 def tag_of(M, word):
     """32-bit tag of a key of one word; the same function as `tables.hash_key`."""
     return ((mix(M[H_SEED], word) * -4417276706812531889) >> 32) & LOW32
 
 
-@kernel
+@device
 def find_word(M, t, tag, word):
     """Handle of the record with that one-word key, or 0."""
     slots = M[t + T_SLOTS]
@@ -53,7 +53,7 @@ def find_word(M, t, tag, word):
         s = (s + 1) & mask
 
 
-@kernel
+@device
 def lookup(M, table, word):
     """Handle of the record with that one-word key in table number `table`, or 0. Expected O(1)."""
     return find_word(M, table_at(table), tag_of(M, word), word)
@@ -62,14 +62,14 @@ def lookup(M, table, word):
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@device
 def clear_list(M, w):
     """Make the list at word `w` empty, without a block."""
     M[w] = 0
     M[w + 1] = 0
 
 
-@kernel
+@device
 def _move_block(M, m32, w, capacity):
     length = hi(m32, w)
     old = lo(m32, w)
@@ -85,7 +85,7 @@ def _move_block(M, m32, w, capacity):
     set_lo(m32, w + 1, capacity)
 
 
-@kernel
+@device
 def push(M, m32, w, entry):
     """Append `entry` to the list at word `w`. Amortized O(1)."""
     length = hi(m32, w)
@@ -95,7 +95,7 @@ def push(M, m32, w, entry):
     set_hi(m32, w, length + 1)
 
 
-@kernel
+@device
 def drop_last(M, m32, w):
     """Forget the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
     length = hi(m32, w) - 1
@@ -107,14 +107,14 @@ def drop_last(M, m32, w):
         _move_block(M, m32, w, capacity // 2)
 
 
-@kernel
+@device
 def place(M, m32, w, i, entry, half):
     """Put an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
     M[lo(m32, w) + i] = entry
     m32[2 * ((entry & LOW32) + 2) + half] = i
 
 
-@kernel
+@device
 def link(M, m32, w, entry, heavy, half):
     """Add an edge entry to a vertex's list, among the heavy or the light other ends."""
     push(M, m32, w, entry)
@@ -129,7 +129,7 @@ def link(M, m32, w, entry, heavy, half):
         m32[2 * ((entry & LOW32) + 2) + half] = last
 
 
-@kernel
+@device
 def unlink(M, m32, w, edge, half):
     """Take an edge out of a vertex's list."""
     at = at32(m32, 2 * (edge + 2) + half)
@@ -146,7 +146,7 @@ def unlink(M, m32, w, edge, half):
     drop_last(M, m32, w)
 
 
-@kernel
+@device
 def relink(M, m32, w, edge, heavy, half):
     """The other end of an edge changed its flag: move its entry across the border between heavy and light."""
     at = at32(m32, 2 * (edge + 2) + half)
@@ -159,19 +159,19 @@ def relink(M, m32, w, edge, heavy, half):
     set_hi(m32, w + 1, hi(m32, w + 1) + (1 if heavy else -1))
 
 
-@kernel
+@device
 def is_heavy(m32, w):
     """Flag of the vertex whose list in that column is at word `w`."""
     return (hi(m32, w + 1) & HEAVY) != 0
 
 
-@kernel
+@device
 def degree(m32, w):
     """Length of the list at word `w`."""
     return hi(m32, w)
 
 
-@kernel
+@device
 def part_of(m32, x, y):
     """Bit of the part (HH 1, HL 2, LH 4, LL 8) of an edge from vertex x to vertex y."""
     return 1 << (2 * (not is_heavy(m32, x + V_OUT)) + (not is_heavy(m32, y + V_IN)))
@@ -180,7 +180,7 @@ def part_of(m32, x, y):
 # -- vertices and edges ------------------------------------------------------------------------------------------------
 
 
-@kernel
+@device
 def vertex(M, m32, P, domain, value):
     """Handle of the vertex with that value, made if it is new. Expected O(1)."""
     t = table_at(domain)
@@ -199,7 +199,7 @@ def vertex(M, m32, P, domain, value):
     return v
 
 
-@kernel
+@device
 def drop_vertex_if_bare(M, m32, domain, v):
     """Free a vertex that has no edges left."""
     if hi(m32, v + V_OUT) == 0 and hi(m32, v + V_IN) == 0:
@@ -207,7 +207,7 @@ def drop_vertex_if_bare(M, m32, domain, v):
         release(M, v, WORD(VERTEX_WORDS))
 
 
-@kernel
+@device
 def add_edge(M, m32, k, x, y, m):
     """Make an edge with multiplicity m; it MUST NOT exist. Returns its handle."""
     e = alloc(M, WORD(EDGE_WORDS))
@@ -220,7 +220,7 @@ def add_edge(M, m32, k, x, y, m):
     return e
 
 
-@kernel
+@device
 def drop_edge(M, m32, k, x, y, e):
     """Remove an edge; its vertices stay."""
     unlink(M, m32, x + V_OUT, e, WORD(0))

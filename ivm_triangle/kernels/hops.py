@@ -9,7 +9,7 @@ list is -1 - tree. Lists do not change while a cursor is open, so successors are
 from __future__ import annotations
 
 from crown.kernels.arena import ONE, ZERO, alloc, format_arena, hi, lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, insert, new_table, table_at
 from ivm_triangle.kernels.graph import find_word, part_of, tag_of
@@ -34,7 +34,7 @@ def format_scratch(X, limit):
     new_table(X, table_at(ZERO))
 
 
-@kernel
+@device
 def _entry(X, element, make):
     t = table_at(ZERO)
     tag = tag_of(X, element)
@@ -48,13 +48,13 @@ def _entry(X, element, make):
     return record
 
 
-@kernel
+@device
 def _hop(X, element):
     record = _entry(X, element, False)
     return element if record == 0 or X[record + 1] == 0 else X[record + 1]
 
 
-@kernel
+@device
 def _skip(X, element, to):
     """Exclude `element`, whose successor is `to`; both directions, over ranges that are already excluded."""
     to = _hop(X, to)
@@ -67,7 +67,7 @@ def _skip(X, element, to):
 # -- buckets -----------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@device
 def _outer(M, m32, root, shape):
     """Word of the list of buckets: bucket records, or the groups themselves where a pair is a bucket; 0 if none."""
     w = listing_at(root)
@@ -76,7 +76,7 @@ def _outer(M, m32, root, shape):
     return M[lo(m32, w)] + 1 if hi(m32, w) > 0 else ZERO
 
 
-@kernel
+@device
 def _next_bucket(M, m32, X, root, shape, tree, bucket):
     """Successor of a bucket (0: the first one) that is not excluded; -1 - tree at the end."""
     w = _outer(M, m32, root, shape)
@@ -86,13 +86,13 @@ def _next_bucket(M, m32, X, root, shape, tree, bucket):
     return _hop(X, M[lo(m32, w) + i])
 
 
-@kernel
+@device
 def _first(M, m32, bucket, shape):
     group = bucket if shape == BY_BOTH else M[lo(m32, bucket + 1)]
     return M[lo(m32, group + 1)] & LOW32
 
 
-@kernel
+@device
 def _after(M, m32, bucket, shape, element):
     """Successor of a middle record in its bucket; the negated bucket at the end."""
     group = M[element] >> 32
@@ -108,7 +108,7 @@ def _after(M, m32, bucket, shape, element):
     return M[lo(m32, group + 1)] & LOW32
 
 
-@kernel
+@device
 def _exclude(M, m32, X, root, shape, tree, bucket, element):
     """Exclude a result from another bucket that has it, and that bucket from the bucket list if nothing is left."""
     _skip(X, element, _after(M, m32, bucket, shape, element))
@@ -118,7 +118,7 @@ def _exclude(M, m32, X, root, shape, tree, bucket, element):
         _skip(X, bucket, M[lo(m32, w) + i] if i < hi(m32, w) else -1 - tree)
 
 
-@kernel
+@device
 def _group(M, pair, x, z):
     """The group of a pair if it is in the root, else 0."""
     word = (x << 32) | z
@@ -126,7 +126,7 @@ def _group(M, pair, x, z):
     return group if group != 0 and M[group + 3] >= 0 else ZERO
 
 
-@kernel
+@device
 def candidates(M, m32, X, cur, root, pair, shape, tree, a, b, current, exclude):
     """Visit the buckets that hold a result. Returns (number of buckets, sum of products of multiplicities).
 
@@ -182,7 +182,7 @@ def candidates(M, m32, X, cur, root, pair, shape, tree, a, b, current, exclude):
 # -- iterators ---------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@device
 def _result_of(M, element, shape):
     """(a, b) of a middle record; b = 0 for Delta1."""
     pair = M[M[element] >> 32]
@@ -194,7 +194,7 @@ def _result_of(M, element, shape):
     return middle, ZERO
 
 
-@kernel
+@device
 def _next_hop(M, m32, X, cur, at, root, pair, shape, tree):
     """Next result of a hop union as (a, b); (0, 0) at the end."""
     if cur[at + STARTED] == 0:
@@ -219,7 +219,7 @@ def _next_hop(M, m32, X, cur, at, root, pair, shape, tree):
     return a, b
 
 
-@kernel
+@device
 def _next_sum(M, m32, cur, i, view, pairs):
     """Next key of a materialized view as (a, b); (0, 0) at the end."""
     w = listing_at(view)

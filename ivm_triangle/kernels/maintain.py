@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crown.kernels.arena import ONE, ZERO, alloc, format_arena
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, new_table, table_at
 from ivm_triangle.kernels.ahead import ahead, ahead_find, ahead_take
@@ -52,7 +52,7 @@ def create(M, m32, eps, limit, seed):
     return control == CONTROL
 
 
-@kernel
+@device
 def _drop_bare_ends(M, m32, P, k, x, y):
     """Free the ends of an edge that went, where no other edge is left."""
     drop_vertex_if_bare(M, m32, k, x)
@@ -60,7 +60,7 @@ def _drop_bare_ends(M, m32, P, k, x, y):
         drop_vertex_if_bare(M, m32, after(P, k), y)
 
 
-@kernel
+@device
 def _add_shared(M, m32, P, x, y, m, old, before):
     """What is left to do where one relation plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
 
@@ -76,7 +76,7 @@ def _add_shared(M, m32, P, x, y, m, old, before):
                     add_sum(M, m32, view, (x << 32) | x, m * m)
 
 
-@kernel
+@device
 def _change(M, m32, P, k, x, y, e, m):
     """Add m to the multiplicity of the edge (x, y), which is `e` (0: none). Returns the change of presence."""
     M[C_UPDATES] += 1
@@ -101,7 +101,7 @@ def _change(M, m32, P, k, x, y, e, m):
     return flip
 
 
-@kernel
+@device
 def update(M, m32, P, eps, k, x, y, e, m):
     """Add m != 0 to the multiplicity of the edge (x, y) of relation k, which is `e` (0: none); it MUST NOT become < 0.
 
@@ -116,7 +116,7 @@ def update(M, m32, P, eps, k, x, y, e, m):
         _drop_bare_ends(M, m32, P, k, x, y)
 
 
-@kernel
+@device
 def add(M, m32, P, eps, k, first, second, m):
     """`update` with m > 0, by values."""
     x = vertex(M, m32, P, k, first)
@@ -124,7 +124,7 @@ def add(M, m32, P, eps, k, first, second, m):
     update(M, m32, P, eps, k, x, y, edge_of(M, k, x, y), m)
 
 
-@kernel
+@device
 def find_edge(M, P, k, first, second):
     """Handle of the edge (first, second) of relation k by its values, or 0. Expected O(1)."""
     x = lookup(M, k, first)
@@ -164,7 +164,7 @@ def find_taken(M, P, rows, takes, edges):
     return -1
 
 
-@kernel
+@device
 def _make_light(M, m32, P, k, first, second):
     """The minor rebalancing that the deletion of (first, second) left to the end of its batch."""
     for column in range(2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, hi, lo, set_hi
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels.graph import after, before, degree, is_heavy, part_of, place, relink
 from ivm_triangle.kernels.layout import (
@@ -37,7 +37,7 @@ from ivm_triangle.kernels.rules import fire
 from ivm_triangle.kernels.views import empty_view, view_at
 
 
-@kernel
+@device
 def set_limits(M, eps):
     """lo, st, hi of every relation at the current N; the same numbers as `partition.Thresholds.of`."""
     size = M[C_BASE]
@@ -55,7 +55,7 @@ def set_limits(M, eps):
         M[at + 2] = math.ceil(1.5 * theta)
 
 
-@kernel
+@device
 def _set_flag(M, m32, k, column, v, heavy):
     """Change a vertex's flag; its entries in the lists of the other ends move across their borders. O(degree)."""
     w = v + (V_OUT if column == 0 else V_IN)
@@ -69,19 +69,19 @@ def _set_flag(M, m32, k, column, v, heavy):
     set_hi(m32, w + 1, hi(m32, w + 1) ^ HEAVY)
 
 
-@kernel
+@device
 def too_low(M, m32, P, k, column, w):
     """True if the vertex with its list at word `w` is heavy in that column and below theta / 2."""
     return is_heavy(m32, w) and degree(m32, w) < M[C_LIMITS + 3 * k] and not P[P_BORN + 2 * k + column]
 
 
-@kernel
+@device
 def too_high(M, m32, P, k, column, w):
     """True if the vertex with its list at word `w` is light in a partitioned column and at 3 theta / 2 or above."""
     return degree(m32, w) >= M[C_LIMITS + 3 * k + 2] and not is_heavy(m32, w) and P[P_PARTITIONED + 2 * k + column] == 1
 
 
-@kernel
+@device
 def move(M, m32, P, k, column, v):
     """Change the flag of a vertex, and move its edges: into the new part, then from the old."""
     w = v + (V_OUT if column == 0 else V_IN)
@@ -104,7 +104,7 @@ def move(M, m32, P, k, column, v):
     _set_flag(M, m32, k, column, v, not heavy)
 
 
-@kernel
+@device
 def _split(M, m32, w, half):
     """Order a vertex's list anew: heavy other ends first."""
     count = WORD(0)
@@ -118,7 +118,7 @@ def _split(M, m32, w, half):
     set_hi(m32, w + 1, (hi(m32, w + 1) & HEAVY) | count)
 
 
-@kernel
+@device
 def major(M, m32, P, eps, totals):
     """Strict partition at the current N and every view from its definition; the total too if `totals`."""
     set_limits(M, eps)
@@ -153,7 +153,7 @@ def major(M, m32, P, eps, totals):
                     fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, M[e + 1], WORD(1), mode, totals)
 
 
-@kernel
+@device
 def _scan_cost(M, P, shifts):
     """Worst-case length of all scans of the updates counted, if the shifts are those at word `shifts` of the arena.
 
@@ -167,7 +167,7 @@ def _scan_cost(M, P, shifts):
     return cost
 
 
-@kernel
+@device
 def _follow_rates(M, P):
     """Choose the shifts that make `_scan_cost` least, if that gains a quarter. Returns whether they changed.
 
@@ -186,7 +186,7 @@ def _follow_rates(M, P):
     return better
 
 
-@kernel
+@device
 def reconsider(M, m32, P, eps):
     """After N / 4 updates: a major rebalancing at the same N if other thresholds suit the rates better."""
     base = M[C_BASE]
@@ -194,7 +194,7 @@ def reconsider(M, m32, P, eps):
         rebase(M, m32, P, eps, base)
 
 
-@kernel
+@device
 def rebase(M, m32, P, eps, base):
     """A major rebalancing at threshold base `base`; the total is what it is. O(N^1.5), every N / 4 updates."""
     M[C_BASE] = base
@@ -202,7 +202,7 @@ def rebase(M, m32, P, eps, base):
     major(M, m32, P, eps, WORD(0))
 
 
-@kernel
+@device
 def settle(M, m32, P, eps, k, x, y, flip):
     """After the edge (x, y) of relation k came (`flip` > 0) or went: major rebalancing, or minor ones of its ends."""
     size = M[C_SIZE]

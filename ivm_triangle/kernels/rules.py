@@ -7,7 +7,7 @@ list, because heavy other ends come first; a scan from the flag that the mask ex
 from __future__ import annotations
 
 from crown.kernels.arena import hi, lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels.graph import after, find_word, is_heavy, lookup, part_of, tag_of
 from ivm_triangle.kernels.layout import (
@@ -52,7 +52,7 @@ from ivm_triangle.kernels.views import add_sum, change_list, change_set, first_t
 MARK_UP_TO, LIKE = 256, 4  # lengths for which marking is faster than probing, as measured
 
 
-@kernel
+@device
 def slice_of(m32, v, column, mask):
     """(first word, length) of the entries of vertex v's list in that column whose edges lie in the parts `mask`."""
     w = v + (V_OUT if column == 0 else V_IN)
@@ -73,20 +73,20 @@ def slice_of(m32, v, column, mask):
     return lo(m32, w) + start, max(end - start, WORD(0))
 
 
-@kernel
+@device
 def pick(x, y, z, which):
     """The vertex of role `which`: 0 is x, 1 is y, 2 is z."""
     return x if which == 0 else (y if which == 1 else z)
 
 
-@kernel
+@device
 def key_of(x, y, z, first, second):
     """Key word of a view: one vertex, or two in one word (`second` < 0: one)."""
     v = pick(x, y, z, first)
     return v if second < 0 else (v << 32) | pick(x, y, z, second)
 
 
-@kernel
+@device
 def _probe_all(M, m32, table, start, length, pivot, forward, mask):
     """Sum of products over a slice: z in the slice, other edge z -> pivot (forward) or pivot -> z in `table`."""
     t = table_at(table)
@@ -102,13 +102,13 @@ def _probe_all(M, m32, table, start, length, pivot, forward, mask):
     return total
 
 
-@kernel
+@device
 def _mark_of(z):
     """Bit number of a vertex in the bitmap."""
     return ((z * -7046029254386353131) >> 51) & (64 * MARK_WORDS - 1)
 
 
-@kernel
+@device
 def _mark_and_probe(M, table, start, length, other, other_length, pivot, forward):
     """The same sum from both slices: mark the z of the shorter one in a bitmap, walk the longer one, probe marked z.
 
@@ -136,7 +136,7 @@ def _mark_and_probe(M, table, start, length, other, other_length, pivot, forward
     return total
 
 
-@kernel
+@device
 def common(M, m32, k1, k2, x, y, start1, length1, start2, length2, mask1, mask2, marks):
     """Sum of products over the z in both slices: K1(y, z) in [start1, ..), K2(z, x) in [start2, ..).
 
@@ -154,7 +154,7 @@ def common(M, m32, k1, k2, x, y, start1, length1, start2, length2, mask1, mask2,
     return _probe_all(M, m32, table, start, short, x if first else y, first, mask2 if first else mask1)
 
 
-@kernel
+@device
 def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
     k1 = after(P, k)
     k2 = after(P, k1)
@@ -232,7 +232,7 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
     M[C_OPS] += work
 
 
-@kernel
+@device
 def _lookup_step(M, m32, P, row, x, y, m, flip, counting):
     """The pair view of K1 and K2 at (y, x) holds every z at once."""
     hit = P[row + HIT]
@@ -256,7 +256,7 @@ def _lookup_step(M, m32, P, row, x, y, m, flip, counting):
         set_root(M, m32, P, hit, record, WORD(flip > 0))
 
 
-@kernel
+@device
 def fire(M, m32, P, k, bit, other, x, y, m, flip, mode, counting):
     """Bring the views up to date with (x, y) -> m in the part `bit` of relation k; `flip` is the change of presence.
 
@@ -278,7 +278,7 @@ def fire(M, m32, P, k, bit, other, x, y, m, flip, mode, counting):
             _scan_step(M, m32, P, row, k, x, y, m, flip, counting)
 
 
-@kernel
+@device
 def edge_of(M, k, x, y):
     """Handle of the edge of relation k from vertex x to vertex y, or 0."""
     return lookup(M, 3 + k, (x << 32) | y)

@@ -9,7 +9,7 @@ and O(1) per triple. Where only the number of the middles is kept, they are soug
 from __future__ import annotations
 
 from crown.kernels.arena import NONE, T_MASK, T_SLOTS, ZERO, alloc, hi, lo, release
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, remove, table_at
 from ivm_triangle.kernels.graph import find_word, is_heavy, lookup, tag_of
@@ -32,7 +32,7 @@ NEW, LISTING = 0, 1
 HOLD_MIDDLES = 3  # behind the three pair views: 1 for LIST, 0 for PAIRS
 
 
-@kernel
+@device
 def _emit(M, m32, k, x, y, z, sign, count, keys, width, out, capacity, rows):
     """One triple: into the buffer as it is, or (`count` >= 0) into the count of its key. Returns the rows in use."""
     M[C_TRIPLES] += sign
@@ -58,7 +58,7 @@ def _emit(M, m32, k, x, y, z, sign, count, keys, width, out, capacity, rows):
     return rows + 1
 
 
-@kernel
+@device
 def _list_triples(M, m32, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows):
     """Enumerate the triples of the edge (x, y) of relation k from `cur[POSITION]` on. Returns (rows, finished)."""
     k1 = k + 1 if k < 2 else ZERO

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crown.kernels.arena import hi, lo
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32
 from ivm_triangle.kernels.layout import K_SET, KIND, R, S, T
@@ -13,7 +13,7 @@ from ivm_triangle.kernels.views import listing_at, view_at
 VIEW, GROUP, MIDDLE, OPS, LAST, MAX_DELAY = range(6)  # the cursor, an int64 array, zero at the start
 
 
-@kernel
+@device
 def _put(M, cur, a, b, c, out, capacity, row):
     r = edge_of(M, R, a, b)
     s = edge_of(M, S, b, c)

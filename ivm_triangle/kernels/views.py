@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, alloc, hi, lo, release
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.tables import LOW32, insert, mix, new_table, remove, table_at
 from ivm_triangle.kernels.graph import clear_list, drop_last, find_word, push, tag_of
 from ivm_triangle.kernels.layout import (
@@ -27,7 +27,7 @@ from ivm_triangle.kernels.layout import (
 )
 
 
-@kernel
+@device
 def view_at(view):
     """Position of a view's description in the plan array."""
     return P_VIEWS + VIEW_WORDS * view
@@ -39,19 +39,19 @@ def listing_at(view):
     return C_VIEWS + 4 * view
 
 
-@kernel
+@device
 def first_table(view):
     """Header word of a view's first table: by key."""
     return table_at(6 + 2 * view)
 
 
-@kernel
+@device
 def second_table(view):
     """Header word of a view's second table: (group, middle)."""
     return table_at(7 + 2 * view)
 
 
-@kernel
+@device
 def _unlist(M, m32, w, at, back):
     """Take entry `at` out of the list at `w`; the last one takes its place and notes it in its word `back`."""
     last = hi(m32, w) - 1
@@ -62,7 +62,7 @@ def _unlist(M, m32, w, at, back):
     drop_last(M, m32, w)
 
 
-@kernel
+@device
 def add_sum(M, m32, view, key, value):
     """view[key] += value; the record goes when the sum is zero."""
     if value == 0:
@@ -87,19 +87,19 @@ def add_sum(M, m32, view, key, value):
             release(M, record, WORD(SUM_WORDS))
 
 
-@kernel
+@device
 def sum_at(M, view, key):
     """view[key], 0 if absent."""
     record = find_word(M, first_table(view), tag_of(M, key), key)
     return M[record + 1] if record != 0 else 0
 
 
-@kernel
+@device
 def _triple_tag(M, ab, c):
     return tag_of(M, mix(ab, c))
 
 
-@kernel
+@device
 def change_set(M, m32, view, ab, c, flip):
     """Put the triple into a SET view (flip > 0; it MUST NOT be in) or take it out (it MUST be in)."""
     t = first_table(view)
@@ -127,7 +127,7 @@ def change_set(M, m32, view, ab, c, flip):
     release(M, record, WORD(SET_WORDS))
 
 
-@kernel
+@device
 def change_list(M, m32, P, view, key, middle, flip):
     """Put a middle under the pair `key` of a LIST view or take it out. Returns the group, 0 if it is gone."""
     t = first_table(view)
@@ -163,7 +163,7 @@ def change_list(M, m32, P, view, key, middle, flip):
     return group
 
 
-@kernel
+@device
 def _bucket_vertex(M, P, root, group):
     """The vertex whose bucket a pair belongs to; 0 where the root has one bucket for all."""
     at = P[view_at(root) + BUCKET]
@@ -172,7 +172,7 @@ def _bucket_vertex(M, P, root, group):
     return (M[group] >> 32) if at == 0 else (M[group] & LOW32)
 
 
-@kernel
+@device
 def set_root(M, m32, P, root, group, present):
     """Put a group into its bucket of the ROOT view, or take it out; no change if it is so already."""
     if (present != 0) == (M[group + 3] >= 0):
@@ -200,14 +200,14 @@ def set_root(M, m32, P, root, group, present):
         release(M, bucket, WORD(BUCKET_WORDS))
 
 
-@kernel
+@device
 def _release_list(M, m32, w):
     if lo(m32, w + 1) > 0:
         release(M, lo(m32, w), lo(m32, w + 1))
     clear_list(M, w)
 
 
-@kernel
+@device
 def _empty_table(M, m32, t, words, list_word):
     """Release all records of a table, their list at offset `list_word` (0: none), and the slots."""
     slots = M[t + T_SLOTS]
@@ -221,7 +221,7 @@ def _empty_table(M, m32, t, words, list_word):
     new_table(M, t)
 
 
-@kernel
+@device
 def empty_view(M, m32, P, view):
     """Forget everything in a view. O(its size)."""
     kind = P[view_at(view) + KIND]
@@ -237,7 +237,7 @@ def empty_view(M, m32, P, view):
         _empty_table(M, m32, first_table(view), WORD(BUCKET_WORDS), WORD(1))
 
 
-@kernel
+@device
 def view_size(M, P, view):
     """Entries of a view: keys of a SUM, triples of a SET or LIST, buckets of a ROOT."""
     return M[(second_table(view) if P[view_at(view) + KIND] == K_LIST else first_table(view)) + T_COUNT]
