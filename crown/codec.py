@@ -109,7 +109,7 @@ def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
     if kind == "bool":
         return pa.array(codes != 0, mask=nulls)
     if kind in ("date", "int32"):
-        return pa.array(codes.astype(np.int32), mask=nulls).cast(target)
+        codes = codes.astype(np.int32)
     return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(codes)], count)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crown.changes import WEIGHT
+from crown.changes import WEIGHT, integers
 from crown.codec import Extern, Intern, decode, encode
 from crown.errors import ChangeError
 from crown.kernels.batches import consolidate
@@ -141,7 +141,7 @@ class Deliverer:
 
     def batch(self, columns: Sequence[pa.Array], weights: np.ndarray) -> pa.RecordBatch:
         """A delta batch."""
-        return pa.RecordBatch.from_arrays([*columns, pa.array(weights)], schema=self.delta_schema)
+        return pa.RecordBatch.from_arrays([*columns, integers(weights, pa.int64())], schema=self.delta_schema)
 
 
 class Gathered:

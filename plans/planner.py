@@ -31,13 +31,15 @@ _PROJECTION_TRIES = 200
 
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Query:
     """A query in any of the three languages: Datalog has `:-`, a motif `-[...]->`, everything else is SQL."""
-    from plans import datalog, motif, sql
+    from plans import datalog, motif
 
     tables = Schema.of(schema)
     if ":-" in query:
         return datalog.parse(query, tables)
     if motif.looks_like(query):
         return motif.parse(query, tables)
+    from plans import sql  # takes a tenth of a second to load
+
     return sql.parse(query, tables, dialect=dialect)
 
 
