@@ -155,7 +155,8 @@ def common(M, m32, k1, k2, x, y, start1, length1, start2, length2, mask1, mask2,
 
 
 @device
-def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
+def scan_step(M, m32, P, row, k, x, y, m, flip, counting):
+    """One of K1(y, .) and K2(., x), the shorter where the rule leaves it open, is walked and the other one probed."""
     k1 = after(P, k)
     k2 = after(P, k1)
     mask1 = P[row + MASK1]
@@ -233,7 +234,7 @@ def _scan_step(M, m32, P, row, k, x, y, m, flip, counting):
 
 
 @device
-def _lookup_step(M, m32, P, row, x, y, m, flip, counting):
+def lookup_step(M, m32, P, row, x, y, m, flip, counting):
     """The pair view of K1 and K2 at (y, x) holds every z at once."""
     hit = P[row + HIT]
     hit_kind = P[view_at(hit) + KIND]
@@ -273,9 +274,9 @@ def fire(M, m32, P, k, bit, other, x, y, m, flip, mode, counting):
             continue
         M[C_OPS] += 1
         if reads:
-            _lookup_step(M, m32, P, row, x, y, m, flip, counting)
+            lookup_step(M, m32, P, row, x, y, m, flip, counting)
         else:
-            _scan_step(M, m32, P, row, k, x, y, m, flip, counting)
+            scan_step(M, m32, P, row, k, x, y, m, flip, counting)
 
 
 @device

@@ -1,7 +1,7 @@
 """The first run on a machine: compile the kernels once, saying so, on two cores.
 
-As `crown.kernels.warm` does for the engine. Most of the time goes into two kernels with all they call, changes one by
-one and bulk load; the second, and what else takes seconds, is compiled by a child process, into the cache on disk.
+As `crown.kernels.warm` does for the engine: of the two largest parts that everything shares a child process compiles
+one and this process the other; then the child goes on with what only a bulk load and the enumeration by hops need.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from typing import Any
 
 import numba
 from numba import boolean, float64, int32, int64
+from numba.core.types import CPointer
 
 from crown.kernels.jit import is_cached
+from crown.kernels.pointers import Constants
 from ivm_triangle.kernels.hops import union_rows
 from ivm_triangle.kernels.maintain import apply_rows, load_rows
+from ivm_triangle.kernels.rebalance import reconsider
+from ivm_triangle.kernels.rules import lookup_step, scan_step
 from ivm_triangle.kernels.stream import stream_rows
 
 _WORDS, _ROWS = int64[::1], int64[:, ::1]
@@ -24,14 +28,19 @@ _STATE = (_WORDS, int32[::1], _WORDS, float64[::1])
 _CHANGES = (*_STATE, _ROWS, int64, _WORDS)
 _STREAM = (*_STATE, int64, _ROWS, _WORDS, _WORDS, int64, _WORDS, int64, _WORDS, _WORDS, _ROWS)
 _UNION = (_WORDS, int32[::1], _WORDS, _WORDS, _WORDS, _ROWS, boolean, _ROWS)
-_CHILD = "from ivm_triangle.kernels.warm import compile_loading; compile_loading()"
+_POINTERS = (CPointer(int64), CPointer(int32), Constants())
+_SCAN = (*_POINTERS, *(int64,) * 7)
+_LOOKUP = (*_POINTERS, *(int64,) * 6)
+_CHILD = "from ivm_triangle.kernels.warm import compile_rest; compile_rest({})"
 _done: set[str] = set()
 
 
-def compile_loading() -> None:
-    """Compile the bulk load, and the enumeration by hops, into the cache."""
-    load_rows.compile(_CHANGES)
-    union_rows.compile(_UNION)
+def compile_rest(loading: bool) -> None:
+    """The child's share, into the cache; with `loading` also the bulk load and the enumeration by hops."""
+    lookup_step.compile(_LOOKUP)
+    if loading:
+        union_rows.compile(_UNION)
+        load_rows.compile(_CHANGES)
 
 
 def ensure_compiled(streaming: bool) -> None:
@@ -51,11 +60,11 @@ def ensure_compiled(streaming: bool) -> None:
     message = "ivm_triangle: compiling kernels for this machine, once (ten to twenty seconds) ..."
     print(message, end=" ", file=sys.stderr, flush=True)
     started = time.monotonic()
-    if streaming:
-        stream_rows.compile(_STREAM)
-    else:
-        with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL) as child:
-            apply_rows.compile(_CHANGES)
-            child.wait()
-        load_rows.compile(_CHANGES)  # from the cache, or here if the child could not
+    with subprocess.Popen([sys.executable, "-c", _CHILD.format(not streaming)], stderr=subprocess.DEVNULL) as child:
+        scan_step.compile(_SCAN)
+        reconsider.compile((*_POINTERS, CPointer(float64)))
+        wanted[0][0].compile(wanted[0][1])
+        child.wait()
+    for kernel, signature in wanted[1:]:
+        kernel.compile(signature)  # from the cache, or here if the child could not
     print(f"done in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
