@@ -49,6 +49,10 @@ class Cells:
         self.delta_schema = engines[0].delta_schema
         self._arena = arena  # of the dictionary
         self._preparer = Preparer(plan, dictionary.intern)
+        self._conditions = {
+            (source.aliases[0].node, source.aliases[0].atom): [self._when(source, cell) for cell in range(grid.cells)]
+            for source in self._preparer.sources
+        }
         self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
         self._busy = False
 
@@ -144,7 +148,8 @@ class Cells:
         def part(cell: int) -> Prepared:
             mine = []
             for change in changes:
-                conditions = self._conditions(change.source, cell)
+                first = change.source.aliases[0]
+                conditions = self._conditions[first.node, first.atom][cell]
                 deletes, inserts = (
                     _rows_of_cell(rows, change.source, conditions) for rows in (change.deletes, change.inserts)
                 )
@@ -154,7 +159,7 @@ class Cells:
 
         return list(self._pool.map(part, range(len(self.engines))))
 
-    def _conditions(self, source: Source, cell: int) -> np.ndarray:
+    def _when(self, source: Source, cell: int) -> np.ndarray:
         """When an alias of a source reads a tuple in a cell; see ``rows_of_cell``."""
         found = []
         for bit, alias in enumerate(source.aliases):

@@ -21,7 +21,6 @@ from crown.memory import ADDRESSABLE, reserve
 from ivm_triangle.encode import Domain
 from ivm_triangle.errors import TriangleError
 from ivm_triangle.kernels import inspect
-from ivm_triangle.state import State
 
 MAGIC = b"ivm_triangle snapshot 1\n"
 FIELDS = {"options", "null_rows", "domain_bytes"}
@@ -60,13 +59,12 @@ def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: int) ->
     if arena[H_TOP] != words[0]:
         raise SnapshotError(f"{path} is damaged: its state is not complete")
     try:
-        triangle = make(**_options(header["options"]), memory=memory)
+        triangle = make(**_options(header["options"]), arena=arena)
         domains = triangle._distinct_domains()
         for domain, part, size in zip(domains, parts[1:], header["domain_bytes"], strict=True):
             _fill_domain(domain, part.tobytes()[:size])
     except (TriangleError, TypeError, KeyError, ValueError, pa.ArrowInvalid) as error:
         raise SnapshotError(f"{path} was written by another version of ivm_triangle: {error}") from error
-    triangle._state = State(triangle.plan, triangle._eps, memory, arena)
     triangle._null_rows = int(header["null_rows"])
     squares = np.zeros(3)
     inspect.squares(arena, squares)

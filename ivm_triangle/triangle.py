@@ -36,7 +36,8 @@ class Triangle:
     relation that follows the observed rates of updates. `partition` "double" keeps the count in linear
     space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
     relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
-    R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state in bytes.
+    R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state in bytes;
+    `arena` (int64, zero or a state of the same query) is memory to use instead, see `state.State`.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
     """
@@ -51,6 +52,7 @@ class Triangle:
         columns: Mapping[str, tuple[str | Columns, str | Columns]] | None = None,
         edges: str | None = None,
         memory: int = DEFAULT_MEMORY,
+        arena: np.ndarray | None = None,
     ) -> None:
         eps = epsilons(0.5 if epsilon == "auto" else epsilon)
         self.plan = program(outputs, partition, strategy, min(eps))
@@ -69,7 +71,7 @@ class Triangle:
             "edges": edges,
         }
         self._edges = edges
-        self._state = State(self.plan, eps, memory)
+        self._state = State(self.plan, eps, memory, arena)
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
         if edges is not None:
             self._domains = (Domain("A"),) * 3  # one code space: a value is the same in all places

@@ -30,7 +30,6 @@ from crown.prepare import Clamps, Prepared
 from crown.state import check_header
 from ivm_triangle import Triangle
 from ivm_triangle.kernels import layout as at
-from ivm_triangle.state import State
 from plans.errors import PlanError
 from plans.plan import Plan
 
@@ -44,8 +43,7 @@ class MappedTriangle(Triangle):
     """Δ0 of one relation with itself (each tuple stored once), its state in ``arena``: a new one if that is zero."""
 
     def __init__(self, arena: np.ndarray) -> None:
-        super().__init__(epsilon=EPSILON, strategy="sit", edges="edges", memory=1 << 20)
-        self._state = State(self.plan, (EPSILON,) * 3, arena=arena)
+        super().__init__(epsilon=EPSILON, strategy="sit", edges="edges", arena=arena)
 
     @property
     def words(self) -> np.ndarray:

@@ -56,7 +56,6 @@ N_INNER = 15  # 1 if some child is free: liveness must cascade through this node
 N_TAGS = 16  # where in a row of the ring the tags of its groups are
 
 # Words of a record descriptor in P.
-RD = 5
 R_WIDTH, R_WORDS, R_TABLE = 0, 1, 2  # words of the tuple, of the record; header words of the table
 R_ALIASES, R_NODES = 3, 4  # number of aliases; P offset of their nodes
 
