@@ -28,6 +28,14 @@ class BagError(CrownError):
     """No module is installed for a bag's method, or the module cannot maintain a bag of that shape."""
 
 
+class BagBudgetError(CrownError):
+    """A bag has no memory left for its next row. ``applied`` rows of the call were applied, in full."""
+
+    def __init__(self, applied: int) -> None:
+        self.applied = applied
+        super().__init__(f"the bag's memory is used up; {applied} rows of the change were applied")
+
+
 @dataclass(frozen=True)
 class BagSpec:
     """What a bag joins: the attributes of each atom (each once), and its output attributes in order."""
@@ -61,6 +69,10 @@ class Bag(Protocol):
         (int64[n], zeroed) receives how many copies row i did not find. A block is valid until the next step. The
         iterator MUST be drained: the state is complete only then. Within a batch hand over all deletions of all
         atoms before the insertions; then, if every attribute is an output, no result comes with both signs.
+
+        Raises BagBudgetError before the first insertion that finds more words live than the arena's ``H_BUDGET``
+        allows; ``weights`` MUST have one sign for its ``applied`` to make sense. Any other exception leaves a state
+        that cannot be used.
         """
         ...
 

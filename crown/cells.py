@@ -13,21 +13,27 @@ import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
-from crown.dictionary import Dictionary
-from crown.engine import Engine
-from crown.errors import ConcurrentChangeError
-from crown.kernels.arena import format_arena
+from crown.budget import Budget
+from crown.delivery import Batches, Delivery, is_running
+from crown.dictionary import Dictionary, with_sweep
+from crown.engine import BUSY, LOST, Engine
+from crown.errors import ConcurrentChangeError, MemoryBudgetError, UnusableStateError
+from crown.interrupts import Uninterrupted
+from crown.kernels.arena import H_OPEN, format_arena
 from crown.kernels.batches import rows_of_cell
 from crown.kernels.tables import new_table, table_at
 from crown.memory import ADDRESSABLE, reserve
 from crown.prepare import Prepared, Preparer, Rows, SourceChange
 from crown.sources import Source
+from crown.state import limits_of
 from plans.plan import Plan
 from plans.shares import Grid, solve
 
@@ -38,7 +44,7 @@ class Cells:
     """``grid.cells`` engines side by side; offers what ``View`` needs of an ``Engine``."""
 
     def __init__(
-        self, plan: Plan, grid: Grid, dictionary: Dictionary, arena: np.ndarray, engines: list[Engine]
+        self, plan: Plan, grid: Grid, dictionary: Dictionary, arena: np.ndarray, engines: list[Engine], words: int
     ) -> None:
         self.plan = plan
         self.grid = grid
@@ -48,34 +54,41 @@ class Cells:
         self.result_schema = engines[0].result_schema
         self.delta_schema = engines[0].delta_schema
         self._arena = arena  # of the dictionary
+        self._words = words  # the budget of all cells and the dictionary
         self._preparer = Preparer(plan, dictionary.intern)
         self._conditions = {
             (source.aliases[0].node, source.aliases[0].atom): [self._when(source, cell) for cell in range(grid.cells)]
             for source in self._preparer.sources
         }
         self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
-        self._busy = False
+        self.uninterrupted = Uninterrupted()
+        self.batches = 0
+        self._batch: ref[Batches] | None = None
 
     @classmethod
     def create(cls, plan: Plan, threads: int, *, memory_budget: int | None = None, on_missing: str = "ignore") -> Cells:
-        """Empty cells, one per thread. PlanError if the plan cannot be cut (no output attribute to hash)."""
+        """Makes empty cells, one per thread. PlanError if the plan cannot be cut (no output attribute to hash)."""
         grid = solve(plan, threads)
-        arena = reserve(ADDRESSABLE)
+        words, limit = limits_of(memory_budget)
+        arena = reserve(limit)
         format_arena(arena, 1, len(arena), secrets.randbits(62))
         new_table(arena, table_at(0))
-        dictionary = Dictionary(arena, table_at(0))
+        dictionary = Dictionary(arena, table_at(0), Budget([arena], words))
         share = None if memory_budget is None else memory_budget // threads
         engines = [
             Engine.create(plan, memory_budget=share, on_missing=on_missing, dictionary=dictionary)
             for _ in range(threads)
         ]
-        return cls(plan, grid, dictionary, arena, engines)
+        return cls(plan, grid, dictionary, arena, engines, words)
 
     @classmethod
-    def over(cls, plan: Plan, grid: Grid, arena: np.ndarray, states: Sequence[np.ndarray], on_missing: str) -> Cells:
-        """Cells over existing states: the dictionary's arena, and one per cell."""
-        dictionary = Dictionary(arena, table_at(0))
-        return cls(plan, grid, dictionary, arena, [Engine(plan, s, None, on_missing, dictionary) for s in states])
+    def over(
+        cls, plan: Plan, grid: Grid, arena: np.ndarray, states: Sequence[np.ndarray], on_missing: str, words: int
+    ) -> Cells:
+        """Returns cells over existing states: the dictionary's arena, and one per cell; ``words`` is their budget."""
+        dictionary = Dictionary(arena, table_at(0), Budget([arena], words))
+        engines = [Engine(plan, s, None, on_missing, dictionary, words) for s in states]
+        return cls(plan, grid, dictionary, arena, engines, words)
 
     @property
     def parts(self) -> list[np.ndarray]:
@@ -84,63 +97,104 @@ class Cells:
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """``Engine.prepare``."""
-        self._not_busy()
-        if self.dictionary.overgrown:
-            self.compact()
-        return self._preparer.prepare(changes, strict)
+        self.ready()
+        with self.uninterrupted:
+            if self.dictionary.overgrown:
+                self.compact()
+            self._share_budget()
+            return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
+
+    def _share_budget(self) -> None:
+        """What the dictionary and the cells leave each other of the budget: cells have equal shares."""
+        if self._words >= ADDRESSABLE:
+            return
+        used = [engine.budget.used for engine in self.engines]
+        self.dictionary.budget.change(self._words - sum(used))
+        left = self._words - self.dictionary.budget.used
+        for engine in self.engines:
+            engine.budget.change(left // len(self.engines))
 
     def run(
-        self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
-    ) -> Iterator[pa.RecordBatch]:
+        self,
+        prepared: Prepared,
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        closing: Callable[[], None] | None = None,
+    ) -> Delivery:
         """``Engine.run``.
 
         Cells in parallel, delta batches as they come. If a cell refuses the batch, all take it back.
         """
-        self._not_busy()
+        self.ready()
+        self._share_budget()
         parts = self._divided(prepared.changes)
         for engine, part in zip(self.engines, parts, strict=True):
             engine.refuse_missing(part)
-        self._busy = True
-        delivery = self._deliver(parts, deltas, consolidate)
-        next(delivery)
-        return delivery
+        batch = self._deliver(parts, deltas, consolidate, closing)
+        self._batch = ref(batch)
+        return Delivery(batch, self.uninterrupted)
 
-    def _deliver(self, parts: list[Prepared], deltas: bool, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
+    def _deliver(
+        self,
+        parts: list[Prepared],
+        deltas: bool,
+        consolidate: bool | None,
+        closing: Callable[[], None] | None,
+    ) -> Batches:
+        """The batch as a transaction over all cells; see ``Engine._deliver``."""
         batches: queue.Queue[pa.RecordBatch] = queue.Queue(_AHEAD * len(parts))
-        closed = threading.Event()
+        unwanted, stopped = threading.Event(), threading.Event()
 
-        def work(engine: Engine, part: Prepared) -> None:
-            for batch in engine.run(part, deltas=deltas, consolidate=consolidate):
-                while not closed.is_set():
+        def work(engine: Engine, part: Prepared) -> bool:
+            """Apply a cell's part; False if it was taken back because the batch was stopped."""
+            delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
+            for batch in delivery:
+                while not unwanted.is_set():
+                    if stopped.is_set():
+                        delivery.abort()
+                        return False
                     try:
                         batches.put(batch, timeout=0.1)
                         break
                     except queue.Full:
                         continue
+                else:
+                    delivery.close()
+            return True
 
         jobs = [self._pool.submit(work, engine, part) for engine, part in zip(self.engines, parts, strict=True)]
         try:
-            yield pa.RecordBatch.from_pylist([], self.delta_schema)
-            while not (all(job.done() for job in jobs) and batches.empty()):
-                try:
-                    yield batches.get(timeout=0.01)
-                except queue.Empty:
-                    continue
-        finally:
-            closed.set()
-            # Waits: closed early, the rest of the batch is applied all the same, or taken back all the same.
-            errors = [job.exception() for job in jobs]
-            self._busy = False
-            self._all_or_none(parts, errors)
+            try:
+                yield pa.RecordBatch.from_pylist([], self.delta_schema)
+                while not (all(job.done() for job in jobs) and batches.empty()):
+                    self.uninterrupted.check()
+                    try:
+                        yield batches.get(timeout=0.01)
+                    except queue.Empty:
+                        continue
+            except GeneratorExit:  # closed early: the rest of the batch is applied all the same
+                unwanted.set()
+            for job in jobs:
+                job.result()
+            if closing is not None:
+                closing()
+            self.batches += 1
+        except BaseException as error:
+            stopped.set()
+            self._roll_back(parts, jobs, error)
+            raise
 
-    def _all_or_none(self, parts: list[Prepared], errors: Sequence[BaseException | None]) -> None:
-        first = next((error for error in errors if error is not None), None)
-        if first is None:
-            return
-        for engine, part, error in zip(self.engines, parts, errors, strict=True):
-            if error is None:
-                engine.take_back(part.changes, engine.clamps)
-        raise first
+    def _roll_back(self, parts: list[Prepared], jobs: Sequence[Future[bool]], error: BaseException) -> None:
+        """Take the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
+        for engine, part, job in zip(self.engines, parts, jobs, strict=True):
+            if job.exception() is None and job.result():
+                with suppress(MemoryBudgetError):  # that engine is lost, then
+                    engine.take_back(part.changes, engine.clamps)
+        if self.lost and isinstance(error, Exception):
+            raise UnusableStateError(f"{error}. {LOST}") from error
+        if not self.lost and self.dictionary.budget.tight:
+            self._sweep()
 
     def _divided(self, changes: Sequence[SourceChange]) -> list[Prepared]:
         """The part of each cell: every change, with the tuples that some alias reads there. In parallel."""
@@ -171,29 +225,32 @@ class Cells:
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """``Engine.results``, one cell after the other."""
-        self._not_busy()
+        self.ready()
         for engine in self.engines:
             yield from engine.results()
 
     def count(self) -> int:
         """``Engine.count``."""
-        self._not_busy()
+        self.ready()
         return sum(self._pool.map(Engine.count, self.engines))
 
     def contains(self, values: Mapping[str, Any]) -> bool:
         """``Engine.contains``: a result is in one cell only, which is found by asking each."""
-        self._not_busy()
+        self.ready()
         return any(engine.contains(values) for engine in self.engines)
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
-        """``Engine.apply_discard``, in parallel."""
+        """``Engine.apply_discard``, in parallel; for measuring only: a cell's refusal is not taken back in others."""
         parts = self._divided(self.prepare(changes).changes)
         work: Callable[[Engine, Prepared], int] = Engine.discard
         return sum(self._pool.map(work, self.engines, parts))
 
     def compact(self) -> int:
         """``State.compact`` for the shared dictionary."""
-        self._not_busy()
+        self.ready()
+        return self._sweep()
+
+    def _sweep(self) -> int:
         for engine in self.engines:
             engine.mark_values()
         return self.dictionary.sweep()
@@ -214,11 +271,17 @@ class Cells:
         for engine in self.engines:
             engine.check_invariants()
 
-    def _not_busy(self) -> None:
-        if self._busy:
-            raise ConcurrentChangeError(
-                "a batch is still being applied; exhaust or close the iterator of its deltas first"
-            )
+    @property
+    def lost(self) -> bool:
+        """``State.lost``, of any cell or the dictionary."""
+        return bool(self._arena[H_OPEN]) or any(engine.lost for engine in self.engines)
+
+    def ready(self) -> None:
+        """``Engine.ready``."""
+        if is_running(self._batch):
+            raise ConcurrentChangeError(BUSY)
+        if self.lost:
+            raise UnusableStateError(LOST)
 
 
 def _rows_of_cell(rows: Rows, source: Source, conditions: np.ndarray) -> Rows:

@@ -7,20 +7,30 @@ counted: what no row refers to is marked and swept when the dictionary has doubl
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from crown.budget import Budget
 from crown.codec import binary_array
+from crown.errors import MemoryBudgetError
 from crown.kernels import strings
-from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
+from crown.kernels.arena import H_DICT_SWEPT, H_OPEN, T_COUNT
+
+Result = TypeVar("Result")
 
 
 class Dictionary:
-    """Dictionary ``table`` (a header word) of ``arena``. Interning may be called from several threads."""
+    """Dictionary ``table`` (a header word) of ``arena``, the first part of ``budget``.
 
-    def __init__(self, arena: np.ndarray, table: int) -> None:
+    Interning may be called from several threads.
+    """
+
+    def __init__(self, arena: np.ndarray, table: int, budget: Budget) -> None:
         self.table = table
+        self.budget = budget
         self._M = arena
         self._m8 = arena.view(np.uint8)
         self._lock = threading.Lock()
@@ -36,15 +46,28 @@ class Dictionary:
     def intern(self, array: pa.Array, add: bool) -> np.ndarray:
         """Codes (int64[n]) of a large_binary array without NULLs.
 
-        Unknown values are entered, or get code 0. O(bytes).
+        Unknown values are entered, or get code 0. Raises MemoryBudgetError if there is no room for them; some have
+        been entered then, and the next sweep takes them out. O(bytes).
         """
         codes = np.empty(len(array), np.int64)
         if len(array):
             offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
             data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
             with self._lock:
-                strings.encode(self._M, self._m8, self.table, data, offsets, codes, int(add))
+                self._encode(data, offsets, codes, int(add))
         return codes
+
+    def _encode(self, data: np.ndarray, offsets: np.ndarray, codes: np.ndarray, add: int) -> None:
+        self.budget.allow(0)
+        done = 0
+        while done < len(codes):
+            try:
+                done += int(strings.encode(self._M, self._m8, self.table, data, offsets[done:], codes[done:], add))
+            except MemoryError as error:
+                self._M[H_OPEN] = 1
+                raise MemoryBudgetError(f"{error}: the dictionary of values is incomplete") from error
+            if done < len(codes) and not self.budget.extend(0):
+                raise self.budget.refusal()
 
     def extern(self, codes: np.ndarray, target: pa.DataType) -> pa.Array:
         """The values (of a string, binary or decimal type) that codes (int64[n]) stand for. O(bytes)."""
@@ -64,3 +87,19 @@ class Dictionary:
     def sweep(self) -> int:
         """Free every entry that has not been marked; how many. O(dictionary)."""
         return int(strings.sweep(self._M, self.table))
+
+
+def with_sweep(work: Callable[[], Result], sweep: Callable[[], object]) -> Result:
+    """Returns what ``work`` returns; ``work`` enters values, and is done again after a ``sweep`` if they do not fit.
+
+    Values that only refused batches had fill a dictionary until it is swept.
+    """
+    try:
+        return work()
+    except MemoryBudgetError:
+        sweep()
+    try:
+        return work()
+    except MemoryBudgetError:
+        sweep()
+        raise

@@ -1,46 +1,53 @@
-"""The engine: one plan, one arena, batches in, exact deltas out.
+"""The engine: one plan, one state, batches in, exact deltas out.
 
-    changes -> Preparer -> NodeChange (codes) -> kernels over the arena -> blocks of codes -> Deliverer -> record
+    changes -> Preparer -> SourceChange (codes) -> Propagation over the arena -> blocks of codes -> Deliverer -> record
     batches
 
-The engine owns the arena and the order of things: within a batch all deletions come before all insertions, copies of a
-self-join one after the other. State is linear in the data, whatever the size of the result.
+A batch is a transaction over dictionary, bags, tree and support counts. Whatever stops it (a refusal, a budget, an
+error while outputs are evaluated, Ctrl-C), the state is afterwards as before the batch. If it cannot be taken back, the
+state is lost: ``H_OPEN`` stays set, and everything is refused. State is linear in the data, whatever the size of the
+result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
 from crown import invariants
 from crown.codec import decode, encode
-from crown.dictionary import Dictionary
+from crown.delivery import Batches, Delivery, is_running
+from crown.dictionary import Dictionary, with_sweep
 from crown.errors import (
-    ChangeError,
     ConcurrentChangeError,
     CrownError,
     MemoryBudgetError,
     MissingDeleteError,
+    UnusableStateError,
 )
+from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
-from crown.kernels import batches, layout, state, update
 from crown.kernels import enumerate as enumeration
+from crown.kernels import layout, state
 from crown.kernels.tables import table_at
+from crown.memory import ADDRESSABLE, MappedFile
 from crown.output import Deliverer, Gathered, sliced
-from crown.prepare import Clamps, Prepared, Preparer, Rows, SourceChange
+from crown.prepare import Clamps, Prepared, Preparer, SourceChange
+from crown.propagation import Propagation, buffer
+from crown.sources import not_covering
 from crown.state import State
 from plans.plan import Plan
 
-_NONE_MISSING = np.zeros(0, np.int64)
-BLOCK_CELLS = 1 << 16  # cells of the output buffer: it stays in the second-level cache
-
-
-def _buffer(columns: int) -> np.ndarray:
-    return np.empty((columns, BLOCK_CELLS // max(columns, 1)), np.int64)
+BUSY = "a batch is still being applied; exhaust or close the iterator of its deltas first"
+LOST = (
+    "A batch was stopped half-way and could not be taken back: the state is neither before nor after it. Load the last "
+    "snapshot, or start anew"
+)
 
 
 class Engine(State):
@@ -51,18 +58,29 @@ class Engine(State):
     """
 
     def __init__(
-        self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str, dictionary: Dictionary | None = None
+        self,
+        plan: Plan,
+        arena: np.ndarray,
+        file: MappedFile | None,
+        on_missing: str,
+        dictionary: Dictionary | None = None,
+        words: int = ADDRESSABLE,
     ) -> None:
-        super().__init__(plan, arena, path, on_missing, dictionary)
-        self._X = layout.new_scratch(len(plan.nodes))
-        self._out = _buffer(len(plan.free))
-        self._identity = np.arange(max(len(plan.output), 1), dtype=np.int64)
+        super().__init__(plan, arena, file, on_missing, dictionary, words)
         self._preparer = Preparer(plan, self.dictionary.intern)
         self._deliverer = Deliverer(plan, self.dictionary.intern, self.dictionary.extern)
+        self._propagation = Propagation(self.M, self._layout, self._bags, self.budget, len(plan.free))
+        self._own_dictionary = dictionary is None
+        self.uninterrupted = Uninterrupted()
+        self.batches = 0  # applied by this object, or since its owner began to count
+        self._batch: ref[Batches] | None = None  # being applied, while it is alive
         n = len(plan.nodes)
-        self._tallies = [(table_at(n + i) + A.T_TALLY, table_at(i) + A.T_TALLY2) for i in range(n)]
-        self._busy = False
+        self._tallies = [
+            (table_at(i) + A.T_TALLY, table_at(n + i) + A.T_TALLY, table_at(i) + A.T_TALLY2) for i in range(n)
+        ]
         self.clamps = Clamps()  # of the last batch applied
+        if on_missing == "raise":
+            not_covering(plan)
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -77,38 +95,45 @@ class Engine(State):
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """Check, code, filter and consolidate a batch.
 
-        See ``Preparer.prepare``. Results and multiplicities stay as they are.
+        See ``Preparer.prepare``. Results and multiplicities stay as they are. Raises MemoryBudgetError if its values
+        do not fit into the dictionary.
         """
-        self._not_busy()
-        if self.dictionary.overgrown:
-            self.compact()
-        return self._preparer.prepare(changes, strict)
+        self.ready()
+        with self.uninterrupted:
+            if self.dictionary.overgrown:
+                self.compact()
+            return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def run(
-        self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
-    ) -> Iterator[pa.RecordBatch]:
+        self,
+        prepared: Prepared,
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        closing: Callable[[], None] | None = None,
+    ) -> Delivery:
         """Apply a prepared batch; yields its exact deltas (output columns and ``_weight``).
 
         ``deltas=False`` updates the views only (cheaper; the live views are rebuilt when deltas are next asked for).
         ``consolidate``: leave out what a batch both adds and removes (default: where the plan needs it); this gathers
-        the batch's deltas in memory, without it memory is bounded by one block. The batch is applied in full even if
-        the iterator is closed early; until it is exhausted or closed the engine takes nothing else. O(changes *
-        lambda + deltas).
+        the batch's deltas in memory, without it memory is bounded by one block. ``closing`` is called when all is
+        done; if it raises, the batch is taken back. Until the iterator is exhausted or
+        closed the engine takes nothing else, and the deltas that it yielded are void if it raises. Closed early, it
+        applies the rest of the batch without output, and its ``close`` raises what stops that. O(changes * lambda +
+        deltas).
         """
-        self._not_busy()
+        self.ready()
         self.refuse_missing(prepared)
         if self.plan.support:  # the support counts live from the deltas
             deltas = consolidate = True
         if consolidate is None:
             consolidate = not self.plan.consolidated
-        self._switch_live(deltas)
-        self._busy = True
-        delivery = self._deliver(prepared, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS, consolidate)
-        next(delivery)  # from here on closing it applies the whole batch
-        return delivery
+        batch = self._deliver(prepared.changes, deltas, consolidate, closing)
+        self._batch = ref(batch)
+        return Delivery(batch, self.uninterrupted)
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
-        """Apply a batch, enumerate its deltas into the reused buffer and drop them; how many there were (not
+        """Apply a batch, enumerate its deltas into the reused buffer and drop them; returns how many there were (not
         consolidated).
 
         For measuring the engine alone. Not for plans with support counts, whose deltas are not those of the
@@ -120,180 +145,138 @@ class Engine(State):
 
     def discard(self, prepared: Prepared) -> int:
         """The second half of ``apply_discard``."""
-        self._switch_live(True)
-        return sum(block.shape[1] for _, block in self._apply(prepared.changes, layout.MODE_DELTAS))
+        self.ready()
+        with self.uninterrupted:
+            blocks = self._propagation.blocks(prepared.changes, layout.MODE_DELTAS)
+            try:
+                self._open(True)
+                n = sum(block.shape[1] for _, block in blocks)
+            except BaseException as error:
+                self._roll_back(error)
+                raise
+            self._close(prepared.changes)
+        return n
 
-    def _deliver(self, prepared: Prepared, mode: int, gather: bool) -> Iterator[pa.RecordBatch]:
+    def _deliver(
+        self, changes: Sequence[SourceChange], deltas: bool, gather: bool, closing: Callable[[], None] | None
+    ) -> Batches:
+        """The batch as a transaction. What it yields first is empty: from then on closing it applies the batch."""
         gathered = Gathered(self._deliverer.width)
-        blocks = self._apply(prepared.changes, mode)
+        counting, wanted = self.plan.support, True
+        blocks = self._propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS)
         try:
-            yield self._deliverer.nothing
+            self._open(deltas)
+            try:
+                yield self._deliverer.nothing
+            except GeneratorExit:
+                wanted = self._unwanted()
             for sign, block in blocks:
-                if gather:
+                if gather and (wanted or counting):
                     gathered.add(self._deliverer.codes(block), sign)
-                    continue
-                columns, n = self._deliverer.columns(block)
-                if n:
-                    yield self._deliverer.batch(columns, np.full(n, sign, np.int64))
-            if gather:
-                values, weights = gathered.net()
-                if self.plan.support:
-                    values, weights = self._supported(values, weights)
-                if len(weights):
+                elif wanted:
+                    columns, n = self._deliverer.columns(block)
+                    if n:
+                        try:
+                            yield self._deliverer.batch(columns, np.full(n, sign, np.int64))
+                        except GeneratorExit:
+                            wanted = self._unwanted()
+                self.uninterrupted.check()
+            values, weights = gathered.net()
+            if counting:
+                values, weights = self.support.add(values, weights)
+            if wanted and len(weights):
+                with suppress(GeneratorExit):
                     yield from sliced(self._deliverer, values, weights)
-        finally:
-            for _ in blocks:  # closed early: the rest of the batch is applied all the same
-                pass
-            self._busy = False
+            if closing is not None:
+                closing()
+            self._close(changes)
+        except BaseException as error:
+            self._roll_back(error)
+            raise
 
-    def _supported(self, values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The output tuples whose support appeared or vanished, with +1 or -1."""
-        width = self._deliverer.width
-        signs = np.empty_like(weights)
-        batches.support_batch(self.M, self._identity, self._support, width, values, weights, signs)
-        keep = signs != 0
-        return values.reshape(len(weights), width)[keep].reshape(-1), signs[keep]
+    def _unwanted(self) -> bool:
+        """The reader has left: the rest of the batch is applied without output, but for what is counted. False."""
+        if not self.plan.support:
+            self._propagation.hush()
+        return False
 
-    def _apply(self, changes: Sequence[SourceChange], mode: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Deletions of all sources, then insertions of all sources.
-
-        Yields (sign, int64[free, n]) blocks, valid until the next step.
-        """
-        X, out = self._X, self._out
-        X[layout.X_MODE] = mode
-        self.clamps = Clamps()
-        for sign in (-1, 1):
-            for number, change in enumerate(changes):
-                rows = change.deletes if sign < 0 else change.inserts
-                if not len(rows):
-                    continue
-                missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
-                node = change.source.aliases[0].node
-                if node in self._bags:
-                    yield from self._through_bag(changes, number, rows, missing, sign)
-                else:
-                    while (status := self._step(node, rows, missing, sign)) == update.FULL:
-                        yield sign, out
-                        X[layout.X_FILL] = 0
-                    if status != update.DONE:
-                        self._refuse(changes, number, int(X[layout.X_I]), status)
-                if sign < 0 and np.count_nonzero(missing):
-                    self.clamps.note(number, missing)
-                    self._count_missing(change, missing, 1)
-            if X[layout.X_FILL]:
-                yield sign, out[:, : X[layout.X_FILL]]
-                X[layout.X_FILL] = 0
-        self._count_changes(changes)
-
-    def _count_changes(self, changes: Sequence[SourceChange]) -> None:
-        """Keep the tallies of ``stats``: rows filtered, updates, per alias."""
-        for change in changes:
-            for bit, (alias, rejected) in enumerate(zip(change.source.aliases, change.filtered, strict=True)):
-                filtered, updates = self._tallies[alias.node]
-                self.M[updates] += change.deletes.readers(bit) + change.inserts.readers(bit)
-                if rejected:
-                    self.M[filtered] += rejected
-
-    def _count_missing(self, change: SourceChange, missing: np.ndarray, sign: int) -> None:
-        for bit, alias in enumerate(change.source.aliases):
-            total = int(missing[change.deletes.read_by(bit)].sum())
-            self.M[table_at(alias.node) + A.T_TALLY] += sign * total
-
-    def _through_bag(
-        self, changes: Sequence[SourceChange], number: int, rows: Rows, missing: np.ndarray, sign: int
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Changes of a bag's atom: the bag says what this does to its relation, and that is applied to its node."""
-        alias = changes[number].source.aliases[0]
-        X = self._X
-        budget, worst = int(self.M[A.H_BUDGET]), update.DONE
-        for block, _ in self._bags[alias.node].apply(alias.atom, rows.table(), sign * rows.weights, missing):
-            tuples = Rows(block.reshape(-1), np.ones(len(block), np.int64))
-            ignored = np.zeros(len(block), np.int64)
-            while (status := self._step(alias.node, tuples, ignored, sign)) != update.DONE:
-                if status == update.FULL:
-                    yield sign, self._out
-                    X[layout.X_FILL] = 0
-                else:  # a bag cannot stop half way: let this change through, then take it back
-                    worst = status
-                    self.M[A.H_BUDGET] = self.M[A.H_LIMIT]
-        self.M[A.H_BUDGET] = budget
-        if worst != update.DONE:
-            self._refuse(changes, number + 1, 0, worst)
-
-    def _step(self, node: int, rows: Rows, missing: np.ndarray, sign: int) -> int:
-        state = (self.M, self._m32, self._P, self._X, self._layout.record[node])
-        try:
-            if sign > 0:
-                return update.insert_batch(*state, rows.values, rows.weights, rows.masks, self._out)
-            return update.delete_batch(*state, rows.values, rows.weights, missing, self._out)
-        except MemoryError as error:
-            self.M[A.H_CLEAN] = 0
-            raise MemoryBudgetError(
-                f"{error}: the batch was applied in part and this state is unusable; load the last snapshot "
-                "and give the view a larger memory_budget, or spread it over more cells"
-            ) from error
-
-    def _refuse(self, changes: Sequence[SourceChange], number: int, applied: int, status: int) -> None:
-        """Undo a batch of which all deletions, the insertions before ``number`` and ``applied`` rows of that are
-        done.
-        """
-        used, budget = int(self.M[A.H_LIVE]), int(self.M[A.H_BUDGET])
-        self._X[layout.X_I] = self._X[layout.X_FILL] = 0
-        partial = []
-        for i, change in enumerate(changes):
-            inserts = change.inserts.head(len(change.inserts) if i < number else applied if i == number else 0)
-            deletes, none = self.clamps.effective(i, change.deletes), (0,) * len(change.filtered)
-            partial.append(SourceChange(change.source, deletes, inserts, none))
-        self.M[A.H_BUDGET] = self.M[A.H_LIMIT]
-        for _ in self._apply([change.inverse() for change in partial], self._quiet_mode()):
-            raise AssertionError("a quiet update produced output")
-        self.M[A.H_BUDGET] = budget
-        if status == update.TOO_MANY:
-            raise ChangeError(
-                f"relation {changes[number].source.relation!r}: a row would get more than {update.MAX_COPIES} copies; "
-                "the batch was undone. "
-                "Check the weights of its inserts"
-            )
-        raise MemoryBudgetError(
-            f"the batch needs more state than memory_budget={8 * budget} bytes allows "
-            f"({8 * used} in use when it stopped); it was undone. "
-            "Raise memory_budget, keep the state in a file (path=...), or spread it over more cells"
-        )
-
-    def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
-        """Take back the last batch, given what was applied and the clamps of that run. O(changes * lambda)."""
-        self._not_busy()
-        self.take_back(self._preparer.prepare(changes).changes, clamps or Clamps())
-
-    def take_back(self, changes: Sequence[SourceChange], clamps: Clamps) -> None:
-        """``undo`` for changes that are prepared already."""
-        inverse = self.inverse(changes, clamps)
-        if self.plan.support:
-            self._busy = True
-            for _ in self._deliver(Prepared(inverse, 0, {}), layout.MODE_DELTAS, True):
-                pass
-        else:
-            for _ in self._apply(inverse, self._quiet_mode()):
-                raise AssertionError("a quiet update produced output")
-
-    def inverse(self, changes: Sequence[SourceChange], clamps: Clamps) -> tuple[SourceChange, ...]:
-        """The changes that take back what was applied of ``changes``; its missing deletes are no longer counted."""
-        inverse = []
-        for i, c in enumerate(changes):
-            filtered = tuple(-n for n in c.filtered)
-            inverse.append(SourceChange(c.source, clamps.effective(i, c.deletes), c.inserts, filtered).inverse())
-            self._count_missing(c, clamps.missing(i, len(c.deletes)), -1)
-        return tuple(inverse)
-
-    def _quiet_mode(self) -> int:
-        return layout.MODE_LIVE if self.M[A.H_LIVE_ON] else layout.MODE_VIEWS
-
-    def _switch_live(self, wanted: bool) -> None:
-        if not wanted:
+    def _open(self, deltas: bool) -> None:
+        """Begin a batch."""
+        self.M[A.H_OPEN] = 1
+        if not deltas:
             self.M[A.H_LIVE_ON] = 0
         elif not self.M[A.H_LIVE_ON]:
             state.clear_live(self.M, self._m32, self._P)
-            state.rebuild_live(self.M, self._m32, self._P, self._X)
+            state.rebuild_live(self.M, self._m32, self._P, self._propagation.scratch)
+
+    def _close(self, changes: Sequence[SourceChange]) -> None:
+        """The batch stands."""
+        self._settle()
+        self.clamps = self._propagation.clamps
+        self._tally(changes, self.clamps, 1)
+        self.batches += 1
+        self.M[A.H_OPEN] = 0
+
+    def _roll_back(self, error: BaseException) -> None:
+        """Take back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be done."""
+        try:
+            self.support.take_back()
+            self._propagation.take_back()
+        except (UnusableStateError, MemoryBudgetError) as why:
+            if isinstance(error, Exception):
+                raise UnusableStateError(f"{error} ({why}). {LOST}") from error
+            return  # Python is told to stop; what comes after is refused
+        self.M[A.H_OPEN] = 0
+        if self._own_dictionary and self.budget.tight:
+            super().compact()  # of values that only this batch had
+
+    def _tally(self, changes: Sequence[SourceChange], clamps: Clamps, sign: int) -> None:
+        """Count what ``stats`` tells of the changes, per alias; ``sign`` -1 to take that back."""
+        for number, change in enumerate(changes):
+            missing = clamps.missing(number, len(change.deletes)) if clamps else None
+            for bit, (alias, rejected) in enumerate(zip(change.source.aliases, change.filtered, strict=True)):
+                absent, filtered, updates = self._tallies[alias.node]
+                self.M[updates] += sign * (change.deletes.readers(bit) + change.inserts.readers(bit))
+                self.M[filtered] += sign * rejected
+                if missing is not None:
+                    self.M[absent] += sign * int(missing[change.deletes.read_by(bit)].sum())
+
+    def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
+        """Take back the last batch, given what was applied and the clamps of that run. O(changes * lambda)."""
+        self.ready()
+        self.take_back(self._preparer.prepare(changes).changes, clamps or Clamps())
+
+    def take_back(
+        self, changes: Sequence[SourceChange], clamps: Clamps, wanted: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``undo`` for changes that are prepared already; no budget stands in its way.
+
+        Returns, if ``wanted``, the change of the output as codes: (int64[n * outputs] tuples, int64[n] weights).
+        """
+        inverse = [
+            SourceChange(c.source, clamps.effective(i, c.deletes), c.inserts, c.filtered).inverse()
+            for i, c in enumerate(changes)
+        ]
+        gathered = Gathered(self._deliverer.width)
+        with self.uninterrupted, self.budget.lifted():
+            if wanted or self.plan.support:
+                self._open(True)
+                for sign, block in self._propagation.blocks(inverse, layout.MODE_DELTAS):
+                    gathered.add(self._deliverer.codes(block), sign)
+            else:
+                self.M[A.H_OPEN] = 1
+                self._propagation.apply_quietly(inverse)
+            values, weights = gathered.net()
+            if self.plan.support:
+                values, weights = self.support.add(values, weights)
+            self._settle()
+            self._tally(changes, clamps, -1)
+            self.M[A.H_OPEN] = 0
+        return values, weights
+
+    def _settle(self) -> None:
+        self.support.settle()
+        self._propagation.settle()
 
     def refuse_missing(self, prepared: Prepared) -> None:
         """With ``on_missing="raise"``.
@@ -333,7 +316,7 @@ class Engine(State):
 
         Raises ConcurrentChangeError when it is continued after a change of the engine.
         """
-        self._not_busy()
+        self.ready()
         return self._scan_support() if self.plan.support else self._enumerate()
 
     def _enumerate(self) -> Iterator[pa.RecordBatch]:
@@ -347,7 +330,7 @@ class Engine(State):
         if state.root_size(self.M, self._m32) == 0:
             return
         X = layout.new_scratch(len(self.plan.nodes))
-        out = _buffer(len(self.plan.free))
+        out = buffer(len(self.plan.free))
         epoch = int(self.M[A.H_EPOCH])
         enumeration.enumerate_all(self.M, self._m32, self._P, X)
         done = False
@@ -358,26 +341,24 @@ class Engine(State):
             X[layout.X_FILL] = 0
 
     def _scan_support(self) -> Iterator[pa.RecordBatch]:
-        out = _buffer(self._deliverer.width)
+        out = buffer(self._deliverer.width)
         epoch = int(self.M[A.H_EPOCH])
-        slot = 0
-        while slot >= 0:
-            self._unchanged(epoch)
-            slot, n = batches.support_scan(self.M, self._support, self._deliverer.width, slot, out)
+        for n in self.support.scan(out):
             if n:
-                columns = self._deliverer.decoded(np.ascontiguousarray(out[:, :n]))
+                columns = self._deliverer.decoded(out[:, :n].copy())  # the next block goes into the same buffer
                 yield self._deliverer.rows(columns, n)
+                self._unchanged(epoch)
 
     def _unchanged(self, epoch: int) -> None:
-        self._not_busy()
+        self.ready()
         if int(self.M[A.H_EPOCH]) != epoch:
             raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
 
     def count(self) -> int:
         """Number of result rows. O(state), without enumerating them unless the plan has residual predicates."""
-        self._not_busy()
+        self.ready()
         if self.plan.support:
-            return int(batches.table_count(self.M, self._support))
+            return len(self.support)
         if self.plan.residual:
             return sum(self._deliverer.columns(block)[1] for block in self.blocks())
         free = np.array([i for i, node in enumerate(self.plan.nodes) if node.free][::-1], np.int64)
@@ -392,26 +373,17 @@ class Engine(State):
 
         Expected O(1); O(result) where the outputs leave attributes open that a declared key determines.
         """
-        self._not_busy()
+        self.ready()
         arrays = self._deliverer.row(values)
         if self.plan.support:
-            codes = np.array(
-                [
-                    encode(a, o.type, self.dictionary.intern, False)[0]
-                    for a, o in zip(arrays, self.plan.output, strict=True)
-                ],
-                np.int64,
-            )
-            return bool(batches.support_has(self.M, self._identity, self._support, len(codes), codes))
+            codes = [self._code(a, o.type) for a, o in zip(arrays, self.plan.output, strict=True)]
+            return self.support.has(np.array(codes, np.int64))
         free = self._deliverer.free_values(arrays)
         if free is None:
             return False
         if len(free) < len(self.plan.free):
             return any(self._deliverer.matches(block, arrays) for block in self.blocks())
-        codes_of = {
-            a: encode(array, self.plan.attributes[a].type, self.dictionary.intern, False)[0]
-            for a, array in free.items()
-        }
+        codes_of = {a: self._code(array, self.plan.attributes[a].type) for a, array in free.items()}
         for i, node in enumerate(self.plan.nodes):
             if node.free:
                 words = self._layout.words[i]
@@ -420,23 +392,39 @@ class Engine(State):
                     return False
         return True
 
+    def _code(self, array: pa.Array, kind: str) -> int:
+        """The code of a one-row array; 0, which no row has, for a value that the dictionary does not know."""
+        return int(encode(array, kind, self.dictionary.intern, False)[0])
+
     # State
     # --------------------------------------------------------------------------------------------------------------
 
     def compact(self) -> int:
         """``State.compact``, between batches."""
-        self._not_busy()
+        self.ready()
         return super().compact()
+
+    def stats(self) -> dict[str, Any]:
+        """``State.stats``."""
+        if not self._busy:
+            self.ready()
+        return super().stats()
 
     def check_invariants(self) -> None:
         """Recompute every view from the rows and compare.
 
         AssertionError names the first difference. O(state), in Python: for tests.
         """
+        self.ready()
         invariants.check(self)
 
-    def _not_busy(self) -> None:
+    @property
+    def _busy(self) -> bool:
+        return is_running(self._batch)
+
+    def ready(self) -> None:
+        """Raise ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
         if self._busy:
-            raise ConcurrentChangeError(
-                "a batch is still being applied; exhaust or close the iterator of its deltas first"
-            )
+            raise ConcurrentChangeError(BUSY)
+        if self.lost:
+            raise UnusableStateError(LOST)

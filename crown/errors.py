@@ -30,6 +30,13 @@ class MemoryBudgetError(CrownError):
     """The state would outgrow its memory budget or its address range."""
 
 
+class UnusableStateError(CrownError):
+    """A batch was stopped half-way and could not be taken back: the state is neither before nor after it.
+
+    Nothing is read from it or written to it any more. ``crown.load`` the last snapshot, or start anew.
+    """
+
+
 class SnapshotError(CrownError):
     """A snapshot or state file is foreign, damaged, or belongs to another query."""
 

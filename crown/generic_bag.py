@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from crown.bags import BLOCK_ROWS, BagError, BagSpec, column_of_table
+from crown.bags import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import tries
 from crown.kernels.arena import (
     FORMAT,
+    H_BUDGET,
     H_FORMAT,
     H_LIMIT,
     H_LIVE,
@@ -84,7 +85,7 @@ class GenericBag:
                 raise SnapshotError("this is not the complete state of a bag")
             if (arena[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
                 raise SnapshotError("the state belongs to a bag with other atoms or outputs")
-            arena[H_LIMIT] = len(arena)
+            arena[H_LIMIT] = arena[H_BUDGET] = len(arena)
         self._out = np.empty((len(spec.outputs), BLOCK_ROWS), dtype=np.int64)
 
     # -- the plan array ----------------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class GenericBag:
         """Changes of one atom, deletions first; yields the change of the result set. See `crown.bags.Bag.apply`.
 
         Per row: the AGM bound of the other atoms with the row fixed (`bound`). Raises MemoryBudgetError if the arena is
-        exhausted; the state is then unusable.
+        exhausted in the midst of a row; the state is then unusable.
         """
         flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
         weights = np.ascontiguousarray(weights, dtype=np.int64)
@@ -182,11 +183,11 @@ class GenericBag:
                         self.M, self.m32, self.P, atom, flat, weights, missing, sign, bound, cursor, self._out
                     )
                 except MemoryError:
-                    raise MemoryBudgetError(
-                        "a bag's arena was exhausted in the middle of a batch; load the last snapshot, give more memory"
-                    ) from None
+                    raise MemoryBudgetError("a bag's arena was exhausted in the middle of a batch") from None
                 if found:
                     yield np.ascontiguousarray(self._out[:, :found].T), sign
+                if cursor[tries.C_OVER]:
+                    raise BagBudgetError(int(cursor[tries.C_ROW]))
 
     def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
         attributes = int(self.P[tries.P_ATTRS])

@@ -258,7 +258,7 @@ def _check_words(
                 total += block((1 << parents_log) // 2)
     for h in reader.handles(table_at(2 * len(plan.nodes))):
         total += block(int(strings.entry_words(int(engine.M[h]) & strings.LENGTH)))
-    total += len(reader.handles(engine._support)) * block(len(plan.output) + 1)
+    total += len(reader.handles(engine.support.table)) * block(len(plan.output) + 1)
     assert total == int(engine.M[A.H_LIVE]), f"{int(engine.M[A.H_LIVE])} words handed out, {total} accounted for"
 
 

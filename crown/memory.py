@@ -3,6 +3,9 @@
 An arena never moves, because kernels hold offsets into it while they run; so the whole range it may ever need is mapped
 at once and the operating system backs pages as they are first written. In a file the range is a sparse file: the
 state can then be larger than RAM (the page cache writes back), outlives the process, and is attached again in O(1).
+
+A page of a sparse file that the disk has no block for ends the process when it is written. The blocks of a file are
+therefore reserved before kernels may use them (``MappedFile.reserve``), and a full disk is an error like any other.
 """
 
 from __future__ import annotations
@@ -22,7 +25,10 @@ ADDRESSABLE = MAX_WORDS // _PAGE_WORDS * _PAGE_WORDS
 
 
 def reserve(words: int = ADDRESSABLE) -> np.ndarray:
-    """An anonymous int64 array of ``words`` zeros. Raises MemoryBudgetError if the system refuses the address range."""
+    """Returns an anonymous int64 array of ``words`` zeros.
+
+    Raises MemoryBudgetError if the system refuses the address range.
+    """
     try:
         if os.name == "posix":
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE
@@ -39,18 +45,54 @@ def reserve(words: int = ADDRESSABLE) -> np.ndarray:
     return np.frombuffer(memory, np.int64)
 
 
-def map_file(path: Path, words: int | None) -> np.ndarray:
-    """The file as a shared, writable int64 array; with ``words`` it is made that long first (sparse)."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if words is not None else 0), 0o600)
-    except OSError as error:
-        raise SnapshotError(f"cannot open the state file {path}: {error.strerror}") from error
-    try:
-        if words is not None:
-            os.ftruncate(descriptor, 8 * words)
-        size = os.fstat(descriptor).st_size
-        if size == 0 or size % 8:
-            raise SnapshotError(f"{path} is not a state file: its length is {size} bytes")
-        return np.frombuffer(mmap.mmap(descriptor, size), np.int64)
-    finally:
-        os.close(descriptor)
+class MappedFile:
+    """A file as a shared, writable int64 array, ``words``; made and opened by ``create`` and ``open``."""
+
+    def __init__(self, path: Path, descriptor: int, size: int) -> None:
+        self.path = path
+        self._descriptor = descriptor  # closed with this object, from here on
+        self.words = np.frombuffer(mmap.mmap(descriptor, size), np.int64)
+
+    @classmethod
+    def create(cls, path: Path, words: int) -> MappedFile:
+        """Makes the file, or makes it anew, ``words`` long; no block of it is reserved yet."""
+        try:
+            path.unlink(missing_ok=True)
+            made = cls._opened(path, os.O_RDWR | os.O_CREAT, words)
+        except (OSError, ValueError) as error:
+            raise SnapshotError(f"cannot make the state file {path}: {error}") from error
+        return made
+
+    @classmethod
+    def open(cls, path: Path) -> MappedFile:
+        """Opens a file that ``create`` made. SnapshotError if it is not there or cannot be one."""
+        try:
+            return cls._opened(path, os.O_RDWR, 0)
+        except (OSError, ValueError) as error:
+            raise SnapshotError(f"cannot open the state file {path}: {error}") from error
+
+    @classmethod
+    def _opened(cls, path: Path, flags: int, words: int) -> MappedFile:
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            if words:
+                os.ftruncate(descriptor, 8 * words)
+            size = os.fstat(descriptor).st_size
+            if size == 0 or size % 8:
+                raise SnapshotError(f"{path} is not a state file: its length is {size} bytes")
+            kept = os.dup(descriptor)
+        finally:
+            os.close(descriptor)
+        return cls(path, kept, size)
+
+    def reserve(self, start: int, words: int) -> None:
+        """Gives ``words`` words from word ``start`` on blocks on the disk. Raises OSError if there are none."""
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self._descriptor, 8 * start, 8 * words)
+            return
+        for at in range(start, start + words, _PAGE_WORDS):  # no such call here: write each page as it is
+            page = os.pread(self._descriptor, mmap.PAGESIZE, 8 * at)
+            os.pwrite(self._descriptor, page.ljust(mmap.PAGESIZE, b"\0"), 8 * at)
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)

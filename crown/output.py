@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from crown.changes import WEIGHT, integers
 from crown.codec import Extern, Intern, decode, encode
@@ -98,13 +99,11 @@ class Deliverer:
         return arrays
 
     def matches(self, block: np.ndarray, arrays: Sequence[pa.Array]) -> bool:
-        """True iff some row of a block of codes maps to the one-row output ``arrays``."""
-        outputs = self._plan.output
-        wanted = [encode(a, o.type, self._intern, False)[0] for a, o in zip(arrays, outputs, strict=True)]
-        codes = self.codes(block)
-        hit = np.ones(codes.shape[1], bool)
-        for i, code in enumerate(wanted):
-            hit &= codes[i] == code
+        """Returns True iff some row of a block of codes maps to the one-row output ``arrays``."""
+        columns, n = self.columns(block)
+        hit = np.ones(n, bool)
+        for column, wanted in zip(columns, arrays, strict=True):
+            hit &= same_values(column, wanted)
         return bool(hit.any())
 
     def free_values(self, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] | None:
@@ -129,7 +128,7 @@ class Deliverer:
             return None
         for o, array in zip(self._plan.output, arrays, strict=True):
             computed = o.expr.evaluate(named, 1).cast(array.type)
-            if encode(computed, o.type, self._intern, False)[0] != encode(array, o.type, self._intern, False)[0]:
+            if not same_values(computed, array)[0]:
                 return None
         return named
 
@@ -142,6 +141,19 @@ class Deliverer:
     def batch(self, columns: Sequence[pa.Array], weights: np.ndarray) -> pa.RecordBatch:
         """A delta batch."""
         return pa.RecordBatch.from_arrays([*columns, integers(weights, pa.int64())], schema=self.delta_schema)
+
+
+def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
+    """Returns bool[n]: where ``column`` holds the value of the one-row array ``wanted``, as rows are compared.
+
+    By value, because a value that no row has has no code: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+    """
+    if wanted.null_count:
+        return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    same = pc.equal(column, wanted[0])
+    if pa.types.is_floating(column.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(column), pc.is_nan(wanted[0])))
+    return np.asarray(same.fill_null(False).to_numpy(zero_copy_only=False))
 
 
 class Gathered:

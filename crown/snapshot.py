@@ -18,8 +18,8 @@ from crown.cells import Cells
 from crown.engine import Engine
 from crown.errors import SnapshotError
 from crown.kernels import arena as A
-from crown.memory import ADDRESSABLE, map_file, reserve
-from crown.state import check_header, parts_of
+from crown.memory import MappedFile, reserve
+from crown.state import back, check_header, limits_of, parts_of
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.shares import Grid
@@ -75,15 +75,15 @@ def load_any(
             words = [int(w) for w in header["words"]]
             if len(words) != own + engines * parts_of(saved):
                 raise SnapshotError(f"{path} is damaged: it has {len(words)} parts")
-            budget = ADDRESSABLE if memory_budget is None else memory_budget // 8 // engines
-            limit = ADDRESSABLE if memory_budget is None else min(ADDRESSABLE, 2 * budget + (1 << 20))
+            budget, limit = limits_of(memory_budget)
             if max(words) > limit:
                 raise SnapshotError(
                     f"{path} holds more state ({8 * sum(words)} bytes) than memory_budget allows; raise it"
                 )
-            if where is not None:
-                where.unlink(missing_ok=True)
-            arena = reserve(limit * len(words)) if where is None else map_file(where, limit * len(words))
+            file_of = None if where is None else MappedFile.create(where, limit * len(words))
+            arena = reserve(limit * len(words)) if file_of is None else file_of.words
+            if file_of is not None:
+                back(file_of, words)
             parts = [arena[i * limit : i * limit + n] for i, n in enumerate(words)]
             words_file.fill(file, parts, int(header["crc32"]), path)
     except OSError as error:
@@ -91,11 +91,12 @@ def load_any(
     arenas = [arena[: own * limit], *np.split(arena[own * limit :], engines)]
     for part in arenas[1:]:
         check_header(part[:limit], saved, Path(path))
-        part[A.H_LIMIT] = limit
-        part[A.H_BUDGET] = budget
+    if file_of is not None:
+        for i, n in enumerate(words):
+            arena[i * limit + A.H_LIMIT] = n
     if grid is None:
-        return Engine(saved, arenas[1], where, header["on_missing"]), header["extra"]
-    return Cells.over(saved, grid, arenas[0], arenas[1:], header["on_missing"]), header["extra"]
+        return Engine(saved, arenas[1], file_of, header["on_missing"], words=budget), header["extra"]
+    return Cells.over(saved, grid, arenas[0], arenas[1:], header["on_missing"], budget), header["extra"]
 
 
 def _plan(header: dict[str, Any], wanted: Plan | None, path: str | os.PathLike[str]) -> Plan:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from crown.errors import CrownError
 from plans.expressions import Expr
 from plans.plan import BagAtom, Node, Plan
 
@@ -74,3 +75,22 @@ def sources_of(plan: Plan) -> tuple[Source, ...]:
         alias = Alias(i, j, tuple(atom.attributes), words, joined)
         found[key] = replace(source, aliases=(*source.aliases, alias))
     return tuple(found.values())
+
+
+def not_covering(plan: Plan) -> None:
+    """Raise CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
+
+    A relation is kept as its projection on the columns that the query reads. Unless these hold a declared key, or are
+    all there are, a row that is not there may look like one that is.
+    """
+    for source in sources_of(plan):
+        table = plan.table(source.relation)
+        read = {column.lower() for column in source.columns}
+        keyed = bool(table.key) and {column.lower() for column in table.key} <= read
+        unread = [column.name for column in table.columns if column.name.lower() not in read]
+        if unread and not keyed:
+            raise CrownError(
+                f'on_missing="raise" cannot be kept for relation {table.name!r}: the query does not read its column '
+                f"{unread[0]!r}, so a row that is absent may look like one that is there. Declare a key among the "
+                'columns that the query reads, leave the others out of the schema, or use on_missing="ignore"'
+            )

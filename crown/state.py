@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from crown.bags import BagSpec, open_bag
+from crown.budget import SLACK, Budget
 from crown.codec import uses_dictionary
 from crown.compile import compile_plan
 from crown.dictionary import Dictionary
@@ -22,37 +24,52 @@ from crown.kernels import arena as A
 from crown.kernels import state
 from crown.kernels.tables import table_at
 from crown.kernels.warm import ensure_compiled
-from crown.memory import ADDRESSABLE, map_file, reserve
+from crown.memory import ADDRESSABLE, MappedFile, reserve
+from crown.support import Support
 from plans.plan import Plan
 
 
 class State:
-    """The state of one plan: arena, compiled plan, dictionary, bags, header. ``create`` and ``attach`` make one."""
+    """The state of one plan: arenas, compiled plan, dictionary, bags, header. ``create`` and ``attach`` make one.
+
+    ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``file``: what it is mapped
+    from, if it is; ``words``: the budget of all parts together.
+    """
 
     def __init__(
-        self, plan: Plan, arena: np.ndarray, path: Path | None, on_missing: str, dictionary: Dictionary | None = None
+        self,
+        plan: Plan,
+        arena: np.ndarray,
+        file: MappedFile | None,
+        on_missing: str,
+        dictionary: Dictionary | None = None,
+        words: int = ADDRESSABLE,
     ) -> None:
         ensure_compiled()
         if on_missing not in ("ignore", "raise"):
             raise CrownError(f'on_missing must be "ignore" or "raise", not {on_missing!r}')
         self.plan = plan
-        self.path = path
         self.on_missing = on_missing
+        self._file = file
         self._layout = compile_plan(plan, extra_tables=2)
         n = len(plan.nodes)
-        self._support = table_at(2 * n + 1)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
         # The state of each bag lies in an equal part of the same mapping, with a header of its own.
         self.parts = np.split(arena, 1 + len(bags))
         self.M = self.parts[0]
         self._m32 = self.M.view(np.int32)
         self._P = self._layout.P
-        self.dictionary = Dictionary(self.M, table_at(2 * n)) if dictionary is None else dictionary
+        self.budget = Budget(self.parts, words, file)
+        self.dictionary = Dictionary(self.M, table_at(2 * n), self.budget) if dictionary is None else dictionary
+        self.support = Support(self.M, table_at(2 * n + 1), len(plan.output), self.budget)
+        limits = [_reserved(part) for part in self.parts]
         self._bags = {
             i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
             for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
             if node.bag is not None
         }
+        for part, reserved in zip(self.parts, limits, strict=True):
+            part[A.H_LIMIT] = len(part) if file is None else reserved
 
     @classmethod
     def create(
@@ -65,42 +82,37 @@ class State:
         seed: int | None = None,
         dictionary: Dictionary | None = None,
     ) -> Self:
-        """A new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may grow larger than RAM).
+        """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
         ``memory_budget``: bytes of state; a batch that would pass it is undone and refused with MemoryBudgetError.
         ``seed``: of the hash tables; random by default, so that no input can be built to collide.
         ``dictionary``: one that several engines share; an engine has its own by default.
         """
-        budget, limit = ADDRESSABLE, ADDRESSABLE
-        if memory_budget is not None:
-            budget = memory_budget // 8
-            if budget < A.header_words(2 * len(plan.nodes) + 2) + 1024:
-                raise MemoryBudgetError(
-                    f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB"
-                )
-            limit = min(ADDRESSABLE, 2 * budget + (1 << 20))
-        where = None if path is None else Path(path)
-        if where is not None:
-            where.unlink(missing_ok=True)
-        words = limit * parts_of(plan)
-        arena = reserve(words) if where is None else map_file(where, words)
-        made = cls(plan, arena, where, on_missing, dictionary)
+        words, limit = limits_of(memory_budget)
+        if words < A.header_words(2 * len(plan.nodes) + 2) + 1024:
+            raise MemoryBudgetError(f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB")
+        parts = parts_of(plan)
+        file = None if path is None else MappedFile.create(Path(path), limit * parts)
+        arena = reserve(limit * parts) if file is None else file.words
+        if file is not None:
+            back(file, [SLACK] * parts)
+        made = cls(plan, arena, file, on_missing, dictionary, words)
         chosen = secrets.randbits(62) if seed is None else seed
-        state.create(made.M, made._m32, made._P, made._layout.tables, limit, budget, chosen)
+        known = int(made.M[A.H_LIMIT])
+        state.create(made.M, made._m32, made._P, made._layout.tables, known, words, chosen)
         made.M[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(plan)
         made.M[A.H_CLEAN] = 1
         return made
 
     @classmethod
     def attach(cls, plan: Plan, path: str | os.PathLike[str], *, on_missing: str = "ignore") -> Self:
-        """The engine whose state is in the file ``path``.
+        """Returns the engine whose state is in the file ``path``.
 
         O(1). Raises SnapshotError if it is not a state of this plan.
         """
-        where = Path(path)
-        arena = map_file(where, None)
-        check_header(arena[: len(arena) // parts_of(plan)], plan, where)
-        return cls(plan, arena, where, on_missing)
+        file = MappedFile.open(Path(path))
+        check_header(file.words[: len(file.words) // parts_of(plan)], plan, file.path)
+        return cls(plan, file.words, file, on_missing)
 
     @property
     def version(self) -> int:
@@ -110,7 +122,12 @@ class State:
     @property
     def clean(self) -> bool:
         """False while, or after a crash in, the application of a batch."""
-        return bool(self.M[A.H_CLEAN])
+        return bool(self.M[A.H_CLEAN]) and not self.lost
+
+    @property
+    def lost(self) -> bool:
+        """True while a batch is being applied, and for ever after one that could not be taken back."""
+        return any(bool(part[A.H_OPEN]) for part in self.parts)
 
     def begin(self) -> None:
         """Mark the state dirty: a batch is being applied."""
@@ -138,7 +155,7 @@ class State:
         if self.plan.support:
             for j, output in enumerate(self.plan.output):
                 if uses_dictionary(output.type):
-                    dictionary.mark_column(self.M, self._support, j)
+                    dictionary.mark_column(self.M, self.support.table, j)
 
     def compact(self) -> int:
         """Free dictionary entries that nothing refers to; number freed. O(state).
@@ -162,9 +179,9 @@ class State:
             "input_rows": sum(rows[name[i]] for i in inputs),
             "groups": {name[i]: int(M[table_at(n + i) + A.T_COUNT]) for i in range(1, n)},
             "dictionary": len(self.dictionary),
-            "support": int(M[self._support + A.T_COUNT]),
-            "live_bytes": 8 * int(M[A.H_LIVE]),
-            "reserved_bytes": 8 * int(M[A.H_TOP]),
+            "support": len(self.support),
+            "live_bytes": 8 * self.budget.used,
+            "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.parts),
             "updates": {name[i]: int(M[table_at(i) + A.T_TALLY2]) for i in inputs},
             "missing_deletes": {name[i]: int(M[table_at(i) + A.T_TALLY]) for i in inputs},
             "filtered": {name[i]: int(M[table_at(n + i) + A.T_TALLY]) for i in inputs},
@@ -183,6 +200,37 @@ class State:
 def parts_of(plan: Plan) -> int:
     """Into how many equal parts the state of a plan is divided: the engine's own and one per bag."""
     return 1 + sum(node.bag is not None for node in plan.nodes)
+
+
+def limits_of(memory_budget: int | None) -> tuple[int, int]:
+    """The budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
+
+    An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit.
+    """
+    if memory_budget is None:
+        return ADDRESSABLE, ADDRESSABLE
+    words = memory_budget // 8
+    return words, min(ADDRESSABLE, 4 * words + (1 << 20))
+
+
+def back(file: MappedFile, words: Sequence[int]) -> None:
+    """Give the first ``words`` of each part of a new state file blocks on the disk. MemoryBudgetError if it is full."""
+    length = len(file.words) // len(words)
+    try:
+        for i, wanted in enumerate(words):
+            file.reserve(i * length, min(wanted, length))
+            file.words[i * length + A.H_LIMIT] = min(wanted, length)
+    except OSError as error:
+        raise MemoryBudgetError(
+            f"the disk has no room for the state file {file.path} ({error.strerror}); make room, or keep the state "
+            "elsewhere"
+        ) from error
+
+
+def _reserved(part: np.ndarray) -> int:
+    """How much of a part in a file has blocks on the disk, by its header; one of before says the whole."""
+    limit = int(part[A.H_LIMIT])
+    return limit if limit < len(part) else int(part[A.H_TOP])
 
 
 def fingerprint_words(plan: Plan) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pyarrow as pa
 
 from crown import snapshot
 from crown.cells import Cells
+from crown.changes import CheckedBatch
+from crown.delivery import Delivery
 from crown.engine import Engine
 from crown.errors import ChangeError, CrownError
-from crown.prepare import Prepared
 from crown.quarantine import write as write_quarantine
 from plans import plan as make_plan
 from plans.explain import text
@@ -31,7 +33,7 @@ class View:
         self._engine = engine
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
-        self._batches = batches
+        engine.batches = batches
         self.schema: pa.Schema = engine.result_schema
 
     @property
@@ -53,33 +55,46 @@ class View:
         leaves rows in that the batch both added and removed (cheaper for join-project queries).
 
         Errors leave the view as it was: ChangeError (unknown relation or column), BadRowError (a value that does not
-        fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. Cost: O(changes * lambda + deltas),
-        see ``explain()``.
-        """
-        return pa.Table.from_batches(self.apply_batches(changes, consolidate=consolidate), self._engine.delta_schema)
+        fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. So does Ctrl-C, unless the batch was
+        done already: ``stats()["batches"]`` counts the batches applied. A batch that can be neither finished nor taken
+        back (the address range is used up) raises UnusableStateError, and so does everything after it.
 
-    def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Iterator[pa.RecordBatch]:
+        Cost: O(changes * lambda + deltas), see ``explain()``.
+        """
+        with self._engine.uninterrupted:
+            deltas = self._run(changes, True, consolidate)
+            try:
+                return pa.Table.from_batches(deltas, self._engine.delta_schema)
+            except BaseException:
+                deltas.abort()
+                raise
+
+    def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
         """Like ``apply``, but yields the deltas as they are enumerated: memory stays bounded however many there are.
 
-        The batch is checked at once and applied while the iterator is consumed; closing it early applies the rest
-        silently.
+        The batch is checked at once and applied while the iterator is consumed. Until the iterator ends the deltas are
+        provisional: if it raises, the batch has been taken back, and those that it yielded are void. Closing it early
+        applies the rest without output; its ``close`` raises what stops that.
         """
-        return self._engine.run(self._prepare(changes), consolidate=consolidate)
+        return self._run(changes, True, consolidate)
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Apply a batch without asking for deltas.
 
         The cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
         """
-        for _ in self._engine.run(self._prepare(changes), deltas=False):
-            pass  # a plan whose results are counted makes its deltas all the same
+        with self._engine.uninterrupted:
+            self._run(changes, False, None).close()
 
-    def _prepare(self, changes: Mapping[str, Any]) -> Prepared:
+    def _run(self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None) -> Delivery:
         prepared = self._engine.prepare(changes, strict=self._quarantine_dir is None)
-        if prepared.bad and self._quarantine_dir is not None:
-            self._quarantined += write_quarantine(self._quarantine_dir, self._batches, prepared.bad)
-        self._batches += 1
-        return prepared
+        set_aside = partial(self._set_aside, prepared.bad) if prepared.bad else None
+        return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=set_aside)
+
+    def _set_aside(self, bad: Mapping[str, CheckedBatch]) -> None:
+        """Quarantine the rows of a batch that could not be taken, when all else of it is done."""
+        assert self._quarantine_dir is not None
+        self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
 
     def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The full result, enumerated with constant delay, never materialized. ``limit``: at most that many rows."""
@@ -127,7 +142,7 @@ class View:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write plan and state to one file (replaced atomically). O(state)."""
         quarantine_dir = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        snapshot.save(self._engine, path, {"batches": self._batches, "quarantine": quarantine_dir})
+        snapshot.save(self._engine, path, {"batches": self._engine.batches, "quarantine": quarantine_dir})
 
     def compact(self) -> int:
         """Free dictionary entries of values that are gone; runs by itself as needed. Number of entries freed."""
@@ -135,7 +150,7 @@ class View:
 
     def stats(self) -> dict[str, Any]:
         """Sizes and counters, see ``Engine.stats``; plus batches applied and rows quarantined by this object."""
-        return {**self._engine.stats(), "batches": self._batches, "quarantined": self._quarantined}
+        return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
 
     def check_invariants(self) -> None:
         """Recompute every internal view and compare (slow; for tests). Raises AssertionError."""

@@ -11,19 +11,28 @@ are the larger part of it, they are exchanged for tables with the number of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
 
-from crown.bags import BLOCK_ROWS, BagError, BagSpec, column_of_table
+from crown.bags import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import SnapshotError
-from crown.kernels.arena import H_LIVE, H_TOP
+from crown.kernels.arena import H_BUDGET, H_LIVE, H_TOP
 from ivm_triangle import invariants
 from ivm_triangle.kernels import inspect
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.maintain import find_taken
-from ivm_triangle.kernels.stream import ROW, code_rows, forget_keys, keyed_rows, quiet_rows, stream_rows, walk_rows
+from ivm_triangle.kernels.stream import (
+    OVER,
+    ROW,
+    code_rows,
+    forget_keys,
+    keyed_rows,
+    quiet_rows,
+    stream_rows,
+    walk_rows,
+)
 from ivm_triangle.kernels.triples import triple_rows
 from ivm_triangle.state import State
 from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, delta3, wedges
@@ -111,15 +120,22 @@ class TriangleBag:
         """True once the wedges themselves are no longer kept."""
         return any(view.kind == PAIRS for view in self._state.plan.views)
 
-    def _save_space(self) -> None:
-        """Keep only the number of the wedges, if they are most of a state that fills half of the arena."""
+    def _save_space(self) -> bool:
+        """Keep only the number of the wedges, if they are most of a state that fills half of what it may.
+
+        Returns True if that was done.
+        """
         state = self._state
-        if self.thin or self.mode == "factorized" or 2 * int(state.M[H_TOP]) < state.limit:
-            return
+        live, budget = int(state.M[H_LIVE]), int(state.M[H_BUDGET])
+        roomy = 2 * int(state.M[H_TOP]) < state.limit and (2 * live < budget or budget < 0)
+        if self.thin or self.mode == "factorized" or roomy:
+            return False
         kept = sum(int(inspect.entries(state.M, state.P, view)) for view in self._pairs[:3].tolist())
-        if 2 * WEDGE_WORDS * kept > int(state.M[H_LIVE]):
-            state.change_to(wedges(self.shape.key, PAIRS))
-            self._pairs = self._pair_views()
+        if 2 * WEDGE_WORDS * kept <= live:
+            return False
+        state.change_to(wedges(self.shape.key, PAIRS))
+        self._pairs = self._pair_views()
+        return True
 
     def apply(
         self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
@@ -133,28 +149,43 @@ class TriangleBag:
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         self._state.M[at.C_EPOCH] += 1
         codes = self._codes(atom, rows, True)
+        applied = len(weights)
         for sign in (-1, 1):
-            for start in range(0, len(weights), SLICE):
-                part = slice(start, start + SLICE)
-                yield from self._apply_slice(atom, codes[part], weights[part], missing[part], sign)
-                self._save_space()
+            applied = min(applied, (yield from self._apply_sign(atom, codes, weights, missing, sign)))
         for half, d in enumerate((atom, (atom + 1) % 3)):
             if len(self.shape.domains[d]) > 1:
                 unique = np.unique(codes[:, half])
                 forget_keys(self._state.M, d, np.arange(len(self.shape.domains[d])), unique)
+        if applied < len(weights):
+            raise BagBudgetError(applied)
+
+    def _apply_sign(
+        self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
+    ) -> Generator[tuple[np.ndarray, int], None, int]:
+        """The changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
+        start = 0
+        while start < len(weights):
+            part = slice(start, start + SLICE)
+            wanted = len(weights[part])
+            done = yield from self._apply_slice(atom, codes[part], weights[part], missing[part], sign)
+            start += done
+            if not self._save_space() and done < wanted:
+                break
+        return start
 
     def _apply_slice(
         self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        if self.mode == "factorized":
-            self._state.run(quiet_rows, atom, codes, weights, missing, sign)
-            return
+    ) -> Generator[tuple[np.ndarray, int], None, int]:
         cursor = np.zeros(8, dtype=np.int64)
+        if self.mode == "factorized":
+            self._state.run(quiet_rows, atom, codes, weights, missing, sign, cursor)
+            return int(cursor[ROW])
         tail = (sign, self._pairs, self._count, self._keys, cursor, self._out)
-        while cursor[ROW] < len(weights):
+        while cursor[ROW] < len(weights) and not cursor[OVER]:
             found = self._state.run(stream_rows, atom, codes, weights, missing, *tail)
             if found:
                 yield self._decode(self._out[:, :found]), sign
+        return int(cursor[ROW])
 
     def _codes(self, atom: int, rows: np.ndarray, make: bool) -> np.ndarray:
         codes = np.empty((len(rows), 2), dtype=np.int64)

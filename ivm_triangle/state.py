@@ -7,9 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from crown.errors import MemoryBudgetError, SnapshotError
-from crown.kernels.arena import FORMAT, H_FORMAT, H_LIMIT, H_LIVE, H_MAGIC, H_PLAN0, H_TOP, MAGIC
-from crown.memory import ADDRESSABLE, reserve
+from crown.budget import Budget
+from crown.errors import MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.kernels.arena import (
+    FORMAT,
+    H_BUDGET,
+    H_FORMAT,
+    H_LIMIT,
+    H_LIVE,
+    H_MAGIC,
+    H_OPEN,
+    H_PLAN0,
+    H_TOP,
+    MAGIC,
+)
+from crown.memory import ADDRESSABLE, MappedFile, reserve
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.maintain import change_program, create
 from ivm_triangle.kernels.warm import ensure_compiled
@@ -25,6 +37,7 @@ KINDS = {
     PAIRS: at.K_PAIRS,
 }
 DEFAULT_MEMORY = 8 << 30
+ROW_WORDS = 64  # of a new tuple with both its ends, about, tables that grow included
 
 
 def plan_array(plan: Program, eps: tuple[float, float, float]) -> np.ndarray:
@@ -78,7 +91,8 @@ class State:
     """Arena, its int32 view, the plan array, and the thresholds' exponents.
 
     `arena`: memory to use instead of `memory` bytes of its own. If it is zero a new state is made in it; if it begins
-    with a state of the same program, that one is taken over. Raises SnapshotError if it holds anything else.
+    with a state of the same program, that one is taken over. `file`: what `arena` is mapped from, if it is, with blocks
+    up to its `H_LIMIT`. Raises SnapshotError if it holds anything else.
     """
 
     def __init__(
@@ -87,6 +101,7 @@ class State:
         eps: tuple[float, float, float],
         memory: int = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
+        file: MappedFile | None = None,
     ) -> None:
         ensure_compiled(plan.strategy == WEDGES)
         self.plan, self.eps = plan, np.array(eps, dtype=np.float64)
@@ -94,13 +109,15 @@ class State:
         self.M = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena
         self.m32 = self.M.view(np.int32)
         self.limit = len(self.M)
-        self.broken = False
+        reserved = int(self.M[H_LIMIT])
         if self.M[H_MAGIC] == 0:
             create(self.M, self.m32, self.eps, self.limit, secrets.randbits(62))
             self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
         else:
             self._check_header()
-            self.M[H_LIMIT] = self.limit
+        self.M[H_LIMIT] = self.limit if file is None else reserved
+        self.M[H_BUDGET] = self.limit
+        self.budget = Budget([self.M], self.limit, file)
 
     def _fingerprint(self) -> np.ndarray:
         """Two words that name the layout: programs with other views or steps do not fit this state."""
@@ -109,17 +126,29 @@ class State:
             digest[i % 2] = (int(digest[i % 2]) * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
         return digest.view(np.int64)
 
-    def run(self, function: Any, *arguments: Any) -> Any:
-        """Call a kernel on (arena, int32 view, plan, eps, arguments); an exhausted arena makes the state unusable."""
+    def run(self, function: Any, *arguments: Any, rows: int = 0) -> Any:
+        """Call a kernel that changes the state on (arena, int32 view, plan, eps, arguments); it is given ``rows`` rows.
+
+        Whatever stops it makes the state unusable. Raises MemoryBudgetError if the arena is exhausted.
+        """
         self.check_usable()
+        if rows:
+            self.budget.allow(0, ROW_WORDS * rows)
+        self.M[H_OPEN] = 1
         try:
-            return function(self.M, self.m32, self.P, self.eps, *arguments)
+            result = function(self.M, self.m32, self.P, self.eps, *arguments)
         except MemoryError:
-            self.broken = True
             raise MemoryBudgetError(
                 f"the state outgrew {self.limit * 8 >> 20} MiB; give more (`memory` here, `memory_budget` of a view), "
                 "or partition the input"
             ) from None
+        self.M[H_OPEN] = 0
+        return result
+
+    def read(self, function: Any, *arguments: Any) -> Any:
+        """Call a kernel that only reads the state on (arena, int32 view, plan, arguments)."""
+        self.check_usable()
+        return function(self.M, self.m32, self.P, *arguments)
 
     def change_to(self, plan: Program) -> None:
         """Go on with another program over the same partition. A major rebalancing."""
@@ -129,10 +158,11 @@ class State:
         self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
 
     def check_usable(self) -> None:
-        """Raise MemoryBudgetError if a batch ran out of memory half-way."""
-        if self.broken:
-            raise MemoryBudgetError(
-                "the arena was exhausted in the middle of a batch; load the last snapshot, or start anew"
+        """Raise UnusableStateError if a batch was stopped half-way."""
+        if self.M[H_OPEN]:
+            raise UnusableStateError(
+                "a batch was stopped half-way, and this state is neither before nor after it; load the last snapshot, "
+                "or start anew"
             )
 
     def scratch(self) -> np.ndarray:

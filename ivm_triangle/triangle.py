@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from crown.interrupts import Uninterrupted
+from crown.memory import MappedFile
 from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
@@ -37,7 +39,8 @@ class Triangle:
     space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
     relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
     R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state in bytes;
-    `arena` (int64, zero or a state of the same query) is memory to use instead, see `state.State`.
+    `arena` (int64, zero or a state of the same query) is memory to use instead, and `file` what that is mapped from, see
+    `state.State`.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
     """
@@ -53,6 +56,7 @@ class Triangle:
         edges: str | None = None,
         memory: int = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
+        file: MappedFile | None = None,
     ) -> None:
         eps = epsilons(0.5 if epsilon == "auto" else epsilon)
         self.plan = program(outputs, partition, strategy, min(eps))
@@ -71,7 +75,8 @@ class Triangle:
             "edges": edges,
         }
         self._edges = edges
-        self._state = State(self.plan, eps, memory, arena)
+        self._state = State(self.plan, eps, memory, arena, file)
+        self._uninterrupted = Uninterrupted()
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
         if edges is not None:
             self._domains = (Domain("A"),) * 3  # one code space: a value is the same in all places
@@ -119,6 +124,7 @@ class Triangle:
 
     def apply_codes(self, rows: np.ndarray) -> None:
         """The same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
+        self._state.check_usable()
         rows, takes = _net(_four_columns(rows))
         norms = self._guard(rows)
         edges = np.empty(len(rows), dtype=np.int64)
@@ -126,8 +132,12 @@ class Triangle:
         if bad >= 0:
             raise NegativeMultiplicityError(self._below_zero(*rows[bad].tolist()))
         large = len(rows) > 1 and 4 * len(rows) >= self._state.word(at.C_BASE)
-        self._state.run(load_rows if large else apply_rows, rows, takes, edges)
-        self._norms = norms
+        with self._uninterrupted:
+            self._state.run(load_rows if large else apply_rows, rows, takes, edges, rows=len(rows))
+            self._norms = norms
+            self._forget_values()
+
+    def _forget_values(self) -> None:
         for d, domain in enumerate(self._domains):
             if domain.codes:
                 domain.sweep(inspect.vertices(self._state.M, d), partial(self._alive, d))
@@ -138,8 +148,9 @@ class Triangle:
         Raises NegativeMultiplicityError at the first row that would go below zero; the rows before it stay applied.
         """
         rows = _four_columns(rows)
-        self._norms = self._guard(rows)
-        done = self._state.run(apply_rows, rows, 0, np.empty(0, dtype=np.int64))
+        with self._uninterrupted:
+            self._norms = self._guard(rows)
+            done = self._state.run(apply_rows, rows, 0, np.empty(0, dtype=np.int64), rows=len(rows))
         if done < len(rows):
             raise NegativeMultiplicityError(self._below_zero(*rows[done].tolist()))
 
@@ -201,6 +212,7 @@ class Triangle:
 
     def count(self) -> int:
         """Number of triangles, with the products of their multiplicities. O(1) for outputs "", else O(results)."""
+        self._state.check_usable()
         if self.outputs == "":
             return self._state.word(at.C_TOTAL)
         return sum(int(block[-1].sum()) for block in self._blocks())
@@ -240,7 +252,7 @@ class Triangle:
         firsts = np.array(["abc".index(self.plan.views[v].key[0]) for v in self.plan.results], dtype=np.int64)
         cursor = np.zeros(8, dtype=np.int64)
         while True:
-            rows = self._state.run(_triples, cursor, views, firsts, out)
+            rows = self._state.read(triple_rows, cursor, views, firsts, out)
             self._max_delay = max(self._max_delay, int(cursor[MAX_DELAY]))
             yield rows
             if rows < out.shape[1]:
@@ -260,7 +272,7 @@ class Triangle:
         hops.format_scratch(scratch, len(scratch))
         cursor = np.zeros(hops.HOPS + 4 * hops.HOP_WORDS, dtype=np.int64)
         while True:
-            rows = self._state.run(_union, scratch, cursor, sums, trees, self.outputs == "ab", out)
+            rows = self._state.read(_union, scratch, cursor, sums, trees, self.outputs == "ab", out)
             self._max_delay = max(self._max_delay, int(cursor[hops.MAX_DELAY]))
             yield rows
             if rows < out.shape[1]:
@@ -270,6 +282,7 @@ class Triangle:
 
     def stats(self) -> dict[str, Any]:
         """N, thresholds, heavy values per column, sizes, rebalancings, operations, bytes. O(|D|)."""
+        self._state.check_usable()
         word, base = self._state.word, self._state.word(at.C_BASE)
         heavy = np.zeros(6, dtype=np.int64)
         inspect.heavy_values(self._state.M, self._state.m32, self._state.P, heavy)
@@ -302,6 +315,7 @@ class Triangle:
 
     def check_invariants(self) -> None:
         """Sizes, lists, tables, partition, and every view against its definition; raises AssertionError. Slow."""
+        self._state.check_usable()
         invariants.check(self._state)
 
 
@@ -325,9 +339,5 @@ def _columns_of(key: str | Columns) -> Columns:
     return (key,) if isinstance(key, str) else tuple(key)
 
 
-def _triples(M: Any, m32: Any, P: Any, eps: Any, *arguments: Any) -> int:
-    return triple_rows(M, m32, P, *arguments)
-
-
-def _union(M: Any, m32: Any, P: Any, eps: Any, scratch: Any, *arguments: Any) -> int:
+def _union(M: Any, m32: Any, P: Any, scratch: Any, *arguments: Any) -> int:
     return hops.union_rows(M, m32, scratch, *arguments)

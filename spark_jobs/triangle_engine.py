@@ -20,14 +20,15 @@ import pyarrow as pa
 
 from crown import words_file
 from crown.bags import column_of_table
+from crown.budget import SLACK
 from crown.codec import encode
 from crown.engine import Engine
 from crown.errors import SnapshotError
-from crown.kernels.arena import H_BUDGET, H_LIMIT, H_TOP
+from crown.kernels.arena import H_LIMIT, H_TOP
 from crown.kernels.tables import LOW32
-from crown.memory import ADDRESSABLE, map_file, reserve
+from crown.memory import ADDRESSABLE, MappedFile, reserve
 from crown.prepare import Clamps, Prepared
-from crown.state import check_header
+from crown.state import back, check_header
 from ivm_triangle import Triangle
 from ivm_triangle.kernels import layout as at
 from plans.errors import PlanError
@@ -40,10 +41,16 @@ SCHEMA = pa.schema([("count", pa.int64())])
 
 
 class MappedTriangle(Triangle):
-    """Δ0 of one relation with itself (each tuple stored once), its state in ``arena``: a new one if that is zero."""
+    """Δ0 of one relation with itself (each tuple stored once), its state in ``file``, or in memory.
 
-    def __init__(self, arena: np.ndarray) -> None:
-        super().__init__(epsilon=EPSILON, strategy="sit", edges="edges", arena=arena)
+    A new one is made if the file, or ``arena``, is zero.
+    """
+
+    def __init__(self, file: MappedFile | None = None, arena: np.ndarray | None = None) -> None:
+        if file is not None and not file.words[H_LIMIT]:
+            back(file, [SLACK])
+        memory = arena if file is None else file.words
+        super().__init__(epsilon=EPSILON, strategy="sit", edges="edges", arena=memory, file=file)
 
     @property
     def words(self) -> np.ndarray:
@@ -134,8 +141,11 @@ class TriangleCount:
 
     def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
         """Take back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
-        inverse = self.edges.inverse(self.edges.prepare(changes).changes, clamps or Clamps())
-        self._follow(Prepared(inverse, 0, {}))
+        prepared = self.edges.prepare(changes)
+        values, weights = self.edges.take_back(prepared.changes, clamps or Clamps(), wanted=True)
+        source, target = values.reshape(len(weights), 2).T
+        if len(weights):
+            self.triangle.apply_codes(self._arcs(source, target, weights))
 
     def _follow(self, prepared: Prepared) -> None:
         """Apply a batch to the edges, then the edges that came and went to the triangle."""
@@ -206,13 +216,13 @@ class TriangleKind:
             _beside(path).unlink(missing_ok=True)
         edges = Engine.create(plan, path, on_missing=on_missing)
         edges.begin()
-        arena = reserve() if path is None else map_file(_beside(path), ADDRESSABLE)
-        return TriangleCount(edges, MappedTriangle(arena), self.both)
+        file = None if path is None else MappedFile.create(_beside(path), ADDRESSABLE)
+        return TriangleCount(edges, MappedTriangle(file), self.both)
 
     def attach(self, plan: Plan, path: Path, on_missing: str) -> TriangleCount:
         """Both mappings. O(1)."""
-        arena = map_file(_beside(path), None)
-        return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(arena), self.both)
+        file = MappedFile.open(_beside(path))
+        return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(file), self.both)
 
     def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
         """Both states as they were written. O(N)."""
@@ -244,25 +254,29 @@ def read(
             words = [int(n) for n in header["words"]]
             if len(words) != 2 or max(words) > ADDRESSABLE:
                 raise SnapshotError(f"{source} is damaged: its parts are {words} words")
-            arenas = _fresh(path)
+            files = None if path is None else _files(path, words)
+            arenas = (reserve(), reserve()) if files is None else (files[0].words, files[1].words)
             words_file.fill(file, [arenas[0][: words[0]], arenas[1][: words[1]]], int(header["crc32"]), source)
     except (OSError, PlanError) as error:
         raise SnapshotError(f"cannot read the snapshot {source}: {error}") from error
     triangle, edges = arenas
     check_header(edges, saved, source)
-    edges[H_LIMIT] = edges[H_BUDGET] = ADDRESSABLE
-    engine = Engine(saved, edges, path, header["on_missing"])
+    if files is None:
+        return Engine(saved, edges, None, header["on_missing"]), MappedTriangle(arena=triangle), header["extra"]
+    triangle[H_LIMIT], edges[H_LIMIT] = words
+    engine = Engine(saved, edges, files[1], header["on_missing"])
     engine.begin()
-    return engine, MappedTriangle(triangle), header["extra"]
+    return engine, MappedTriangle(files[0]), header["extra"]
 
 
-def _fresh(path: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Empty arenas of the triangle and of the edges, in new files if there is a path."""
-    if path is None:
-        return reserve(), reserve()
-    for file in (_beside(path), path):
-        file.unlink(missing_ok=True)
-    return map_file(_beside(path), ADDRESSABLE), map_file(path, ADDRESSABLE)
+def _files(path: Path, words: list[int]) -> tuple[MappedFile, MappedFile]:
+    """New files for the triangle and the edges, with blocks for that many words each."""
+    for old in (_beside(path), path):
+        old.unlink(missing_ok=True)
+    made = MappedFile.create(_beside(path), ADDRESSABLE), MappedFile.create(path, ADDRESSABLE)
+    for file, wanted in zip(made, words, strict=True):
+        back(file, [wanted])
+    return made
 
 
 def _beside(path: Path) -> Path:

@@ -33,8 +33,9 @@ H_LIVE_ON = 12  # 1 while live views are maintained
 H_R, H_S, H_P, H_LFLIP = 13, 14, 15, 16  # R-, S-, P-updates and live flips ever done
 H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # enumeration steps, blocks and tuples ever produced
 H_DICT_SWEPT = 20  # dictionary entries that survived the last sweep
-H_BUDGET = 22  # no insertion starts while more words than this are live
 H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
+H_BUDGET = 22  # no insertion starts while more words than this are live
+H_OPEN = 23  # 1 while a batch is being applied: what is here is then neither before nor after it
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
@@ -66,6 +67,7 @@ def format_arena(M, tables, limit, seed):
     M[H_FORMAT] = FORMAT
     M[H_TOP] = words
     M[H_LIMIT] = limit
+    M[H_BUDGET] = limit
     M[H_LIVE] = words
     M[H_SEED] = seed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
@@ -101,7 +101,7 @@ def support_batch(M, P, t, width, rows, weights, signs):
 
     A record is the tuple and its count. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1
     when it disappears, else 0. ``P`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta
-    of what they count. Expected O(1) per tuple.
+    of what they count. Returns how many tuples were added: all, unless the budget is used up. Expected O(1) per tuple.
     """
     n = weights.size
     M, P, rows = words(M), constants(P), words(rows)
@@ -111,6 +111,8 @@ def support_batch(M, P, t, width, rows, weights, signs):
         signs[i] = 0
         if record == 0:
             if weights[i] != 0:
+                if M[H_LIVE] > M[H_BUDGET]:
+                    return i
                 record = alloc(M, width + 1)
                 for j in range(width):
                     M[record + j] = rows[i * width + j]
@@ -123,6 +125,7 @@ def support_batch(M, P, t, width, rows, weights, signs):
                 remove(M, t, tag, record)
                 release(M, record, width + 1)
                 signs[i] = -1
+    return n
 
 
 @kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import H_DICT_SWEPT, H_SEED, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import H_BUDGET, H_DICT_SWEPT, H_LIVE, H_SEED, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import words
 from crown.kernels.tables import LOW32, insert, mix, remove
@@ -70,7 +70,8 @@ def entry_words(length):
 def encode(M, m8, t, data, offsets, codes, add):
     """Codes (int64[n], filled) of the byte values ``data[offsets[i]:offsets[i+1]]`` (uint8, int64[n+1]).
 
-    With ``add`` 0 unknown values are not entered and get code 0. O(bytes).
+    With ``add`` 0 unknown values are not entered and get code 0. Returns how many codes were filled: all, unless the
+    budget is used up. O(bytes).
     """
     n = codes.size
     M, m8, data, offsets, codes = words(M), words(m8), words(data), words(offsets), words(codes)
@@ -80,6 +81,8 @@ def encode(M, m8, t, data, offsets, codes, add):
         tag = _tag(M, data, start, length)
         handle = _lookup(M, m8, t, tag, data, start, length)
         if handle == 0 and add == 1:
+            if M[H_LIVE] > M[H_BUDGET]:
+                return i
             handle = alloc(M, entry_words(length))
             M[handle] = length
             at = 8 * (handle + 1)
@@ -87,6 +90,7 @@ def encode(M, m8, t, data, offsets, codes, add):
                 m8[at + b] = data[start + b]
             insert(M, t, tag, handle)
         codes[i] = handle
+    return n
 
 
 @kernel

@@ -23,6 +23,8 @@ is (row table, width, attributes).
 from __future__ import annotations
 
 from crown.kernels.arena import (
+    H_BUDGET,
+    H_LIVE,
     ONE,
     T_MASK,
     T_SLOTS,
@@ -46,8 +48,8 @@ A_WIDTH, A_ROWS, A_ATTRS, A_INDICES, A_INDEX_AT, A_CHECKS, A_CHECK_AT, A_STEPS, 
 I_WIDTH, I_COLUMNS, I_PREFIX, I_PAIR = range(4)
 STEP_WORDS = 3  # attribute, number of parts, where they are
 
-# The cursor, zero at the start of a batch: row, phase, depth, then per depth: opened, position, part.
-C_ROW, C_PHASE, C_DEPTH, C_STACK = 0, 1, 2, 4
+# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, then per depth: opened, position, part.
+C_ROW, C_PHASE, C_DEPTH, C_OVER, C_STACK = 0, 1, 2, 3, 4
 LEVEL = 3
 NEW, LISTING = 0, 1
 
@@ -269,8 +271,10 @@ def _begin(P, a, src, base, bound, cur):
 def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
     """Apply the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
 
-    Go on with the same cursor while `cur[C_ROW]` < n. `bound` int64[attributes] is scratch that lives with the cursor,
-    `out` int64[outputs, cap] column-major. Row i of `missing` receives the copies that a delete did not find.
+    Go on with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more is live than the budget
+    allows, and the rows from `cur[C_ROW]` on have not been applied. `bound` int64[attributes] is scratch that lives
+    with the cursor, `out` int64[outputs, cap] column-major. Row i of `missing` receives the copies that a delete did
+    not find.
     """
     n = weights.size
     capacity = out.shape[1]
@@ -294,6 +298,9 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
                 missing[i] = -(old + m)
                 m = -old
             if row == 0 and m > 0:
+                if M[H_LIVE] > M[H_BUDGET]:
+                    cur[C_OVER] = 1
+                    return rows
                 row = alloc(M, k + 1)
                 for j in range(k):
                     M[row + j] = flat[i * k + j]

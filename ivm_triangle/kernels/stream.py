@@ -8,7 +8,7 @@ and O(1) per triple. Where only the number of the middles is kept, they are soug
 
 from __future__ import annotations
 
-from crown.kernels.arena import NONE, T_MASK, T_SLOTS, ZERO, alloc, hi, lo, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_MASK, T_SLOTS, ZERO, alloc, hi, lo, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, remove, table_at
@@ -26,8 +26,8 @@ from ivm_triangle.kernels.maintain import add, find_edge, update
 from ivm_triangle.kernels.rules import pick
 from ivm_triangle.kernels.views import add_sum, first_table, listing_at, sum_at
 
-# The cursor: an int64 array, zero at the start of a batch.
-ROW, PHASE, POSITION, EDGE = range(4)
+# The cursor: an int64 array, zero at the start of a batch. OVER is 1 if the next row found the budget used up.
+ROW, PHASE, POSITION, EDGE, OVER = range(5)
 NEW, LISTING = 0, 1
 HOLD_MIDDLES = 3  # behind the three pair views: 1 for LIST, 0 for PAIRS
 
@@ -103,7 +103,8 @@ def _list_triples(M, m32, pairs, k, x, y, sign, count, keys, width, cur, out, ca
 def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, keys, cur, out):
     """Apply the rows (codes int64[n, 2]) whose weight has `sign`; returns the rows written to `out` int64[3, cap].
 
-    Go on with the same cursor while `cur[ROW]` < n. `pairs`: the pair views of R, S, T, and whether they
+    Go on with the same cursor while `cur[ROW]` < n, unless `cur[OVER]` is 1: then more is live than the budget allows,
+    and the rows from `cur[ROW]` on have not been applied. `pairs`: the pair views of R, S, T, and whether they
     hold the middles (LIST) or how many there are (PAIRS); `count`: the COUNT view and
     `keys` its variables, or -1 and none. Row i of `missing` receives the copies that a delete did not find.
     """
@@ -131,6 +132,9 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
                 continue
             if sign > 0 or old + m > 0:
                 if sign > 0:
+                    if M[H_LIVE] > M[H_BUDGET]:
+                        cur[OVER] = 1
+                        return rows
                     add(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
                 else:
                     update(M, m32, P, eps, k, M[e] >> 32, M[e] & LOW32, e, m)
@@ -155,12 +159,13 @@ def stream_rows(M, m32, P, eps, k, codes, weights, missing, sign, pairs, count, 
 
 
 @kernel
-def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign):
-    """The same changes of the state as `stream_rows`, without a stream."""
+def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign, cur):
+    """The same changes of the state as `stream_rows`, without a stream; the cursor says how far it came."""
     n = codes.shape[0]
-    M, m32, P, eps = words(M), words(m32), constants(P), words(eps)
+    M, m32, P, eps, cur = words(M), words(m32), constants(P), words(eps), words(cur)
     codes, weights, missing = words(codes), words(weights), words(missing)
     for i in range(n):
+        cur[ROW] = i
         m = weights[i]
         if m * sign > 0:
             e = find_edge(M, P, k, codes[2 * i], codes[2 * i + 1])
@@ -169,9 +174,13 @@ def quiet_rows(M, m32, P, eps, k, codes, weights, missing, sign):
                 missing[i] = -(old + m)
                 m = -old
             if m > 0:
+                if M[H_LIVE] > M[H_BUDGET]:
+                    cur[OVER] = 1
+                    return
                 add(M, m32, P, eps, k, codes[2 * i], codes[2 * i + 1], m)
             elif m < 0:
                 update(M, m32, P, eps, k, M[e] >> 32, M[e] & LOW32, e, m)
+    cur[ROW] = n
 
 
 @kernel

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from crown.errors import CrownError, MemoryBudgetError
+from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from ivm_triangle import NegativeMultiplicityError, Triangle, TriangleError
 from ivm_triangle.kernels import warm
 
@@ -173,7 +173,7 @@ def test_memory_is_bounded_and_says_so():
     triangle = Triangle(memory=1 << 16)
     with pytest.raises(MemoryBudgetError, match="memory"):
         triangle.apply_codes(np.array([(0, i, i, 1) for i in range(10_000)]))
-    with pytest.raises(MemoryBudgetError, match="start anew"):
+    with pytest.raises(UnusableStateError, match="start anew"):
         triangle.apply_codes(np.array([(0, 1, 1, 1)]))
 
 

@@ -1,0 +1,61 @@
+"""The deltas of one batch, handed out while it is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from inspect import GEN_CLOSED, getgeneratorstate
+from weakref import ref
+
+import pyarrow as pa
+
+from crown.interrupts import Uninterrupted
+
+Batches = Generator[pa.RecordBatch, None, None]
+
+
+class _Aborted(BaseException):
+    """Thrown into a transaction that is to be taken back."""
+
+
+class Delivery:
+    """An iterator of delta batches over the generator of a transaction, which is begun when this is made.
+
+    Ctrl-C waits while the generator runs, not while the reader has its batches. ``close`` has the rest of the batch
+    applied without output, and so has forgetting the iterator.
+    """
+
+    _batches: Batches
+
+    def __init__(self, batches: Batches, uninterrupted: Uninterrupted) -> None:
+        self._uninterrupted = uninterrupted
+        self._batches = batches
+        with uninterrupted:
+            next(batches)  # from here on closing it applies the whole batch
+
+    def __iter__(self) -> Delivery:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        with self._uninterrupted:
+            return next(self._batches)
+
+    def close(self) -> None:
+        """Apply what is left of the batch. Raises what stops that; the batch was taken back then."""
+        with self._uninterrupted:
+            self._batches.close()
+
+    def abort(self) -> None:
+        """Take back what was applied of the batch. Raises UnusableStateError if that cannot be done."""
+        with self._uninterrupted, suppress(_Aborted):
+            self._batches.throw(_Aborted())
+
+    def __del__(self) -> None:
+        if hasattr(self, "_batches"):  # not if it could not be made
+            self.close()
+
+
+def is_running(batch: ref[Batches] | None) -> bool:
+    """Returns True while the generator of a transaction has not come to its end, however it did."""
+    alive = None if batch is None else batch()
+    return alive is not None and getgeneratorstate(alive) != GEN_CLOSED

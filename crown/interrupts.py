@@ -1,0 +1,59 @@
+"""Ctrl-C while a batch is applied: it waits until the state is whole.
+
+Python raises ``KeyboardInterrupt`` between any two instructions, also between a kernel's return and the line that notes
+what it did. While a batch is applied SIGINT is therefore only noted, and delivered at a point where the batch can be
+taken back (``check``), or at the end. Other handlers of SIGINT get it late, too, but get it. Nothing is done in threads
+other than the main one, where Python never raises it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_Handler = Callable[[int, FrameType | None], Any]
+
+
+class Uninterrupted:
+    """A context in which SIGINT waits. It can be entered again while it is held."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._noted = False
+        self._delivers: _Handler | None = None  # the handler in whose place this one stands
+
+    def __enter__(self) -> Self:
+        if self._depth == 0 and threading.current_thread() is threading.main_thread():
+            present = signal.getsignal(signal.SIGINT)
+            if callable(present) and not _is_ours(present):
+                self._noted = False
+                self._delivers = present
+                signal.signal(signal.SIGINT, self._note)
+        self._depth += 1
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._depth -= 1
+        if self._depth or self._delivers is None:
+            return
+        delivers, self._delivers = self._delivers, None
+        signal.signal(signal.SIGINT, delivers)
+        if self._noted and error is None:
+            self._noted = False
+            delivers(signal.SIGINT, None)
+
+    def check(self) -> None:
+        """Deliver a SIGINT that was noted: raises what its handler raises, ``KeyboardInterrupt`` by default."""
+        if self._noted and self._delivers is not None:
+            self._noted = False
+            self._delivers(signal.SIGINT, None)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._noted = True
+
+
+def _is_ours(handler: Any) -> bool:
+    return isinstance(getattr(handler, "__self__", None), Uninterrupted)

@@ -1,0 +1,37 @@
+"""Whatever stops a batch, nothing is lost and nothing wrong is served: the law of ``tests.engine.stops``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.engine.stops import FAULTS, SUBJECTS, Run, Subject, concerns, small_blocks
+
+GRID = [(subject, fault) for subject in SUBJECTS for fault in FAULTS if concerns(fault, subject)]
+NAMES = [f"{subject.name}-{fault.__name__}" for subject, fault in GRID]
+MUST_HAPPEN = {"over_budget": "before", "error_at_a_block": "before", "full_arena": "lost", "reader_leaves": "after"}
+
+
+def stopped(subject: Subject, fault: object, times: int, folder: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    assert callable(fault)
+    with small_blocks():
+        for i in range(times):
+            at = (i * 0.6180339887) % 1.0  # spreads out evenly, however often
+            found[fault(Run(subject, 1000 * len(subject.name) + i, folder), at)] += 1
+    return found
+
+
+@pytest.mark.parametrize(("subject", "fault"), GRID, ids=NAMES)
+def test_a_stopped_batch_leaves_the_view_as_it_was_or_unusable(subject: Subject, fault: object, tmp_path: Path) -> None:
+    found = stopped(subject, fault, 8, tmp_path)
+    wanted = MUST_HAPPEN.get(getattr(fault, "__name__", ""))
+    assert wanted is None or found[wanted], f"the fault did not do what it is for: {found}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("subject", "fault"), GRID, ids=NAMES)
+def test_ten_thousand_stops(subject: Subject, fault: object, tmp_path: Path) -> None:
+    assert sum(stopped(subject, fault, 150, tmp_path).values()) == 150
