@@ -98,10 +98,12 @@ class Cells:
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """``Engine.prepare``."""
         self.ready()
-        with self.uninterrupted:
-            if self.dictionary.overgrown:
-                self.compact()
-            self._share_budget()
+        if self.dictionary.overgrown:
+            self.compact()
+        self._share_budget()
+        try:
+            return self._preparer.prepare(changes, strict)
+        except MemoryBudgetError:
             return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def _share_budget(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
-from inspect import GEN_CLOSED, getgeneratorstate
+from types import GeneratorType
 from weakref import ref
 
 import pyarrow as pa
@@ -40,6 +40,15 @@ class Delivery:
         with self._uninterrupted:
             return next(self._batches)
 
+    def to_table(self, schema: pa.Schema) -> pa.Table:
+        """Returns all deltas at once. If that fails in any way the batch is taken back."""
+        with self._uninterrupted:
+            try:
+                return pa.Table.from_batches(self._batches, schema)
+            except BaseException:
+                self.abort()
+                raise
+
     def close(self) -> None:
         """Apply what is left of the batch. Raises what stops that; the batch was taken back then."""
         with self._uninterrupted:
@@ -51,11 +60,15 @@ class Delivery:
             self._batches.throw(_Aborted())
 
     def __del__(self) -> None:
-        if hasattr(self, "_batches"):  # not if it could not be made
+        if is_open(getattr(self, "_batches", None)):
             self.close()
 
 
 def is_running(batch: ref[Batches] | None) -> bool:
     """Returns True while the generator of a transaction has not come to its end, however it did."""
-    alive = None if batch is None else batch()
-    return alive is not None and getgeneratorstate(alive) != GEN_CLOSED
+    return batch is not None and is_open(batch())
+
+
+def is_open(batch: object) -> bool:
+    """Returns True for a generator that has not come to its end."""
+    return isinstance(batch, GeneratorType) and batch.gi_frame is not None

@@ -90,14 +90,11 @@ class Dictionary:
 
 
 def with_sweep(work: Callable[[], Result], sweep: Callable[[], object]) -> Result:
-    """Returns what ``work`` returns; ``work`` enters values, and is done again after a ``sweep`` if they do not fit.
+    """Returns what ``work`` returns, which enters values and found no room for them before, after a ``sweep``.
 
     Values that only refused batches had fill a dictionary until it is swept.
     """
-    try:
-        return work()
-    except MemoryBudgetError:
-        sweep()
+    sweep()
     try:
         return work()
     except MemoryBudgetError:

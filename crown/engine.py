@@ -43,6 +43,7 @@ from crown.sources import not_covering
 from crown.state import State
 from plans.plan import Plan
 
+NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64))
 BUSY = "a batch is still being applied; exhaust or close the iterator of its deltas first"
 LOST = (
     "A batch was stopped half-way and could not be taken back: the state is neither before nor after it. Load the last "
@@ -99,9 +100,11 @@ class Engine(State):
         do not fit into the dictionary.
         """
         self.ready()
-        with self.uninterrupted:
-            if self.dictionary.overgrown:
-                self.compact()
+        if self.dictionary.overgrown:
+            self.compact()
+        try:
+            return self._preparer.prepare(changes, strict)
+        except MemoryBudgetError:
             return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def run(
@@ -181,7 +184,7 @@ class Engine(State):
                         except GeneratorExit:
                             wanted = self._unwanted()
                 self.uninterrupted.check()
-            values, weights = gathered.net()
+            values, weights = gathered.net() if gather else NOTHING
             if counting:
                 values, weights = self.support.add(values, weights)
             if wanted and len(weights):
@@ -354,6 +357,10 @@ class Engine(State):
         if int(self.M[A.H_EPOCH]) != epoch:
             raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
 
+    def output_codes(self, block: np.ndarray) -> np.ndarray:
+        """Returns the output tuples, int64[outputs, m], behind a block of ``blocks``, as codes."""
+        return self._deliverer.codes(block)
+
     def count(self) -> int:
         """Number of result rows. O(state), without enumerating them unless the plan has residual predicates."""
         self.ready()
@@ -406,7 +413,7 @@ class Engine(State):
 
     def stats(self) -> dict[str, Any]:
         """``State.stats``."""
-        if not self._busy:
+        if not is_running(self._batch):
             self.ready()
         return super().stats()
 
@@ -418,13 +425,9 @@ class Engine(State):
         self.ready()
         invariants.check(self)
 
-    @property
-    def _busy(self) -> bool:
-        return is_running(self._batch)
-
     def ready(self) -> None:
         """Raise ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
-        if self._busy:
+        if is_running(self._batch):
             raise ConcurrentChangeError(BUSY)
         if self.lost:
             raise UnusableStateError(LOST)

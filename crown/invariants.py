@@ -1,12 +1,14 @@
 """Every invariant of the engine's state, executable: all views are recomputed from the rows of R and compared.
 
 Checked: V_s, V_p, V_l and the counters against their definitions; the rows of virtual nodes; group membership,
-positions, live prefixes, carried values; reachability in the hash tables; and that the blocks in use account for
-every word handed out.
+positions, live prefixes, carried values; the support counts of results against an enumeration; reachability in the hash
+tables; and that the blocks in use account for every word handed out. Not checked: that a string stands once in the
+dictionary, and the counters that only ``stats`` shows.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -122,6 +124,17 @@ def check(engine: Engine) -> None:
         bag.check_invariants()
         stored = {tuple(int(v) for v in r) for block in bag.results() for r in block}
         assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
+    if plan.support:
+        _check_support(engine, reader)
+
+
+def _check_support(engine: Engine, reader: _Reader) -> None:
+    """Behind every output tuple stand as many enumerated rows as its count says."""
+    width = engine.support.width
+    records = [engine.M[h : h + width + 1].tolist() for h in reader.handles(engine.support.table)]
+    counts = {tuple(record[:width]): record[width] for record in records}
+    found = Counter(tuple(row) for block in engine.blocks() for row in engine.output_codes(block).T.tolist())
+    assert counts == found, "the support counts are not those of the enumerated rows"
 
 
 def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:

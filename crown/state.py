@@ -127,7 +127,7 @@ class State:
     @property
     def lost(self) -> bool:
         """True while a batch is being applied, and for ever after one that could not be taken back."""
-        return any(bool(part[A.H_OPEN]) for part in self.parts)
+        return bool(self.M[A.H_OPEN])
 
     def begin(self) -> None:
         """Mark the state dirty: a batch is being applied."""

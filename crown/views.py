@@ -62,12 +62,7 @@ class View:
         Cost: O(changes * lambda + deltas), see ``explain()``.
         """
         with self._engine.uninterrupted:
-            deltas = self._run(changes, True, consolidate)
-            try:
-                return pa.Table.from_batches(deltas, self._engine.delta_schema)
-            except BaseException:
-                deltas.abort()
-                raise
+            return self._run(changes, True, consolidate).to_table(self._engine.delta_schema)
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
         """Like ``apply``, but yields the deltas as they are enumerated: memory stays bounded however many there are.

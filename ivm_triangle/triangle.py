@@ -39,8 +39,8 @@ class Triangle:
     space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
     relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
     R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state in bytes;
-    `arena` (int64, zero or a state of the same query) is memory to use instead, and `file` what that is mapped from, see
-    `state.State`.
+    `arena` (int64, zero or a state of the same query) is memory to use instead, mapped from `file` if that is given:
+    see `state.State`.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
     """
