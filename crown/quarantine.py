@@ -1,19 +1,24 @@
 """Rows that could not be taken, kept with the reason: one Parquet file per batch in a side folder, never overwritten.
 
 Columns: ``batch`` (number of the batch since the view was made), ``relation``, ``row`` (0-based position in the
-batch), ``reason``, ``data`` (the row as JSON text).
+batch), ``reason``, ``data`` (the row as JSON text). A file appears whole or not at all, and before its batch is
+applied: a batch whose bad rows cannot be kept is refused.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crown.changes import CheckedBatch
+from crown.errors import ChangeError
 
 SCHEMA = pa.schema(
     [
@@ -26,13 +31,42 @@ SCHEMA = pa.schema(
 )
 
 
-def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> int:
-    """Write the bad rows of batch number ``batch`` to ``folder`` (made if absent); number of rows written."""
+@dataclass(frozen=True)
+class Written:
+    """A file of a quarantine, and how many rows it holds."""
+
+    path: Path
+    rows: int
+
+
+def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> Written:
+    """Write the bad rows of batch number ``batch`` to ``folder`` (made if absent).
+
+    ChangeError if the system refuses; nothing is left behind then.
+    """
     rows = [
         {"batch": batch, "relation": relation, "row": row, "reason": reason, "data": data}
         for relation, checked in bad.items()
         for (row, reason), data in zip(checked.bad.items(), checked.bad_rows, strict=True)
     ]
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / f"batch-{batch:09d}-{uuid.uuid4().hex[:12]}.parquet")
-    return len(rows)
+    target = folder / f"batch-{batch:09d}-{uuid.uuid4().hex[:12]}.parquet"
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            pq.write_table(pa.Table.from_pylist(rows, SCHEMA), file)
+        os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise ChangeError(
+            f"the batch has {len(rows)} bad rows, and the quarantine {folder} cannot take them "
+            f"({error.strerror or error}); the batch was not applied"
+        ) from error
+    return Written(target, len(rows))
+
+
+def withdraw(written: Written) -> None:
+    """Take back what ``write`` wrote: its batch was refused after all. A file that has been moved away stays away."""
+    with contextlib.suppress(OSError):
+        written.path.unlink()

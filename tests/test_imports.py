@@ -24,10 +24,10 @@ MAY_IMPORT = {
     "spark_jobs": {"spark_jobs", "ivm_triangle", "crown", "plans"},
     "bench": {"bench", "spark_jobs", "ivm_triangle", "crown", "plans"},
 }
-GROUND_FLOOR = {"crown.bags", "crown.errors", "crown.memory", "crown.words_file"} | {
+GROUND_FLOOR = {f"crown.{m}" for m in ("arguments", "bags", "errors", "memory", "uncopyable", "words_file")} | {
     f"crown.kernels.{m}" for m in ("arena", "jit", "pointers", "tables")
 }
-"""What ivm_triangle may see of crown: memory, tables, files of words, the bag protocol, error classes."""
+"""What ivm_triangle may see of crown: memory, tables, files of words, the bag protocol, arguments, error classes."""
 
 
 def modules(package: str) -> list[Path]:
