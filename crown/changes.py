@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.columns import ABSENT, REFUSED, item, opened
+from crown.columns import ABSENT, REFUSED, is_missing, item, opened
 from crown.errors import ChangeError
 from plans.schema import Table, arrow_type
 
@@ -229,6 +229,8 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if _family(source) != _family(target):
         raise pa.ArrowInvalid(f"{source} is no {target}")
     out = array.cast(target, safe=True)
+    if pa.types.is_decimal(source) and pa.types.is_integer(target):
+        return out  # exact, or refused; an integer may need more digits than its decimal type has
     back = out.cast(source, safe=False)
     same = pc.equal(array, back)
     if pa.types.is_floating(source):
@@ -264,8 +266,7 @@ def _weights(column: Any, bad: dict[int, str]) -> np.ndarray:
     array = _convert(column, WEIGHT, "int64", _INT64, own)
     if array.null_count:
         for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
-            value = item(column, row)
-            if value is None or value != value:
+            if is_missing(item(column, row)):
                 own[row] = _NO_WEIGHT
         array = array.fill_null(0)
     weights = array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel

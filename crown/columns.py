@@ -87,6 +87,17 @@ def _column(relation: str, name: str, values: Any) -> Any:
     )
 
 
+def is_missing(value: Any) -> bool:
+    """True iff a Python value stands for no value: None, NaN, or one of pandas' own."""
+    pandas = sys.modules.get("pandas")
+    if value is None or (pandas is not None and value is pandas.NA):
+        return True
+    try:
+        return bool(value != value)
+    except (ArithmeticError, TypeError, ValueError):  # nothing that can be compared with itself
+        return False
+
+
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
