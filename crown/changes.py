@@ -140,8 +140,12 @@ def relations_of(changes: Any) -> Mapping[str, Any]:
     """The argument of ``apply``, if it is a mapping of relation names to their changes; else ChangeError says what is
     wanted.
     """
-    if isinstance(changes, Mapping) and all(isinstance(name, str) for name in changes):
-        return changes
+    if isinstance(changes, Mapping):
+        for name in changes:
+            if not isinstance(name, str):
+                break
+        else:
+            return changes
     found = "keys that are no text" if isinstance(changes, Mapping) else f"{type(changes).__name__} {changes!r:.100}"
     raise ChangeError(
         "changes must be a dict from the name of a relation to a table or a list of dicts, such as "

@@ -221,32 +221,27 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(both: bool, tmp_path:
     path.write_text("src,dst\n" + "".join(f"{i},{i + 1}\n" for i in range(20_000)))
     command = crown_command("run", QUERY, *SCHEMA, "--input", f"g={path}", "--output", "-", "--save", str(state))
     errors = subprocess.STDOUT if both else subprocess.PIPE
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    process.stdout.close()
-    said = "" if both or process.stderr is None else process.stderr.read()
-    assert process.wait() == 141
-    if process.stderr is not None:
-        process.stderr.close()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = "" if process.stderr is None else process.stderr.read()
+    assert process.returncode == 141
     assert "Error" not in said
     assert "Traceback" not in said
     assert not state.exists(), "what was still to be done was not done, as the exit code says"
 
 
-@pytest.mark.parametrize("short", [True, False])
-def test_a_reader_that_is_gone_at_the_end_is_noticed(short: bool, changes: Path) -> None:
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_reader_that_is_gone_at_the_end_is_noticed(gone: bool, changes: Path) -> None:
     command = crown_command("run", QUERY, *SCHEMA, "--input", f"g={changes}", "--results", "5", "--quiet")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    if short:
-        process.stdout.close()
-    said = process.stderr.read()
-    if not short:
-        process.stdout.close()
-    process.stderr.close()
-    assert process.wait() == (141 if short else 0)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if gone:
+            process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == (141 if gone else 0)
     assert "Exception" not in said
 
 

@@ -136,6 +136,36 @@ def test_a_header_that_lies_about_its_size_reserves_nothing(kind: str, folder: P
             assert outcome(kind, forge(put_together(first, {**header, "words": words}, parts)), folder) == "refused"
 
 
+@pytest.mark.parametrize("kind", ["tree", "cells"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"extra": {"batches": -1}},
+        {"extra": {"batches": True}},
+        {"extra": {"batches": "1"}},
+        {"extra": {"quarantine": 5}},
+        {"extra": {"quarantine": ""}},
+        {"extra": []},
+        {"on_missing": "maybe"},
+        {"grid": {"attributes": ["b"], "shares": [3]}},
+        {"grid": {"attributes": ["nobody"], "shares": [2]}},
+        {"grid": {"attributes": ["b", "b"], "shares": [2, 1]}},
+        {"grid": {"attributes": ["b"], "shares": [-2]}},
+        {"grid": {"attributes": ["b"], "shares": [2.0]}},
+        {"grid": 5},
+        {"plan": None},
+        {"plan": {}},
+        {"plan": "{"},
+    ],
+    ids=str,
+)
+def test_what_an_owner_adds_is_checked(kind: str, field: dict[str, object], folder: Path) -> None:
+    first, header, parts = taken_apart(saved(kind, folder)[0])
+    forged = put_together(first, {**header, **field}, parts)
+    assert outcome(kind, forged, folder) == "refused"
+    assert outcome(kind, of_version_1(forged), folder) == "refused"
+
+
 def test_a_foreign_file_without_lines_is_not_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "big"
     with path.open("wb") as file:
