@@ -34,13 +34,14 @@ from crown.memory import ADDRESSABLE, reserve
 from crown.prepare import Prepared, Preparer, Rows, SourceChange
 from crown.sources import Source
 from crown.state import limits_of
+from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 from plans.shares import Grid, solve
 
 _AHEAD = 8  # delta batches that a cell may be ahead of the reader
 
 
-class Cells:
+class Cells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
     """``grid.cells`` engines side by side; offers what ``View`` needs of an ``Engine``."""
 
     def __init__(
@@ -165,8 +166,11 @@ class Cells:
                     delivery.close()
             return True
 
-        jobs = [self._pool.submit(work, engine, part) for engine, part in zip(self.engines, parts, strict=True)]
+        jobs: list[Future[bool]] = []
         try:
+            self._arena[H_OPEN] = 1
+            for engine, part in zip(self.engines, parts, strict=True):
+                jobs.append(self._pool.submit(work, engine, part))
             try:
                 yield pa.RecordBatch.from_pylist([], self.delta_schema)
                 while not (all(job.done() for job in jobs) and batches.empty()):
@@ -182,6 +186,7 @@ class Cells:
             if closing is not None:
                 closing()
             self.batches += 1
+            self._arena[H_OPEN] = 0
         except BaseException as error:
             stopped.set()
             self._roll_back(parts, jobs, error)
@@ -189,10 +194,13 @@ class Cells:
 
     def _roll_back(self, parts: list[Prepared], jobs: Sequence[Future[bool]], error: BaseException) -> None:
         """Take the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
+        if len(jobs) < len(parts):
+            return  # whether another cell has begun is not known: the state is lost
         for engine, part, job in zip(self.engines, parts, jobs, strict=True):
             if job.exception() is None and job.result():
                 with suppress(MemoryBudgetError):  # that engine is lost, then
                     engine.take_back(part.changes, engine.clamps)
+        self._arena[H_OPEN] = 0
         if self.lost and isinstance(error, Exception):
             raise UnusableStateError(f"{error}. {LOST}") from error
         if not self.lost and self.dictionary.budget.tight:

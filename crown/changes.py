@@ -1,9 +1,19 @@
 """Change batches: what users hand in, checked and brought to Arrow columns.
 
-A batch of one relation is a table (Arrow, pandas, or a list of dicts) with the relation's columns and, if it is not all
-inserts, an integer column ``_weight``: +n adds n copies of the row, -n removes n. A batch is a Z-set: order within it
-does not matter, weights of equal rows add up. Other columns are ignored. pandas' NaN means NULL, as everywhere in
-pandas.
+A batch of one relation is a table (Arrow, pandas, columns by name, or a list of dicts) with the relation's columns and,
+if it is not all inserts, a column ``_weight`` of whole numbers: +n adds n copies of the row, -n removes n. A batch is a
+Z-set: order within it does not matter, weights of equal rows add up.
+
+The rules are the same for every form of table:
+
+- Without a column ``_weight`` every row is one insert. With it every row needs a weight: a row that has none (NULL,
+  None, NaN, a dict without the key) is a bad row. 0 changes nothing, but its row is checked. 1.0 is 1, and the text "1"
+  is, too; 1.5 and True are no weights.
+- A dict that lacks a column of the relation which the query reads, and which other rows have, is a bad row; None is
+  NULL. (Where a table cannot tell the two apart, as in JSON lines, both are NULL.)
+- pandas' NaN means NULL, as everywhere in pandas.
+- Names of columns are the relation's, in any case, each once. Other columns are ignored, unless one could be meant for
+  ``_weight`` (``weight``, ``_WEIGHT``, ``_weights``): that is an error.
 
 Checking finds every row that cannot be taken, with the reason; who asked decides whether that is an error or a
 quarantine. Batches may be of one row, many thousand times a second, so nothing is worked out twice that the relation or
@@ -13,22 +23,21 @@ the names of the columns decide, and no Arrow kernel is called for an array that
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crown.columns import ABSENT, REFUSED, is_missing, item, opened
 from crown.errors import ChangeError
 from plans.schema import Table, arrow_type
 
 WEIGHT = "_weight"
-_REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
 MAX_WEIGHT = 2**31 - 1
+_NO_WEIGHT = f"{WEIGHT} is missing: where a batch has this column, every row needs a whole number in it"
 _INT64 = pa.int64()
 
 CODES: dict[str, int] = {
@@ -60,6 +69,7 @@ class Checker:
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._relation = table.name
+        self._declared = {column.name.lower() for column in table.columns}
         kinds = {column.name: column.type for column in table.columns}
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
         self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
@@ -69,10 +79,10 @@ class Checker:
     def check(self, data: Any) -> CheckedBatch:
         """Bring ``data`` to the declared types; rows that do not fit are left out and listed.
 
-        Raises ChangeError if ``data`` is no table at all, or a column is missing from all of it or has a type without
-        a conversion. O(n), vectorised unless a row is bad.
+        Raises ChangeError if ``data`` is no table at all, if a column is missing from all of it or is there twice, or
+        if one could be meant for ``_weight``. O(n), vectorised unless a row is bad.
         """
-        names, n, column = _opened(self._relation, data)
+        names, n, column = opened(self._relation, data)
         if names != self._names:
             self._locate(names)
         bad: dict[int, str] = {}
@@ -95,123 +105,80 @@ class Checker:
         keep[rows] = False
         mask = pa.array(keep)
         given = {name: column(i) for i, name in enumerate(names)}
-        texts = [json.dumps({c: _item(values, r) for c, values in given.items()}, default=str) for r in rows]
+        texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
         out = {name: array.filter(mask) for name, array in out.items()}
         return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts)
 
     def _locate(self, names: list[str]) -> None:
+        self._check_names(names)
         place = {name.lower(): i for i, name in enumerate(names)}
         self._places = [place.get(name.lower()) for name, _, _ in self._wanted]
         self._weight = names.index(WEIGHT) if WEIGHT in names else None
         self._names = list(names)
 
+    def _check_names(self, names: list[str]) -> None:
+        """Refuse what would be ignored, or taken for something else, without a word."""
+        seen: dict[str, str] = {}
+        for name in names:
+            if not isinstance(name, str):
+                raise ChangeError(f"relation {self._relation!r}: a column is called {name!r}; name it by a text")
+            declared = name.lower() in self._declared
+            key = name.lower() if declared else name
+            if key in seen:
+                raise ChangeError(
+                    f"relation {self._relation!r}: the batch has two columns {seen[key]!r} and {name!r}; leave one out"
+                )
+            seen[key] = name
+            if not declared and name != WEIGHT and name.replace("_", " ").strip().lower() in ("weight", "weights"):
+                raise ChangeError(
+                    f"relation {self._relation!r}: the batch has a column {name!r}; rename it to {WEIGHT!r} if it says "
+                    "how many copies of a row come or go, and leave it out (or declare it in the schema) if it does not"
+                )
 
-Column = Callable[[int], Any]  # position -> Arrow array, or a list where the values may have mixed types
 
-
-def _opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
-    """Column names, number of rows, and access to the columns; those not asked for cost nothing."""
-    if isinstance(data, pa.Table):
-        names = data.schema.names
-        return names, data.num_rows if names else 0, lambda i: _whole(data.column(i))
-    if isinstance(data, pa.RecordBatch):
-        names = data.schema.names
-        return names, data.num_rows if names else 0, lambda i: _plain(data.column(i))
-    if _is_frame(data):
-        names = [str(c) for c in data.columns]
-        series = [one for _, one in data.items()]
-        return names, len(data) if names else 0, lambda i: _from_pandas(series[i])
-    if isinstance(data, Mapping):
-        return _opened_columns(relation, data)
-    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-        return _opened_rows(relation, list(data))
+def relations_of(changes: Any) -> Mapping[str, Any]:
+    """The argument of ``apply``, if it is a mapping of relation names to their changes; else ChangeError says what is
+    wanted.
+    """
+    if isinstance(changes, Mapping):
+        for name in changes:
+            if not isinstance(name, str):
+                break
+        else:
+            return changes
+    found = "keys that are no text" if isinstance(changes, Mapping) else f"{type(changes).__name__} {changes!r:.100}"
     raise ChangeError(
-        f"relation {relation!r}: changes must be a pyarrow Table, a pandas DataFrame or a list of dicts, "
-        f"not {type(data).__name__}"
+        "changes must be a dict from the name of a relation to a table or a list of dicts, such as "
+        f'{{"R": [{{"a": 1, "_weight": -1}}]}}, not {found}'
     )
 
 
-def _opened_columns(relation: str, data: Mapping[str, Any]) -> tuple[list[str], int, Column]:
-    names = list(data)
-    columns = [values if isinstance(values, list) else pa.array(values) for values in data.values()]
-    lengths = {len(column) for column in columns}
-    if len(lengths) > 1:
-        told = ", ".join(f"{name} has {len(column)}" for name, column in zip(names, columns, strict=True))
-        raise ChangeError(f"relation {relation!r}: the columns of a batch must be equally long; of rows, {told}")
-    return names, max(lengths, default=0), columns.__getitem__
-
-
-def _opened_rows(relation: str, rows: list[Any]) -> tuple[list[str], int, Column]:
-    if not (set(map(type, rows)) <= {dict} or all(isinstance(row, Mapping) for row in rows)):
-        raise ChangeError(f"relation {relation!r}: a list of changes must hold dicts, one per row")
-    if not rows:
-        return [], 0, [].__getitem__
-    keys = rows[0].keys()
-    if all(row.keys() == keys for row in rows):
-        names = list(keys)
-        return names, len(rows), lambda i: list(map(itemgetter(names[i]), rows))
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    absent = [1 if name == WEIGHT else _ABSENT for name in names]
-    return names, len(rows), lambda i: [row.get(names[i], absent[i]) for row in rows]
-
-
-class _Absent:
-    """Stands for a key that a dict does not have."""
-
-
-_ABSENT = _Absent()
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
-    return _plain(array)
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def _is_frame(data: Any) -> bool:
-    """Is it a pandas frame? Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(data, pandas.DataFrame)
-
-
-def _from_pandas(series: Any) -> Any:
+def _text(row: dict[str, Any]) -> str:
+    """A row as JSON text, whatever is in it."""
     try:
-        array = pa.Array.from_pandas(series)
-        return _whole(array) if isinstance(array, pa.ChunkedArray) else array
-    except _REFUSED:
-        return [None if value is sys.modules["pandas"].NA else value for value in series]
-
-
-def _item(column: Any, row: int) -> Any:
-    value = column[row]
-    if value is _ABSENT:
-        return None
-    return value.as_py() if isinstance(value, pa.Scalar) else value
+        return json.dumps(row, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps({name: repr(value) for name, value in row.items()})
 
 
 def _convert(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
     """The column as ``target``, which is ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
     try:
         return _cast(column if isinstance(column, pa.Array) else _array(column, target), target)
-    except _REFUSED:
+    except REFUSED:
         pass  # find the rows that are to blame
     values = []
     for row in range(len(column)):
         value = column[row]
         fitting = None
-        if value is _ABSENT:
+        if value is ABSENT:
             bad.setdefault(row, f"column {name!r} is missing")
         else:
             try:
                 single = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else _array([value])
                 fitting = _cast(single, target)[0].as_py()
-            except _REFUSED:
-                bad.setdefault(row, f"column {name!r}: {_item(column, row)!r} does not fit {kind}")
+            except REFUSED:
+                bad.setdefault(row, f"column {name!r}: {item(column, row)!r} does not fit {kind}")
         values.append(fitting)
     return pa.array(values, target)
 
@@ -266,6 +233,8 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if _family(source) != _family(target):
         raise pa.ArrowInvalid(f"{source} is no {target}")
     out = array.cast(target, safe=True)
+    if pa.types.is_decimal(source) and pa.types.is_integer(target):
+        return out  # exact, or refused; an integer may need more digits than its decimal type has
     back = out.cast(source, safe=False)
     same = pc.equal(array, back)
     if pa.types.is_floating(source):
@@ -297,13 +266,17 @@ def _family(type_: pa.DataType) -> str:
 
 
 def _weights(column: Any, bad: dict[int, str]) -> np.ndarray:
-    array = _convert(column, WEIGHT, "int64", _INT64, bad)
+    own: dict[int, str] = {}
+    array = _convert(column, WEIGHT, "int64", _INT64, own)
     if array.null_count:
-        for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)):
-            bad.setdefault(int(row), f"{WEIGHT} is NULL")
+        for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            if is_missing(item(column, row)):
+                own[row] = _NO_WEIGHT
         array = array.fill_null(0)
     weights = array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel
     if len(weights) and (weights.min() < -MAX_WEIGHT or weights.max() > MAX_WEIGHT):
-        for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)):
-            bad.setdefault(int(row), f"{WEIGHT} {weights[row]} is out of range")
+        for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)).tolist():
+            own[row] = f"{WEIGHT} {weights[row]} is out of range"
+    for row, reason in own.items():
+        bad.setdefault(row, reason)
     return weights

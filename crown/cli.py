@@ -14,11 +14,14 @@ from crown import __version__
 from crown.errors import CrownError
 from plans.errors import PlanError
 
+NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand.
 
-    Exit codes: 0 done, 1 a check failed, 2 a mistake of the user (said in one sentence), 130 interrupted.
+    Exit codes: 0 done, 1 a check failed, 2 a mistake of the user, or what the system refused (said in one sentence),
+    130 interrupted, 141 nobody read the output any more (``| head``): what was still to be done was not done.
     """
     commands = {point.name: point for point in entry_points(group="crown.commands")}
     parser = argparse.ArgumentParser(
@@ -37,13 +40,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         subparser.set_defaults(run=module.run)
     args = parser.parse_args(argv)
     try:
-        return int(args.run(args))
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
     except (CrownError, PlanError) as error:
         print(f"crown: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        for stream in (sys.stdout, sys.stderr):  # what they still hold goes nowhere, without a word at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return NOBODY_READS
+    except OSError as error:
+        print(f"crown: the system refused to go on: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
 

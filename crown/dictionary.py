@@ -17,7 +17,7 @@ from crown.budget import Budget
 from crown.codec import binary_array
 from crown.errors import MemoryBudgetError
 from crown.kernels import strings
-from crown.kernels.arena import H_DICT_SWEPT, H_OPEN, T_COUNT
+from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
 
 Result = TypeVar("Result")
 
@@ -64,8 +64,7 @@ class Dictionary:
             try:
                 done += int(strings.encode(self._M, self._m8, self.table, data, offsets[done:], codes[done:], add))
             except MemoryError as error:
-                self._M[H_OPEN] = 1
-                raise MemoryBudgetError(f"{error}: the dictionary of values is incomplete") from error
+                raise self.budget.refusal() from error
             if done < len(codes) and not self.budget.extend(0):
                 raise self.budget.refusal()
 

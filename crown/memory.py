@@ -60,7 +60,7 @@ class MappedFile:
             path.unlink(missing_ok=True)
             made = cls._opened(path, os.O_RDWR | os.O_CREAT, words)
         except (OSError, ValueError) as error:
-            raise SnapshotError(f"cannot make the state file {path}: {error}") from error
+            raise SnapshotError(f"cannot make the state file {path}: {_reason(error)}") from error
         return made
 
     @classmethod
@@ -69,7 +69,7 @@ class MappedFile:
         try:
             return cls._opened(path, os.O_RDWR, 0)
         except (OSError, ValueError) as error:
-            raise SnapshotError(f"cannot open the state file {path}: {error}") from error
+            raise SnapshotError(f"cannot open the state file {path}: {_reason(error)}") from error
 
     @classmethod
     def _opened(cls, path: Path, flags: int, words: int) -> MappedFile:
@@ -96,3 +96,7 @@ class MappedFile:
 
     def __del__(self) -> None:
         os.close(self._descriptor)
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.changes import CheckedBatch, Checker
+from crown.changes import CheckedBatch, Checker, relations_of
 from crown.codec import NULL, Intern, UnencodableError, encode
 from crown.errors import BadRowError, ChangeError
 from crown.kernels.batches import consolidate, pick
@@ -168,7 +168,7 @@ class Preparer:
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
         checked: dict[str, CheckedBatch] = {}
-        for name, data in changes.items():
+        for name, data in relations_of(changes).items():
             relation = self._relations.get(name.lower())
             if relation is None:
                 known = ", ".join(sorted(r.name for r in self._relations.values()))

@@ -26,10 +26,11 @@ from crown.kernels.tables import table_at
 from crown.kernels.warm import ensure_compiled
 from crown.memory import ADDRESSABLE, MappedFile, reserve
 from crown.support import Support
+from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 
 
-class State:
+class State(NotCopyable, instead="save(path) and crown.load(path) make another one"):
     """The state of one plan: arenas, compiled plan, dictionary, bags, header. ``create`` and ``attach`` make one.
 
     ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``file``: what it is mapped
@@ -113,6 +114,11 @@ class State:
         file = MappedFile.open(Path(path))
         check_header(file.words[: len(file.words) // parts_of(plan)], plan, file.path)
         return cls(plan, file.words, file, on_missing)
+
+    @property
+    def path(self) -> Path | None:
+        """The file in which the state is kept, or None."""
+        return None if self._file is None else self._file.path
 
     @property
     def version(self) -> int:

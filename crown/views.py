@@ -8,21 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from crown import snapshot
+from crown import snapshot, words_file
+from crown.arguments import Size, file_of, number_of, path_of, size_of
 from crown.cells import Cells
 from crown.changes import CheckedBatch
 from crown.delivery import Delivery
 from crown.engine import Engine
-from crown.errors import ChangeError, CrownError
+from crown.errors import ChangeError, CrownError, SnapshotError
 from crown.quarantine import write as write_quarantine
+from crown.uncopyable import NotCopyable
 from plans import plan as make_plan
 from plans.explain import text
 from plans.plan import Plan
 
+MOST_THREADS = 1024
 
-class View:
+
+class View(NotCopyable, instead="save(path) and crown.load(path) make a second one"):
     """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
 
     Memory is linear in the live input tuples, whatever the size of the result. ``schema`` is the Arrow schema of the
@@ -93,17 +98,8 @@ class View:
 
     def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """The full result, enumerated with constant delay, never materialized. ``limit``: at most that many rows."""
-        if limit is not None and limit < 0:
-            raise ChangeError(f"limit must not be negative, it is {limit}")
-        left = limit
-        for batch in self._engine.results():
-            if left is None:
-                yield batch
-                continue
-            if left == 0:
-                return
-            yield batch.slice(0, left)
-            left -= min(left, batch.num_rows)
+        batches = self._engine.results()
+        return batches if limit is None else _first(batches, number_of(limit, "limit", 0))
 
     def to_table(self, limit: int | None = None) -> pa.Table:
         """The full result (or its first ``limit`` rows) as one table."""
@@ -115,8 +111,15 @@ class View:
 
     def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
         """True iff the row (a dict by output name, or values in output order) is in the result. Expected O(1)."""
+        names = self.schema.names
+        if isinstance(row, np.ndarray):
+            row = row.tolist()
+        if not isinstance(row, (Mapping, Sequence)) or isinstance(row, (str, bytes)):
+            raise ChangeError(
+                f"a row of the result is a dict by output name, or the values of {', '.join(names) or 'no column'} "
+                f"in this order, not {row!r:.100}"
+            )
         if not isinstance(row, Mapping):
-            names = self.schema.names
             if len(row) != len(names):
                 raise ChangeError(
                     f"the result has {len(names)} columns ({', '.join(names)}), the row {len(row)} values"
@@ -158,13 +161,20 @@ class View:
         return self.plan._repr_html_()
 
 
+def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """That many rows of the batches."""
+    while rows > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, rows)
+        rows -= batch.num_rows
+
+
 def view(
     query: str | Plan,
     schema: Any = None,
     *,
     path: str | os.PathLike[str] | None = None,
     threads: int = 1,
-    memory_budget: int | None = None,
+    memory_budget: Size | None = None,
     on_missing: str = "ignore",
     on_bad_row: str = "fail",
     quarantine: str | os.PathLike[str] | None = None,
@@ -176,38 +186,63 @@ def view(
     for a Plan.
     ``path``: keep the state in that file (memory-mapped, may exceed RAM; overwritten) instead of memory.
     ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel.
-    ``memory_budget``: bytes of state; a batch that would pass it is refused and undone.
+    ``memory_budget``: bytes of state, or a text such as ``"512 MiB"``; a batch that would pass it is refused, undone.
     ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch.
     ``on_bad_row``: ``"fail"`` refuses a batch with a row that does not fit; ``"quarantine"`` writes such rows, with
     the reason, to the folder ``quarantine`` and goes on. Further options go to ``plans.plan`` (rates, ...). Raises
-    PlanError for a query that cannot be maintained, with the reason and what to do.
+    PlanError for a query that cannot be maintained, with the reason and what to do, and CrownError for any other
+    argument that makes no sense.
     """
+    threads = number_of(threads, "threads", 1, MOST_THREADS)
+    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    state = None if path is None else file_of(path, "path")
     if on_bad_row not in ("fail", "quarantine"):
         raise CrownError(f'on_bad_row must be "fail" or "quarantine", not {on_bad_row!r}')
     if (on_bad_row == "quarantine") != (quarantine is not None):
         raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
+    folder = None if quarantine is None else _folder(quarantine)
     plan = make_plan(query, schema, **options)
     engine: Engine | Cells
     if threads == 1:
-        engine = Engine.create(plan, path, memory_budget=memory_budget, on_missing=on_missing)
-    elif path is not None:
+        try:
+            engine = Engine.create(plan, state, memory_budget=budget, on_missing=on_missing)
+        except OSError as error:
+            raise SnapshotError(f"cannot keep the state in {state}: {error.strerror}") from error
+    elif state is not None:
         raise CrownError("path=... keeps the state of one engine in a file; leave threads at 1, or path out")
     else:
-        engine = Cells.create(plan, threads, memory_budget=memory_budget, on_missing=on_missing)
-    return View(engine, None if quarantine is None else Path(quarantine))
+        engine = Cells.create(plan, threads, memory_budget=budget, on_missing=on_missing)
+    return View(engine, folder)
+
+
+def _folder(given: Any) -> Path:
+    """The folder of a quarantine; it is made when the first row goes there."""
+    folder = path_of(given, "quarantine")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise CrownError(f"quarantine={str(folder)!r} is a file; name a folder")
+    return folder
 
 
 def load(
     path: str | os.PathLike[str],
     *,
     state_path: str | os.PathLike[str] | None = None,
-    memory_budget: int | None = None,
+    memory_budget: Size | None = None,
 ) -> View:
     """The view that ``View.save`` wrote. ``state_path`` and ``memory_budget`` as ``path`` and ``memory_budget`` of
-    ``view``.
+    ``view``; a file at ``state_path`` is replaced only once the snapshot is known to be whole.
 
-    Raises SnapshotError for a foreign or damaged file. O(state).
+    Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself. O(state).
     """
-    engine, extra = snapshot.load_any(path, state_path=state_path, memory_budget=memory_budget)
-    folder = extra.get("quarantine")
-    return View(engine, None if folder is None else Path(folder), int(extra.get("batches", 0)))
+    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    state = None if state_path is None else file_of(state_path, "state_path")
+    engine, extra = snapshot.load_any(path, state_path=state, memory_budget=budget)
+    return View(engine, *_extra(extra, path))
+
+
+def _extra(extra: Mapping[str, Any], path: Any) -> tuple[Path | None, int]:
+    """What ``View.save`` keeps with a state: the folder of the quarantine, and the number of batches."""
+    folder, batches = extra.get("quarantine"), extra.get("batches", 0)
+    if not words_file.is_whole(batches) or not (folder is None or (isinstance(folder, str) and folder)):
+        raise SnapshotError(f"{path} is damaged: its counters are not those of a view")
+    return None if folder is None else Path(folder), batches

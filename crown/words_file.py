@@ -1,8 +1,12 @@
-"""Files of words: a magic line, a line of JSON, and parts of int64 words under a checksum.
+"""Files of words: a line that names the kind of file, a line of JSON, and parts of int64 words, all under checksums.
 
-    line 1   magic and format version
-    line 2   JSON: words per part ("words"), CRC-32 of all of them ("crc32"), and what the owner adds
-    rest     the parts, little-endian int64
+    line 1   the kind, a blank, the version of this format
+    line 2   CRC-32 of line 1 and the JSON, as 8 hexadecimal digits; a blank; the JSON: words per part ("words"), CRC-32
+             of all of them ("crc32"), and what the owner adds
+    rest     the parts, little-endian int64, and nothing behind them
+
+No bit of a file can change unnoticed: it is compared, or under one of the two checksums. Files of version 1, whose JSON
+has no checksum, are still read; there the owner's checks of its fields are all there is.
 
 Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
 temporary name first and is published by an atomic rename.
@@ -10,10 +14,12 @@ temporary name first and is published by an atomic rename.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,21 +27,28 @@ import numpy as np
 
 from crown.errors import SnapshotError
 
+VERSION = 2
+_READ = (1, VERSION)
 _CHUNK = 1 << 20  # words read at a time
+_LONGEST = 1 << 24  # bytes of a line: without a limit a foreign file without lines would be read whole
 
 
-def write(path: str | os.PathLike[str], magic: bytes, header: dict[str, Any], parts: Sequence[np.ndarray]) -> int:
+def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray]) -> int:
     """Write the file and publish it; bytes written. SnapshotError if the system refuses; the old file then stays."""
     crc = 0
     for words in parts:
         crc = zlib.crc32(words.data, crc)
     complete = {**header, "words": [len(words) for words in parts], "crc32": crc}
+    first, text = _first(kind, VERSION), json.dumps(complete).encode()
     target = Path(path)
+    if os.path.isdir(target):
+        raise SnapshotError(f"cannot write the snapshot {target}: this is a folder; name a file in it")
+    if not os.path.isdir(target.parent):
+        raise SnapshotError(f"cannot write the snapshot {target}: there is no folder {target.parent}; make it first")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(magic)
-            file.write(json.dumps(complete).encode() + b"\n")
+            file.write(first + _checksum(first, text) + b" " + text + b"\n")
             for words in parts:
                 file.write(words.data)
             file.flush()
@@ -45,24 +58,52 @@ def write(path: str | os.PathLike[str], magic: bytes, header: dict[str, Any], pa
     except OSError as error:
         raise SnapshotError(f"cannot write the snapshot {target}: {error.strerror}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
     return size
 
 
-def read_header(
-    file: BinaryIO, path: str | os.PathLike[str], magic: bytes, owner: str, fields: set[str]
-) -> dict[str, Any]:
-    """The header of an open file, with at least `fields`. SnapshotError if it is foreign, or of another version."""
-    if file.readline(len(magic)) != magic:
-        raise SnapshotError(f"{path} is not a snapshot of this version of {owner}")
+@contextlib.contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The file, open for reading. SnapshotError if there is no regular file, or the system refuses to read it."""
     try:
-        header = json.loads(file.readline())
-        complete = isinstance(header, dict) and {"words", "crc32", *fields} <= set(header)
-    except ValueError:
-        complete = False
-    if not complete:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise SnapshotError(f"cannot read the snapshot {path}: this is a folder; name the file that save wrote")
+        if not stat.S_ISREG(status.st_mode):
+            raise SnapshotError(f"cannot read the snapshot {path}: this is no regular file")
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise SnapshotError(f"cannot read the snapshot {path}: {error.strerror}") from error
+
+
+def read_header(
+    file: BinaryIO, path: str | os.PathLike[str], kind: bytes, owner: str, fields: set[str]
+) -> dict[str, Any]:
+    """The header of an open file, with at least ``fields``; ``words`` and ``crc32`` are what the file's length allows.
+
+    Raises SnapshotError if the file is foreign, of another version, damaged or truncated. What the owner wrote is its
+    own to check. O(header).
+    """
+    first = file.readline(len(kind) + 16)
+    version = next((v for v in _READ if first == _first(kind, v)), None)
+    if version is None:
+        raise SnapshotError(f"{path} is not a snapshot of this version of {owner}: {_seen(first)}")
+    header = _parsed(first, file.readline(_LONGEST), version)
+    if not isinstance(header, dict) or not {"words", "crc32", *fields} <= set(header):
         raise SnapshotError(f"{path} is damaged: its header cannot be read")
-    return dict(header)
+    words = header["words"]
+    if not isinstance(words, list) or not all(is_whole(n) for n in words) or not is_whole(header["crc32"]):
+        raise SnapshotError(f"{path} is damaged: its header does not say how long its parts are")
+    begin = file.tell()
+    there, wanted = file.seek(0, os.SEEK_END) - begin, 8 * sum(words)
+    file.seek(begin)
+    if there < wanted:
+        raise SnapshotError(f"{path} is truncated: it has {there} bytes of {wanted} behind its header")
+    if there > wanted:
+        raise SnapshotError(f"{path} is damaged: it goes on behind its end")
+    return header
 
 
 def fill(file: BinaryIO, parts: Sequence[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
@@ -73,9 +114,41 @@ def fill(file: BinaryIO, parts: Sequence[np.ndarray], expected: int, path: str |
         while at < len(words):
             chunk = file.read(8 * min(_CHUNK, len(words) - at))
             if not chunk or len(chunk) % 8:
-                raise SnapshotError(f"{path} is truncated")
+                raise SnapshotError(f"{path} is truncated: it became shorter while it was read")
             crc = zlib.crc32(chunk, crc)
             words[at : at + len(chunk) // 8] = np.frombuffer(chunk, np.int64)
             at += len(chunk) // 8
-    if crc != expected or file.read(1):
+    if crc != expected:
         raise SnapshotError(f"{path} is damaged: its checksum does not match")
+
+
+def is_whole(value: object) -> bool:
+    """True iff a value of a header is a whole number from 0 (JSON's true and 1.0 are none)."""
+    return type(value) is int and value >= 0
+
+
+def _first(kind: bytes, version: int) -> bytes:
+    return b"%s %d\n" % (kind, version)
+
+
+def _checksum(first: bytes, text: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(text, zlib.crc32(first))
+
+
+def _parsed(first: bytes, line: bytes, version: int) -> Any:
+    """The JSON of line 2; None if it is not what was written."""
+    if not line.endswith(b"\n"):
+        return None
+    text = line[:-1]
+    if version > 1:
+        checksum, text = text[:9], text[9:]
+        if checksum != _checksum(first, text) + b" ":
+            return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _seen(first: bytes) -> str:
+    return f"it begins with {first[:40]!r}" if first else "it is empty"

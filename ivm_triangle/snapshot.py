@@ -9,25 +9,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from crown import words_file
-from crown.errors import SnapshotError
-from crown.kernels.arena import H_TOP
+from crown.arguments import Size, path_of, size_of
+from crown.errors import CrownError, SnapshotError
+from crown.kernels.arena import H_MAGIC, H_TOP, MAGIC
 from crown.memory import ADDRESSABLE, reserve
 from ivm_triangle.encode import Domain
-from ivm_triangle.errors import TriangleError
 from ivm_triangle.kernels import inspect
 
-MAGIC = b"ivm_triangle snapshot 1\n"
+KIND = b"ivm_triangle snapshot"
 FIELDS = {"options", "null_rows", "domain_bytes"}
+OPTIONS = {"outputs", "epsilon", "partition", "strategy", "columns", "edges"}
+_DAMAGED = (CrownError, pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+"""What code raises that is handed options, or a domain's table, that nobody has made."""
 
 
 def save(triangle: Any, path: str | os.PathLike[str]) -> int:
     """Write a `Triangle`; bytes written. O(state). SnapshotError if it cannot be written; an old file then stays."""
+    target = path_of(path, "path")
     triangle._state.check_usable()
     tables = [_to_bytes(domain) for domain in triangle._distinct_domains()]
     header = {
@@ -36,36 +40,42 @@ def save(triangle: Any, path: str | os.PathLike[str]) -> int:
         "domain_bytes": [len(table) for table in tables],
     }
     padded = [np.frombuffer(table + bytes(-len(table) % 8), dtype=np.int64) for table in tables]
-    return words_file.write(path, MAGIC, header, [triangle._state.words, *padded])
+    return words_file.write(target, KIND, header, [triangle._state.words, *padded])
 
 
-def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: int) -> Any:
+def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: Size) -> Any:
     """The `Triangle` of a snapshot, by its class `make`, with `memory` bytes at most. O(state).
 
     Raises SnapshotError for a foreign, damaged or truncated file, one of another version, or a larger state.
     """
-    try:
-        with Path(path).open("rb") as file:
-            header = words_file.read_header(file, path, MAGIC, "ivm_triangle", FIELDS)
-            words = [int(n) for n in header["words"]]
-            limit = min(memory // 8, ADDRESSABLE)
-            if not words or words[0] > limit:
-                raise SnapshotError(f"{path} holds more state ({8 * sum(words)} bytes) than `memory` allows; raise it")
-            arena = reserve(limit)
-            parts = [arena[: words[0]], *(np.empty(n, dtype=np.int64) for n in words[1:])]
-            words_file.fill(file, parts, int(header["crc32"]), path)
-    except OSError as error:
-        raise SnapshotError(f"cannot read the snapshot {path}: {error.strerror}") from error
-    if arena[H_TOP] != words[0]:
+    source, most = path_of(path, "path"), size_of(memory, "memory")
+    with words_file.opened(source) as file:
+        return read(make, file, source, most)
+
+
+def read(make: Callable[..., Any], file: BinaryIO, path: Path, memory: int) -> Any:
+    """`load` for an open file; `path` is what messages call it."""
+    header = words_file.read_header(file, path, KIND, "ivm_triangle", FIELDS)
+    words: list[int] = header["words"]
+    sizes, null_rows = header["domain_bytes"], header["null_rows"]
+    sound = isinstance(sizes, list) and all(map(words_file.is_whole, [*sizes, null_rows]))
+    if not sound or words[1:] != [-(-size // 8) for size in sizes] or not words or not words[0]:
+        raise SnapshotError(f"{path} is damaged: its header does not fit its parts")
+    limit = min(memory // 8, ADDRESSABLE)
+    if words[0] > limit:
+        raise SnapshotError(f"{path} holds more state ({8 * sum(words)} bytes) than `memory` allows; raise it")
+    arena = reserve(limit)
+    parts = [arena[: words[0]], *(np.empty(n, dtype=np.int64) for n in words[1:])]
+    words_file.fill(file, parts, header["crc32"], path)
+    if words[0] <= H_TOP or arena[H_MAGIC] != MAGIC or arena[H_TOP] != words[0]:
         raise SnapshotError(f"{path} is damaged: its state is not complete")
     try:
         triangle = make(**_options(header["options"]), arena=arena)
-        domains = triangle._distinct_domains()
-        for domain, part, size in zip(domains, parts[1:], header["domain_bytes"], strict=True):
+        for domain, part, size in zip(triangle._distinct_domains(), parts[1:], sizes, strict=True):
             _fill_domain(domain, part.tobytes()[:size])
-    except (TriangleError, TypeError, KeyError, ValueError, pa.ArrowInvalid) as error:
+    except _DAMAGED as error:
         raise SnapshotError(f"{path} was written by another version of ivm_triangle: {error}") from error
-    triangle._null_rows = int(header["null_rows"])
+    triangle._null_rows = null_rows
     squares = np.zeros(3)
     inspect.squares(arena, squares)
     triangle._norms = np.sqrt(squares)
@@ -73,7 +83,12 @@ def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: int) ->
 
 
 def _options(saved: dict[str, Any]) -> dict[str, Any]:
+    if set(saved) != OPTIONS:
+        raise ValueError(f"its options are {', '.join(map(str, saved))}")
     columns = {name: tuple(tuple(key) for key in pair) for name, pair in saved["columns"].items()}
+    names = [name for pair in columns.values() for key in pair for name in key]
+    if not all(isinstance(name, str) for name in [*names, saved["edges"] or ""]):
+        raise ValueError("its columns are not named by text")
     return {**saved, "columns": columns}
 
 
@@ -96,9 +111,12 @@ def _fill_domain(domain: Domain, table_bytes: bytes) -> None:
     if not table_bytes:
         return
     table = pa.ipc.open_stream(table_bytes).read_all()
-    domain.types = tuple(table.schema.types[1:])
+    table.validate(full=True)
     codes = table.column(0).to_pylist()
-    rows = zip(*(column.to_pylist() for column in table.columns[1:]), strict=True)
+    rows = list(zip(*(column.to_pylist() for column in table.columns[1:]), strict=True))
+    domain.types = tuple(table.schema.types[1:])
     domain.values = dict(zip(codes, rows, strict=True))
     domain.codes = {value: code for code, value in domain.values.items()}
+    if table.schema.types[0] != pa.int64() or min(codes, default=1) < 1 or len(domain.codes) != len(codes):
+        raise ValueError("its keys do not have one code each")
     domain.fresh = max(codes, default=0) + 1

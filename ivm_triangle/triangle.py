@@ -10,8 +10,10 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from crown.arguments import Size, size_of
 from crown.interrupts import Uninterrupted
 from crown.memory import MappedFile
+from crown.uncopyable import NotCopyable
 from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
@@ -26,10 +28,11 @@ from ivm_triangle.terms import ROOT, adaptive, program, shared
 
 BATCH = 8192
 LARGEST = 2.0**62
+LEAST_MEMORY = 64 << 10
 _SHAPES = {"root H(LH)#": hops.BY_S, "root L#(HL)": hops.BY_T, "root (LH)#(HL)": hops.BY_BOTH}
 
 
-class Triangle:
+class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a second one"):
     """The triangle query with free variables `outputs`, maintained under inserts and deletes with multiplicities.
 
     `outputs`: "" the number of triangles (Delta0), "a", "ab" or "abc" (Delta1 to Delta3). `epsilon` in [0, 1] trades
@@ -38,9 +41,9 @@ class Triangle:
     relation that follows the observed rates of updates. `partition` "double" keeps the count in linear
     space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
     relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
-    R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state in bytes;
-    `arena` (int64, zero or a state of the same query) is memory to use instead, mapped from `file` if that is given:
-    see `state.State`.
+    R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state, in bytes or as a text
+    such as "512 MiB"; `arena` (int64, zero or a state of the same query) is memory to use instead, mapped from `file`
+    if that is given, see `state.State`.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
     """
@@ -54,7 +57,7 @@ class Triangle:
         *,
         columns: Mapping[str, tuple[str | Columns, str | Columns]] | None = None,
         edges: str | None = None,
-        memory: int = DEFAULT_MEMORY,
+        memory: Size = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
         file: MappedFile | None = None,
     ) -> None:
@@ -75,7 +78,7 @@ class Triangle:
             "edges": edges,
         }
         self._edges = edges
-        self._state = State(self.plan, eps, memory, arena, file)
+        self._state = State(self.plan, eps, size_of(memory, "memory", LEAST_MEMORY), arena, file)
         self._uninterrupted = Uninterrupted()
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
         if edges is not None:
@@ -90,7 +93,7 @@ class Triangle:
         return snapshot.save(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, memory: int = DEFAULT_MEMORY) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, memory: Size = DEFAULT_MEMORY) -> Self:
         """The `Triangle` that `save` wrote. Raises SnapshotError for any other file. O(state)."""
         loaded: Self = snapshot.load(cls, path, memory)
         return loaded

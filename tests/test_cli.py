@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import crown
 from crown.cli import main
+from ivm_triangle import Triangle
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."
 SCHEMA = ["--schema", "g(src int64, dst int64)"]
@@ -102,3 +107,166 @@ def test_a_damaged_state_is_an_error_message(changes: Path, tmp_path: Path, caps
     capsys.readouterr()
     assert main(["check", str(state)]) == 2
     assert "is damaged: its checksum does not match" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet", "edges.jsonl"])
+def test_a_window_slides_over_every_file_of_inserts(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(i, i + 1) for i in range(20)]
+    path = tmp_path / name
+    if name.endswith(".csv"):
+        path.write_text("src,dst\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    elif name.endswith(".jsonl"):
+        path.write_text("".join(f'{{"src": {a}, "dst": {b}}}\n' for a, b in rows))
+    else:
+        pq.write_table(pa.table({"src": [a for a, _ in rows], "dst": [b for _, b in rows]}), path)
+    run = ["run", QUERY, *SCHEMA, "--input", f"g={path}", "--window", "4", "--batch-rows", "7", "--results", "1"]
+    assert main([*run, "--output", "-"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1] == "result: 0 rows"
+    assert out.count("+ ") == out.count("- ") > 0
+    assert "40 rows in" in err
+
+
+def test_a_window_over_changes_is_refused(changes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "deltas.csv"
+    output.write_text("what was there")
+    run = ["run", QUERY, *SCHEMA, "--input", f"g={changes}", "--output", str(output)]
+    assert main([*run, "--window", "4"]) == 2
+    assert "the file of 'g' has a column _weight; leave the window out" in capsys.readouterr().err
+    assert output.read_text() == "what was there"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--threads", "1"], "leave out --threads"),
+        (["--on-missing", "ignore", "--quarantine", "aside"], "leave out --on-missing and --quarantine"),
+    ],
+)
+def test_options_that_a_saved_state_has_already_are_refused(
+    arguments: list[str], message: str, changes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", QUERY, *SCHEMA, "--input", f"g={changes}", "--quiet"]
+    state = str(tmp_path / "state.crown")
+    assert main([*run, "--save", state]) == 0
+    capsys.readouterr()
+    assert main([*run, "--load", state, *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert main([*run, "--load", state, "--save", state]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--input", "G=more.csv"], "g has a file already"),
+        (["--batch-rows", "0"], "--batch-rows must be a whole number of 1 or more, not 0"),
+        (["--results", "-1"], "--results must be a whole number of 0 or more, not -1"),
+        (["--threads", "0"], "threads must be a whole number"),
+        (["--save", "."], "--save='.' is a folder"),
+        (["--save", "absent/state"], "there is no folder 'absent'"),
+        (["--output", "absent/deltas.csv"], "there is no folder 'absent'"),
+        (["--output", "g.csv"], "--output would overwrite g.csv, which --input g reads"),
+        (["--save", "./g.csv"], "--save would overwrite g.csv, which --input g reads"),
+        (["--save", "new.csv", "--output", "new.csv"], "--output and --save are both new.csv"),
+        (["--output", "deltas.txt"], "name a .parquet or .csv file"),
+        (["--window", "none"], "window 'none' is not a number"),
+        (["--quarantine", "g.csv"], "is a file; name a folder"),
+    ],
+)
+def test_what_would_fail_or_be_ignored_later_is_refused_first(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("g.csv").write_text("src,dst\n1,2\n")
+    assert main(["run", QUERY, *SCHEMA, "--input", "g=g.csv", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert err.startswith("crown: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert [file.name for file in tmp_path.iterdir()] == ["g.csv"]
+
+
+def test_a_plan_has_its_tables_and_rates(changes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", QUERY, *SCHEMA]) == 0
+    made = tmp_path / "plan.json"
+    made.write_text(capsys.readouterr().out)
+    run = ["run", str(made), "--input", f"g={changes}", "--quiet"]
+    assert main(run) == 0
+    for option, value in (("--schema", SCHEMA[1]), ("--rate", "g=5")):
+        capsys.readouterr()
+        assert main([*run, option, value]) == 2
+        assert f"leave out {option}" in capsys.readouterr().err
+
+
+def test_a_relation_without_a_file_is_mentioned(changes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = ["--schema", "g(src int64, dst int64)", "--schema", "h(dst int64, x int64)"]
+    assert main(["run", "Q(a,b,c) :- g(a,b), h(b,c).", *schema, "--input", f"G={changes}"]) == 0
+    assert "no --input for h: nothing changes there" in capsys.readouterr().err
+
+
+def crown_command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "crown.cli", *arguments]
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_reader_that_has_enough_ends_the_command_quietly(both: bool, tmp_path: Path) -> None:
+    path, state = tmp_path / "g.csv", tmp_path / "state"
+    path.write_text("src,dst\n" + "".join(f"{i},{i + 1}\n" for i in range(20_000)))
+    command = crown_command("run", QUERY, *SCHEMA, "--input", f"g={path}", "--output", "-", "--save", str(state))
+    errors = subprocess.STDOUT if both else subprocess.PIPE
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = "" if process.stderr is None else process.stderr.read()
+    assert process.returncode == 141
+    assert "Error" not in said
+    assert "Traceback" not in said
+    assert not state.exists(), "what was still to be done was not done, as the exit code says"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_reader_that_is_gone_at_the_end_is_noticed(gone: bool, changes: Path) -> None:
+    command = crown_command("run", QUERY, *SCHEMA, "--input", f"g={changes}", "--results", "5", "--quiet")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if gone:
+            process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == (141 if gone else 0)
+    assert "Exception" not in said
+
+
+def test_check_says_what_a_file_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = crown.view(QUERY, {"g": {"src": "int64", "dst": "int64"}})
+    view.save(tmp_path / "whole")
+    data = (tmp_path / "whole").read_bytes()
+    Triangle(memory="1 MiB").save(tmp_path / "triangle")
+    (tmp_path / "foreign").write_bytes(b"PK\x03\x04 and so on")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "cut").write_bytes(data[:-8])
+    (tmp_path / "flipped").write_bytes(data.replace(b'"query"', b'"qverz"', 1))
+    (tmp_path / "folder").mkdir()
+    for name, message in (
+        ("foreign", "is not a snapshot of this version of crown: it begins with b'PK"),
+        ("triangle", "it begins with b'ivm_triangle snapshot 2"),
+        ("empty", "it is empty"),
+        ("cut", "is truncated"),
+        ("flipped", "is damaged: its header cannot be read"),
+        ("folder", "this is a folder; name the file that save wrote"),
+        ("absent", "cannot read the snapshot"),
+    ):
+        assert main(["check", str(tmp_path / name)]) == 2, name
+        out, err = capsys.readouterr()
+        assert message in err
+        assert err.count("\n") == 1
+        assert out == ""
+    assert main(["check", str(tmp_path / "whole")]) == 0

@@ -17,7 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is in the file; exit code 0 if all is well, 1 if a view differs from its definition."""
+    """Print what is in the file; exit code 0 if all is well, 1 if a view differs from its definition.
+
+    SnapshotError, which the command line makes exit code 2, for a file that is absent, foreign or damaged.
+    """
     view = crown.load(args.state)
     if args.explain:
         print(text(view.plan))

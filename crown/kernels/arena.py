@@ -98,12 +98,15 @@ def class_words(c):
 
 @device
 def alloc(M, words):
-    """Handle of a block of at least ``words`` words, contents undefined. O(1). Raises MemoryError past ``H_LIMIT``."""
+    """Handle of a block of at least ``words`` words, contents undefined. O(1).
+
+    Raises MemoryError past ``H_LIMIT``; nothing has changed then.
+    """
     c = size_class(words)
     size = class_words(c)
-    M[H_LIVE] += size
     head = M[H_FREE + c]
     if head != 0:
+        M[H_LIVE] += size
         following = M[head]
         M[H_FREE + c] = following
         prefetch(M, following)  # its link is read at the next allocation of this size
@@ -111,6 +114,7 @@ def alloc(M, words):
     head = M[H_TOP]
     if head + size > M[H_LIMIT]:
         raise MemoryError("arena exhausted")
+    M[H_LIVE] += size
     M[H_TOP] = head + size
     return head
 

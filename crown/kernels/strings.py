@@ -13,7 +13,7 @@ import numpy as np
 from crown.kernels.arena import H_BUDGET, H_DICT_SWEPT, H_LIVE, H_SEED, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import words
-from crown.kernels.tables import LOW32, insert, mix, remove
+from crown.kernels.tables import LOW32, insert, make_room, mix, remove
 
 NULL = -(2**63)  # the code of NULL in every domain
 MARK = 1 << 62
@@ -83,6 +83,7 @@ def encode(M, m8, t, data, offsets, codes, add):
         if handle == 0 and add == 1:
             if M[H_LIVE] > M[H_BUDGET]:
                 return i
+            make_room(M, t)  # before the entry: an exhausted arena then leaves nothing half done
             handle = alloc(M, entry_words(length))
             M[handle] = length
             at = 8 * (handle + 1)

@@ -103,13 +103,18 @@ def _resize(M, t, capacity):
 
 
 @device
+def make_room(M, t):
+    """See to it that the next ``insert`` allocates nothing. Amortized O(1)."""
+    capacity = M[t + T_MASK] + 1
+    if 4 * (M[t + T_COUNT] + 1) > 3 * capacity:
+        _resize(M, t, 2 * capacity)
+
+
+@device
 def insert(M, t, tag, handle):
     """Add a record whose key MUST NOT be in the table. Amortized O(1)."""
-    count = M[t + T_COUNT] + 1
-    capacity = M[t + T_MASK] + 1
-    if 4 * count > 3 * capacity:
-        _resize(M, t, 2 * capacity)
-    M[t + T_COUNT] = count
+    make_room(M, t)
+    M[t + T_COUNT] += 1
     slots = M[t + T_SLOTS]
     mask = M[t + T_MASK]
     s = tag & mask

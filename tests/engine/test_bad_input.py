@@ -117,6 +117,19 @@ UNFIT: list[tuple[str, object]] = [
 ]
 
 
+@pytest.mark.parametrize("form", ["dicts", "arrow"])
+@pytest.mark.parametrize(("value", "fits"), [("3", 3), ("3.00", 3), ("-7E+2", -700), ("9.3E+18", None), ("3.01", None)])
+def test_a_decimal_that_is_whole_is_an_integer(value: str, fits: int | None, form: str) -> None:
+    view = crown.view("SELECT DISTINCT a FROM R", {"R": {"a": "int64"}})
+    rows = [{"a": Decimal(value)}]
+    try:
+        view.apply({"R": rows if form == "dicts" else pa.Table.from_pylist(rows)})
+    except BadRowError:
+        assert fits is None
+    else:
+        assert view.contains((fits,))
+
+
 ARROW_ALTERS = {10**400, pd.Timestamp("2020-01-01 00:00:00.000000001")}  # a table made of these holds something else
 
 

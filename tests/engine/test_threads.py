@@ -85,7 +85,7 @@ def test_a_missing_delete_is_refused_before_any_cell_changes() -> None:
     many = crown.view("Q(a,b,c) :- e(a,b), e(b,c).", EDGES, threads=4, on_missing="raise")
     many.apply({"e": [{"s": 1, "d": 2}, {"s": 2, "d": 3}]})
     with pytest.raises(MissingDeleteError):
-        many.apply({"e": [{"s": 3, "d": 4}, {"s": 7, "d": 8, "_weight": -1}]})
+        many.apply({"e": [{"s": 3, "d": 4, "_weight": 1}, {"s": 7, "d": 8, "_weight": -1}]})
     assert many.count() == 1
     many.check_invariants()
 

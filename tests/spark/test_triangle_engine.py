@@ -4,6 +4,7 @@ an engine of the same edges for what deletes did not find.
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -25,6 +26,7 @@ from spark_jobs.commands.state import read_snapshot
 from spark_jobs.errors import DamagedStateError, PlanChangedError
 from spark_jobs.state_log import CellLog
 from spark_jobs.triangle_engine import QUERY, TriangleKind
+from tests.snapshots import put_together, taken_apart
 
 INTS, NAMES = (plans.plan(QUERY, {"edges": {"src": kind, "dst": kind}}) for kind in ("int64", "string"))
 VERTICES = 11
@@ -177,13 +179,20 @@ def test_a_snapshot_that_was_loaded_in_part_is_not_clean(tmp_path, monkeypatch):
     assert (loaded.count, extra) == (1, {"version": 0})
 
 
+def narrower(data: bytes) -> bytes:
+    """A snapshot of the same edges with another type of vertices, as nobody wrote it."""
+    first, header, parts = taken_apart(data)
+    return put_together(first, json.loads(json.dumps(header).replace('"int64"', '"int32"')), parts)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
         (lambda data: data[:-100], "truncated"),
         (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "checksum"),
         (lambda data: b"something else", "not a snapshot"),
-        (lambda data: data.replace(b'"int64"', b'"int32"'), "edges of another type"),
+        (lambda data: data.replace(b'"int64"', b'"int32"'), "its header cannot be read"),
+        (narrower, "edges of another type"),
     ],
 )
 def test_a_damaged_or_foreign_snapshot_is_an_error_with_advice_and_the_check_finds_it(make, tmp_path, damage, said):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 
 import numpy as np
 import pytest
 
-from crown.errors import SnapshotError
+from crown.errors import CrownError, SnapshotError
 from ivm_triangle import NegativeMultiplicityError, Triangle
+from tests.snapshots import put_together, taken_apart
 from tests.triangle.oracles import random_stream
 
 
@@ -71,6 +71,13 @@ def test_an_empty_query_and_one_in_memory_of_its_size(tmp_path):
         Triangle.load(tmp_path / "t", memory=4096)
 
 
+@pytest.mark.parametrize("memory", [8, 4096, 0, -1, True, "much", None])
+def test_memory_that_no_query_fits_in_is_refused_before_it_is_touched(memory):
+    with pytest.raises(CrownError, match="memory"):
+        Triangle(memory=memory)
+    assert Triangle(memory="64 KiB").count() == 0
+
+
 def test_any_other_file_is_refused(tmp_path):
     path = tmp_path / "t"
     triangle = Triangle()
@@ -81,26 +88,28 @@ def test_any_other_file_is_refused(tmp_path):
         Triangle.load(tmp_path / "absent")
     with pytest.raises(SnapshotError, match="cannot write the snapshot"):
         triangle.save(tmp_path / "no folder" / "t")
-    lines = content.split(b"\n", 2)
-    header = json.loads(lines[1])
+    first, header, parts = taken_apart(content)
 
     def changed(**fields: object) -> bytes:
-        return b"\n".join([lines[0], json.dumps({**header, **fields}).encode(), lines[2]])
+        return put_together(first, {**header, **fields}, parts)
 
     other = {**header["options"], "strategy": "eps"}
     newer = {**header["options"], "cleverness": 2}
     for wrong, message in (
-        (b"", "not a snapshot of this version of ivm_triangle"),
-        (b"crown snapshot 1\n" + content[24:], "not a snapshot of this version of ivm_triangle"),
-        (content.replace(b"snapshot 1", b"snapshot 2", 1), "not a snapshot of this version of ivm_triangle"),
-        (lines[0] + b"\n{oops\n" + lines[2], "its header cannot be read"),
-        (lines[0] + b"\n{}\n" + lines[2], "its header cannot be read"),
+        (b"", "not a snapshot of this version of ivm_triangle: it is empty"),
+        (content.replace(b"ivm_triangle", b"crown", 1), "not a snapshot of this version of ivm_triangle"),
+        (content.replace(b"snapshot 2", b"snapshot 3", 1), "not a snapshot of this version of ivm_triangle"),
+        (content.replace(b"snapshot 2", b"snapshot 1", 1), "its header cannot be read"),
+        (first + b"{oops\n" + parts, "its header cannot be read"),
+        (put_together(first, {}, parts), "its header cannot be read"),
         (content[:-8], "is truncated"),
         (content[:-3], "is truncated"),
-        (content + b"x", "its checksum does not match"),
+        (content + b"x", "it goes on behind its end"),
         (content[:-1] + bytes([content[-1] ^ 1]), "its checksum does not match"),
         (changed(options=newer), "written by another version"),
         (changed(options=other), "other outputs, epsilon or strategy"),
+        (changed(null_rows=-1), "its header does not fit its parts"),
+        (changed(domain_bytes=[8, 0, 0]), "its header does not fit its parts"),
     ):
         path.write_bytes(wrong)
         with pytest.raises(SnapshotError, match=message):

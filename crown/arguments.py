@@ -1,0 +1,91 @@
+"""Arguments of the public functions, checked where they come in: a value of the wrong kind is one sentence.
+
+Sizes, whole numbers and paths are understood in the same way by every function that takes one.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from crown.errors import CrownError
+
+Size = int | str
+"""Bytes: a whole number, or a text such as ``"512 MiB"`` or ``"1.5GB"``."""
+
+_UNITS = {"": 1, "b": 1} | {
+    f"{letter}{infix}b": base**power
+    for power, letter in enumerate("kmgt", 1)
+    for infix, base in (("", 1000), ("i", 1024))
+}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII)
+_MOST = 1 << 60  # bytes; more than any machine has, and still far from the end of an int64
+
+
+def size_of(given: Any, name: str, least: int = 1) -> int:
+    """Bytes, of a whole number or a text with a unit (KB, MB, GB, TB: powers of 1000; KiB, MiB, GiB, TiB: of 1024).
+
+    Raises CrownError for anything else, and for less than ``least`` bytes.
+    """
+    number = _whole(given)
+    if isinstance(given, str):
+        match = _SIZE.fullmatch(given)
+        unit = _UNITS.get(match[2].lower()) if match else None
+        number = None if match is None or unit is None else int(Decimal(match[1]) * unit)
+    if number is None or not 0 < number < _MOST:
+        raise CrownError(f'{name} must be a positive number of bytes, such as 512 << 20 or "512 MiB", not {given!r}')
+    if number < least:
+        raise CrownError(f"{name}={given!r} is too small to start with; give at least {least >> 10} KiB")
+    return number
+
+
+def number_of(given: Any, name: str, least: int, most: int | None = None) -> int:
+    """A whole number from ``least`` to ``most``; CrownError for anything else (True is none)."""
+    number = _whole(given)
+    if number is None or number < least or (most is not None and number > most):
+        span = f"of {least} or more" if most is None else f"from {least} to {most}"
+        raise CrownError(f"{name} must be a whole number {span}, not {given!r}")
+    return number
+
+
+def path_of(given: Any, name: str) -> Path:
+    """A path, of a text or a path object; ``~`` at its beginning is the home folder. CrownError for anything else."""
+    try:
+        text = os.fspath(given)
+    except TypeError:
+        text = b""
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise CrownError(f"{name} must be a path, as text or pathlib.Path, not {given!r}")
+    return Path(os.path.expanduser(text))
+
+
+def file_of(given: Any, name: str) -> Path:
+    """The path of a file that is to be made, or made anew: CrownError if that is a folder, or its folder is absent."""
+    path = path_of(given, name)
+    if os.path.isdir(path):
+        raise CrownError(f"{name}={str(path)!r} is a folder; name a file in it")
+    if not os.path.isdir(path.parent):
+        raise CrownError(f"{name}={str(path)!r}: there is no folder {str(path.parent)!r}; make it first")
+    return path
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """True iff two paths lead to one file, by whatever links, or would if it were there."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _whole(given: Any) -> int | None:
+    """The value of an integer of any library, or of a float that is one; None for anything else, and for booleans."""
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    try:
+        return None if type(given).__name__ in ("bool", "bool_") else operator.index(given)
+    except TypeError:
+        return None
