@@ -270,6 +270,8 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
         ``max_delay`` is the maximum).
         """
+        if not is_running(self._batch):
+            self.ready()
         total = _summed([engine.stats() for engine in self.engines])
         total["max_delay"] = max(engine.stats()["max_delay"] for engine in self.engines)
         total["dictionary"] = len(self.dictionary)
@@ -278,6 +280,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     def check_invariants(self) -> None:
         """``Engine.check_invariants`` of every cell."""
+        self.ready()
         for engine in self.engines:
             engine.check_invariants()
 

@@ -6,6 +6,7 @@ unusable and refuses everything. A consumer that leaves has the batch applied.
 
 from __future__ import annotations
 
+import linecache
 import random
 import signal
 import sys
@@ -361,12 +362,14 @@ _lines: dict[str, int] = {}
 def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
     """``strike`` once, at that place among the lines of the product that applying such a batch goes through."""
     total = _lines.setdefault(run.subject.name, 400)
-    wanted, seen = int(at * total), [0]
+    wanted, seen, struck = int(at * total), [0], list[bool]()
 
     def line(frame: FrameType, event: str, argument: object) -> Any:
         if event == "line":
             seen[0] += 1
-            if seen[0] == wanted + 1:
+            # The line of a `try` is an instruction at which Python looks for no signal, and no handler covers it.
+            if seen[0] > wanted and not struck and not _is_try(frame):
+                struck.append(True)
                 strike()
         return line
 
@@ -380,6 +383,10 @@ def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
     finally:
         sys.settrace(before)
         _lines[run.subject.name] = max(_lines[run.subject.name], seen[0])
+
+
+def _is_try(frame: FrameType) -> bool:
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() == "try:"
 
 
 FAULTS: tuple[Callable[[Run, float], str], ...] = (
