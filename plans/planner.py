@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -16,11 +16,11 @@ from plans.bounds import bounds
 from plans.classify import QueryClass, classify, free_path
 from plans.conjunction import Atom, Attribute, Conjunction, conjunction, injective
 from plans.cost import atom_rates, step_cost
-from plans.decomposition import Decomposition, decompose
+from plans.decomposition import Decomposition, decompose, with_projections
 from plans.errors import PlanError
 from plans.hypergraph import Hypergraph, acyclic, bits, components
 from plans.jointree import Forest, Tree, generalized_join_trees
-from plans.plan import Bag, Candidate, Node, Output, Plan
+from plans.plan import Candidate, Node, Output, Plan
 from plans.query import Query
 from plans.schema import Schema
 
@@ -93,7 +93,7 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
     graph = Hypergraph(graph.names, parts.edges)
     free, completed = complete(graph, needed)
     added = tuple(name for name in free if name not in asked)
-    parts, forest = _search(graph, parts, graph.mask(free), _part_rates(parts, query.atoms, weights))
+    parts, forest = _search(graph, parts, graph.mask(free), lambda made: _part_rates(made, query.atoms, weights))
     graph = Hypergraph(graph.names, parts.edges)
     if not forest.trees:
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
@@ -168,55 +168,44 @@ def complete(graph: Hypergraph, needed: tuple[str, ...]) -> tuple[tuple[str, ...
 
 
 def _search(
-    graph: Hypergraph, parts: Decomposition, free: int, rates: tuple[float, ...]
+    graph: Hypergraph, parts: Decomposition, free: int, rates: Callable[[Decomposition], tuple[float, ...]]
 ) -> tuple[Decomposition, Forest]:
     """The best trees; where normal form needs it, with a projection π_y(e) of some mixed node e as a relation of its
     own.
 
     A virtual node's children must all contain it. If e ∩ y has to carry other children too, the engine is given
-    π_y(e) as one more input relation: joined with e it changes nothing, and it is free.
+    π_y(e) as one more input relation: joined with e it changes nothing, and it is free. Projections of bags are taken
+    only where those of atoms do not do: each is one more bag to maintain.
     """
-    forest = generalized_join_trees(graph.edges, free, rates)
+    forest = generalized_join_trees(graph.edges, free, rates(parts))
     if forest.trees or not acyclic([*graph.edges, free]):
         return parts, forest
-    mixed = [i for i, edge in enumerate(graph.edges) if edge & free and edge & ~free and parts.bags[i] is None]
+    mixed = [i for i, edge in enumerate(graph.edges) if edge & free and edge & ~free]
 
     def grown(chosen: tuple[int, ...]) -> tuple[Decomposition, Forest]:
-        more = _with_projections(graph, parts, free, chosen)
-        return more, generalized_join_trees(more.edges, free, rates + tuple(rates[i] for i in chosen))
+        more = with_projections(graph, parts, free, chosen)
+        return more, generalized_join_trees(more.edges, free, rates(more))
 
-    for size in range(1, len(mixed) + 1):
-        if comb(len(mixed), size) > _PROJECTION_TRIES:
-            break
-        found = [made for chosen in combinations(mixed, size) if (made := grown(chosen))[1].trees]
-        if found:
-            return min(found, key=lambda made: _rank(made[1]))
-    chosen = tuple(mixed)
-    for i in mixed:
-        fewer = tuple(x for x in chosen if x != i)
-        if fewer and grown(fewer)[1].trees:
-            chosen = fewer
-    return grown(chosen) if chosen else (parts, forest)
+    for allowed in ([i for i in mixed if parts.bags[i] is None], mixed):
+        if not grown(tuple(allowed))[1].trees:
+            continue  # more projections never hurt, so fewer would not do either
+        for size in range(1, len(allowed) + 1):
+            if comb(len(allowed), size) > _PROJECTION_TRIES:
+                break
+            found = [made for chosen in combinations(allowed, size) if (made := grown(chosen))[1].trees]
+            if found:
+                return min(found, key=lambda made: _rank(made[1]))
+        chosen = tuple(allowed)
+        for i in allowed:
+            fewer = tuple(x for x in chosen if x != i)
+            if fewer and grown(fewer)[1].trees:
+                chosen = fewer
+        return grown(chosen)
+    return parts, forest
 
 
 def _rank(forest: Forest) -> tuple[int, float]:
     return forest.trees[0].height, forest.trees[0].cost
-
-
-def _with_projections(graph: Hypergraph, parts: Decomposition, free: int, chosen: tuple[int, ...]) -> Decomposition:
-    atoms, edges = list(parts.atoms), list(parts.edges)
-    for i in chosen:
-        atom = parts.atoms[i]
-        assert atom is not None
-        kept = set(graph.attributes(graph.edges[i] & free))
-        pairs = [(a, c) for a, c in zip(atom.attributes, atom.columns, strict=True) if a in kept]
-        name = f"{atom.name}[{','.join(a for a, _ in pairs)}]"
-        atoms.append(
-            replace(atom, name=name, attributes=tuple(a for a, _ in pairs), columns=tuple(c for _, c in pairs))
-        )
-        edges.append(graph.edges[i] & free)
-    bags: tuple[Bag | None, ...] = parts.bags + (None,) * len(chosen)
-    return replace(parts, atoms=tuple(atoms), edges=tuple(edges), bags=bags)
 
 
 def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
