@@ -5,7 +5,7 @@ joins.
 """
 
 from plans.errors import PlanError, Position
-from plans.expressions import Expr
+from plans.expr import Expr
 from plans.plan import Bag, BagAtom, Bound, Candidate, Node, Output, Plan
 from plans.planner import parse, plan
 from plans.schema import Column, Schema, Table, arrow_type, type_of_arrow

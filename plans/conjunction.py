@@ -163,10 +163,7 @@ def conjunction(query: Query) -> Conjunction:
 
 
 def _column_exprs(expr: Expr) -> Iterable[Expr]:
-    if expr.op == "col":
-        yield expr
-    for arg in expr.args:
-        yield from _column_exprs(arg)
+    return (node for node in expr.postorder() if node.op == "col")
 
 
 def _constants(classes: _Classes, pending: list[Expr]) -> dict[str, Expr]:
@@ -414,7 +411,6 @@ def _spelled(table: Table, name: str) -> str:
 
 def injective(expr: Expr) -> str | None:
     """The variable that a value of the expression fixes: a column, perhaps behind a one-to-one cast."""
-    if expr.op == "col":
-        return str(expr.value)
-    widening = expr.op == "cast" and expr.args[0].type in ("int32", "int64", "date", "bool")
-    return injective(expr.args[0]) if widening and expr.type != "float64" else None
+    while expr.op == "cast" and expr.args[0].type in ("int32", "int64", "date", "bool") and expr.type != "float64":
+        expr = expr.args[0]
+    return str(expr.value) if expr.op == "col" else None
