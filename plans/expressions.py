@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from plans.errors import PlanError
@@ -43,11 +44,11 @@ NULL = Expr("literal", "null")
 TRUE = Expr("literal", "bool", (), True)
 
 
-def both(left: Expr | None, right: Expr | None) -> Expr | None:
-    """The conjunction of two predicates, either of which may be missing."""
-    if left is None or right is None:
-        return left if right is None else right
-    parts = list(dict.fromkeys([*left.conjuncts(), *right.conjuncts()]))
+def conjoin(conditions: Sequence[Expr]) -> Expr:
+    """The conjunction of conditions, flattened and without repetitions; a single one is left as it is."""
+    if len(conditions) == 1:
+        return conditions[0]
+    parts = list(dict.fromkeys(part for condition in conditions for part in condition.conjuncts()))
     return parts[0] if len(parts) == 1 else call("and", *parts)
 
 

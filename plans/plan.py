@@ -177,6 +177,8 @@ class Plan:
                 data = json.loads(data)
             except json.JSONDecodeError as error:
                 raise PlanError(f"the plan is not JSON: {error}") from None
+            except RecursionError:
+                raise PlanError("the plan is not JSON that can be read: it is nested too deeply") from None
         if not isinstance(data, Mapping) or "version" not in data:
             raise PlanError("this JSON is not a plan", hint="a plan is what plans.plan(...).to_json() gives")
         if data["version"] != VERSION:
@@ -186,8 +188,10 @@ class Plan:
             )
         try:
             return _plan_from_json(data)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PlanError(f"the plan is damaged: {type(error).__name__}: {error}") from None
+        except KeyError as error:
+            raise PlanError(f"the plan is damaged: it lacks {error}", hint="plan the query again") from None
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            raise PlanError(f"the plan is damaged: {error}", hint="plan the query again") from None
 
     def __str__(self) -> str:
         from plans.explain import text
