@@ -14,6 +14,7 @@ import crown
 from plans import Plan, PlanError, explain, parse, plan
 from plans.expressions import call, col, lit
 from plans.stack import MAX_NESTING
+from spark_jobs.dispatch import _same_in_spark
 
 SCHEMA = {"g": {"a": "int64", "b": "int64"}}
 _T = TypeVar("_T")
@@ -122,3 +123,11 @@ def test_the_fingerprint_of_a_chain_is_that_of_its_tree() -> None:
 
 def test_parsing_alone_needs_no_stack_either() -> None:
     assert far_down(lambda: parse(NESTS["functions"], SCHEMA)).outputs[0][1].depth == D + 1
+
+
+def test_spark_is_not_given_what_its_optimizer_would_recurse_into() -> None:
+    short, long = (plan(_where(" OR ".join(f"a = {i}" for i in range(n))), SCHEMA).nodes[0].predicate for n in (5, N))
+    assert short is not None
+    assert long is not None
+    assert _same_in_spark(short)
+    assert not _same_in_spark(long)

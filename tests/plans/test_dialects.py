@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
 import crown
 from plans import PlanError, QueryWarning, parse, plan
+from spark_jobs.commands import submit
+from spark_jobs.operator import planned
 
 SCHEMA = {"g": {"id": "int64", "Name": "string"}, "h": {"id": "int64"}}
 
@@ -89,3 +93,15 @@ def test_the_command_line_warns_in_one_of_its_own_lines_and_knows_the_dialects()
     assert "output    x" in ansi.stdout
     assert not ansi.stderr
     assert _crown(*query, "--dialect", "oracle").returncode == 2
+
+
+def test_a_job_for_spark_takes_the_dialect(tmp_path: Path) -> None:
+    changes = tmp_path / "changes.csv"
+    changes.write_text("a\n1\n")
+    parser = argparse.ArgumentParser()
+    submit.add_arguments(parser)
+    arguments = ['SELECT DISTINCT "a" FROM "g"', "--input", f"g={changes}", "--output", "noop"]
+    assert submit.job(parser.parse_args(arguments)).dialect == "spark"
+    assert submit.job(parser.parse_args([*arguments, "--dialect", "ansi"])).dialect == "ansi"
+    made = planned('SELECT DISTINCT "a" AS b FROM "g"', {"g": None}, {"g": {"a": "int64"}}, None, None, "ansi")  # type: ignore[dict-item]
+    assert [str(out.expr) for out in made.output] == ["b"]
