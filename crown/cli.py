@@ -7,12 +7,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import entry_points
+from typing import Any
 
 from crown import __version__
 from crown.errors import CrownError
-from plans.errors import PlanError
+from plans.errors import PlanError, QueryWarning
 
 NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
 
@@ -40,7 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         subparser.set_defaults(run=module.run)
     args = parser.parse_args(argv)
     try:
-        code = int(args.run(args))
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", QueryWarning)
+            warnings.showwarning = _show  # type: ignore[assignment]
+            code = int(args.run(args))
         sys.stdout.flush()
         return code
     except (CrownError, PlanError) as error:
@@ -55,6 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+    """A warning about the query without the place in our code; others as Python writes them."""
+    if issubclass(category, QueryWarning):
+        print(f"crown: warning: {message}", file=sys.stderr)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ joins.
 `plans.plan(query, schema)` gives a `Plan`; `plans.explain` shows it. This package imports no other part of the project.
 """
 
-from plans.errors import PlanError, Position
-from plans.expressions import Expr
+from plans.errors import PlanError, Position, QueryWarning
+from plans.expr import Expr
 from plans.plan import Bag, BagAtom, Bound, Candidate, Node, Output, Plan
 from plans.planner import parse, plan
 from plans.schema import Column, Schema, Table, arrow_type, type_of_arrow
@@ -22,6 +22,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "Position",
+    "QueryWarning",
     "Schema",
     "Table",
     "arrow_type",

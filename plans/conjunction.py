@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from plans.errors import PlanError
-from plans.expressions import Expr, both, call, cast, col
+from plans.expressions import Expr, call, cast, col, conjoin
 from plans.query import Query, Source, split
 from plans.schema import Table, decimal_parts
 
@@ -163,10 +163,7 @@ def conjunction(query: Query) -> Conjunction:
 
 
 def _column_exprs(expr: Expr) -> Iterable[Expr]:
-    if expr.op == "col":
-        yield expr
-    for arg in expr.args:
-        yield from _column_exprs(arg)
+    return (node for node in expr.postorder() if node.op == "col")
 
 
 def _constants(classes: _Classes, pending: list[Expr]) -> dict[str, Expr]:
@@ -188,7 +185,7 @@ def _place(
     pending: list[Expr],
 ) -> tuple[dict[str, Expr], list[Expr]]:
     """Push each condition to every source that has a column of each of its classes; the rest is residual."""
-    predicates: dict[str, Expr] = {}
+    predicates: dict[str, list[Expr]] = {}
     residual: list[Expr] = []
     holders: dict[str, dict[str, str]] = {
         root: dict(reversed([split(name) for name in names])) for root, names in members.items()
@@ -199,7 +196,7 @@ def _place(
             for name in names:
                 if split(name)[0] == alias and split(name)[1] != first:
                     left, right = _in_source(query, alias, first), _in_source(query, alias, split(name)[1])
-                    predicates[alias] = _and(predicates.get(alias), call(equal, left, right))
+                    predicates.setdefault(alias, []).append(call(equal, left, right))
     for part in pending:
         own = {split(name)[0] for name in part.columns}
         if len(own) <= 1 and _constant(part) is None:
@@ -217,7 +214,7 @@ def _place(
         if len(own) == 1:
             alias = next(iter(own))
             local = rest.substitute(lambda name: col(split(name)[1], _type_of(query, name)))
-            predicates[alias] = _and(predicates.get(alias), local)
+            predicates.setdefault(alias, []).append(local)
             targets -= own
         elif not targets:
             residual.append(rest)
@@ -225,14 +222,8 @@ def _place(
         for alias in sorted(targets):
             inside = {name: holders[classes.find(name)][alias] for name in rest.columns}
             local = rest.substitute(partial(_renamed, query, alias, inside))
-            predicates[alias] = _and(predicates.get(alias), local)
-    return predicates, residual
-
-
-def _and(left: Expr | None, right: Expr) -> Expr:
-    joined = both(left, right)
-    assert joined is not None
-    return joined
+            predicates.setdefault(alias, []).append(local)
+    return {alias: conjoin(parts) for alias, parts in predicates.items()}, residual
 
 
 def _fixed(name: str, classes: _Classes, constants: dict[str, Expr]) -> Expr:
@@ -307,7 +298,8 @@ def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[At
         predicate = atom.predicate
         for name, column in zip(atom.attributes, atom.columns, strict=True):
             if name in joined and uses[name] == 1:
-                predicate = _and(predicate, call("not", call("isnull", _in_source(query, atom.name, column))))
+                known = call("not", call("isnull", _in_source(query, atom.name, column)))
+                predicate = known if predicate is None else conjoin([predicate, known])
         out.append(replace(atom, predicate=predicate))
     return out
 
@@ -414,7 +406,6 @@ def _spelled(table: Table, name: str) -> str:
 
 def injective(expr: Expr) -> str | None:
     """The variable that a value of the expression fixes: a column, perhaps behind a one-to-one cast."""
-    if expr.op == "col":
-        return str(expr.value)
-    widening = expr.op == "cast" and expr.args[0].type in ("int32", "int64", "date", "bool")
-    return injective(expr.args[0]) if widening and expr.type != "float64" else None
+    while expr.op == "cast" and expr.args[0].type in ("int32", "int64", "date", "bool") and expr.type != "float64":
+        expr = expr.args[0]
+    return str(expr.value) if expr.op == "col" else None

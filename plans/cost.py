@@ -24,7 +24,7 @@ def step_cost(parent_is_relation: bool) -> float:
 
 def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tuple[float, ...]:
     """The rate of each atom: given for its name, else for its table, else 1. Only ratios matter."""
-    given = {name.lower(): float(rate) for name, rate in (rates or {}).items()}
+    given = {str(name).lower(): _number(name, rate) for name, rate in (rates or {}).items()}
     known = {name.lower() for atom in atoms for name in (atom.name, atom.relation)}
     for name, rate in given.items():
         if name not in known:
@@ -32,3 +32,10 @@ def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tu
         if not 0 <= rate < float("inf"):
             raise PlanError(f"the rate of {name!r} is {rate}", hint="a rate is a number of updates, 0 or more")
     return tuple(given.get(atom.name.lower(), given.get(atom.relation.lower(), 1.0)) for atom in atoms)
+
+
+def _number(name: str, rate: float) -> float:
+    try:
+        return float(rate)
+    except (TypeError, ValueError):
+        raise PlanError(f"the rate of {name!r} is {rate!r}", hint="a rate is a number of updates, 0 or more") from None

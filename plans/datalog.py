@@ -9,12 +9,15 @@ after a space. Refused by name: several rules (union), recursion, negated atoms,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from plans.errors import PlanError, Position
 from plans.expressions import NULL, Expr, call, lit
-from plans.query import Query, Source
+from plans.query import Query, Source, check_output_name
 from plans.schema import Schema
+from plans.stack import MAX_NESTING, with_room
 
 _TOKEN = re.compile(
     r"(?P<space>\s+|(?:(?<=\s)|^)[%#][^\n]*)"
@@ -47,6 +50,7 @@ class _Parser:
         self.schema = schema
         self.tokens = self._tokens()
         self.index = 0
+        self.level = 0
         self.sources: list[Source] = []
         self.conditions: list[Expr] = []
         self.variables: dict[str, Expr] = {}
@@ -95,16 +99,20 @@ class _Parser:
         self.index += 1
         return self.tokens[self.index - 1]
 
+    def is_atom(self, index: int) -> bool:
+        """Whether `name(` stands there."""
+        return self.tokens[index].kind == "name" and self.tokens[index + 1].text == "("
+
     def rule(self) -> Query:
         head = self.name("the head's name")
         arguments = self.head_arguments()
         self.want(":-")
         later: list[int] = []
         while True:
-            if self.take("!") or (self.here.text.lower() == "not" and self.tokens[self.index + 1].kind == "name"):
+            if self.take("!") or (self.here.text.lower() == "not" and self.is_atom(self.index + 1)):
                 raise self.error("Datalog: negated atoms are not supported", hint="maintain the difference downstream")
             negation = self.here.text.lower() == "not" and "not" not in self.schema
-            if self.here.kind == "name" and not negation and self.tokens[self.index + 1].text == "(":
+            if not negation and self.is_atom(self.index):
                 self.atom(head)
             else:
                 later.append(self.index)
@@ -126,7 +134,9 @@ class _Parser:
             self.conditions.append(condition)
         outputs: list[tuple[str, Expr]] = []
         for token in arguments:
-            outputs.append((self.output_name(token, [name for name, _ in outputs]), self.head_value(token)))
+            name = self.output_name(token, [name for name, _ in outputs])
+            self.guard(token, partial(check_output_name, name))
+            outputs.append((name, self.head_value(token)))
         names = tuple((column.value, name) for name, column in self.variables.items())
         if not self.sources:
             raise self.error("Datalog: the body has no atom", head)
@@ -237,9 +247,22 @@ class _Parser:
             left = call("and", left, self.negation())
         return left
 
+    def inside(self, token: _Token, build: Callable[[], Expr]) -> Expr:
+        """One level deeper in parentheses and signs."""
+        self.level += 1
+        if self.level > MAX_NESTING:
+            raise self.error(
+                f"Datalog: the rule is nested too deeply here: more than {MAX_NESTING} levels",
+                token,
+                hint="take parentheses out",
+            )
+        value = with_room(build)
+        self.level -= 1
+        return value
+
     def negation(self) -> Expr:
-        if self.take("not"):
-            return call("not", self.negation())
+        if token := self.take("not"):
+            return call("not", self.inside(token, self.negation))
         left = self.sum()
         token = self.here
         if token.text in _COMPARE:
@@ -266,11 +289,11 @@ class _Parser:
         return left
 
     def unary(self) -> Expr:
-        if self.take("-"):
-            value = self.unary()
+        if sign := self.take("-"):
+            value = self.inside(sign, self.unary)
             return lit(-value.value) if value.op == "literal" and value.value is not None else call("neg", value)
-        if self.take("("):
-            inner = self.disjunction()
+        if bracket := self.take("("):
+            inner = self.inside(bracket, self.disjunction)
             self.want(")")
             return inner
         token = self.here

@@ -91,7 +91,17 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=NUMBER",
         help="updates of a relation or alias; ratios count",
     )
-    add("--dialect", default="spark", help="the SQL that is read, by sqlglot's name (spark)")
+    add_dialect(parser)
+
+
+def add_dialect(parser: argparse.ArgumentParser) -> None:
+    """The argument that says what double quotes mean."""
+    parser.add_argument(
+        "--dialect",
+        choices=("spark", "ansi"),
+        default="spark",
+        help='what "x" is in SQL: spark (default): a text, names stand in backticks; ansi: a name',
+    )
 
 
 def _json(path: str) -> Any:

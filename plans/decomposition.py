@@ -11,7 +11,8 @@ but only by materializing paths, Ω(number of paths) rows even where no cycle cl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 from plans.conjunction import Atom
 from plans.errors import PlanError
@@ -113,6 +114,54 @@ def _bag_atom(atom: Atom, graph: Hypergraph, edge: int, whole: bool) -> BagAtom:
     pairs = [(a, c) for a, c in zip(atom.attributes, atom.columns, strict=True) if a in kept]
     name = atom.name if whole else f"{atom.name}[{','.join(a for a, _ in pairs)}]"
     return BagAtom(name, atom.relation, tuple(a for a, _ in pairs), tuple(c for _, c in pairs), atom.predicate)
+
+
+def with_projections(graph: Hypergraph, parts: Decomposition, free: int, chosen: Sequence[int]) -> Decomposition:
+    """The same relations, and for each chosen one its projection on the `free` attributes as one more.
+
+    A bag's projection is a bag of its own, unless an atom of the bag has these attributes: then that atom's projection
+    does as well, at an atom's price. It may hold more, but what the bag does not hold joins with nothing.
+    """
+    atoms, bags, edges = list(parts.atoms), list(parts.bags), list(parts.edges)
+    taken = {atom.name for bag in parts.bags if bag is not None for atom in bag.atoms}
+    for i in chosen:
+        kept = edges[i] & free
+        names = graph.attributes(kept)
+        atom, bag = parts.atoms[i], parts.bags[i]
+        if bag is not None:
+            covering = next((a for a in bag.atoms if set(names) <= set(a.attributes)), None)
+            if covering is not None:
+                atom = Atom(covering.name, covering.relation, covering.attributes, covering.columns, covering.predicate)
+        made = _projected_atom(atom, set(names), taken) if atom is not None else None
+        atoms.append(made)
+        bags.append(_projected_bag(bag, names, taken) if bag is not None and made is None else None)
+        edges.append(kept)
+    return replace(parts, atoms=tuple(atoms), bags=tuple(bags), edges=tuple(edges))
+
+
+def _projected_atom(atom: Atom, kept: set[str], taken: set[str]) -> Atom:
+    pairs = [(a, c) for a, c in zip(atom.attributes, atom.columns, strict=True) if a in kept]
+    name = _unused(f"{atom.name.partition('[')[0]}[{','.join(a for a, _ in pairs)}]", taken)
+    return replace(atom, name=name, attributes=tuple(a for a, _ in pairs), columns=tuple(c for _, c in pairs))
+
+
+def _projected_bag(bag: Bag, outputs: tuple[str, ...], taken: set[str]) -> Bag:
+    """The bag once more, with fewer outputs; its atoms get names of their own."""
+    atoms = []
+    for atom in bag.atoms:
+        name = _unused(f"{atom.name.partition('[')[0]}[{','.join(atom.attributes)}]", taken)
+        atoms.append(replace(atom, name=name))
+    corners = [set(one.attributes) & set(two.attributes) for one, two in combinations(bag.atoms, 2)]
+    whole = all(corner <= set(outputs) or not corner & set(outputs) for corner in corners)
+    return replace(bag, atoms=tuple(atoms), method=bag.method if whole else "generic", outputs=outputs)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """The name, with as many primes as make it new; from now on it is taken."""
+    while name in taken:
+        name += "'"
+    taken.add(name)
+    return name
 
 
 def _width_notes(graph: Hypergraph, parts: list[tuple[int, ...]], areas: list[int], covers: list[float]) -> list[str]:

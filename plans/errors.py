@@ -58,15 +58,35 @@ class PlanError(Exception):
         return PlanError(self.message, hint=self.hint, witness=self.witness, position=position, text=text)
 
     def __str__(self) -> str:
-        lines = [self.message]
-        if self.position is not None:
-            lines[0] += f" (line {self.position.line}, column {self.position.column})"
-            rows = self.text.split("\n")
-            if self.position.line <= len(rows):
-                lines.append("  | " + rows[self.position.line - 1])
-                lines.append("  | " + " " * (self.position.column - 1) + "^" * self.position.length)
-        if self.witness:
-            lines.append("because: " + self.witness)
-        if self.hint:
-            lines.append("hint: " + self.hint)
-        return "\n".join(lines)
+        return pointed(self.message, self.text, self.position, self.witness, self.hint)
+
+
+class QueryWarning(UserWarning):
+    """A query is planned as it stands, but may well mean something else."""
+
+
+def pointed(message: str, text: str, position: Position | None, witness: str = "", hint: str = "") -> str:
+    """A message with the line of the text that it is about, a caret under the place, the reason and the remedy."""
+    lines = [message]
+    if position is not None:
+        lines[0] += f" (line {position.line}, column {position.column})"
+        rows = text.split("\n")
+        if position.line <= len(rows):
+            lines += _shown(rows[position.line - 1], position.column - 1, position.length)
+    if witness:
+        lines.append("because: " + witness)
+    if hint:
+        lines.append("hint: " + hint)
+    return "\n".join(lines)
+
+
+_LONG = 200
+
+
+def _shown(row: str, start: int, length: int) -> list[str]:
+    """The line with carets under the place; of a long line, the part around it."""
+    if len(row) > _LONG:
+        first = max(0, start - _LONG // 4)
+        row, start = "…" * (first > 0) + row[first : first + _LONG], start - first + (first > 0)
+        length = min(length, len(row) - start)
+    return ["  | " + row, "  | " + " " * start + "^" * length]

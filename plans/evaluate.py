@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import Expr
+from plans.expr import Expr
 from plans.schema import arrow_type, decimal_parts
 
 _BOUND = pa.scalar(2**63, pa.decimal256(40, 0))
@@ -37,17 +37,18 @@ def evaluate(expr: Expr, columns: Mapping[str, Any], length: int | None = None) 
 
 
 def _value(expr: Expr, columns: Mapping[str, Any]) -> Any:
-    if expr.op == "col":
-        try:
-            column = columns[expr.value]
-        except KeyError:
-            raise PlanError(f"column {expr.value} is missing") from None
-        wanted = arrow_type(expr.type)
-        return column if column.type == wanted else pc.cast(column, wanted)
+    return expr.fold(lambda node, args: _OPERATORS[node.op](node, *args) if node.args else _leaf(node, columns))
+
+
+def _leaf(expr: Expr, columns: Mapping[str, Any]) -> Any:
     if expr.op == "literal":
         return pa.scalar(expr.value, pa.null() if expr.type == "null" else arrow_type(expr.type))
-    args = [_value(arg, columns) for arg in expr.args]
-    return _OPERATORS[expr.op](expr, *args)
+    try:
+        column = columns[expr.value]
+    except KeyError:
+        raise PlanError(f"column {expr.value} is missing") from None
+    wanted = arrow_type(expr.type)
+    return column if column.type == wanted else pc.cast(column, wanted)
 
 
 def _floating(expr: Expr) -> bool:

@@ -1,8 +1,8 @@
 """Scalar expressions: typed, immutable, JSON-able, evaluated on whole Arrow columns.
 
-`Expr(op, type, args, value)` is a tree. Leaves are columns (`value` is the name) and literals (`value` is a Python
-value of the type). Everything else is built by `call`, which checks the types, inserts the casts and knows SQL's
-three-valued logic. `str(expr)` is SQL that DuckDB and Spark read alike; `evaluate` uses pyarrow.compute only
+`Expr(op, type, args, value)` is a tree (`plans.expr`). Leaves are columns (`value` is the name) and literals (`value`
+is a Python value of the type). Everything else is built by `call`, which checks the types, inserts the casts and knows
+SQL's three-valued logic. `str(expr)` is SQL that DuckDB and Spark read alike; `evaluate` uses pyarrow.compute only
 (`plans.evaluate`).
 
 Where the two databases differ, the planner takes a side that never stops a stream: overflow and division by zero give
@@ -14,14 +14,11 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from plans.errors import PlanError
+from plans.expr import Expr
 from plans.schema import decimal_parts
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "nseq": "IS NOT DISTINCT FROM"}
@@ -29,77 +26,6 @@ MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
 FUNCTIONS = {"abs", "lower", "upper", "length", "year", "month", "day", "coalesce", "concat", "substring"}
 _INTEGERS = ("int32", "int64")
-
-
-@dataclass(frozen=True)
-class Expr:
-    """A scalar expression over named columns.
-
-    `op` is `col`, `literal` or an operator; `type` a planner type, or `null` for the untyped NULL literal.
-    """
-
-    op: str
-    type: str
-    args: tuple[Expr, ...] = ()
-    value: Any = None
-
-    @cached_property
-    def columns(self) -> frozenset[str]:
-        """The names of the columns that the expression reads."""
-        if self.op == "col":
-            return frozenset((self.value,))
-        return frozenset().union(*(arg.columns for arg in self.args))
-
-    def evaluate(self, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:
-        """One value per row, as an Arrow array of `arrow_type(self.type)`.
-
-        `columns` maps names to Arrow arrays of equal length; `length` is needed only when there are none.
-        Cost: one vectorised pass per operator.
-        """
-        from plans.evaluate import evaluate
-
-        return evaluate(self, columns, length)
-
-    def substitute(self, replace: Callable[[str], Expr]) -> Expr:
-        """The expression with each column replaced by `replace(name)`; types are taken anew."""
-        if self.op == "col":
-            return replace(self.value)
-        if not self.args:
-            return self
-        args = tuple(arg.substitute(replace) for arg in self.args)
-        if args == self.args:
-            return self
-        if self.op == "cast":
-            return cast(args[0], self.type)
-        return call(self.op, *args, value=self.value)
-
-    def conjuncts(self) -> tuple[Expr, ...]:
-        """The operands of a conjunction, flattened."""
-        if self.op != "and":
-            return (self,)
-        return tuple(part for arg in self.args for part in arg.conjuncts())
-
-    def to_json(self) -> Any:
-        """A JSON-able form; `Expr.from_json` is its inverse."""
-        data: dict[str, Any] = {"op": self.op, "type": self.type}
-        if self.args:
-            data["args"] = [arg.to_json() for arg in self.args]
-        if self.value is not None:
-            data["value"] = _value_to_json(self.value)
-        return data
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Expr:
-        """The inverse of `to_json`."""
-        value = data.get("value")
-        if data["op"] == "literal":
-            value = _value_from_json(value, data["type"])
-        return Expr(data["op"], data["type"], tuple(Expr.from_json(arg) for arg in data.get("args", ())), value)
-
-    def __str__(self) -> str:
-        from plans.sqltext import sql_of
-
-        return sql_of(self)
 
 
 def col(name: str, type_: str) -> Expr:
@@ -118,11 +44,11 @@ NULL = Expr("literal", "null")
 TRUE = Expr("literal", "bool", (), True)
 
 
-def both(left: Expr | None, right: Expr | None) -> Expr | None:
-    """The conjunction of two predicates, either of which may be missing."""
-    if left is None or right is None:
-        return left if right is None else right
-    parts = list(dict.fromkeys([*left.conjuncts(), *right.conjuncts()]))
+def conjoin(conditions: Sequence[Expr]) -> Expr:
+    """The conjunction of conditions, flattened and without repetitions; a single one is left as it is."""
+    if len(conditions) == 1:
+        return conditions[0]
+    parts = list(dict.fromkeys(part for condition in conditions for part in condition.conjuncts()))
     return parts[0] if len(parts) == 1 else call("and", *parts)
 
 
@@ -396,29 +322,3 @@ def _parse(text: str, type_: str) -> Any:
     if type_ == "string":
         return text
     raise ValueError(text)
-
-
-def _value_to_json(value: Any) -> Any:
-    if isinstance(value, (dt.date, dt.datetime)):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return str(value)
-    return value
-
-
-def _value_from_json(value: Any, type_: str) -> Any:
-    if value is None or type_ in ("bool", "int32", "int64", "string"):
-        return value
-    if type_ == "float64":
-        return float(value)
-    if type_ == "binary":
-        return bytes.fromhex(value)
-    if type_ == "date":
-        return dt.date.fromisoformat(value)
-    if type_ in ("timestamp", "timestamp_ntz"):
-        return dt.datetime.fromisoformat(value)
-    return decimal.Decimal(value)

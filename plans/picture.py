@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 
 from plans.explain import choice, class_line, deltas_line, output_columns, stream_name, views
-from plans.expressions import Expr
+from plans.expr import Expr
 from plans.plan import Plan
 from plans.shares import hashable, occurrences, solve
 

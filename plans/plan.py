@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from plans.conjunction import Attribute
 from plans.errors import PlanError
-from plans.expressions import Expr
+from plans.expr import Expr
 from plans.schema import Table
 
 VERSION = 1
@@ -124,8 +124,8 @@ class Plan:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the canonical JSON of what determines results and state layout."""
-        data = self.to_json()
-        text = json.dumps({name: data[name] for name in _IDENTITY}, sort_keys=True, separators=(",", ":"))
+        data = self._json(lambda expr: expr)
+        text = canonical({name: data[name] for name in _IDENTITY})
         return hashlib.sha256(text.encode()).hexdigest()
 
     def children(self, index: int) -> list[int]:
@@ -142,14 +142,18 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-able form; `Plan.from_json` is its inverse."""
+        return self._json(Expr.to_json)
+
+    def _json(self, written: Callable[[Expr], Any]) -> dict[str, Any]:
+        """The form of `to_json`, with what `written` makes of expressions."""
         return {
             "version": VERSION,
             "query": self.query,
-            "nodes": [_node_to_json(node) for node in self.nodes],
+            "nodes": [_node_to_json(node, written) for node in self.nodes],
             "attributes": [[a.name, a.type, a.null_safe] for a in self.attributes.values()],
             "free": list(self.free),
-            "residual": [expr.to_json() for expr in self.residual],
-            "output": [[out.name, out.type, out.expr.to_json()] for out in self.output],
+            "residual": [written(expr) for expr in self.residual],
+            "output": [[out.name, out.type, written(out.expr)] for out in self.output],
             "support": self.support,
             "consolidated": self.consolidated,
             "tables": [table.to_json() for table in self.tables],
@@ -173,6 +177,8 @@ class Plan:
                 data = json.loads(data)
             except json.JSONDecodeError as error:
                 raise PlanError(f"the plan is not JSON: {error}") from None
+            except RecursionError:
+                raise PlanError("the plan is not JSON that can be read: it is nested too deeply") from None
         if not isinstance(data, Mapping) or "version" not in data:
             raise PlanError("this JSON is not a plan", hint="a plan is what plans.plan(...).to_json() gives")
         if data["version"] != VERSION:
@@ -182,8 +188,10 @@ class Plan:
             )
         try:
             return _plan_from_json(data)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PlanError(f"the plan is damaged: {type(error).__name__}: {error}") from None
+        except KeyError as error:
+            raise PlanError(f"the plan is damaged: it lacks {error}", hint="plan the query again") from None
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            raise PlanError(f"the plan is damaged: {error}", hint="plan the query again") from None
 
     def __str__(self) -> str:
         from plans.explain import text
@@ -199,15 +207,42 @@ class Plan:
 _IDENTITY = ("version", "nodes", "attributes", "free", "residual", "output", "support")
 
 
-def _expr_json(expr: Expr | None) -> Any:
-    return None if expr is None else expr.to_json()
+def canonical(data: Any) -> str:
+    """The JSON text of data with sorted names and without spaces; expressions in it as trees of objects, however
+    deep.
+    """
+    out: list[str] = []
+    todo: list[tuple[bool, Any]] = [(False, data)]
+    while todo:
+        done, item = todo.pop()
+        if done:
+            out.append(item)
+        elif isinstance(item, Expr):
+            todo.append((False, item.json_node(item.args)))
+        elif isinstance(item, dict):
+            parts: list[tuple[bool, Any]] = []
+            for name in sorted(item):
+                parts += [(True, f"{',' if parts else ''}{json.dumps(name)}:"), (False, item[name])]
+            todo += reversed([(True, "{"), *parts, (True, "}")])
+        elif isinstance(item, (list, tuple)):
+            parts = []
+            for value in item:
+                parts += [(True, ","), (False, value)] if parts else [(False, value)]
+            todo += reversed([(True, "["), *parts, (True, "]")])
+        else:
+            out.append(json.dumps(item))
+    return "".join(out)
 
 
 def _expr_of(data: Any) -> Expr | None:
     return None if data is None else Expr.from_json(data)
 
 
-def _node_to_json(node: Node) -> dict[str, Any]:
+def _node_to_json(node: Node, written: Callable[[Expr], Any]) -> dict[str, Any]:
+
+    def predicate(expr: Expr | None) -> Any:
+        return None if expr is None else written(expr)
+
     data: dict[str, Any] = {
         "name": node.name,
         "kind": node.kind,
@@ -217,7 +252,7 @@ def _node_to_json(node: Node) -> dict[str, Any]:
         "free": node.free,
     }
     if node.kind == "input":
-        data |= {"relation": node.relation, "columns": list(node.columns), "predicate": _expr_json(node.predicate)}
+        data |= {"relation": node.relation, "columns": list(node.columns), "predicate": predicate(node.predicate)}
     if node.bag is not None:
         data["bag"] = {
             "method": node.bag.method,
@@ -229,7 +264,7 @@ def _node_to_json(node: Node) -> dict[str, Any]:
                     "relation": atom.relation,
                     "attributes": list(atom.attributes),
                     "columns": list(atom.columns),
-                    "predicate": _expr_json(atom.predicate),
+                    "predicate": predicate(atom.predicate),
                 }
                 for atom in node.bag.atoms
             ],

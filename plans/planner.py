@@ -4,25 +4,27 @@ choose.
 
 from __future__ import annotations
 
-import json
+import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import combinations
 from math import comb
+from pathlib import Path
 from typing import Any
 
 from plans.bounds import bounds
 from plans.classify import QueryClass, classify, free_path
 from plans.conjunction import Atom, Attribute, Conjunction, conjunction, injective
 from plans.cost import atom_rates, step_cost
-from plans.decomposition import Decomposition, decompose
-from plans.errors import PlanError
+from plans.decomposition import Decomposition, decompose, with_projections
+from plans.errors import PlanError, QueryWarning
 from plans.hypergraph import Hypergraph, acyclic, bits, components
 from plans.jointree import Forest, Tree, generalized_join_trees
-from plans.plan import Bag, Candidate, Node, Output, Plan
+from plans.plan import Candidate, Node, Output, Plan
 from plans.query import Query
 from plans.schema import Schema
+from plans.stack import with_room
 
 MAX_ATOMS = 60
 MAX_CHILDREN = 200
@@ -30,10 +32,22 @@ _PROJECTION_TRIES = 200
 
 
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Query:
-    """A query in any of the three languages: Datalog has `:-`, a motif `-[...]->`, everything else is SQL."""
+    """A query in any of the three languages: Datalog has `:-`, a motif `-[...]->`, everything else is SQL.
+
+    `dialect` of SQL, as for `plan`. Issues a QueryWarning where a text may not mean what it says.
+    """
+    if not isinstance(query, str):
+        raise PlanError(f"a query is text, not {_kind(query)}")
+    parsed = with_room(_parsed, query, Schema.of(schema), dialect)
+    _warn(parsed)
+    return parsed
+
+
+def _parsed(query: str, tables: Schema, dialect: str) -> Query:
     from plans import datalog, motif
 
-    tables = Schema.of(schema)
+    if not query.strip():
+        raise PlanError("the query is empty", hint="write SQL, a Datalog rule or a motif")
     if ":-" in query:
         return datalog.parse(query, tables)
     if motif.looks_like(query):
@@ -41,6 +55,11 @@ def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Query:
     from plans import sql  # takes a tenth of a second to load
 
     return sql.parse(query, tables, dialect=dialect)
+
+
+def _warn(query: Query) -> None:
+    for message in query.warnings:
+        warnings.warn(message, QueryWarning, stacklevel=3)
 
 
 def plan(
@@ -55,27 +74,49 @@ def plan(
 
     `query`: SQL, Datalog or motif text, a parsed `Query`, or a `Plan` (also its JSON), which is returned as it is.
     `schema`: see `Schema.of`. `rates`: updates per relation or alias (only ratios matter; 1 if not given). `tree`: one
-    of the candidates, as EXPLAIN writes it, instead of the best. `dialect`: of SQL, by sqlglot's name. Raises PlanError
-    for everything a user can get wrong. Cost: milliseconds up to 8 relations; exact up to 12.
+    of the candidates, as EXPLAIN writes it, instead of the best. `dialect` of SQL: `spark`, or `ansi`, in which double
+    quotes write names instead of text. Raises PlanError for everything a user can get wrong, and issues a QueryWarning
+    where a text in double quotes is called as a column. Cost: milliseconds up to 8 relations; exact up to 12.
     """
     if isinstance(query, Plan):
         return query
     if isinstance(query, Mapping):
         return Plan.from_json(query)
     if isinstance(query, str) and query.lstrip().startswith("{"):
-        return Plan.from_json(json.loads(query) if _is_json(query) else query)
+        return Plan.from_json(query)
     if not isinstance(query, (str, Query)):
-        raise PlanError(f"a query is text or a Plan, not a {type(query).__name__}")
-    parsed = parse(query, schema, dialect=dialect) if isinstance(query, str) else query
-    return plan_conjunction(conjunction(parsed), rates, tree)
+        raise PlanError(f"a query is text or a Plan, not {_kind(query)}", hint=_advice(query))
+    for what, given, kind in (("rates", rates, Mapping), ("tree", tree, str), ("dialect", dialect, str)):
+        if given is not None and not isinstance(given, kind):
+            raise PlanError(f"{what}= takes {_WANTED[what]}, not {_kind(given)}")
+    parsed = query
+    if isinstance(parsed, str):
+        parsed = with_room(_parsed, parsed, Schema.of(schema), dialect)
+        _warn(parsed)
+    return with_room(lambda: plan_conjunction(conjunction(parsed), rates, tree))
 
 
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except json.JSONDecodeError:
-        return False
-    return True
+_WANTED = {
+    "rates": "numbers by relation or alias, like {'g': 10}",
+    "tree": "a tree as EXPLAIN writes it",
+    "dialect": "'spark' or 'ansi'",
+}
+
+
+def _kind(given: Any) -> str:
+    """What the user passed, in words."""
+    name = type(given).__name__
+    if given is None or isinstance(given, bytes):
+        return "None" if given is None else name
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _advice(given: Any) -> str:
+    if isinstance(given, bytes):
+        return "decode it: query.decode()"
+    if isinstance(given, Path):
+        return "read it: path.read_text()"
+    return "write SQL, a Datalog rule or a motif"
 
 
 def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Plan:
@@ -93,7 +134,7 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
     graph = Hypergraph(graph.names, parts.edges)
     free, completed = complete(graph, needed)
     added = tuple(name for name in free if name not in asked)
-    parts, forest = _search(graph, parts, graph.mask(free), _part_rates(parts, query.atoms, weights))
+    parts, forest = _search(graph, parts, graph.mask(free), lambda made: _part_rates(made, query.atoms, weights))
     graph = Hypergraph(graph.names, parts.edges)
     if not forest.trees:
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
@@ -168,55 +209,44 @@ def complete(graph: Hypergraph, needed: tuple[str, ...]) -> tuple[tuple[str, ...
 
 
 def _search(
-    graph: Hypergraph, parts: Decomposition, free: int, rates: tuple[float, ...]
+    graph: Hypergraph, parts: Decomposition, free: int, rates: Callable[[Decomposition], tuple[float, ...]]
 ) -> tuple[Decomposition, Forest]:
     """The best trees; where normal form needs it, with a projection π_y(e) of some mixed node e as a relation of its
     own.
 
     A virtual node's children must all contain it. If e ∩ y has to carry other children too, the engine is given
-    π_y(e) as one more input relation: joined with e it changes nothing, and it is free.
+    π_y(e) as one more input relation: joined with e it changes nothing, and it is free. Projections of bags are taken
+    only where those of atoms do not do: each is one more bag to maintain.
     """
-    forest = generalized_join_trees(graph.edges, free, rates)
+    forest = generalized_join_trees(graph.edges, free, rates(parts))
     if forest.trees or not acyclic([*graph.edges, free]):
         return parts, forest
-    mixed = [i for i, edge in enumerate(graph.edges) if edge & free and edge & ~free and parts.bags[i] is None]
+    mixed = [i for i, edge in enumerate(graph.edges) if edge & free and edge & ~free]
 
     def grown(chosen: tuple[int, ...]) -> tuple[Decomposition, Forest]:
-        more = _with_projections(graph, parts, free, chosen)
-        return more, generalized_join_trees(more.edges, free, rates + tuple(rates[i] for i in chosen))
+        more = with_projections(graph, parts, free, chosen)
+        return more, generalized_join_trees(more.edges, free, rates(more))
 
-    for size in range(1, len(mixed) + 1):
-        if comb(len(mixed), size) > _PROJECTION_TRIES:
-            break
-        found = [made for chosen in combinations(mixed, size) if (made := grown(chosen))[1].trees]
-        if found:
-            return min(found, key=lambda made: _rank(made[1]))
-    chosen = tuple(mixed)
-    for i in mixed:
-        fewer = tuple(x for x in chosen if x != i)
-        if fewer and grown(fewer)[1].trees:
-            chosen = fewer
-    return grown(chosen) if chosen else (parts, forest)
+    for allowed in ([i for i in mixed if parts.bags[i] is None], mixed):
+        if not grown(tuple(allowed))[1].trees:
+            continue  # more projections never hurt, so fewer would not do either
+        for size in range(1, len(allowed) + 1):
+            if comb(len(allowed), size) > _PROJECTION_TRIES:
+                break
+            found = [made for chosen in combinations(allowed, size) if (made := grown(chosen))[1].trees]
+            if found:
+                return min(found, key=lambda made: _rank(made[1]))
+        chosen = tuple(allowed)
+        for i in allowed:
+            fewer = tuple(x for x in chosen if x != i)
+            if fewer and grown(fewer)[1].trees:
+                chosen = fewer
+        return grown(chosen)
+    return parts, forest
 
 
 def _rank(forest: Forest) -> tuple[int, float]:
     return forest.trees[0].height, forest.trees[0].cost
-
-
-def _with_projections(graph: Hypergraph, parts: Decomposition, free: int, chosen: tuple[int, ...]) -> Decomposition:
-    atoms, edges = list(parts.atoms), list(parts.edges)
-    for i in chosen:
-        atom = parts.atoms[i]
-        assert atom is not None
-        kept = set(graph.attributes(graph.edges[i] & free))
-        pairs = [(a, c) for a, c in zip(atom.attributes, atom.columns, strict=True) if a in kept]
-        name = f"{atom.name}[{','.join(a for a, _ in pairs)}]"
-        atoms.append(
-            replace(atom, name=name, attributes=tuple(a for a, _ in pairs), columns=tuple(c for _, c in pairs))
-        )
-        edges.append(graph.edges[i] & free)
-    bags: tuple[Bag | None, ...] = parts.bags + (None,) * len(chosen)
-    return replace(parts, atoms=tuple(atoms), edges=tuple(edges), bags=bags)
 
 
 def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:

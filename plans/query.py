@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from plans.errors import PlanError
 from plans.expressions import Expr, col
-from plans.schema import Table
+from plans.schema import WEIGHT, Table
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Query:
 
     `keys` lists, for existential groups that are DISTINCT subqueries, the expressions of their select list: whoever
     fixes those fixes the one row that the group contributes. `names` are pairs (qualified column, name that its
-    variable should have), for languages that name variables.
+    variable should have), for languages that name variables. `warnings` are for the user: the query is read as it
+    stands, but may mean something else.
     """
 
     text: str
@@ -48,10 +50,24 @@ class Query:
     keys: tuple[tuple[Expr, ...], ...] = ()
     notes: tuple[str, ...] = ()
     names: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, _ in self.outputs:
+            check_output_name(name)
 
     def source(self, alias: str) -> Source:
         """The source of that alias."""
         return next(source for source in self.sources if source.alias == alias)
+
+
+def check_output_name(name: str) -> None:
+    """PlanError if the deltas could not have a column of this name."""
+    if name.lower() == WEIGHT:
+        raise PlanError(
+            f"an output column must not be called {name}: every delta carries its weight under this name",
+            hint="give it another name: AS ...",
+        )
 
 
 def split(name: str) -> tuple[str, str]:

@@ -49,6 +49,9 @@ _ALIASES = {
     "date32": "date",
     "timestamp_ltz": "timestamp",
 }
+WEIGHT = "_weight"
+"""The column under which changes and deltas carry how many copies of a row come or go."""
+
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
@@ -60,6 +63,8 @@ def decimal_parts(type_: str) -> tuple[int, int] | None:
 
 def normal_type(type_: str) -> str:
     """The planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
+    if not isinstance(type_, str):
+        raise PlanError(f"{_shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
     name = type_.strip().lower()
     name = _ALIASES.get(name, name)
     parts = decimal_parts(name)
@@ -114,6 +119,11 @@ class Column:
     name: str
     type: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise PlanError(f"{_shown(self.name)} is not the name of a column", hint="a name is a text")
+        normal_type(self.type)  # a PlanError if there is no such type
+
 
 @dataclass(frozen=True)
 class Table:
@@ -128,10 +138,29 @@ class Table:
     distinct: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise PlanError(f"{_shown(self.name)} is not the name of a table", hint="a name is a text")
+        columns = tuple(self.columns) if isinstance(self.columns, (tuple, list)) else (None,)
+        if not all(isinstance(column, Column) for column in columns):
+            raise PlanError(
+                f"the columns of table {self.name} are not a tuple of Column",
+                hint=f"write Table({self.name!r}, (Column('a', 'int64'), ...))",
+            )
+        key = tuple(self.key) if isinstance(self.key, (tuple, list)) else (None,)
+        if not all(isinstance(name, str) for name in key):
+            raise PlanError(f"the key of table {self.name} is not a tuple of column names", hint="write key=('id',)")
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "key", key)
         seen: set[str] = set()
         for column in self.columns:
             if column.name.lower() in seen:
                 raise PlanError(f"table {self.name} has two columns called {column.name}")
+            if column.name.lower() == WEIGHT:
+                raise PlanError(
+                    f"table {self.name} must not have a column called {column.name}: changes carry their weight under "
+                    "this name",
+                    hint="leave it out of the schema; a column of the data must be called something else",
+                )
             seen.add(column.name.lower())
         for name in self.key:
             if name.lower() not in seen:
@@ -192,7 +221,10 @@ class Schema(Mapping[str, Table]):
         if given is None:
             return Schema()
         if not isinstance(given, Mapping):
-            raise PlanError(f"a schema is a mapping of table names to columns, not a {type(given).__name__}")
+            raise PlanError(
+                f"a schema is a mapping of table names to columns, not {_shown(given)}",
+                hint="write {'g': {'src': 'int64', 'dst': 'int64'}}",
+            )
         return Schema(tuple(_table(name, columns) for name, columns in given.items()))
 
 
@@ -202,21 +234,37 @@ def _table(name: str, given: Any) -> Table:
     if isinstance(given, pa.Schema):
         return Table(name, tuple(Column(f.name, type_of_arrow(f.type)) for f in given))
     if not isinstance(given, Mapping):
+        fitting = isinstance(getattr(given, "schema", None), pa.Schema)
         raise PlanError(
-            f"table {name}: a mapping of columns to types, an Arrow schema or a Table is wanted, "
-            f"not a {type(given).__name__}"
+            f"table {name}: a mapping of columns to types, an Arrow schema or a plans.Table is wanted, "
+            f"not {_shown(given)}",
+            hint="pass its .schema" if fitting else "write {'src': 'int64', 'dst': 'int64'}",
         )
     if isinstance(given.get("columns"), Mapping):
         unknown = sorted(set(given) - {"columns", "key", "distinct"})
         if unknown:
             raise PlanError(f"table {name}: unknown declaration {unknown[0]!r}", hint="use columns, key and distinct")
         plain = _table(name, given["columns"])
-        return Table(name, plain.columns, tuple(given.get("key", ())), bool(given.get("distinct", False)))
+        return Table(name, plain.columns, given.get("key", ()), bool(given.get("distinct", False)))
+    if isinstance(given.get("columns"), (list, tuple)):
+        raise PlanError(f"table {name}: columns has no types", hint="write {'columns': {'a': 'int64'}, 'key': ['a']}")
     return Table(name, tuple(Column(column, _column_type(name, column, type_)) for column, type_ in given.items()))
 
 
 def _column_type(table: str, column: str, given: Any) -> str:
     try:
-        return type_of_arrow(given) if isinstance(given, pa.DataType) else normal_type(str(given))
+        if isinstance(given, pa.DataType):
+            return type_of_arrow(given)
+        written: Any = given if isinstance(given, (str, type)) or given is None else str(given)
+        return normal_type(written)
     except PlanError as error:
         raise PlanError(f"column {table}.{column}: {error.message}", hint=error.hint) from None
+
+
+def _shown(given: Any) -> str:
+    """What the user passed, in words: short things themselves, others by what they are."""
+    if given is None or isinstance(given, (str, int, float, bool, bytes)):
+        return repr(given)
+    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    what = "type" if isinstance(given, type) else "an" if name[0].lower() in "aeiou" else "a"
+    return f"the Python {what} {name}" if isinstance(given, type) else f"{what} {name}"

@@ -10,23 +10,24 @@ import datetime as dt
 import decimal
 import re
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from plans.errors import PlanError, Position
+from plans.errors import PlanError
 from plans.expressions import NULL, Expr, call, cast, lit
 from plans.schema import normal_type
+from plans.sqlplace import check_quantifier, has_query, negation, place_of, refusal, spelling
+from plans.stack import with_room
 
 _BINARY = {
     "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
-    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "mod", "and": "and", "or": "or",
+    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "mod", "and": "and", "or": "or", "dpipe": "concat",
 }  # fmt: skip
 _UNARY = {"not": "not", "neg": "neg"}
 _CALLS = {
     "lower": "lower", "upper": "upper", "length": "length", "abs": "abs",
     "year": "year", "month": "month", "day": "day", "dayofmonth": "day",
 }  # fmt: skip
-_CLOCK = {"currentdate", "currenttimestamp", "currenttime", "rand", "uuid", "now", "localtimestamp"}
-_SUBQUERIES = {"select", "subquery", "exists", "any", "all"}
 _TYPES = {
     "int": "int32", "smallint": "int32", "tinyint": "int32", "bigint": "int64", "double": "float64", "float": "float64",
     "text": "string", "varchar": "string", "char": "string", "boolean": "bool", "date": "date",
@@ -40,53 +41,48 @@ _CARRIED = {
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr]
-
-
-def place_of(text: str, node: Any = None, word: str = "") -> Position | None:
-    """Where a node stands: the extent of the names in it; else where `word` (any spacing, any case) first occurs."""
-    starts, ends = [], []
-    if node is not None:
-        for part in node.walk():
-            if "start" in part.meta:
-                starts.append(part.meta["start"])
-                ends.append(part.meta["end"] + 1)
-    found = re.search(r"\b" + r"\s+".join(map(re.escape, word.split())) + r"\b", text, re.IGNORECASE) if word else None
-    if found:
-        return Position.of(text, found.start(), found.end())
-    return Position.of(text, min(starts), max(ends)) if starts else None
-
-
-def refusal(node: Any) -> tuple[str, str]:
-    """What to call a construct that is not supported, and what to do instead."""
-    ancestors = {cls.__name__ for cls in type(node).__mro__}
-    word = node.sql_name() if hasattr(node, "sql_name") and "Func" in ancestors else node.key.upper()
-    if node.key == "anonymous":
-        word = str(node.this).upper()
-    if "AggFunc" in ancestors or node.key == "groupconcat":
-        return f"the aggregate {word}", "maintain the join and aggregate its deltas downstream"
-    if node.key == "window":
-        return "a window function (OVER)", "compute it where the result is read"
-    if node.key in _CLOCK:
-        return word, "its value changes without any input changing; make it a column of a relation"
-    if node.key in _SUBQUERIES or _has_query(node):
-        return "a subquery inside an expression", "IN and EXISTS work as conditions of their own, joined by AND"
-    return word, "compute it before the rows enter the stream, or where the result is read"
+_T = TypeVar("_T")
 
 
 def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     """The typed expression of a scalar node; `resolve` turns column nodes into expressions."""
+    chain = []  # a + b + c: operators to the right of one another, which lean to the left in the tree
+    while node.key in _BINARY and not _has_interval(node):
+        chain.append(node)
+        node = node.this
+    value = with_room(_placed, node, partial(_value, node, resolve, text), text)
+    for operator in reversed(chain):
+        _placed(operator, partial(check_quantifier, text, operator), text)
+        right = scalar(operator.expression, resolve, text)
+        value = _placed(operator, partial(_applied, operator, value, right), text)
+    return value
+
+
+def _placed(node: Any, build: Callable[[], _T], text: str) -> _T:
     try:
-        if node.args.get("negate"):
-            plain = node.copy()
-            plain.set("negate", None)
-            return call("not", scalar(plain, resolve, text))
-        found = _scalar(node, resolve, text)
-        unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in _CARRIED]
-        if unknown:
-            raise PlanError(f"{node.key.upper()} with {unknown[0].upper()} is not supported")
-        return found
+        return build()
     except PlanError as error:
-        raise error.at(text, place_of(text, node)) from None
+        raise (error if error.position is not None else error.at(text, place_of(text, node))) from None
+
+
+def _applied(node: Any, left: Expr, right: Expr) -> Expr:
+    return call(_BINARY[node.key], left, right)
+
+
+def _has_interval(node: Any) -> bool:
+    return node.key in ("add", "sub") and "interval" in (node.this.key, node.expression.key)
+
+
+def _value(node: Any, resolve: Resolve, text: str) -> Expr:
+    if node.args.get("negate"):
+        plain = node.copy()
+        plain.set("negate", None)
+        return call("not", scalar(plain, resolve, text))
+    found = _scalar(node, resolve, text)
+    unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in _CARRIED]
+    if unknown:
+        raise PlanError(f"{spelling(text, node)} with {unknown[0].upper()} is not supported")
+    return found
 
 
 def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
@@ -94,7 +90,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
 
     def part(name: str) -> Expr:
         if node.args.get(name) is None:
-            raise PlanError(f"{node.key.upper()} lacks an argument")
+            raise PlanError(f"{spelling(text, node)} lacks an argument")
         return scalar(node.args[name], resolve, text)
 
     if key == "column":
@@ -107,19 +103,17 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return NULL
     if key == "paren":
         return part("this")
-    if key in ("add", "sub") and "interval" in (node.this.key, node.expression.key):
+    if _has_interval(node):
         return _shifted(node, resolve, text)
-    if key in _BINARY:
-        return call(_BINARY[key], part("this"), part("expression"))
     if key == "neg" and node.this.key == "literal":
         value = _literal(node.this)
         return lit(-value.value) if value.type != "string" else call("neg", value)
-    if key == "not" and node.this.unnest().key in ("in", "exists") and _has_query(node.this.unnest()):
+    if key == "not" and node.this.unnest().key in ("in", "exists") and has_query(node.this.unnest()):
         word = "NOT " + node.this.unnest().key.upper()
         raise PlanError(
             f"{word} with a subquery is not supported: negation is not conjunctive",
             hint="maintain both queries and subtract downstream",
-            position=place_of(text, node, word if word == "NOT EXISTS" else "NOT IN"),
+            position=negation(text, node),
             text=text,
         )
     if key in _UNARY:
@@ -128,7 +122,9 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return call("not", call("nseq", part("this"), part("expression")))
     if key == "is":
         return _is(node, resolve, text)
-    if key == "in" and not _has_query(node):
+    if key == "in" and node.args.get("field") is not None:
+        raise PlanError("IN takes a list in parentheses or a subquery", hint="write IN (...)")
+    if key == "in" and not has_query(node):
         items = [scalar(item, resolve, text) for item in node.expressions]
         return call("in", part("this"), *items)
     if key == "between":
@@ -139,27 +135,34 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key in ("case", "if"):
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
-        return cast(part("this"), _type(node.args["to"]))
+        return _cast(part("this"), _type(node.args["to"]))
     if key == "coalesce":
         return call("coalesce", part("this"), *(scalar(item, resolve, text) for item in node.expressions))
-    if key in ("concat", "dpipe"):
-        items = node.expressions if key == "concat" else [node.this, node.expression]
-        return call("concat", *(scalar(item, resolve, text) for item in items))
+    if key == "concat":
+        return call("concat", *(scalar(item, resolve, text) for item in node.expressions))
     if key == "substring":
         names = ["this", "start", *(["length"] if node.args.get("length") else [])]
         return call("substring", *(part(name) for name in names))
     if key == "extract" and str(node.this).lower() in ("year", "month", "day"):
         return call(str(node.this).lower(), part("expression"))
     if key in ("tsordstodate", "date") and not node.expressions:
-        return cast(part("this"), "date")
+        return _cast(part("this"), "date")
     if key in _CALLS:
         return call(_CALLS[key], part("this"))
-    what, hint = refusal(node)
+    what, hint = refusal(text, node)
     raise PlanError(f"{what} is not supported", hint=hint)
 
 
-def _has_query(node: Any) -> bool:
-    return node.key == "exists" or node.args.get("query") is not None
+def _cast(value: Expr, type_: str) -> Expr:
+    """The value in another type; a text that is none of its values is refused as such."""
+    try:
+        return cast(value, type_)
+    except PlanError:
+        if value.op != "literal" or value.type != "string":
+            raise
+        kind = {"date": "date", "timestamp": "time", "timestamp_ntz": "time"}.get(type_)
+        what = f"there is no such {kind}" if kind and value.value[:1].isdigit() else f"it is no value of type {type_}"
+        raise PlanError(f"{value.value!r}: {what}", hint="write DATE 'YYYY-MM-DD'" if kind == "date" else "") from None
 
 
 def _literal(node: Any) -> Expr:
@@ -191,6 +194,7 @@ def _like(node: Any, resolve: Resolve, text: str) -> Expr:
         negated = bool(node.args.get("negate"))
         if node.key != "like" or len(escape) != 1 or escape == "\\":
             raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
+    check_quantifier(text, node)
     pattern = scalar(node.expression, resolve, text)
     if pattern.op != "literal" or pattern.type != "string":
         raise PlanError("LIKE takes a constant pattern", hint="compare columns with = instead")

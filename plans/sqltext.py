@@ -46,38 +46,54 @@ def type_name(type_: str) -> str:
 
 def sql_of(expr: Expr) -> str:
     """The SQL text of an expression."""
+    found: str = expr.fold(_sql_of)
+    return found
+
+
+def _sql_of(expr: Expr, texts: list[str]) -> str:
+    """The text of one operator, given those of its operands."""
     op, args = expr.op, expr.args
+
+    def operand(index: int) -> str:
+        return texts[index] if _is_simple(args[index]) else f"({texts[index]})"
+
     if op == "col":
         return identifier(expr.value)
     if op == "literal":
         return literal(expr.value)
     if op in COMPARISONS:
-        return f"{_operand(args[0])} {COMPARISONS[op]} {_operand(args[1])}"
+        return f"{operand(0)} {COMPARISONS[op]} {operand(1)}"
     if op in ARITHMETIC:
-        return f"{_operand(args[0])} {ARITHMETIC[op]} {_operand(args[1])}"
+        return f"{operand(0)} {ARITHMETIC[op]} {operand(1)}"
     if op in ("and", "or"):
-        return f" {op.upper()} ".join(f"({sql_of(a)})" if a.op in ("and", "or") else sql_of(a) for a in args)
+        first = texts[0] if args[0].op == op else _bracketed(args[0], texts[0])  # they associate to the left
+        rest = [_bracketed(arg, part) for arg, part in zip(args[1:], texts[1:], strict=True)]
+        return f" {op.upper()} ".join([first, *rest])
     if op == "not":
         if args[0].op == "isnull":
-            return f"{_operand(args[0].args[0])} IS NOT NULL"
-        return f"NOT ({sql_of(args[0])})"
+            return f"{texts[0].removesuffix('NULL')}NOT NULL"
+        return f"NOT ({texts[0]})"
     if op == "isnull":
-        return f"{_operand(args[0])} IS NULL"
+        return f"{operand(0)} IS NULL"
     if op == "in":
-        return f"{_operand(args[0])} IN ({', '.join(sql_of(a) for a in args[1:])})"
+        return f"{operand(0)} IN ({', '.join(texts[1:])})"
     if op == "like":
         escape = f" ESCAPE {text(expr.value)}" if expr.value else ""
-        return f"{_operand(args[0])} LIKE {sql_of(args[1])}{escape}"
+        return f"{operand(0)} LIKE {texts[1]}{escape}"
     if op == "neg":
-        return f"- {_operand(args[0])}"
+        return f"- {operand(0)}"
     if op == "cast":
-        return f"CAST({sql_of(args[0])} AS {type_name(expr.type)})"
+        return f"CAST({texts[0]} AS {type_name(expr.type)})"
     if op == "case":
-        whens = (f"WHEN {sql_of(c)} THEN {sql_of(v)}" for c, v in zip(args[:-1:2], args[1:-1:2], strict=True))
-        return f"CASE {' '.join(whens)} ELSE {sql_of(args[-1])} END"
+        whens = (f"WHEN {c} THEN {v}" for c, v in zip(texts[:-1:2], texts[1:-1:2], strict=True))
+        return f"CASE {' '.join(whens)} ELSE {texts[-1]} END"
     if op == "concat":
-        return " || ".join(_operand(a) for a in args)
-    return f"{op.upper()}({', '.join(sql_of(a) for a in args)})"
+        return " || ".join(operand(i) for i in range(len(args)))
+    return f"{op.upper()}({', '.join(texts)})"
+
+
+def _bracketed(expr: Expr, sql: str) -> str:
+    return f"({sql})" if expr.op in ("and", "or") else sql
 
 
 def text(value: str) -> str:
@@ -108,8 +124,8 @@ def literal(value: Any) -> str:
     return str(value)
 
 
-def _operand(expr: Expr) -> str:
-    simple = expr.op in ("col", "literal", "cast", "case", "substring") or not expr.args
+def _is_simple(expr: Expr) -> bool:
+    """Whether the text of the expression is one operand as it stands."""
     if expr.op == "literal" and isinstance(expr.value, (int, float, decimal.Decimal)) and expr.value < 0:
-        simple = False
-    return sql_of(expr) if simple else f"({sql_of(expr)})"
+        return False
+    return expr.op in ("col", "literal", "cast", "case", "substring") or not expr.args

@@ -27,6 +27,7 @@ def bulk_load(
     *,
     checkpoint: str,
     schema: Any = None,
+    dialect: str = "spark",
     cells: int | None = None,
     rates: Mapping[str, float] | None = None,
     change: str | None = None,
@@ -47,7 +48,7 @@ def bulk_load(
     folder = local_folder(checkpoint)
     if any((folder / "crown").glob(f"*/{operator}/*/*.delta")):
         raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
-    plan = planned(query, tables, schema, change, rates)
+    plan = planned(query, tables, schema, change, rates, dialect)
     grid = solve(plan, default_cells(spark, plan) if cells is None else cells)
     layout = layout_of(plan, marked=grid.cells > 1, quarantine=False)
     step = Step(

@@ -32,6 +32,7 @@ _COMPARE: dict[str, Callable[[Column, Column], Column]] = {
 }
 ONE_TASK_CORES = 3
 _LOGIC = ("and", "or", "not", "isnull", "in", "col", "literal")
+_MAX_DEPTH = 100
 _PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 
@@ -172,6 +173,8 @@ def _wanted(atom: BagAtom, column: Mapping[str, Column]) -> Column | None:
 
 
 def _same_in_spark(expr: Expr) -> bool:
+    if expr.depth > _MAX_DEPTH:  # Spark's optimizer recurses
+        return False
     known = expr.type in _PUSHED_TYPES or expr.type == "null" or decimal_parts(expr.type) is not None
     safe_cast = (
         expr.op == "cast" and expr.type in ("int32", "int64", "float64") and expr.args[0].type in ("int32", "int64")

@@ -46,6 +46,7 @@ def maintain(
     *,
     checkpoint: str | None = None,
     schema: Any = None,
+    dialect: str = "spark",
     cells: int | None = None,
     rates: Mapping[str, float] | None = None,
     change: str | None = None,
@@ -70,6 +71,7 @@ def maintain(
     - ``checkpoint``: a local or shared folder for the operator's state (required for streams). It may be the stream's
       own ``checkpointLocation``; the state is kept under ``crown/`` in it.
     - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
+    - ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names.
     - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
       else one per two cores, up to four. ``rates``: rows per batch by relation, to choose join tree and cut.
     - ``consolidate``: leave out what one batch both adds and removes; default: yes.
@@ -94,7 +96,7 @@ def maintain(
         if folder is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         quarantine = str(folder / "quarantine")
-    plan = planned(query, changes, schema, change, rates)
+    plan = planned(query, changes, schema, change, rates, dialect)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
     grid = _grid(spark, plan, cells, stored)
     layout = layout_of(plan, marked=grid.cells > 1, quarantine=on_bad_row == "quarantine")
@@ -146,7 +148,12 @@ def _task(step: Step) -> Any:
 
 
 def planned(
-    query: Query, changes: Mapping[str, DataFrame], schema: Any, change: str | None, rates: Mapping[str, float] | None
+    query: Query,
+    changes: Mapping[str, DataFrame],
+    schema: Any,
+    change: str | None,
+    rates: Mapping[str, float] | None,
+    dialect: str,
 ) -> Plan:
     """The plan, over the declared schema and, for relations it does not declare, the columns of their DataFrames."""
     declared = Schema.of(schema)
@@ -154,7 +161,8 @@ def planned(
     tables = {
         name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
     }
-    plan = plans.plan(query, Schema.of({**{name: declared[name] for name in declared}, **tables}), rates=rates)
+    every = Schema.of({**{name: declared[name] for name in declared}, **tables})
+    plan = plans.plan(query, every, rates=rates, dialect=dialect)
     given = {name.lower() for name in changes}
     for table in plan.tables:
         if table.name.lower() not in given:

@@ -44,6 +44,7 @@ class Job:
     format: str = "parquet"
     trigger: str | None = None
     schema: Schema = field(default_factory=Schema)
+    dialect: str = "spark"
     window: str | None = None
     batch_rows: int = 100_000
     change: str | None = None
@@ -88,6 +89,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
             frames,
             checkpoint=str(checkpoint),
             schema=schema,
+            dialect=job.dialect,
             cells=job.cells,
             rates=job.rates or None,
             change=job.change,
@@ -201,7 +203,7 @@ def _verified(
             "--verify: some deletes found nothing to delete, so the net input is not what was maintained"
         )
     frames = {given.name: _frame(spark, given, schema, job, checkpoint, False) for given in job.inputs}
-    plan = plans.plan(job.query, schema)
+    plan = plans.plan(job.query, schema, dialect=job.dialect)
     columns = [output.name for output in plan.output]
     say("recomputing the query from scratch with Spark ...")
     maintained = verify.digest(

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from plans.declare import query_text, rates_of, schema_of
+from plans.declare import add_dialect, query_text, rates_of, schema_of
 from spark_jobs import submit
 from spark_jobs.errors import SparkJobError
 from spark_jobs.sources import Input
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="'R(a int64, b string)'|FILE.json",
         help="a relation's columns and types; a column that is unique may be marked 'key', the relation 'distinct'",
     )
+    add_dialect(parser)
     add(
         "--window",
         metavar="W",
@@ -90,6 +91,7 @@ def job(args: argparse.Namespace) -> submit.Job:
         format=args.format,
         trigger=args.trigger,
         schema=schema_of(args.schema),
+        dialect=args.dialect,
         window=args.window,
         batch_rows=args.batch_rows,
         change=args.change,

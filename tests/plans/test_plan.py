@@ -155,7 +155,7 @@ def test_schemas_are_found_in_any_case_and_checked() -> None:
         ({"G": {"a": "quaternion"}}, r"column G\.a: type 'quaternion'"),
         ({"G": {"columns": {"a": "int64"}, "key": ["b"]}}, "the key of table G names b"),
         ({"G": {"columns": {"a": "int64"}, "unique": True}}, "unknown declaration"),
-        ({"G": 7}, "not a int"),
+        ({"G": 7}, "not 7"),
         ([1], "not a list"),
     ):
         with pytest.raises(PlanError, match=message):

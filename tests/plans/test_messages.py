@@ -1,0 +1,197 @@
+"""Refusals say what the user wrote, where exactly, and what to do: read as a stranger would."""
+
+from __future__ import annotations
+
+import pytest
+
+from plans import PlanError, plan
+
+SCHEMA = {
+    "G": {"columns": {"src": "int64", "dst": "int64"}, "distinct": True},
+    "P": {"columns": {"id": "int64", "name": "string", "born": "date", "at": "timestamp"}, "key": ["id"]},
+}
+JOIN = "SELECT DISTINCT x.src FROM G x {} G y ON x.dst = y.src"
+
+
+def refused(query: str) -> tuple[str, str, str]:
+    """The sentence, the underlined text, the hint."""
+    with pytest.raises(PlanError) as caught:
+        plan(query, SCHEMA)
+    error = caught.value
+    assert error.__cause__ is None
+    assert error.position is not None, error
+    line = query.split("\n")[error.position.line - 1]
+    return error.message, line[error.position.column - 1 :][: error.position.length], error.hint
+
+
+FUNCTIONS = (
+    "DATE_TRUNC('MONTH', at)", "TRUNC(born, 'MM')", "PERCENTILE(id, 0.5)", "STRING_AGG(name, ',')", "POW(id, 2)",
+    "POSITION('a' IN name)", "CURRENT_TIMESTAMP()", "TRANSFORM(ARRAY(1), x -> x)", "OVERLAY(name PLACING 'a' FROM 1)",
+    "REGEXP_LIKE(name, 'a')", "date_format(born, 'yyyy')", "my_udf(id)", "db.my_udf(id)", "NULLIF(id, 1)", "NOW()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_a_function_is_called_as_the_user_calls_it(call: str) -> None:
+    message, place, _ = refused(f"SELECT DISTINCT {call} AS v FROM P")
+    word = call.split("(")[0].upper()
+    assert message in (f"{word} is not supported", f"the aggregate {word} is not supported")
+    assert place == call
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("id DIV 2", "DIV"),
+        ("id & 1", "&"),
+        ("id << 1", "<<"),
+        ("~id", "~"),
+        ("name RLIKE 'a'", "RLIKE"),
+        ("name NOT RLIKE 'a'", "NOT RLIKE"),
+        ("name ILIKE 'a'", "ILIKE"),
+        ("name LIKE ANY ('a', 'b')", "LIKE ANY"),
+        ("name LIKE SOME ('a', 'b')", "LIKE SOME"),
+        ("id = ALL (SELECT src FROM G)", "= ALL"),
+        ("at AT TIME ZONE 'UTC'", "AT TIME ZONE"),
+        ("name[0]", "[...]"),
+    ],
+)
+def test_an_operator_is_called_as_the_user_writes_it(text: str, word: str) -> None:
+    message, place, hint = refused(f"SELECT DISTINCT {text} AS v FROM P")
+    assert message == f"{word} is not supported"
+    assert place == text
+    assert hint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "LEFT JOIN", "LEFT OUTER JOIN", "left outer join", "RIGHT OUTER JOIN", "FULL JOIN", "FULL OUTER JOIN",
+        "LEFT ANTI JOIN", "ANTI JOIN", "NATURAL LEFT OUTER JOIN",
+    ],
+)  # fmt: skip
+def test_a_join_is_underlined_in_full_and_no_further(words: str) -> None:
+    message, place, _ = refused(JOIN.format(words))
+    assert message == f"{words.upper()} is not supported"
+    assert place == words
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("MINUS SELECT dst FROM G", "MINUS"),
+        ("MINUS ALL SELECT dst FROM G", "MINUS ALL"),
+        ("EXCEPT SELECT dst FROM G", "EXCEPT"),
+        ("UNION ALL (SELECT dst FROM G)", "UNION ALL"),
+        ("FETCH FIRST 5 ROWS ONLY", "FETCH"),
+        ("LIMIT 5", "LIMIT"),
+        ("CLUSTER BY src", "CLUSTER BY"),
+        ("FOR UPDATE", "FOR UPDATE"),
+        ("WHERE dst IN (SELECT id FROM P LIMIT 3)", "LIMIT"),
+        ("VERSION AS OF 3", "VERSION AS OF"),
+    ],
+)
+def test_a_clause_is_named_and_found(rest: str, words: str) -> None:
+    message, place, _ = refused(f"SELECT DISTINCT src FROM G {rest}")
+    assert words in message
+    assert place == words
+
+
+def test_a_word_in_a_text_is_not_taken_for_the_clause() -> None:
+    query = "SELECT DISTINCT 'LIMIT' AS l, name FROM P LIMIT 3"
+    assert refused(query)[1] == "LIMIT"
+    with pytest.raises(PlanError) as caught:
+        plan(query, SCHEMA)
+    assert caught.value.position is not None
+    assert caught.value.position.column == query.rindex("LIMIT") + 1
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("SELECT src FROM G GROUP BY src", "it groups by exactly what is selected: use SELECT DISTINCT"),
+        ("SELECT src AS s, dst FROM G GROUP BY dst, src", "it groups by exactly what is selected: use SELECT DISTINCT"),
+        ("SELECT src FROM G GROUP BY src, dst", "without aggregates, GROUP BY only removes duplicates"),
+        ("SELECT src, SUM(dst) FROM G GROUP BY src", "aggregates are not supported"),
+        ("SELECT src FROM G GROUP BY src HAVING COUNT(*) > 1", "aggregates are not supported"),
+        ("SELECT src FROM G GROUP BY ROLLUP(src)", "aggregates are not supported"),
+    ],
+)
+def test_group_by_is_blamed_on_aggregates_only_where_there_are_some(query: str, hint: str) -> None:
+    message, place, found = refused(query)
+    assert (message, place) == ("GROUP BY is not supported", "GROUP BY")
+    assert found.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "text", ["DATE '2024-02-30'", "CAST('2024-02-30' AS DATE)", "DATE '2024-13-01'", "TIMESTAMP '2024-02-30 10:00:00'"]
+)
+def test_a_day_that_is_none_is_called_so(text: str) -> None:
+    message, place, _ = refused(f"SELECT DISTINCT id FROM P WHERE born > {text}")
+    assert "there is no such" in message
+    assert place == text
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "place"),
+    [
+        ("SELECT src,, dst FROM G", "nothing stands behind this comma", ","),
+        ("SELECT src, FROM G", "nothing stands behind this comma", ","),
+        ("SELECT , src FROM G", "nothing stands before this comma", ","),
+        ("SELECT DISTINCT src FROM G,", "nothing stands behind this comma", ","),
+        ("SELECT DISTINCT src FROM G WHERE src IN (1, 2,)", "nothing stands behind this comma", ","),
+        ("SELECT DISTINCT COALESCE(src,) AS c FROM G", "nothing stands behind this comma", ","),
+        ("SELECT DISTINCT src FROM G WHERE src IN ()", "IN is given an empty list", "("),
+        ("SELECT FROM G", "no column stands behind this word", "SELECT"),
+        ("SELECT DISTINCT FROM G", "no column stands behind this word", "DISTINCT"),
+        ("SELECT DISTINCT src FROM G JOIN P ON", "ON is not complete", "ON"),
+        ("SELECT DISTINCT src FROM G JOIN P USING ()", "USING is given an empty list", "("),
+        ("SELECT DISTINCT src AS FROM G", "AS is not complete", "AS"),
+        ("SELECT DISTINCT src FROM G WHERE src =", "= is not complete", "="),
+        ("SELECT DISTINCT src FORM G", "'G' is not expected here", "G"),
+        ("SELECT DISTINCT (src FROM G", "expected ')', found 'FROM'", "FROM"),
+        ("SELECT DISTINCT id FROM P WHERE name = 'bob", "the text that begins here does not end", "'"),
+        ('SELECT DISTINCT id\nFROM P WHERE name = "bob', "the text that begins here does not end", '"'),
+        ("SELECT DISTINCT `id FROM P", "the name that begins here does not end", "`"),
+        ("SELECT DISTINCT id FROM P /* all", "the comment that begins here does not end", "/*"),
+        ("SELECT DISTINCT CAST(id AS FANCY) AS i FROM P", "expected the name of a type", "FANCY"),
+        ("SELECT DISTINCT LOWER(name, name) AS l FROM P", "2 arguments are given, at most 1 are taken", ")"),
+    ],
+)
+def test_what_is_no_sql_is_refused_at_its_place(query: str, message: str, place: str) -> None:
+    found, where, _ = refused(query)
+    assert found.startswith(f"SQL: {message}")
+    assert where == place
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELECT DISTINCT src AS _weight FROM G", "src AS _weight"),
+        ("SELECT DISTINCT src AS `_Weight` FROM G", "src AS `_Weight`"),
+        ("SELECT DISTINCT * FROM (SELECT src AS _WEIGHT FROM G) t", "*"),
+        ("Q(_weight) :- G(_weight, b).", "_weight"),
+    ],
+)
+def test_no_output_is_called_weight(text: str, place: str) -> None:
+    message, where, hint = refused(text)
+    assert "every delta carries its weight under this name" in message
+    assert where == place
+    assert "AS" in hint
+
+
+def test_a_vertex_of_a_motif_is_not_called_weight_either() -> None:
+    with pytest.raises(PlanError, match="must not be called _weight"):
+        plan("(_weight)-[]->(b)", SCHEMA)
+
+
+def test_a_subquery_may_have_an_inner_column_called_weight() -> None:
+    assert plan("SELECT DISTINCT t._weight AS w FROM (SELECT src AS _weight FROM G) t", SCHEMA).output[0].name == "w"
+
+
+@pytest.mark.parametrize("query", ["EXPLAIN SELECT src FROM G", "SHOW TABLES", "DELETE FROM G", "hello", "[]"])
+def test_what_is_no_query_is_refused_without_a_word_to_the_log(query: str, caplog: pytest.LogCaptureFixture) -> None:
+    message, _, hint = refused(query)
+    assert message.endswith("is not a query that can be maintained")
+    assert hint == "write a SELECT"
+    assert not caplog.records
