@@ -19,6 +19,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokens import TokenType
 
 from plans.conjunction import join_type
 from plans.errors import PlanError, Position
@@ -56,6 +57,14 @@ class SparkSQL(Spark):
         """Spark's tokens, with the doubled quotes."""
 
         STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\", '"']
+
+    class Parser(Spark.Parser):  # type: ignore[valid-type, misc]
+        """Spark's grammar, with the plus sign before a value, which makes a number of a string there."""
+
+        UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+            **Spark.Parser.UNARY_PARSERS,
+            TokenType.PLUS: lambda self: self.expression(exp.Anonymous(this="+", expressions=[self._parse_unary()])),
+        }
 
 
 @dataclass
