@@ -17,7 +17,7 @@ from plans.planner import parse
 
 NAN, INF = float("nan"), float("inf")
 ROWS = 144
-_DAYS = (0, 18321, 10956, -25510, -719162, 2932896, -141428, -141427, 2932897, -800000, None)
+_DAYS = (0, 18321, 10956, -25510, -719162, 2932896, -141428, 2932897, -800000, -(2**31), 2**31 - 1, None)
 _MOMENTS = (
     *(0, -1, 1582934400_000001, 1583650800_000000, 1604210400_000000, 1711852200_000000),
     *(-62135596800_000000, 253402300799_999999, None),
@@ -269,7 +269,7 @@ GROUPS = (
     ),
     Group(
         "`CAST`, `TRY_CAST`, `::` of numbers",
-        "INT, BIGINT and DECIMAL to INT (not DECIMAL), BIGINT (not DECIMAL), DECIMAL, DOUBLE",
+        "whole numbers to INT, BIGINT; whole numbers and DECIMAL to DECIMAL, DOUBLE",
         "a value that does not fit",
         "To a DECIMAL with fewer decimals: rounded half up.",
         (
