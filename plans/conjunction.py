@@ -406,6 +406,13 @@ def _spelled(table: Table, name: str) -> str:
 
 def injective(expr: Expr) -> str | None:
     """The variable that a value of the expression fixes: a column, perhaps behind a one-to-one cast."""
-    while expr.op == "cast" and expr.args[0].type in ("int32", "int64", "date", "bool") and expr.type != "float64":
-        expr = expr.args[0]
-    return str(expr.value) if expr.op == "col" else None
+    if expr.op == "col":
+        return str(expr.value)
+    if expr.op != "cast" or expr.args[0].type not in ("int32", "int64", "date", "bool"):
+        return None
+    parts = decimal_parts(expr.type)
+    if parts is not None:
+        holds = parts[0] - parts[1] >= {"int32": 10, "int64": 19}[expr.args[0].type]
+    else:
+        holds = expr.type not in ("float64", "int32", "timestamp_ntz")  # what does not fit becomes NULL
+    return injective(expr.args[0]) if holds else None

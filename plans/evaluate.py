@@ -1,23 +1,22 @@
-"""Vectorised evaluation of expressions with pyarrow.compute.
+"""Vectorised evaluation of expressions: Arrow's compute functions, NumPy where Arrow has none.
 
-Three-valued logic throughout: `AND`, `OR` are Kleene's, a comparison with NULL is NULL. Overflow and division by zero
-give NULL. NaN equals NaN and is larger than every other number, as in Spark and DuckDB.
+Three-valued logic throughout: `AND`, `OR` are Kleene's, a comparison with NULL is NULL. NaN equals NaN and is larger
+than every other number. Evaluation never fails on values of the columns' types: where Spark (ANSI mode, its default)
+would stop the query, the value is NULL. docs/expressions.md lists it all.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from plans import arithmetic, characters, dates
 from plans.errors import PlanError
 from plans.expr import Expr
-from plans.schema import arrow_type, decimal_parts
-
-_BOUND = pa.scalar(2**63, pa.decimal256(40, 0))
+from plans.schema import arrow_type
 
 
 def evaluate(expr: Expr, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:
@@ -27,13 +26,7 @@ def evaluate(expr: Expr, columns: Mapping[str, Any], length: int | None = None) 
             raise ValueError("length must be given when there are no columns")
         length = len(next(iter(columns.values())))
     value = _value(expr, columns)
-    if isinstance(value, pa.Scalar):
-        return pa.repeat(value, length)
-    if isinstance(value, pa.ChunkedArray):
-        value = value.combine_chunks()
-        if isinstance(value, pa.ChunkedArray):  # zero chunks
-            value = pa.array([], value.type)
-    return value
+    return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
 
 
 def _value(expr: Expr, columns: Mapping[str, Any]) -> Any:
@@ -42,13 +35,19 @@ def _value(expr: Expr, columns: Mapping[str, Any]) -> Any:
 
 def _leaf(expr: Expr, columns: Mapping[str, Any]) -> Any:
     if expr.op == "literal":
-        return pa.scalar(expr.value, pa.null() if expr.type == "null" else arrow_type(expr.type))
+        return pa.scalar(expr.value, _arrow(expr))
     try:
         column = columns[expr.value]
     except KeyError:
         raise PlanError(f"column {expr.value} is missing") from None
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks() if column.num_chunks else pa.array([], column.type)
     wanted = arrow_type(expr.type)
     return column if column.type == wanted else pc.cast(column, wanted)
+
+
+def _arrow(expr: Expr) -> pa.DataType:
+    return pa.null() if expr.type == "null" else arrow_type(expr.type)
 
 
 def _floating(expr: Expr) -> bool:
@@ -108,106 +107,34 @@ def _in(expr: Expr, value: Any, *items: Any) -> Any:
     type_ = pa.int64() if expr.args[0].type == "null" else arrow_type(expr.args[0].type)
     value = pc.cast(value, type_)
     listed = [item.as_py() for item in items]
-    found = pc.is_in(value, value_set=pa.array([v for v in listed if v is not None], type_))
+    choices = pa.array([v for v in listed if v is not None], type_)
+    if _floating(expr):  # -0.0 equals 0.0, but Arrow looks up their bits
+        value, choices = pc.add(value, 0.0), pc.add(choices, 0.0)
+    found = pc.is_in(value, value_set=choices)
     unknown = pa.scalar(None, pa.bool_())
     if None in listed:
         found = pc.if_else(found, True, unknown)
     return pc.if_else(pc.is_null(value), unknown, found)
 
 
-def like_pattern(pattern: str, escape: str | None) -> str:
-    """The regular expression (RE2) of a LIKE pattern."""
-    out, index = [], 0
-    while index < len(pattern):
-        mark = pattern[index]
-        if mark == escape and index + 1 < len(pattern):
-            index += 1
-            out.append(re.escape(pattern[index]))
-        elif mark in "%_":
-            out.append(".*" if mark == "%" else ".")
-        else:
-            out.append(re.escape(mark))
-        index += 1
-    return r"(?s)\A" + "".join(out) + r"\z"
-
-
-def _like(expr: Expr, value: Any, pattern: Any) -> Any:
-    return pc.match_substring_regex(pc.cast(value, pa.string()), like_pattern(pattern.as_py(), expr.value))
-
-
-def _checked(exact: Callable[[Any, Any], Any], wide: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def apply(expr: Expr, left: Any, right: Any) -> Any:
-        type_ = arrow_type(expr.type)
-        if decimal_parts(expr.type) is not None:
-            left, right = _decimal(left), _decimal(right)
-            return pc.cast(wide(left, right), type_)
-        left, right = pc.cast(left, type_), pc.cast(right, type_)
-        try:
-            return exact(left, right)
-        except pa.ArrowInvalid:  # overflow somewhere: find where, in 256 bits
-            big = pa.decimal256(19, 0)
-            result = wide(pc.cast(left, big), pc.cast(right, big))
-            fits = pc.and_(pc.less(result, _BOUND), pc.greater_equal(result, pc.negate(_BOUND)))
-            return pc.cast(pc.if_else(fits, result, pa.scalar(None, result.type)), type_)
-
-    return apply
-
-
-def _decimal(value: Any) -> Any:
-    digits = {"int32": 10, "int64": 19}.get(str(value.type))
-    return pc.cast(value, pa.decimal128(digits, 0)) if digits else value
-
-
-def _div(expr: Expr, left: Any, right: Any) -> Any:
-    return pc.if_else(pc.equal(right, 0.0), pa.scalar(None, pa.float64()), pc.divide(left, right))
-
-
-def _mod(expr: Expr, left: Any, right: Any) -> Any:
-    """The remainder with the sign of the dividend; NULL for a divisor of zero."""
-    type_ = arrow_type(expr.type)
-    null = pa.scalar(None, type_)
-    if expr.type == "float64":
-        right = pc.if_else(pc.equal(right, 0.0), null, right)
-        return pc.subtract(left, pc.multiply(pc.trunc(pc.divide(left, right)), right))
-    right = pc.if_else(pc.equal(right, 0), null, right)
-    safe = pc.if_else(pc.equal(right, -1), pa.scalar(1, type_), right)  # x % -1 = 0; min / -1 would overflow
-    return pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
-
-
-def _negate(expr: Expr, value: Any) -> Any:
-    if expr.type == "int64":
-        value = pc.if_else(pc.equal(value, -(2**63)), pa.scalar(None, pa.int64()), value)
-    return pc.negate(value)
-
-
-def _abs(expr: Expr, value: Any) -> Any:
-    if expr.type == "int64":
-        value = pc.if_else(pc.equal(value, -(2**63)), pa.scalar(None, pa.int64()), value)
-    return pc.abs(value)
-
-
-def _cast(expr: Expr, value: Any) -> Any:
-    if expr.type == "int32":  # from int64: what does not fit is NULL
-        fits = pc.and_(pc.less(value, 2**31), pc.greater_equal(value, -(2**31)))
-        value = pc.if_else(fits, value, pa.scalar(None, pa.int64()))
-    if expr.type == "date":
-        value = pc.floor_temporal(value, unit="day")
-    # Integers beyond 2^53 round to the nearest double, as in every database.
-    return pc.cast(value, arrow_type(expr.type), safe=expr.type != "float64")
-
-
 def _case(expr: Expr, *args: Any) -> Any:
-    type_ = pa.null() if expr.type == "null" else arrow_type(expr.type)
+    type_ = _arrow(expr)
     result = pc.cast(args[-1], type_)
     for condition, value in reversed(list(zip(args[:-1:2], args[1:-1:2], strict=True))):
         result = pc.if_else(pc.fill_null(pc.cast(condition, pa.bool_()), False), pc.cast(value, type_), result)
     return result
 
 
-def _substring(expr: Expr, value: Any, start: Any, length: Any = None) -> Any:
-    first = start.as_py() - 1
-    stop = None if length is None else first + length.as_py()
-    return pc.utf8_slice_codeunits(value, first, stop)
+def _arithmetic(expr: Expr, left: Any, right: Any) -> Any:
+    return arithmetic.binary(expr.op, left, right, arrow_type(expr.type))
+
+
+def _date_part(expr: Expr, value: Any) -> Any:
+    return pc.cast(dates.part(expr.op, value), arrow_type(expr.type))
+
+
+def _substring(expr: Expr, value: Any, start: Any, count: Any = None) -> Any:
+    return characters.substring(value, start.as_py(), None if count is None else count.as_py())
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
@@ -223,23 +150,17 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "not": lambda expr, value: pc.invert(pc.cast(value, pa.bool_())),
     "isnull": lambda expr, value: pc.is_null(value),
     "in": _in,
-    "like": _like,
-    "add": _checked(pc.add_checked, pc.add),
-    "sub": _checked(pc.subtract_checked, pc.subtract),
-    "mul": _checked(pc.multiply_checked, pc.multiply),
-    "div": _div,
-    "mod": _mod,
-    "neg": _negate,
-    "abs": _abs,
-    "cast": _cast,
+    "like": lambda expr, value, pattern: characters.like(pc.cast(value, pa.string()), pattern.as_py(), expr.value),
+    **dict.fromkeys(("add", "sub", "mul", "div", "mod"), _arithmetic),
+    "neg": lambda expr, value: arithmetic.negated(value),
+    "abs": lambda expr, value: arithmetic.absolute(value),
+    "cast": lambda expr, value: arithmetic.cast(value, arrow_type(expr.type)),
     "case": _case,
     "coalesce": lambda expr, *args: pc.coalesce(*args),
     "concat": lambda expr, *args: pc.binary_join_element_wise(*args, pa.scalar("")),
-    "lower": lambda expr, value: pc.utf8_lower(value),
-    "upper": lambda expr, value: pc.utf8_upper(value),
-    "length": lambda expr, value: pc.cast(pc.utf8_length(value), pa.int64()),
+    "lower": lambda expr, value: characters.lower(value),
+    "upper": lambda expr, value: characters.upper(value),
+    "length": lambda expr, value: pc.cast(characters.length(value), arrow_type(expr.type)),
     "substring": _substring,
-    "year": lambda expr, value: pc.year(value),
-    "month": lambda expr, value: pc.month(value),
-    "day": lambda expr, value: pc.day(value),
+    **dict.fromkeys(("year", "month", "day"), _date_part),
 }

@@ -5,14 +5,14 @@ No method recurses, so that no tree is too deep: a chain of n additions has n le
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+
+from plans import literals
 
 _JSON_DEPTH = 40
 
@@ -94,16 +94,21 @@ class Expr:
 
         return evaluate(self, columns, length)
 
-    def substitute(self, replace: Callable[[str], Expr]) -> Expr:
-        """The expression with each column replaced by `replace(name)`; types are taken anew."""
-        from plans.expressions import call, cast
+    def substitute(self, column: Callable[[str], Expr]) -> Expr:
+        """The expression with each column replaced by `column(name)`; types are taken anew, but not of arithmetic."""
+        from plans.expressions import ARITHMETIC, call, cast
 
         def rebuilt(node: Expr, args: list[Expr]) -> Expr:
             if node.op == "col":
-                return replace(node.value)
+                return column(node.value)
             if tuple(args) == node.args:
                 return node
-            return cast(args[0], node.type) if node.op == "cast" else call(node.op, *args, value=node.value)
+            if node.op == "cast":
+                return cast(args[0], node.type)
+            if node.op in ARITHMETIC or node.op in ("neg", "abs"):  # overflow is that of the types as they were written
+                operands = (cast(new, old.type) for new, old in zip(args, node.args, strict=True))
+                return Expr(node.op, node.type, tuple(operands), node.value)
+            return call(node.op, *args, value=node.value)
 
         made: Expr = self.fold(rebuilt)
         return made
@@ -135,7 +140,7 @@ class Expr:
         if self.args:
             data["args"] = args
         if self.value is not None:
-            data["value"] = _value_to_json(self.value)
+            data["value"] = literals.to_json(self.value)
         return data
 
     @staticmethod
@@ -150,7 +155,7 @@ class Expr:
                 continue
             nodes.append({**node, "args": len(node.get("args", ()))})
             todo += node.get("args", ())
-        return _of_postfix((n["op"], n["type"], n.get("args", 0), _json_value(n)) for n in reversed(nodes))
+        return _of_postfix((n["op"], n["type"], n.get("args", 0), _value(n)) for n in reversed(nodes))
 
     def __str__(self) -> str:
         from plans.sqltext import sql_of
@@ -167,32 +172,6 @@ def _of_postfix(nodes: Iterable[tuple[Any, ...]]) -> Expr:
     return stack[0]
 
 
-def _value_to_json(value: Any) -> Any:
-    if isinstance(value, (dt.date, dt.datetime)):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return str(value)
-    return value
-
-
-def _json_value(node: Mapping[str, Any]) -> Any:
+def _value(node: Mapping[str, Any]) -> Any:
     value = node.get("value")
-    return _value_from_json(value, node["type"]) if node["op"] == "literal" else value
-
-
-def _value_from_json(value: Any, type_: str) -> Any:
-    if value is None or type_ in ("bool", "int32", "int64", "string"):
-        return value
-    if type_ == "float64":
-        return float(value)
-    if type_ == "binary":
-        return bytes.fromhex(value)
-    if type_ == "date":
-        return dt.date.fromisoformat(value)
-    if type_ in ("timestamp", "timestamp_ntz"):
-        return dt.datetime.fromisoformat(value)
-    return decimal.Decimal(value)
+    return literals.from_json(value, node["type"]) if node["op"] == "literal" else value

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
 from plans.stack import MAX_NESTING, with_room
@@ -37,7 +38,15 @@ class SparkSQL(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\", '"']
 
     class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
-        """Spark's parser: it notes places and does not run out of stack."""
+        """Spark's parser: it notes places, does not run out of stack, and keeps the plus sign before a value.
+
+        That sign makes a number of a string.
+        """
+
+        UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+            **Spark.Parser.UNARY_PARSERS,
+            TokenType.PLUS: lambda self: self.expression(exp.Anonymous(this="+", expressions=[self._parse_unary()])),
+        }
 
         def reset(self) -> None:
             """Begin a new text."""

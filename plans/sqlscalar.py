@@ -8,14 +8,16 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import decimal
+import math
 import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from plans.coercion import numeric
 from plans.errors import PlanError
-from plans.expressions import NULL, Expr, call, cast, lit
-from plans.schema import normal_type
+from plans.expressions import ARITHMETIC, NULL, Expr, call, cast, lit
+from plans.schema import decimal_parts, normal_type
 from plans.sqlplace import check_quantifier, has_query, negation, place_of, refusal, spelling
 from plans.stack import with_room
 
@@ -29,11 +31,18 @@ _CALLS = {
     "year": "year", "month": "month", "day": "day", "dayofmonth": "day",
 }  # fmt: skip
 _TYPES = {
-    "int": "int32", "smallint": "int32", "tinyint": "int32", "bigint": "int64", "double": "float64", "float": "float64",
+    "int": "int32", "bigint": "int64", "double": "float64",
     "text": "string", "varchar": "string", "char": "string", "boolean": "bool", "date": "date",
-    "timestampntz": "timestamp_ntz", "timestamp": "timestamp_ntz", "datetime": "timestamp_ntz",
-    "timestamptz": "timestamp", "timestampltz": "timestamp", "binary": "binary", "varbinary": "binary",
+    "timestampntz": "timestamp_ntz", "timestamptz": "timestamp", "timestampltz": "timestamp",
+    "binary": "binary", "varbinary": "binary",
 }  # fmt: skip
+_OTHER_TYPES = {
+    "tinyint": "whole numbers have 32 or 64 bits here: use INT",
+    "smallint": "whole numbers have 32 or 64 bits here: use INT",
+    "float": "floating-point numbers have double precision here: use DOUBLE",
+    "timestamp": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
+    "datetime": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
+}
 # What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
 _CARRIED = {
     "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false", "to",
@@ -54,7 +63,7 @@ def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     for operator in reversed(chain):
         _placed(operator, partial(check_quantifier, text, operator), text)
         right = scalar(operator.expression, resolve, text)
-        value = _placed(operator, partial(_applied, operator, value, right), text)
+        value = _placed(operator, partial(_binary, operator, value, right), text)
     return value
 
 
@@ -63,10 +72,6 @@ def _placed(node: Any, build: Callable[[], _T], text: str) -> _T:
         return build()
     except PlanError as error:
         raise (error if error.position is not None else error.at(text, place_of(text, node))) from None
-
-
-def _applied(node: Any, left: Expr, right: Expr) -> Expr:
-    return call(_BINARY[node.key], left, right)
 
 
 def _has_interval(node: Any) -> bool:
@@ -105,9 +110,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return part("this")
     if _has_interval(node):
         return _shifted(node, resolve, text)
-    if key == "neg" and node.this.key == "literal":
-        value = _literal(node.this)
-        return lit(-value.value) if value.type != "string" else call("neg", value)
+    if key == "neg" and node.this.key == "literal" and not node.this.args.get("is_string"):
+        return _number("-" + str(node.this.this))
     if key == "not" and node.this.unnest().key in ("in", "exists") and has_query(node.this.unnest()):
         word = "NOT " + node.this.unnest().key.upper()
         raise PlanError(
@@ -116,6 +120,11 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
             position=negation(text, node),
             text=text,
         )
+    if key == "anonymous" and node.this == "+":
+        value = scalar(node.expressions[0], resolve, text)
+        if not numeric(value.type):
+            raise PlanError(f"+ needs a number, not {value.type}")
+        return value
     if key in _UNARY:
         return call(_UNARY[key], part("this"))
     if key == "nullsafeneq":
@@ -154,25 +163,45 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _cast(value: Expr, type_: str) -> Expr:
-    """The value in another type; a text that is none of its values is refused as such."""
+    """The value in another type; a text that looks like a date and is none is refused as such."""
     try:
         return cast(value, type_)
     except PlanError:
-        if value.op != "literal" or value.type != "string":
+        if type_ != "date" or value.op != "literal" or value.type != "string" or not value.value[:1].isdigit():
             raise
-        kind = {"date": "date", "timestamp": "time", "timestamp_ntz": "time"}.get(type_)
-        what = f"there is no such {kind}" if kind and value.value[:1].isdigit() else f"it is no value of type {type_}"
-        raise PlanError(f"{value.value!r}: {what}", hint="write DATE 'YYYY-MM-DD'" if kind == "date" else "") from None
+        raise PlanError(f"{value.value!r}: there is no such date", hint="write DATE 'YYYY-MM-DD'") from None
+
+
+def _binary(node: Any, left: Expr, right: Expr) -> Expr:
+    op = _BINARY[node.key]
+    if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
+        raise PlanError("/ divides whole numbers in this dialect", hint="cast one side to DOUBLE")
+    if op in ARITHMETIC:
+        for side, other, name in ((left, right, "this"), (right, left, "expression")):
+            cast_one = node.args[name].unnest().key in ("cast", "trycast")
+            if cast_one and side.op == "literal" and side.type in ("int32", "int64") and decimal_parts(other.type):
+                raise PlanError(
+                    f"{ARITHMETIC[op]} of a decimal and a cast number: Spark counts the digits of the number's type",
+                    hint=f"write the number itself: {side}",
+                )
+    return call(op, left, right)
 
 
 def _literal(node: Any) -> Expr:
-    if node.args.get("is_string"):
-        return lit(str(node.this))
-    digits = str(node.this)
+    return lit(str(node.this)) if node.args.get("is_string") else _number(str(node.this))
+
+
+def _number(digits: str) -> Expr:
+    """A number as Spark reads it: a decimal if it has a point, or too many digits for a BIGINT."""
     try:
         if "e" in digits.lower():
-            return lit(float(digits))
-        return lit(decimal.Decimal(digits)) if "." in digits else lit(int(digits))
+            value = float(digits)
+            if math.isinf(value):
+                raise PlanError(f"{digits} does not fit a double")
+            return lit(value)
+        if "." in digits or not -(2**63) <= int(digits) < 2**63:
+            return lit(decimal.Decimal(digits))
+        return lit(int(digits))
     except (ValueError, decimal.InvalidOperation):
         raise PlanError(f"{digits!r} is not a number") from None
 
@@ -223,14 +252,21 @@ def _type(node: Any) -> str:
         sizes = [str(size.this.this) if hasattr(size.this, "this") else str(size.this) for size in node.expressions]
         return normal_type(f"decimal({sizes[0] if sizes else 10},{sizes[1] if len(sizes) > 1 else 0})")
     if name not in _TYPES:
-        raise PlanError(f"type {name.upper()} is not supported in a cast")
+        raise PlanError(f"type {name.upper()} is not supported in a cast", hint=_OTHER_TYPES.get(name, ""))
     return _TYPES[name]
 
 
 def _shifted(node: Any, resolve: Resolve, text: str) -> Expr:
     """A date literal plus or minus an interval, folded."""
     interval, other = (node.this, node.expression) if node.this.key == "interval" else (node.expression, node.this)
+    if node.key == "sub" and node.this.key == "interval":
+        raise PlanError("an INTERVAL on the left of - is not supported", hint="write the date first")
     start = scalar(other, resolve, text)
+    if start.type == "timestamp":
+        raise PlanError(
+            "an INTERVAL next to an instant is not supported: how long a day is depends on the session's time zone",
+            hint="write the resulting timestamp, or use TIMESTAMP_NTZ",
+        )
     unit = str(interval.args.get("unit") or "").lower().rstrip("s")
     if start.op != "literal" or not isinstance(start.value, dt.date) or unit not in ("day", "week", "month", "year"):
         raise PlanError("an INTERVAL is supported only next to a date literal, in days, weeks, months or years")

@@ -189,7 +189,7 @@ def _translated(expr: Expr, column: Mapping[str, Column]) -> Column:
         return F.lit(expr.value) if expr.type == "null" else F.lit(expr.value).cast(spark_type(expr.type))
     args = [_translated(arg, column) for arg in expr.args]
     if expr.op == "cast":
-        return args[0].cast(spark_type(expr.type))
+        return args[0].try_cast(spark_type(expr.type))
     if expr.op in ("and", "or"):
         return reduce(Column.__and__ if expr.op == "and" else Column.__or__, args)
     if expr.op == "not":

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from decimal import Decimal
+import random
+from decimal import Context, Decimal
+from fractions import Fraction
 from functools import cache
 
 import duckdb
@@ -14,8 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans import Expr, PlanError
+import crown
+from plans import Expr, PlanError, arrow_type, plan
 from plans.expressions import call, cast, col, lit
+from plans.schema import decimal_parts
 
 NAN, INF = float("nan"), float("inf")
 COLUMNS = {
@@ -150,6 +154,7 @@ def test_overflow_and_division_by_zero_give_null() -> None:
     for expr, expected in (
         (call("add", column, lit(1)), [None, -(2**63) + 1, 5]),
         (call("sub", column, lit(1)), [2**63 - 2, None, 3]),
+        (call("mul", column, lit(1)), [2**63 - 1, None, 4]),  # -2^63 is the engine's code for NULL
         (call("mul", column, lit(2)), [None, None, 8]),
         (call("neg", column), [-(2**63) + 1, None, -4]),
         (call("abs", column), [2**63 - 1, None, 4]),
@@ -171,8 +176,8 @@ def test_narrowing_gives_null_and_timestamps_fall_to_their_day() -> None:
     moments = pa.array([dt.datetime(2020, 2, 29, 23, 59), dt.datetime(1969, 12, 31, 1), None], pa.timestamp("us"))
     days = cast(col("m", "timestamp_ntz"), "date").evaluate({"m": moments}).to_pylist()
     assert days == [dt.date(2020, 2, 29), dt.date(1969, 12, 31), None]
-    with pytest.raises(PlanError):
-        cast(col("b", "int64"), "decimal(10,2)")
+    cents = cast(col("b", "int64"), "decimal(11,2)").evaluate({"b": pa.array([10**9, 10**9 - 1, -5], pa.int64())})
+    assert cents.to_pylist() == [None, Decimal("999999999.00"), Decimal("-5.00")]
 
 
 def test_an_untyped_null_takes_the_type_that_is_wanted() -> None:
@@ -200,10 +205,111 @@ def test_a_literal_needs_a_length_when_there_is_no_column() -> None:
         lambda: cast(col("x", "float64"), "int64"),
         lambda: call("upper", lit(1)),
         lambda: call("case", lit(True), lit(1), lit("a")),
-        lambda: call("mul", lit(Decimal("1" * 30)), lit(Decimal("1" * 30))),
+        lambda: lit(Decimal("1" * 39)),
+        lambda: lit(Decimal("nan")),
+        lambda: lit(-(2**63)),
+        lambda: lit("half of a pair: \ud800"),
+        lambda: call("eq", lit("x"), lit(1)),
+        lambda: call("like", lit("a"), lit("%" * 10_001)),
         lambda: lit(object()),
     ],
 )
 def test_operands_that_do_not_fit_are_refused(build: object) -> None:
     with pytest.raises(PlanError):
         build()  # type: ignore[operator]
+
+
+def test_arithmetic_keeps_its_type_when_its_columns_become_wider() -> None:
+    sums = call("add", col("i", "int32"), lit(1)).substitute(lambda _: col("j", "int64"))
+    assert sums.type == "int32"
+    assert sums.evaluate({"j": pa.array([2**31 - 1, 5], pa.int64())}).to_pylist() == [None, 6]
+    product = call("mul", col("d", "decimal(38,10)"), col("i", "int64"))
+    fixed = product.substitute(lambda name: lit(3, "int64") if name == "i" else col("d", "decimal(38,10)"))
+    assert fixed.type == product.type == "decimal(38,6)"
+
+
+def test_strings_that_are_not_utf8_have_no_characters_but_are_values() -> None:
+    bounds, data = (
+        pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 1, 3, 4, 6))),
+        pa.py_buffer(b"a\xff\xfeb\xc3\x9f"),
+    )
+    text = pa.Array.from_buffers(pa.string(), 4, [None, bounds, data])
+    column = col("s", "string")
+    for expr, expected in (
+        (call("upper", column), ["A", None, "B", "SS"]),
+        (call("lower", column), ["a", None, "b", "ß"]),
+        (call("length", column), [1, None, 1, 1]),
+        (call("substring", column, lit(1), lit(1)), ["a", None, "b", "ß"]),
+        (call("like", column, lit("%")), [True, None, True, True]),
+        (call("eq", column, column), [True, True, True, True]),
+    ):
+        assert expr.evaluate({"s": text}).to_pylist() == expected, str(expr)
+    halves = pa.Array.from_buffers(
+        pa.string(),
+        2,
+        [None, pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 1, 2))), pa.py_buffer(b"\xc3\x9f")],
+    )
+    assert call("length", column).evaluate({"s": halves}).to_pylist() == [None, None]
+
+
+def test_a_view_goes_on_after_an_overflow() -> None:
+    view = crown.view("SELECT DISTINCT a + b AS s, a * 2 AS t FROM R", {"R": {"a": "int64", "b": "int64"}})
+    rows = [{"a": 2**63 - 1, "b": 1}, {"a": -(2**62), "b": -(2**62)}, {"a": 1, "b": 2}]
+    assert view.apply({"R": rows}).num_rows == 2  # the first two sums are NULL alike
+    assert view.apply({"R": [{**row, "_weight": -1} for row in rows]})["_weight"].to_pylist() == [-1, -1]
+    assert view.count() == 0
+
+
+def test_a_cast_that_can_lose_a_value_does_not_tell_rows_apart() -> None:
+    tables = {"R": {"columns": {"a": "int64"}, "distinct": True}}
+    with pytest.raises(PlanError, match="more than once"):
+        plan("SELECT CAST(a AS INT) AS n FROM R", tables)
+    assert plan("SELECT CAST(a AS DECIMAL(20,0)) AS n FROM R", tables).output[0].type == "decimal(20,0)"
+
+
+def test_decimals_are_exact_at_the_edges_of_256_bits() -> None:
+    rng = random.Random(7)
+    shapes = [
+        ("decimal(38,10)", "decimal(38,10)"),
+        ("decimal(38,0)", "decimal(38,38)"),
+        ("decimal(38,38)", "decimal(38,38)"),
+    ]
+    shapes += [
+        ("decimal(20,3)", "decimal(30,25)"),
+        ("decimal(1,1)", "decimal(37,0)"),
+        ("decimal(38,37)", "decimal(5,0)"),
+    ]
+    for left, right in shapes:
+        pairs = [[_decimal(type_, rng) for type_ in (left, right)] for _ in range(300)]
+        columns = {
+            name: pa.array([p[i] for p in pairs], arrow_type(t))
+            for i, (name, t) in enumerate((("l", left), ("r", right)))
+        }
+        for op in ("add", "sub", "mul", "div", "mod"):
+            try:
+                expr = call(op, col("l", left), col("r", right))
+            except PlanError:
+                continue
+            found = expr.evaluate(columns).to_pylist()
+            assert found == [_by_fractions(op, a, b, expr.type) for a, b in pairs], (op, left, right)
+
+
+def _decimal(type_: str, rng: random.Random) -> Decimal:
+    precision, scale = decimal_parts(type_)  # type: ignore[misc]
+    limit = 10 ** rng.choice([precision, rng.randint(1, precision)]) - 1
+    number = rng.choice([limit, -limit, rng.randint(-limit, limit), rng.randint(-limit, limit), 0])
+    return Decimal(number).scaleb(-scale, Context(prec=80))
+
+
+def _by_fractions(op: str, left: Decimal, right: Decimal, type_: str) -> Decimal | None:
+    precision, scale = decimal_parts(type_)  # type: ignore[misc]
+    a, b = Fraction(left), Fraction(right)
+    if op in ("div", "mod") and not b:
+        return None
+    exact = {"add": a + b, "sub": a - b, "mul": a * b}.get(op)
+    if exact is None:
+        exact = a / b if op == "div" else a - b * int(a / b)
+    size = int(abs(exact) * 10**scale + Fraction(1, 2))
+    if size >= 10**precision:
+        return None
+    return Decimal(size if exact >= 0 else -size).scaleb(-scale, Context(prec=80))

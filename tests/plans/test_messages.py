@@ -123,9 +123,7 @@ def test_group_by_is_blamed_on_aggregates_only_where_there_are_some(query: str, 
     assert found.startswith(hint)
 
 
-@pytest.mark.parametrize(
-    "text", ["DATE '2024-02-30'", "CAST('2024-02-30' AS DATE)", "DATE '2024-13-01'", "TIMESTAMP '2024-02-30 10:00:00'"]
-)
+@pytest.mark.parametrize("text", ["DATE '2024-02-30'", "CAST('2024-02-30' AS DATE)", "DATE '2024-13-01'"])
 def test_a_day_that_is_none_is_called_so(text: str) -> None:
     message, place, _ = refused(f"SELECT DISTINCT id FROM P WHERE born > {text}")
     assert "there is no such" in message

@@ -1,0 +1,91 @@
+"""Spark's rules for the types of expressions: what operands become, and what an operator makes of them.
+
+Types are the planner's names. A NULL without a type (`null`) takes the type of what it stands next to. The rules for
+decimals are those of `DecimalPrecision` with `spark.sql.decimalOperations.allowPrecisionLoss` on (the default): a
+result that needs more than 38 digits gives up decimals after the point, but keeps 6 of them where it has them.
+"""
+
+from __future__ import annotations
+
+from plans.errors import PlanError
+from plans.schema import decimal_parts
+
+MAX_DIGITS = 38
+QUOTIENT_DIGITS = 74  # of a dividend: 256 bits hold 76, and dividing takes two more
+_KEPT_SCALE = 6
+INTEGERS = ("int32", "int64")
+_HELD = {"int32": (10, 0), "int64": (19, 0)}
+_MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit more than it needs
+
+
+def numeric(type_: str) -> bool:
+    """True iff the type is one of numbers; an untyped NULL can be one."""
+    return type_ in ("int32", "int64", "float64", "null") or decimal_parts(type_) is not None
+
+
+def as_decimal(type_: str) -> tuple[int, int]:
+    """Precision and scale of the decimal that Spark makes of an integer or decimal type."""
+    return decimal_parts(type_) or _MADE[type_]
+
+
+def named(precision: int, scale: int) -> str:
+    """The decimal type of that precision and scale."""
+    return f"decimal({precision},{scale})"
+
+
+def comparable(left: str, right: str) -> str | None:
+    """The type in which two values are compared; None if they are not comparable.
+
+    PlanError if no decimal holds both: Spark would round one of them.
+    """
+    return _common(left, right, _HELD)
+
+
+def common(left: str, right: str) -> str | None:
+    """The type of a value that is one of two, as in CASE and COALESCE; None and PlanError as for `comparable`."""
+    return _common(left, right, _MADE)
+
+
+def _common(left: str, right: str, whole: dict[str, tuple[int, int]]) -> str | None:
+    if left == right or right == "null":
+        return left
+    if left == "null":
+        return right
+    if {left, right} == {"date", "timestamp_ntz"}:
+        return "timestamp_ntz"
+    if not (numeric(left) and numeric(right)):
+        return None
+    if "float64" in (left, right):
+        return "float64"
+    if left in INTEGERS and right in INTEGERS:
+        return "int64"
+    (p, s), (q, t) = (decimal_parts(type_) or whole[type_] for type_ in (left, right))
+    scale = max(s, t)
+    precision = max(p - s, q - t) + scale
+    if precision > MAX_DIGITS:
+        raise PlanError(
+            f"{left} and {right} together need {precision} digits, more than {MAX_DIGITS}",
+            hint="cast one of them to a decimal with fewer digits",
+        )
+    return named(precision, scale)
+
+
+def decimal_result(op: str, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
+    """Precision and scale that Spark gives to `left op right`; op is add, sub, mul, div or mod."""
+    (p, s), (q, t) = left, right
+    if op == "mul":
+        return _bounded(p + q + 1, s + t)
+    if op == "div":
+        scale = max(_KEPT_SCALE, s + q + 1)
+        return _bounded(p - s + t + scale, scale)
+    scale = max(s, t)
+    if op == "mod":
+        return min(p - s, q - t) + scale, scale
+    return _bounded(max(p - s, q - t) + scale + 1, scale)
+
+
+def _bounded(precision: int, scale: int) -> tuple[int, int]:
+    if precision <= MAX_DIGITS:
+        return precision, scale
+    whole = precision - scale
+    return MAX_DIGITS, max(MAX_DIGITS - whole, min(scale, _KEPT_SCALE))

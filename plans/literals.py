@@ -1,0 +1,180 @@
+"""Values that stand in a query: their types, and what text and JSON say of them.
+
+Text is read as Spark reads it, or not at all: every function here that takes text knows a subset of Spark's forms.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from typing import Any
+
+from plans.errors import PlanError
+from plans.schema import decimal_parts
+
+RESERVED = -(2**63)  # the engine's code of NULL; no BIGINT of a view has this value
+EXACT = decimal.Context(prec=100)
+_BITS = {"int32": 31, "int64": 63}
+_DATE = r"(\d{4})-(\d{1,2})-(\d{1,2})"
+_CLOCK = r"(\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?)"
+_ZONE = r"(?: ?(Z|UTC|[+-](?:0\d|1[0-7]):[0-5]\d|[+-]18:00))?"
+_MOMENT = re.compile(rf" *(\d{{4}}-\d{{2}}-\d{{2}})(?:[ T]{_CLOCK}{_ZONE})? *", re.ASCII)
+_DAY = re.compile(rf" *{_DATE} *", re.ASCII)
+_INTEGER = re.compile(r" *[+-]?\d+ *", re.ASCII)
+_DECIMAL = re.compile(r" *[+-]?(?:\d+\.?\d*|\.\d+) *", re.ASCII)
+_FLOAT = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|nan) *", re.ASCII | re.IGNORECASE)
+
+
+def checked(value: Any, type_: str | None) -> tuple[Any, str]:
+    """A value and its type, which follows from the value unless given. PlanError if no column could hold it."""
+    if isinstance(value, decimal.Decimal) and value.is_finite() and int(value.as_tuple().exponent) > 0:
+        value = value.quantize(decimal.Decimal(1), context=EXACT)  # 1E+3 is 1000
+    found = type_ or _type_of(value)
+    if found == "int64" and value == RESERVED:
+        raise PlanError(
+            f"the BIGINT {RESERVED} is reserved: it stands for NULL inside the engine",
+            hint="compare with a number above it, or use a DECIMAL",
+        )
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise PlanError(f"{value!r} is not a text: it has half of a surrogate pair") from None
+    return value, found
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise PlanError(f"{value} does not fit a 64-bit integer")
+        return "int32" if -(2**31) <= value < 2**31 else "int64"
+    if isinstance(value, float):
+        return "float64"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, dt.datetime):
+        return "timestamp" if value.tzinfo else "timestamp_ntz"
+    if isinstance(value, dt.date):
+        return "date"
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        digits, scale = len(value.as_tuple().digits), -int(value.as_tuple().exponent)
+        if max(digits, scale) > 38:
+            raise PlanError(f"{value:f} has more than 38 digits", hint="write it as a double: 1.5e0")
+        return f"decimal({max(digits, scale)},{scale})"
+    raise PlanError(f"a literal of type {type(value).__name__} is not supported")
+
+
+def digits(value: int) -> tuple[int, int]:
+    """Precision and scale of a whole number that stands next to a decimal."""
+    return len(str(abs(value))), 0
+
+
+def converted(value: Any, source: str, target: str) -> Any:
+    """The value in another type; ValueError unless it is exactly a value of that type too (a double may round)."""
+    if source == "string":
+        return parsed(value, target)
+    if target in _BITS and source in _BITS and _fits(value, target):
+        return value
+    number = source in _BITS or decimal_parts(source) is not None
+    if target == "float64" and number:
+        return float(value)
+    parts = decimal_parts(target)
+    if parts is not None and number:
+        return _scaled(decimal.Decimal(value), parts)
+    if target == "timestamp_ntz" and source == "date":
+        return dt.datetime(value.year, value.month, value.day)
+    raise ValueError(value)
+
+
+def _fits(value: int, type_: str) -> bool:
+    return -(2 ** _BITS[type_]) <= value < 2 ** _BITS[type_]
+
+
+def _scaled(value: decimal.Decimal, parts: tuple[int, int]) -> decimal.Decimal:
+    exact = value.quantize(decimal.Decimal(1).scaleb(-parts[1]), context=EXACT)
+    if exact != value or len(exact.as_tuple().digits) > max(parts):
+        raise ValueError(value)
+    return exact
+
+
+def parsed(text: str, type_: str) -> Any:
+    """The value of a type that a text says; ValueError if it says none.
+
+    PlanError where Spark would ask the session for its time zone, or drop the one that is given.
+    """
+    parts = decimal_parts(type_)
+    if type_ == "date" and (day := _DAY.fullmatch(text)):
+        return dt.date(int(day[1]), int(day[2]), int(day[3]))
+    if type_ in ("timestamp", "timestamp_ntz") and (moment := _MOMENT.fullmatch(text)):
+        return _moment(text, moment, type_)
+    if type_ in _BITS and _INTEGER.fullmatch(text) and _fits(int(text), type_):
+        return int(text)
+    if type_ == "float64" and _FLOAT.fullmatch(text):
+        return float(text)
+    if parts is not None and _DECIMAL.fullmatch(text):
+        return _scaled(EXACT.create_decimal(text.strip()), parts)
+    if type_ == "bool" and text.strip(" ").lower() in ("true", "false"):
+        return text.strip(" ").lower() == "true"
+    if type_ == "string":
+        return text
+    raise ValueError(text)
+
+
+def _moment(text: str, found: re.Match[str], type_: str) -> dt.datetime:
+    day, clock, zone = found[1], found[2] or "00:00:00", found[3]
+    if type_ == "timestamp" and zone is None:
+        raise PlanError(
+            f"the timestamp {text!r} names no time zone, and the one of a Spark session is not known here",
+            hint=f"write the zone: TIMESTAMP '{day} {clock}Z' or '{day} {clock}+01:00'; "
+            f"next to a TIMESTAMP_NTZ column write TIMESTAMP_NTZ '{day} {clock}'",
+        )
+    if type_ == "timestamp_ntz" and zone is not None:
+        raise PlanError(
+            f"the timestamp {text!r} names a time zone, which a TIMESTAMP_NTZ has not",
+            hint=f"write '{day} {clock}'",
+        )
+    wall = dt.datetime.fromisoformat(f"{day} {clock}")
+    if zone is None:
+        return wall
+    offset = dt.timedelta()
+    if zone not in ("Z", "UTC"):
+        offset = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6])) * (-1 if zone[0] == "-" else 1)
+    try:
+        return (wall - offset).replace(tzinfo=dt.UTC)
+    except OverflowError:
+        raise ValueError(text) from None
+
+
+def to_json(value: Any) -> Any:
+    """A JSON-able form of a value; `from_json` is its inverse."""
+    if isinstance(value, (dt.date, dt.datetime)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+        return str(value)
+    return value
+
+
+def from_json(value: Any, type_: str) -> Any:
+    """The value of a type from its JSON."""
+    if value is None or type_ in ("bool", "int32", "int64", "string"):
+        return value
+    if type_ == "float64":
+        return float(value)
+    if type_ == "binary":
+        return bytes.fromhex(value)
+    if type_ == "date":
+        return dt.date.fromisoformat(value)
+    if type_ in ("timestamp", "timestamp_ntz"):
+        return dt.datetime.fromisoformat(value)
+    return decimal.Decimal(value)

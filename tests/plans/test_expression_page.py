@@ -1,0 +1,38 @@
+"""docs/expressions.md is current: it lists what the planner takes and Spark is asked, and says what is refused."""
+
+from __future__ import annotations
+
+import re
+
+from plans.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS, Expr
+from plans.sqlscalar import _BINARY, _CALLS
+from tests.plans.expression_cases import expression, pairs
+from tests.plans.expression_page import PAGE, filled, table
+from tests.plans.limits import entries
+
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def _operators(expr: Expr) -> set[str]:
+    return {expr.op}.union(*map(_operators, expr.args))
+
+
+def test_the_page_is_current() -> None:
+    assert filled(TEXT) == TEXT, "run python -m tests.plans.expression_page, read the diff"
+    assert len(list(entries(TEXT))) > 20
+
+
+def test_every_operator_has_an_expression_that_spark_is_asked() -> None:
+    used = set().union(*(_operators(expression(ours)) for ours, _ in pairs()))
+    known = {*COMPARISONS, *ARITHMETIC, *FUNCTIONS, *_BINARY.values(), *_CALLS.values()}
+    known |= {"neg", "abs", "not", "isnull", "in", "like", "case", "cast", "col", "literal"}
+    assert used == known
+
+
+def test_every_function_name_is_in_the_table() -> None:
+    for name in FUNCTIONS:
+        assert re.search(rf"`{name}", table(), re.IGNORECASE), name
+
+
+def test_the_page_of_limits_leads_to_the_list() -> None:
+    assert "expressions.md" in PAGE.with_name("limits.md").read_text(encoding="utf-8")

@@ -1,0 +1,166 @@
+"""Evaluation never fails: random expressions of all operators, over columns of all that their types can hold."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plans import Expr, PlanError, arrow_type
+from plans.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
+from plans.literals import RESERVED
+from tests.plans import expression_cases as cases
+
+TYPES = ["bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"]
+TYPES += ["decimal(1,0)", "decimal(10,2)", "decimal(18,18)", "decimal(19,4)", "decimal(34,30)", "decimal(38,0)"]
+TYPES += ["decimal(38,10)", "decimal(38,38)"]
+NAMES = {f"c{number}": type_ for number, type_ in enumerate(TYPES)}
+TEXTS = [
+    b"",
+    b"a",
+    b"A%_b",
+    "straße".encode(),
+    "ΑΣ'".encode(),
+    "😀".encode(),
+    b"\xff",
+    b"\xc3",
+    b"\xe1\xbc",
+    b"ok\x80",
+    b"\x00",
+]
+LITERALS = [
+    0,
+    1,
+    -1,
+    7,
+    2**31 - 1,
+    -(2**31),
+    2**63 - 1,
+    -(2**63) + 1,
+    0.0,
+    -0.0,
+    float("nan"),
+    float("inf"),
+    1e308,
+    5e-324,
+]
+LITERALS += ["", "a", "ß", "2020-02-29", "1.5", True, False]
+OPERATORS = sorted(
+    {*COMPARISONS, *ARITHMETIC, *FUNCTIONS, "neg", "abs", "and", "or", "not", "isnull", "in", "like", "case", "cast"}
+)
+
+
+SEEDS = st.integers(0, 2**32)
+
+
+def _column(type_: str, rng: random.Random, length: int) -> pa.Array:
+    """Values of the type's whole range, extremes often; under a NULL lies whatever was there; not from the start."""
+    n, kind = length + 3, arrow_type(type_)
+    valid = pa.py_buffer(np.packbits([rng.random() < 0.8 for _ in range(n)], bitorder="little"))
+    if type_ in ("string", "binary"):
+        texts = [rng.choice(TEXTS) for _ in range(n)]
+        bounds = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        buffers = [valid, pa.py_buffer(bounds), pa.py_buffer(b"".join(texts))]
+    elif type_ == "bool":
+        buffers = [valid, pa.py_buffer(rng.randbytes(n // 8 + 1))]
+    else:
+        width = kind.bit_width
+        limit = 10**kind.precision - 1 if pa.types.is_decimal(kind) else 2 ** (width - 1) - 1
+        least = -limit - (0 if pa.types.is_decimal(kind) else 1)
+        pool = [0, 1, -1, limit, least, limit // 2, rng.randint(least, limit), rng.randint(-1000, 1000) % (limit + 1)]
+        values = [rng.choice(pool) for _ in range(n)]
+        data = b"".join(value.to_bytes(width // 8, "little", signed=True) for value in values)
+        if type_ == "float64":
+            special = [0.0, -0.0, 1.5, float("nan"), float("inf"), -float("inf"), 1e308, 5e-324, rng.uniform(-9, 9)]
+            data = np.array([rng.choice(special) for _ in range(n)]).tobytes()
+        buffers = [valid, pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, n, buffers)[3:]
+
+
+def _columns(rng: random.Random, length: int) -> dict[str, pa.Array]:
+    return {name: _column(type_, rng, length) for name, type_ in NAMES.items()}
+
+
+def _expression(rng: random.Random, depth: int) -> Expr:
+    if depth == 0 or rng.random() < 0.1:
+        leaves = [col(*rng.choice(list(NAMES.items()))), lit(rng.choice(LITERALS)), NULL]
+        return rng.choices(leaves, [8, 3, 1])[0]
+    for _ in range(20):
+        try:
+            return _applied(rng.choice(OPERATORS), rng, depth - 1)
+        except PlanError:
+            continue
+    return _expression(rng, depth - 1)
+
+
+OPERANDS = {"and": "bool", "or": "bool", "not": "bool", "concat": "string"}
+
+
+def _applied(op: str, rng: random.Random, depth: int) -> Expr:
+    def arg() -> Expr:
+        wanted = [name for name, type_ in NAMES.items() if type_ == OPERANDS.get(op)]
+        return col(wanted[0], OPERANDS[op]) if wanted and rng.random() < 0.6 else _expression(rng, depth)
+
+    if op == "cast":
+        return cast(arg(), rng.choice(TYPES))
+    if op == "like":
+        return call(
+            op, arg(), lit(rng.choice(["", "%", "_%", "a\\%", "ß", "!%", "(a.*"])), value=rng.choice([None, "!"])
+        )
+    if op == "substring":
+        return call(
+            op, arg(), lit(rng.choice([1, 2, 2**31 - 1])), *[lit(rng.choice([0, 2**31 - 1]))][: rng.randrange(2)]
+        )
+    if op in ("in", "coalesce", "case", "concat", "and", "or"):
+        return call(op, *(arg() for _ in range(3)))
+    return call(op, *(arg() for _ in range(2 if op in COMPARISONS or op in ARITHMETIC else 1)))
+
+
+def _check(expr: Expr, columns: Mapping[str, pa.Array], length: int) -> None:
+    found = expr.evaluate(columns, length)
+    assert len(found) == length
+    assert found.type == (pa.null() if expr.type == "null" else arrow_type(expr.type)), str(expr)
+    found.validate()
+    if expr.op in {*ARITHMETIC, "neg", "abs"} and expr.type == "int64":
+        assert RESERVED not in found.to_pylist()
+    if expr.type.startswith("decimal") and expr.op != "col":
+        found.validate(full=True)  # no value has more digits than its type
+
+
+@settings(max_examples=400)
+@given(SEEDS, st.sampled_from([1, 2, 9, 0]))
+def test_no_expression_fails_on_any_values(seed: int, length: int) -> None:
+    rng = random.Random(seed)
+    expr = _expression(rng, rng.choice([1, 1, 2, 3]))
+    _check(expr, _columns(rng, length), length)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(max_examples=40)
+@given(seed=SEEDS)
+def test_every_operator_is_total(op: str, seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(500):
+        try:
+            expr = _applied(op, rng, 0)
+        except PlanError:
+            continue
+        _check(expr, _columns(rng, 8), 8)
+        return
+    raise AssertionError(f"no operands of {op} were found")
+
+
+def test_an_expression_of_chunks_is_that_of_the_whole() -> None:
+    columns = cases.columns()
+    chunked = {name: pa.chunked_array([array[:5], array[5:]]) for name, array in columns.items()}
+    none = {name: pa.chunked_array([], array.type) for name, array in columns.items()}
+    for ours, _ in cases.pairs():
+        expr = cases.expression(ours)
+        whole = expr.evaluate(columns)
+        assert expr.evaluate(chunked).to_string() == whole.to_string(), ours
+        assert len(expr.evaluate(none, 0)) == 0

@@ -1,0 +1,113 @@
+"""Every scalar expression of the list, by our evaluation and by Spark, value by value and type by type.
+
+Spark evaluates each expression inside `TryEval`, which gives NULL where the expression stops with an error: that is the
+planner's policy. One job for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.dispatch import _same_in_spark, _translated
+from spark_jobs.types import spark_type
+from tests.plans.expression_cases import ROWS, columns, expression, pairs
+
+PAIRS = pairs()
+RESERVED = -(2**63)
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    file = tmp_path_factory.mktemp("expressions") / "t.parquet"
+    pq.write_table(pa.table(columns()), file)
+    return spark.read.parquet(str(file)).coalesce(1)
+
+
+@pytest.fixture
+def settings(spark: SparkSession):
+    before = {key: spark.conf.get(key) for key in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")}
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    yield spark.conf
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
+def _answers(spark: SparkSession, frame: DataFrame, texts: list[str]) -> DataFrame:
+    """A column per text, NULL instead of an error."""
+    jvm, parser = spark._jvm, spark._jsparkSession.sessionState().sqlParser()
+    made = []
+    for number, text in enumerate(texts):
+        found = parser.parseExpression(text)
+        found = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(found)
+        column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column(found)
+        made.append(column.alias(f"c{number}"))
+    wanted = spark._sc._jvm.PythonUtils.toSeq(made)
+    return DataFrame(frame._jdf.select(wanted), spark)
+
+
+def _plain(array: pa.ChunkedArray) -> list[object]:
+    """Values that compare with `==`: dates and times as numbers, since Python's leave out some years."""
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.int32())
+    return array.to_pylist()
+
+
+def _same(one: object, two: object) -> bool:
+    if isinstance(one, float) and isinstance(two, float):
+        return one == two or (math.isnan(one) and math.isnan(two))
+    return one == two and type(one) is type(two)
+
+
+def _compared(answers: DataFrame, lenient: bool = False) -> list[str]:
+    """What differs; `lenient`: a NULL of ours may be anything."""
+    table, wrong = answers.toArrow(), []
+    for (text, _), theirs, field in zip(PAIRS, table.columns, answers.schema.fields, strict=True):
+        expr = expression(text)
+        ours = expr.evaluate(columns())
+        if spark_type(expr.type) != field.dataType:
+            wrong.append(f"{text}: {expr.type} here, {field.dataType.simpleString()} in Spark")
+        for row, (one, two) in enumerate(zip(_plain(ours), _plain(theirs), strict=True)):
+            two = None if two == RESERVED and expr.type == "int64" else two
+            if not (_same(one, two) or (lenient and one is None)):
+                values = {name: str(columns()[name].slice(row, 1)) for name in expr.columns}
+                wrong.append(f"{text}: {one!r} here, {two!r} in Spark, for {values}")
+                break
+    return wrong
+
+
+def test_values_and_types_are_those_of_spark_in_ansi_mode_whatever_its_zone(spark, frame, settings) -> None:
+    settings.set("spark.sql.ansi.enabled", "true")
+    settings.set("spark.sql.session.timeZone", "America/New_York")
+    answers = _answers(spark, frame, [theirs for _, theirs in PAIRS])
+    assert not (wrong := _compared(answers)), "\n".join(wrong)
+    assert len(PAIRS) * ROWS >= 400
+
+
+def test_without_ansi_spark_differs_only_where_ansi_would_stop(spark, frame, settings) -> None:
+    settings.set("spark.sql.ansi.enabled", "false")
+    answers = _answers(spark, frame, [theirs for _, theirs in PAIRS])
+    assert not (wrong := _compared(answers, lenient=True)), "\n".join(wrong)
+
+
+def test_conditions_that_spark_tests_first_mean_the_same_and_never_stop_it(spark, frame, settings) -> None:
+    settings.set("spark.sql.ansi.enabled", "true")
+    texts = [ours for ours, _ in PAIRS] + [
+        "CAST(big AS INT) = 5",
+        "CAST(big AS INT) IS NULL",
+        "CAST(big AS INT) IN (7, num2)",
+    ]
+    pushed = {text: expr for text in texts if (expr := expression(text)).type == "bool" and _same_in_spark(expr)}
+    assert len(pushed) > 50
+    columns_of = {name.lower(): frame[name] for name in columns()}
+    translated = [_translated(expr, columns_of).alias(f"c{i}") for i, expr in enumerate(pushed.values())]
+    table = frame.select(*translated).toArrow()
+    for (text, expr), theirs in zip(pushed.items(), table.columns, strict=True):
+        assert expr.evaluate(columns(), ROWS).to_pylist() == theirs.to_pylist(), text
