@@ -187,8 +187,9 @@ def ahead(folder: Path | None, batch: int, version: int, cell: str, state: Path)
     where = f" ({folder / 'offsets'})" if folder is not None else ""
     return BrokenChainError(
         f"Spark goes on with batch {batch}{where}, but cell {cell} is at batch {version} already ({state}): offsets "
-        "and commits of Spark's checkpoint were lost or set back, or a second job writes here. Put them back from a copy; "
-        f"or, if batches from {batch} on shall be executed again, run `crown state {state} --rollback-to {batch - 1}`; "
+        "and commits of Spark's checkpoint were lost or set back, or a second job writes here. Put them back "
+        f"from a copy; or, if batches from {batch} on shall be executed again, run `crown state {state} --rollback-to "
+        f"{batch - 1}`; "
         "or start again with a new checkpoint and a new output"
     )
 
