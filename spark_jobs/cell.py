@@ -6,7 +6,8 @@ For batch ``b`` (the state before it is version ``v``, the last batch this cell 
 2. It says "b, clean": ``b`` was applied before (a retry, a restart, a plan that Spark runs twice). Take it back by
    applying the stored input with negated weights, and go on at 4. The engine is invertible, so that costs O(Δ).
 3. It says "v, clean": go on, O(1). Anything else (dirty, absent, older, newer): newest snapshot before ``b``, then
-   replay the log. A hole in the chain is an error that names cell and batch.
+   replay the log. A hole in the chain is an error that names cell and batch; so is a batch that Spark executed and
+   this cell has not, or the other way round (``spark_jobs.history``).
 4. Mark dirty; check and code the input; publish ``b.delta``, apply while the output leaves in batches, mark clean at
    ``b``. A crash in between leaves "dirty", hence 3 next time.
 5. Take a snapshot when the log outweighs the last one; delete what no replay can need.
@@ -31,9 +32,11 @@ import pyarrow as pa
 from crown.errors import ChangeError, SnapshotError
 from crown.prepare import Clamps
 from plans.plan import Plan
+from spark_jobs import history
+from spark_jobs.delta_file import Changes, Link
 from spark_jobs.engines import QUERY, Kind, Maintained
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
-from spark_jobs.state_log import BACKFILL, EMPTY, CellLog, Changes, Link
+from spark_jobs.state_log import BACKFILL, EMPTY, CellLog
 
 Deltas = Generator[pa.RecordBatch, None, None]
 
@@ -63,7 +66,7 @@ class Cell:
 
     ``plan``: the plan of the cell's engine; ``log``: where its history is kept; ``live``: a host-local folder for the
     mapped engine; ``kind``: what engine that is; ``base``: the snapshot of a backfill, or None; ``keep``: how many
-    batches back Spark may replay.
+    batches back Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would be, or None.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Cell:
         kind: Kind = QUERY,
         base: Path | None = None,
         keep: int = 100,
+        spark: Path | None = None,
         on_missing: str = "ignore",
         snapshot_floor: int = SNAPSHOT_FLOOR,
     ) -> None:
@@ -84,6 +88,7 @@ class Cell:
         self.kind = kind
         self.base = base
         self.keep = keep
+        self.spark = spark
         self.on_missing = on_missing
         self.snapshot_floor = snapshot_floor
         self._arena = live / "engine.arena"
@@ -136,27 +141,31 @@ class Cell:
 
     def _before(self, batch: int, report: Report) -> tuple[Maintained, int]:
         """The engine as it was before ``batch``, and its version: by doing nothing, by undoing, or by restoring."""
+        batches, snapshots = self.log.batches(), self.log.snapshots()
+        versions = [EMPTY if self.base is None else BACKFILL, *batches, *snapshots]
+        if max(versions) > batch:
+            raise history.ahead(self.spark, batch, max(versions), self.log.cell, self.log.folder.parent)
+        before = max(version for version in versions if version < batch)
         engine = self._usable()
+        if engine is not None and _version(engine) not in batches:
+            if any(_version(engine) < version < batch for version in snapshots):
+                engine = None  # another host went on, and what follows this version may no longer be kept
+            elif _version(engine) not in versions:
+                raise history.lost(self.log, _version(engine))
+        history.check_next(self.log, before, batch, self.spark)
         if engine is not None and _version(engine) == batch:
             self._undo(engine, batch)
             report.redone = True
-        missed = self.log.missed(
-            _version(engine) if engine and _version(engine) < batch else self._newest(batch), batch
-        )
-        if missed is not None:
-            raise BrokenChainError(
-                f"cell {self.log.cell} never saw batch {missed}, which other cells applied: a consumer of that batch "
-                "read only part of it (limit, show, head, isEmpty in foreachBatch). Run such actions on the written "
-                f"output instead. To repair, stop the query, run `crown state {self.log.folder.parent} --rollback-to "
-                f"{missed - 1}`, and delete offsets and commits from {missed} on in Spark's own checkpoint"
-            )
-        if engine is None or _version(engine) >= batch:
-            engine = self._restored(batch)
+        if engine is None:
+            engine = self._restored([version for version in snapshots if version < batch])
             report.restored = 0
-        for number in self.log.chain(_version(engine), batch):
-            self._replay(engine, number)
-            report.restored = max(report.restored, 0) + 1
-        return engine, _version(engine)
+        for number in batches:
+            if _version(engine) < number < batch:
+                self._replay(engine, number)
+                report.restored = max(report.restored, 0) + 1
+        if _version(engine) != before:
+            raise history.lost(self.log, _version(engine))
+        return engine, before
 
     def _usable(self) -> Maintained | None:
         try:
@@ -182,16 +191,9 @@ class Cell:
         _attached[self._arena] = ((status.st_dev, status.st_ino), engine)
         return engine
 
-    def _newest(self, batch: int) -> int:
-        """The newest version below ``batch`` that the log can restore."""
-        return max((v for v in [EMPTY, *self.log.snapshots(), *self.log.batches()] if v < batch), default=EMPTY)
-
-    def _restored(self, batch: int) -> Maintained:
-        """An engine from the newest snapshot before ``batch``; the empty engine, or the backfill, if there is none
-        yet.
-        """
+    def _restored(self, snapshots: list[int]) -> Maintained:
+        """An engine from the newest of these snapshots; the empty engine, or the backfill, if there is none yet."""
         _attached.pop(self._arena, None)
-        snapshots = [v for v in self.log.snapshots() if v < batch]
         source = self.log.snapshot_path(snapshots[-1]) if snapshots else self.base
         if source is None:
             engine = self.kind.create(self.plan, self._arena, self.on_missing)
@@ -205,8 +207,14 @@ class Cell:
                 "or, if an older snapshot and every delta since are still there, delete it"
             ) from None
         version = snapshots[-1] if snapshots else BACKFILL
-        if extra.get("version") != version:
-            raise DamagedStateError(f"the snapshot {source} is of another version: it was renamed or swapped")
+        wanted = (self.log if snapshots else CellLog(source.parent, self.log.owner.fingerprint)).mark(version)
+        found = {**wanted, "version": None, **extra}  # older snapshots name neither cell nor stream
+        if any(found[key] != value for key, value in wanted.items()):
+            raise DamagedStateError(
+                f"the snapshot {source} is of version {found['version']} of cell {found['cell']} of stream "
+                f"{found['stream']}: it was copied or renamed. Put the right one back from a copy, or start with a new "
+                "checkpoint"
+            )
         _commit(engine, version)
         return self._remember(engine)
 
@@ -233,7 +241,7 @@ class Cell:
     def _snapshot(self, engine: Maintained, batch: int) -> None:
         """Write the engine down. Dirty meanwhile, since that may tidy the arena first."""
         engine.begin()
-        self.log.write_snapshot(batch, lambda path: self.kind.save(engine, path, {"version": batch}))
+        self.log.write_snapshot(batch, lambda path: self.kind.save(engine, path, self.log.mark(batch)))
         _commit(engine, batch)
 
     def _finish(self, engine: Maintained, batch: int) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
+import zlib
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -39,7 +41,10 @@ def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str 
     }
     manifest = folder / "_manifest.json"
     if manifest.exists():
-        found = json.loads(manifest.read_text())
+        try:
+            found = json.loads(manifest.read_text())
+        except ValueError:
+            raise SourceError(f"{manifest} is damaged: delete its folder, which is made again") from None
         if {key: found.get(key) for key in wanted} != wanted:
             raise SourceError(
                 f"the checkpoint was started with {found['source']} (window {found['window']}, {found['batch_rows']} "
@@ -51,6 +56,8 @@ def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str 
         edges = read(path, table)
     except EdgeListError as error:
         raise SourceError(str(error)) from None
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise SourceError(f"{path} cannot be read as an edge list: it is damaged ({error})") from None
     batches = (
         window.appended(edges, batch_rows)
         if span is None

@@ -2,13 +2,15 @@
 
     change DataFrames → check → dispatch to cells → ``mapInArrow(step)`` → deltas
 
-One micro-batch costs O(changes + deltas), never O(state). Exactly once with any replayable source and any idempotent or
-transactional sink, through retries, killed workers and drivers, and restarts: see ``spark_jobs.cell``.
+One micro-batch costs O(changes + deltas), amortized: now and then a cell writes its state down. Exactly once with any
+replayable source and any idempotent or transactional sink, through retries, killed workers and drivers, and restarts:
+see ``spark_jobs.cell``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +29,7 @@ from spark_jobs import scratch as scratch_space
 from spark_jobs.dispatch import dispatched
 from spark_jobs.engines import QUERY, Kind
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.history import reconcile, stream_of
 from spark_jobs.layout import WEIGHT, cell_plan, layout_of
 from spark_jobs.session import quietly
 from spark_jobs.state_log import check_meta, read_meta
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Query = str | Plan | Mapping[str, Any]
+_OPERATOR = re.compile(r"\w[\w.-]*")
 
 
 def maintain(
@@ -89,6 +93,8 @@ def maintain(
     streaming = _all_streaming(changes)
     if streaming and checkpoint is None:
         raise CheckpointError("a stream needs checkpoint=: a folder where the operator keeps its state")
+    if not _OPERATOR.fullmatch(operator):
+        raise SparkJobError(f"operator={operator!r}: give a name of letters, digits, dots, dashes and underscores")
     if on_bad_row not in ("fail", "quarantine"):
         raise SparkJobError(f'on_bad_row={on_bad_row!r}: give "fail" or "quarantine"')
     folder = local_folder(checkpoint) if checkpoint is not None else None
@@ -120,6 +126,7 @@ def maintain(
     )
     if certain and stored is not None and folder is not None:
         check_meta(stored, step.meta)
+        reconcile(folder, stored.parent.name, operator)
     return applied(spark, plan, step, changes, change)
 
 
@@ -130,7 +137,8 @@ def applied(
     by_name = {name.lower(): frame for name, frame in changes.items()}
     frames = {name: by_name[name.lower()] for name in step.layout.relations}
     cores = spark.sparkContext.defaultParallelism
-    cells = dispatched(plan, step.layout, step.grid, frames, change, cores)
+    counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
+    cells = dispatched(plan, step.layout, step.grid, frames, change, cores, counter)
     fields = [T.StructField(name, spark_type(type_)) for name, type_ in step.kind.columns(plan)]
     with quietly():
         return cells.mapInArrow(_task(step), T.StructType(fields))
@@ -206,9 +214,8 @@ def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
     Certain if Spark keeps its own metadata in the same folder: that names the stream. Otherwise the only state there
     is.
     """
-    try:
-        stream = json.loads((folder / "metadata").read_text())["id"]
-    except (FileNotFoundError, ValueError, KeyError):
+    stream = stream_of(folder)
+    if stream is None:
         states = [meta.parent for meta in (folder / "crown").glob(f"*/{operator}/meta.json")]
         return (states[0], False) if len(states) == 1 else (None, False)
     return folder / "crown" / stream / operator, True

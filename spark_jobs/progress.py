@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.state_log import read_note
+from spark_jobs.state_log import cell_folders, read_note
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -123,7 +123,7 @@ class Watcher:
 
     def _batch(self, progress: dict[str, Any]) -> BatchProgress:
         batch = progress["batchId"]
-        found = (read_note(cell, batch) for cell in sorted(self._folder.glob("[0-9]*")))
+        found = (read_note(cell, batch) for cell in cell_folders(self._folder))
         notes = [note for note in found if note is not None]
         states = [note["state"] for note in notes]
         return BatchProgress(

@@ -30,13 +30,7 @@ def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigge
     writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
     if output in (CONSOLE, NOOP):
         return writer.format(NOOP).start()
-    folder = Path(output).resolve()
-    if any((folder / "_spark_metadata").glob("[0-9]*")) and not (checkpoint / "metadata").exists():
-        raise SparkJobError(
-            f"{folder} holds the output of a job with another checkpoint, and Spark would skip every batch whose "
-            "number is there already: go on with that checkpoint, or choose another folder"
-        )
-    return writer.format(format_).start(str(folder))
+    return writer.format(format_).start(str(Path(output).resolve()))
 
 
 def sample_lines(progress: BatchProgress, columns: Iterable[str], most: int) -> list[str]:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -21,11 +23,14 @@ from crown.edge_lists import UNREADABLE
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.rows import WEIGHT
+from spark_jobs.source_log import LOCAL
 
 FORMATS = ("csv", "json", "parquet", "edges")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 _SPEC = re.compile(r"(?P<name>\w+)=(?P<path>.+?)(?::(?P<options>\w+=[^:,]*(?:,\w+=[^:,]*)*))?")
 _CORRUPT = "_corrupt_record"
+FILE = "_file"
+"""Column of a batch frame: the file that a row is from."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,8 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
     reasons += [F.when(~F.map_contains_key("fields", name), F.lit(f"column '{name}' is missing")) for name in wanted]
     columns = [fields[name].alias(name) for name in names]
     given_weight = F.when(F.map_contains_key("fields", weight), fields[weight]).otherwise(F.lit("1"))
-    return parsed.select(*columns, given_weight.alias(weight), F.coalesce(*reasons).alias(UNREADABLE))
+    kept = [] if streaming else [F.col(FILE)]
+    return parsed.select(*columns, given_weight.alias(weight), F.coalesce(*reasons).alias(UNREADABLE), *kept)
 
 
 def _parquet_schema(spark: SparkSession, given: Input) -> T.StructType:
@@ -114,6 +120,12 @@ def _parquet_schema(spark: SparkSession, given: Input) -> T.StructType:
         raise SourceError(
             f"relation {given.name!r}: {given.path} has no file yet; a Parquet folder needs one to know its columns"
         )
+    try:
+        pq.read_schema(first)
+    except (OSError, pa.ArrowException):
+        raise SourceError(
+            f"relation {given.name!r}: {first} is no Parquet file that can be read: take it out, or say its format"
+        ) from None
     return spark.read.parquet(str(first)).schema
 
 
@@ -127,7 +139,8 @@ def _load(
         passed["pathGlobFilter"] = folder.name
         folder = folder.parent
     if not streaming:
-        return spark.read.format(kind).schema(schema).options(**passed).load(str(folder))
+        frame = spark.read.format(kind).schema(schema).options(**passed).load(str(folder))
+        return frame.withColumn(FILE, F.regexp_replace("_metadata.file_path", LOCAL, "/"))
     if given.files is not None:
         passed["maxFilesPerTrigger"] = str(given.files)
     return spark.readStream.format(kind).schema(schema).options(**passed).load(str(folder))
@@ -138,8 +151,11 @@ def _header(given: Input) -> list[str] | None:
     first = next(_files(given.path), None)
     if first is None:
         return None
-    with open(first, newline="", encoding=given.options.get("encoding", "utf-8")) as file:
-        names = next(csv.reader(file, delimiter=given.options.get("sep", ",")), [])
+    try:
+        with open(first, newline="", encoding=given.options.get("encoding", "utf-8")) as file:
+            names = next(csv.reader(file, delimiter=given.options.get("sep", ",")), [])
+    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+        raise SourceError(f"relation {given.name!r}: the first line of {first} cannot be read ({error})") from None
     if not names or len(set(names)) < len(names):
         raise SourceError(
             f"relation {given.name!r}: the first line of {first} is not a header: {names}; or use header=false"

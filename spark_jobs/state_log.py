@@ -8,10 +8,10 @@
 
 A delta is published once, by an atomic create-if-absent, and never changed; whoever comes second must bring the same
 rows. It names the batch before it (``prev``), so the chain has no silent gaps: the state after batch ``b`` is the
-newest snapshot before ``b`` plus every delta since. Version −2 is the empty engine, −1 a backfill.
+newest snapshot before ``b`` plus every delta since. Version −2 is the empty engine, −1 a backfill. Every cell has a
+delta of every batch that Spark executed, with or without rows; so a missing one is noticed (``spark_jobs.history``).
 
-File form of a delta: magic, header length (uint32), header (JSON: format, plan fingerprint, cell, batch, prev, relation
-sizes), Arrow IPC streams, BLAKE2b of all before. Nothing is ever unpickled, so a foreign file is an error, not code.
+Files of other names (copies, editors' backups) are not looked at. A delta's form: ``spark_jobs.delta_file``.
 """
 
 from __future__ import annotations
@@ -19,54 +19,48 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
+import re
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from spark_jobs.delta_file import Link, Owner, pack, same_rows, unpack
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, InputChangedError, PlanChangedError
 
-FORMAT = 1
 EMPTY = -2
 BACKFILL = -1
-_MAGIC = b"CROWNDLT"
-_DIGEST = 16
-_WEIGHT = "_weight"
-
-Changes = Mapping[str, pa.Table]
-
-
-@dataclass(frozen=True)
-class Link:
-    """One batch of a cell: its number, the batch before it, and the rows the cell was given, by relation."""
-
-    batch: int
-    prev: int
-    changes: dict[str, pa.Table]
+_NAME = re.compile(r"(-1|0|[1-9][0-9]{0,17})\.(delta|snapshot|json)")
+_CELL = re.compile(r"0|[1-9][0-9]{0,8}")
+_META = {"format": int, "fingerprint": str, "cells": int, "grid": dict, "query": str}
 
 
 class CellLog:
-    """The log of one cell in ``folder``; ``fingerprint`` is the plan's, written into and demanded of every file."""
+    """The log of one cell in ``folder``, which is ``<stream id>/<operator>/<cell>``.
+
+    ``fingerprint`` is the plan's. It, the cell, the operator and the stream are written into every file and demanded of
+    every file that is read: a file of another cell or stream is refused, also one with the same plan. Files written
+    before streams were noted are taken by plan, cell and batch alone.
+    """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
-        self.fingerprint = fingerprint
         self.cell = folder.name
-        folder.mkdir(parents=True, exist_ok=True)
+        self.owner = Owner(fingerprint, folder.name, f"{folder.parent.parent.name}/{folder.parent.name}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"cannot make the state folder {folder}: {error.strerror}") from None
 
     # -- what is there ------------------------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
         """Numbers of the published deltas, ascending."""
-        return _numbers(self.folder, ".delta")
+        return _numbers(self.folder, "delta")
 
     def snapshots(self) -> list[int]:
         """Versions of the snapshots, ascending."""
-        return _numbers(self.folder, ".snapshot")
+        return _numbers(self.folder, "snapshot")
 
     def delta_path(self, batch: int) -> Path:
         """Where the delta of a batch is."""
@@ -76,22 +70,9 @@ class CellLog:
         """Where the snapshot of a version is."""
         return self.folder / f"{version}.snapshot"
 
-    def missed(self, after: int, before: int) -> int | None:
-        """A batch strictly between the two that other cells of the operator have and this one has not; None if none.
-
-        A batch without rows may be optimized away for all cells at once, which is no gap. A batch that only some cells
-        have was cut short by its consumer (``limit``, ``show``, ``isEmpty``). Cost: nothing when the batches are next
-        to each other, else one directory listing per cell.
-        """
-        if before - after <= 1:
-            return None
-        mine = set(self.batches())
-        for sibling in sorted(self.folder.parent.iterdir()):
-            if sibling.is_dir() and sibling != self.folder:
-                found = [b for b in _numbers(sibling, ".delta") if after < b < before and b not in mine]
-                if found:
-                    return found[0]
-        return None
+    def newest(self) -> int:
+        """The newest version that the log can restore; EMPTY if it has none."""
+        return max(self.batches()[-1:] + self.snapshots()[-1:], default=EMPTY)
 
     # -- deltas -------------------------------------------------------------------------------------------------------
 
@@ -101,7 +82,7 @@ class CellLog:
         Raises :class:`InputChangedError` if another attempt of the batch published other rows.
         """
         path = self.delta_path(link.batch)
-        data = _pack(link, self.fingerprint, self.cell)
+        data = pack(link, self.owner)
         temporary = self._temporary()
         try:
             _write_durably(temporary, data)
@@ -116,7 +97,11 @@ class CellLog:
         return link
 
     def read(self, batch: int) -> Link:
-        """The delta of a batch. Raises :class:`DamagedStateError`, or :class:`BrokenChainError` if it is not there."""
+        """The delta of a batch. Raises :class:`DamagedStateError`, or :class:`BrokenChainError` if it is not there.
+
+        A file that is whole but of another cell, batch or stream is :class:`DamagedStateError`, one of another plan
+        :class:`PlanChangedError`.
+        """
         path = self.delta_path(batch)
         try:
             data = path.read_bytes()
@@ -125,15 +110,13 @@ class CellLog:
                 f"cell {self.cell}: the delta of batch {batch} is missing ({path}); the state cannot be rebuilt "
                 "without it. Put the file back from a copy, or start again with a new checkpoint"
             ) from None
-        return _unpack(data, path, self.fingerprint)
-
-    def chain(self, base: int, before: int) -> list[int]:
-        """The batches to replay on version ``base`` to reach the state just before batch ``before``, in order."""
-        return [b for b in self.batches() if base < b < before]
+        except OSError as error:
+            raise CheckpointError(f"cannot read the state log {path}: {error.strerror}") from None
+        return unpack(data, path, self.owner, batch)
 
     def _the_same(self, link: Link) -> Link:
         stored = self.read(link.batch)
-        if stored.prev != link.prev or not _same_rows(stored.changes, link.changes):
+        if stored.prev != link.prev or not same_rows(stored.changes, link.changes):
             raise InputChangedError(
                 f"cell {self.cell}: batch {link.batch} was executed again with other rows than the first time. A "
                 "source must replay a batch exactly (no rand(), no current_timestamp(), no files changed in place)"
@@ -144,8 +127,15 @@ class CellLog:
 
     def write_snapshot(self, version: int, write: Callable[[Path], object]) -> None:
         """Make a snapshot durable; ``write`` must write and flush the file and give it its name in one step."""
-        write(self.snapshot_path(version))
+        try:
+            write(self.snapshot_path(version))
+        except OSError as error:
+            raise CheckpointError(f"cannot write {self.snapshot_path(version)}: {error.strerror}") from None
         _sync_folder(self.folder)
+
+    def mark(self, version: int) -> dict[str, Any]:
+        """What a snapshot must say of itself: its version, cell and stream."""
+        return {"version": version, "cell": self.cell, "stream": self.owner.stream}
 
     def snapshot_due(self, floor: int) -> bool:
         """True when the deltas since the newest snapshot outweigh it (or ``floor`` bytes, whichever is more).
@@ -195,13 +185,26 @@ class CellLog:
         return self.folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
 
 
+def cell_folders(operator: Path) -> list[Path]:
+    """The folders of an operator's cells, by number; copies with other names are none."""
+    if not operator.is_dir():
+        return []
+    found = [path for path in operator.iterdir() if _CELL.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def strangers(folder: Path) -> list[str]:
+    """Names in a cell's folder that are none of the log's, and so are not looked at."""
+    return sorted(name for name in os.listdir(folder) if name[0] != "." and not _NAME.fullmatch(name))
+
+
 def read_note(folder: Path, batch: int) -> dict[str, Any] | None:
-    """What a cell's folder says about a batch; None if nothing (no rows, or no task for it)."""
+    """What a cell's folder says about a batch; None if nothing (no rows, or no task for it), or nothing readable."""
     try:
-        note: dict[str, Any] = json.loads((folder / f"{batch}.json").read_text())
-    except FileNotFoundError:
+        note = json.loads((folder / f"{batch}.json").read_bytes())
+    except (OSError, ValueError):  # a note is not durable: a crash of the machine can leave it empty
         return None
-    return note
+    return note if isinstance(note, dict) else None
 
 
 def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
@@ -215,7 +218,7 @@ def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
     if stored is None:
         folder.mkdir(parents=True, exist_ok=True)
         temporary = folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
-        _write_durably(temporary, json.dumps(meta, indent=1).encode())
+        _write_durably(temporary, json.dumps({"checksum": _checksum(meta), **meta}, indent=1).encode())
         try:
             os.link(temporary, path)
             _sync_folder(folder)
@@ -251,94 +254,37 @@ def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
-    """``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it is not what we write."""
+    """``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it is not what we write.
+
+    A file without a checksum, as written before there were any, is taken as it stands. (The checksum comes first in
+    the file: what is left when a cut has taken it away is either not JSON, or lacks a key, or is the same.)
+    """
     path = folder / "meta.json"
     try:
         meta = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
         raise DamagedStateError(f"{path} is damaged: it is not JSON. Restore it from a copy") from None
-    if not isinstance(meta, dict) or not {"format", "fingerprint", "cells", "grid", "query"} <= set(meta):
+    if not isinstance(meta, dict):
         raise DamagedStateError(f"{path} was not written by this operator: choose another checkpoint folder")
+    checksum = meta.pop("checksum", None)
+    if set(meta) != set(_META) or any(type(meta[key]) is not kind for key, kind in _META.items()):
+        raise DamagedStateError(f"{path} was not written by this operator: choose another checkpoint folder")
+    if checksum is not None and checksum != _checksum(meta):
+        raise DamagedStateError(f"{path} is damaged: its checksum does not match. Restore it from a copy")
     return meta
 
 
+def _checksum(meta: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(meta, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def _numbers(folder: Path, suffix: str) -> list[int]:
-    names = (entry.name for entry in os.scandir(folder))
-    return sorted(int(name[: -len(suffix)]) for name in names if name.endswith(suffix) and name[0] != ".")
-
-
-def _pack(link: Link, fingerprint: str, cell: str) -> bytes:
-    streams: list[bytes] = []
-    for table in link.changes.values():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-            writer.write_table(table)
-        streams.append(sink.getvalue().to_pybytes())
-    relations = [
-        {"name": name, "rows": table.num_rows, "bytes": len(data)}
-        for (name, table), data in zip(link.changes.items(), streams, strict=True)
-    ]
-    header = json.dumps(
-        {
-            "format": FORMAT,
-            "fingerprint": fingerprint,
-            "cell": cell,
-            "batch": link.batch,
-            "prev": link.prev,
-            "relations": relations,
-        }
-    ).encode()
-    body = b"".join([_MAGIC, struct.pack("<I", len(header)), header, *streams])
-    return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
-
-
-def _unpack(data: bytes, path: Path, fingerprint: str) -> Link:
-    if data[: len(_MAGIC)] != _MAGIC:
-        raise DamagedStateError(f"{path} is not a delta of this operator: restore it from a copy")
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
-        raise DamagedStateError(
-            f"{path} is damaged: its checksum does not match. Restore the file from a copy, or start with a new "
-            f"checkpoint"
-        )
-    start = len(_MAGIC) + 4
-    (length,) = struct.unpack("<I", body[len(_MAGIC) : start])
-    header = json.loads(body[start : start + length])
-    if header["format"] != FORMAT:
-        raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {FORMAT}")
-    if header["fingerprint"] != fingerprint:
-        raise PlanChangedError(
-            f"{path} was written by plan {header['fingerprint']}, but this is plan {fingerprint}: give the changed "
-            "query a new checkpoint, or go back to the query of this one"
-        )
-    offset = start + length
-    changes = {}
-    for relation in header["relations"]:
-        stream = pa.py_buffer(body)[offset : offset + relation["bytes"]]
-        changes[relation["name"]] = pa.ipc.open_stream(stream).read_all()
-        offset += relation["bytes"]
-    return Link(header["batch"], header["prev"], changes)
-
-
-def _same_rows(a: Changes, b: Changes) -> bool:
-    """True iff both have the same rows with the same summed weights, in any order."""
-    return all(_difference(a.get(name), b.get(name)) == 0 for name in {*a, *b})
-
-
-def _difference(a: pa.Table | None, b: pa.Table | None) -> int:
-    """How many distinct rows have another weight in ``a`` than in ``b``."""
-    parts = []
-    for table, sign in ((a, 1), (b, -1)):
-        if table is not None and table.num_rows:
-            weight = pa.compute.multiply(table[_WEIGHT], sign)
-            parts.append(table.set_column(table.column_names.index(_WEIGHT), _WEIGHT, weight))
-    if not parts:
-        return 0
-    keys = [name for name in parts[0].column_names if name != _WEIGHT]
-    sums = pa.concat_tables(parts).group_by(keys).aggregate([(_WEIGHT, "sum")])[f"{_WEIGHT}_sum"]
-    return int(pa.compute.sum(pa.compute.not_equal(sums, 0)).as_py() or 0)
+    found = (_NAME.fullmatch(name) for name in os.listdir(folder))
+    return sorted(int(match[1]) for match in found if match is not None and match[2] == suffix)
 
 
 def _write_durably(path: Path, data: bytes) -> None:

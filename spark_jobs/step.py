@@ -21,11 +21,13 @@ import pyarrow.compute as pc
 from plans.plan import Plan
 from plans.shares import Grid
 from spark_jobs.cell import Cell, Report
+from spark_jobs.delta_file import FORMAT
 from spark_jobs.engines import QUERY, Kind
-from spark_jobs.errors import BrokenChainError
+from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.layout import Layout
-from spark_jobs.state_log import BACKFILL, FORMAT, CellLog, check_meta
+from spark_jobs.state_log import BACKFILL, CellLog, check_meta
 from spark_jobs.warm import warm_up
+from spark_jobs.worker_input import complete
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,14 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
     warm_up(Plan.from_json(step.plan), step.kind)
-    if step.root is None or query_id is None or batch is None:
-        return one_shot(step, cell, batches)
-    return micro_batch(step, query_id, int(batch), cell, batches)
+    if step.root is None or step.backfill:
+        return one_shot(step, cell, complete(batches))
+    if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
+        raise CheckpointError(
+            "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
+            "pyspark.InheritableThread, or wrap the functions of a pool in pyspark.inheritable_thread_target"
+        )
+    return micro_batch(step, query_id, int(batch), cell, complete(batches))
 
 
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -94,7 +101,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
         folder = Path(step.root) / "backfill" / step.operator
         check_meta(folder, step.meta)
         log = CellLog(folder / str(cell), step.fingerprint)
-        log.write_snapshot(BACKFILL, lambda path: step.kind.save(engine, path, {"version": BACKFILL}))
+        log.write_snapshot(BACKFILL, lambda path: step.kind.save(engine, path, log.mark(BACKFILL)))
 
 
 def micro_batch(
@@ -118,6 +125,7 @@ def micro_batch(
         kind=step.kind,
         base=_backfill(step, cell),
         keep=step.keep,
+        spark=Path(step.root).parent,
         on_missing=step.on_missing,
     )
     report, sample = Report(), _Sample(step.sample)

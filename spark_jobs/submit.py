@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import plans
+from plans.plan import Plan
 from plans.schema import Column, Schema, Table
-from spark_jobs import edges, sinks
+from spark_jobs import edges, places, sinks
 from spark_jobs.errors import SourceError, SparkJobError
-from spark_jobs.operator import maintain
+from spark_jobs.failures import reported
+from spark_jobs.layout import layout_of
+from spark_jobs.operator import maintain, planned
 from spark_jobs.progress import Summary, Watcher
 from spark_jobs.session import local_session
+from spark_jobs.source_log import files_in_order
 from spark_jobs.sources import Input, changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# An exception of ours in a worker's traceback, up to where Spark's own text goes on; and what raise_error reports.
-_OUR_ERROR = re.compile(
-    r"^\s*(?:crown|plans|spark_jobs)\.\w+\.\w+: (.+?)(?=\n\s*(?:at |Driver stack)|\n\s*\n|\Z)", re.M | re.S
-)
-_BAD_ROW = re.compile(r"USER_RAISED_EXCEPTION\] (.+?)(?= SQLSTATE|\n|\Z)")
+_INTERVAL = re.compile(r"(\d+\s*(microsecond|millisecond|second|minute|hour|day)s?\s*)+", re.I)
+_MEMORY = re.compile(r"(\d+)([mgt])b?", re.I)
+_LEAST_MEMORY = 512  # MiB; Spark does not start with less
 POLL_SECONDS = 0.2
 OPERATOR = "crown"
 
@@ -73,48 +78,71 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     """Run a job to its end, or, with a trigger, until interrupted. ``say`` gets every line meant for people.
 
     Raises ``SparkJobError``, ``CrownError`` or ``PlanError``, each with one sentence for the user, whether the mistake
-    shows here or in a worker process.
+    shows here, in Spark or in a worker process. What Spark reported is then in a file that the sentence names.
     """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     _check(job)
-    spark = local_session("crown submit", cores=job.cores, memory=job.memory, conf=job.conf)
-    kept = job.checkpoint is not None
+    if job.checkpoint is not None:
+        places.usable(job.checkpoint, "--checkpoint")
     checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
     try:
-        schema = _schema(job)
-        frames = {given.name: _frame(spark, given, schema, job, checkpoint, True) for given in job.inputs}
-        sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
-        deltas = maintain(
-            spark,
-            job.query,
-            frames,
-            checkpoint=str(checkpoint),
-            schema=schema,
-            dialect=job.dialect,
-            cells=job.cells,
-            rates=job.rates or None,
-            change=job.change,
-            on_bad_row=job.on_bad_row,
-            quarantine=job.quarantine,
-            on_missing=job.on_missing,
-            scratch=job.scratch,
-            sample=sample,
-        )
-        summary = _follow(job, deltas, checkpoint, sample, say)
-        for line in summary.lines():
-            say(line)
-        return Outcome(summary, _verified(spark, job, schema, checkpoint, summary, say) if job.verify else None)
+        with places.held(checkpoint):
+            if job.output not in (sinks.CONSOLE, sinks.NOOP):
+                places.claim_output(Path(job.output).resolve(), checkpoint)
+            else:
+                places.without_output(checkpoint)
+            return _run(job, checkpoint, say)
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if isinstance(error, BrokenPipeError) or _interrupted(error):
+            raise
+        raise reported(error, job.checkpoint) from None
     finally:
-        if not kept:
+        if job.checkpoint is None:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
 
-def failure(error: Exception) -> SparkJobError | None:
-    """The sentence for the user inside Spark's report of a failed stream; None if it is not of our making."""
-    for pattern in (_OUR_ERROR, _BAD_ROW):
-        found = pattern.search(str(error))
-        if found is not None:
-            return SparkJobError(found[1].strip())
-    return None
+def _interrupted(error: BaseException | None) -> bool:
+    """True if the error is what became of Ctrl-C in the middle of a call to Spark; raises that then."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        error = error.__context__
+    return False
+
+
+def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
+    spark = local_session("crown submit", cores=job.cores, memory=job.memory, conf=job.conf)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what it logs reaches us as an exception, too
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
+    schema = _schema(job)
+    frames = {given.name: _frame(spark, given, schema, job, checkpoint, True) for given in job.inputs}
+    sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
+    deltas = maintain(
+        spark,
+        job.query,
+        frames,
+        checkpoint=str(checkpoint),
+        schema=schema,
+        dialect=job.dialect,
+        cells=job.cells,
+        rates=job.rates or None,
+        change=job.change,
+        on_bad_row=job.on_bad_row,
+        quarantine=job.quarantine,
+        on_missing=job.on_missing,
+        scratch=job.scratch,
+        sample=sample,
+    )
+    summary = _follow(job, deltas, checkpoint, sample, say)
+    for line in summary.lines():
+        say(line)
+    if not job.verify:
+        return Outcome(summary, None)
+    plan = planned(job.query, frames, schema, job.change, job.rates or None, job.dialect)
+    return Outcome(summary, _verified(spark, job, plan, schema, checkpoint, summary, say))
 
 
 def _check(job: Job) -> None:
@@ -127,6 +155,13 @@ def _check(job: Job) -> None:
         )
     if job.verify and job.output in (sinks.CONSOLE, sinks.NOOP):
         raise SparkJobError("--verify compares the written output: give a folder as --output")
+    if job.trigger is not None and not _INTERVAL.fullmatch(job.trigger.strip()):
+        raise SparkJobError(f"--trigger {job.trigger!r}: give an interval, such as '5 seconds' or '1 minute'")
+    memory = _MEMORY.fullmatch(job.memory)
+    if memory is None or int(memory[1]) * 1024 ** "mgt".index(memory[2].lower()) < _LEAST_MEMORY:
+        raise SparkJobError(f"--memory {job.memory!r}: give {_LEAST_MEMORY}m or more, such as 2g")
+    if job.cores is not None and job.cores < 1:
+        raise SparkJobError(f"--cores {job.cores}: give 1 or more")
     if job.checkpoint is None and job.output not in (sinks.CONSOLE, sinks.NOOP):
         raise SparkJobError("--output to files needs --checkpoint DIR, where the job's state is kept for its next run")
 
@@ -172,44 +207,48 @@ def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Cal
     except KeyboardInterrupt:
         query.stop()
         report()
+    finally:
+        if query.isActive:  # the reader of our output is gone
+            with suppress(Exception):
+                query.stop()
     return summary
 
 
 def _ended(query: StreamingQuery) -> bool:
-    """Wait a moment; True if the stream is over. Raises what it died of, in our words if it was one of our errors."""
-    from pyspark.errors import StreamingQueryException
-
+    """Wait a moment; True if the stream is over. Raises what it died of."""
     if query.isActive:
         time.sleep(POLL_SECONDS)
         return False
-    try:
-        query.awaitTermination()
-        return True
-    except StreamingQueryException as error:
-        ours = failure(error)
-        if ours is None:
-            raise
-        raise ours from None
+    query.awaitTermination()
+    return True
 
 
 def _verified(
-    spark: SparkSession, job: Job, schema: Schema, checkpoint: Path, summary: Summary, say: Callable[[str], None]
+    spark: SparkSession,
+    job: Job,
+    plan: Plan,
+    schema: Schema,
+    checkpoint: Path,
+    summary: Summary,
+    say: Callable[[str], None],
 ) -> bool:
     """Compare the accumulated output with a recompute from scratch, and say how it came out."""
     from spark_jobs import verify
 
-    if summary.totals()["absent_deletes"]:
-        raise SparkJobError(
-            "--verify: some deletes found nothing to delete, so the net input is not what was maintained"
-        )
     frames = {given.name: _frame(spark, given, schema, job, checkpoint, False) for given in job.inputs}
-    plan = plans.plan(job.query, schema, dialect=job.dialect)
+    relations = layout_of(plan, marked=False, quarantine=False).relations
+    by_name = {name.lower(): frame for name, frame in frames.items()}
+    applied = {
+        name: verify.applied(by_name[name.lower()], files_in_order(checkpoint, source))
+        for source, name in enumerate(relations)
+    }
+    clamped = not summary.batches or bool(summary.totals()["absent_deletes"])
     columns = [output.name for output in plan.output]
     say("recomputing the query from scratch with Spark ...")
     maintained = verify.digest(
         verify.accumulated(spark.read.format(job.format).load(str(Path(job.output).resolve())), columns)
     )
-    expected = verify.digest(verify.recomputed(spark, plan, frames, job.change))
+    expected = verify.digest(verify.recomputed(plan, applied, job.change, clamped=clamped))
     say(f"maintained  {maintained}")
     say(f"recomputed  {expected}")
     say("equal" if maintained == expected else "DIFFERENT")

@@ -1,7 +1,9 @@
 """The maintained result against a from-scratch recompute by Spark: same rows, or not.
 
 What was maintained is the sum of the written delta stream. What it should be is the query, run by Spark SQL over the
-net contents of the inputs. Compared are the number of rows and the sum of their 64-bit hashes.
+net contents of the inputs, as far as they were applied: without files that came later, without quarantined rows, and
+with deletes that take away what was there and no more. Compared are the number of rows and the sum of their 64-bit
+hashes.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from plans.plan import Plan
@@ -18,6 +20,9 @@ from plans.shares import occurrences
 from spark_jobs.errors import SparkJobError
 from spark_jobs.layout import WEIGHT, used
 from spark_jobs.rows import check
+from spark_jobs.sources import FILE
+
+BATCH = "_batch"
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,17 @@ def accumulated(deltas: DataFrame, columns: Sequence[str]) -> DataFrame:
     return total.filter(F.col(WEIGHT) == 1).drop(WEIGHT)
 
 
-def recomputed(spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame], change: str | None) -> DataFrame:
+def applied(frame: DataFrame, order: Mapping[str, int]) -> DataFrame:
+    """The rows of the files in ``order``, with the number of their batch as ``_batch``; see ``source_log``."""
+    numbers = frame.sparkSession.createDataFrame(list(order.items()), f"{FILE} string, {BATCH} long")
+    return frame.join(F.broadcast(numbers), FILE).drop(FILE)
+
+
+def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, *, clamped: bool) -> DataFrame:
     """The plan's query by Spark SQL's joins, over the net contents of the change tables ``frames`` (by relation).
 
-    Only for queries whose predicates mean the same in Spark SQL; deletes of rows that were absent at the time make the
-    net contents differ, so check that there were none.
+    ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
+    are worked out batch by batch. Only for queries whose predicates mean the same in Spark SQL.
     """
     by_name = {name.lower(): frame for name, frame in frames.items()}
     parts: list[DataFrame] = []
@@ -64,14 +75,13 @@ def recomputed(spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame],
         rows = check(
             by_name[table.name.lower()], table, [column.name for column in used(table, occurrences(plan))], change
         )
-        typed = rows.frame.select(
-            *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT)
+        good = rows.frame if rows.reason is None else rows.frame.filter(rows.reason.isNull())
+        typed = good.select(
+            *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT), F.col(BATCH)
         )
         if atom.predicate is not None:
             typed = typed.filter(F.expr(str(atom.predicate)))
-        net = typed.groupBy(*(F.col(f"`{name}`") for name in dict.fromkeys(atom.columns))).agg(
-            F.sum(WEIGHT).alias(WEIGHT)
-        )
+        net = _net(typed, [F.col(f"`{name}`") for name in dict.fromkeys(atom.columns)], clamped)
         renamed = [
             F.col(f"`{c}`").alias(f"{atom.name}.{a}") for c, a in zip(atom.columns, atom.attributes, strict=True)
         ]
@@ -93,3 +103,18 @@ def recomputed(spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame],
     for predicate in plan.residual:
         result = result.filter(F.expr(str(predicate)))
     return result.select(*(F.expr(str(output.expr)).alias(output.name) for output in plan.output)).distinct()
+
+
+def _net(changes: DataFrame, key: list[Column], clamped: bool) -> DataFrame:
+    """How many copies of each row there are after all batches.
+
+    Each batch takes away what is there at most: n ← max(0, n + w). That is the sum of all w, less the smallest of its
+    partial sums if that is negative.
+    """
+    total = F.sum(WEIGHT).alias(WEIGHT)
+    if not clamped:
+        return changes.groupBy(*key).agg(total)
+    so_far = F.sum(WEIGHT).over(Window.partitionBy(*key).orderBy(BATCH)).alias("so_far")
+    sums = changes.groupBy(*key, F.col(BATCH)).agg(total).select(*key, BATCH, so_far)
+    copies = F.max_by("so_far", BATCH) - F.least(F.lit(0), F.min("so_far"))
+    return sums.groupBy(*key).agg(copies.alias(WEIGHT))

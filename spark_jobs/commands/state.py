@@ -12,7 +12,7 @@ from crown.errors import SnapshotError
 from spark_jobs import triangle_engine
 from spark_jobs.errors import CheckpointError
 from spark_jobs.progress import size
-from spark_jobs.state_log import BACKFILL, EMPTY, CellLog, read_meta
+from spark_jobs.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_meta, strangers
 
 HELP = "show, check or roll back the state that a Spark job keeps in its checkpoint"
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show, check or roll back; exit code 1 if a check finds something broken."""
     broken = 0
-    for folder in operators(Path(args.checkpoint)):
+    for folder in operators(Path(args.checkpoint).resolve()):
         meta = read_meta(folder) or {}
         print(f"{folder}\n  query  {' '.join(str(meta['query']).split())}\n  plan   {meta['fingerprint']}")
         for log in cells(folder, meta):
@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
                 for trouble in troubles(log):
                     broken += 1
                     print(f"    {trouble}")
+                for name in strangers(log.folder):
+                    print(f"    {name} is no file of the state; it is not looked at")
     if args.check:
         print("whole" if not broken else f"{broken} troubles")
     return 1 if broken else 0
@@ -55,7 +57,7 @@ def operators(checkpoint: Path) -> list[Path]:
 
 def cells(folder: Path, meta: dict[str, Any]) -> Iterator[CellLog]:
     """The logs of an operator's cells."""
-    for cell in sorted(folder.glob("[0-9]*"), key=lambda path: int(path.name)):
+    for cell in cell_folders(folder):
         yield CellLog(cell, meta["fingerprint"])
 
 

@@ -19,8 +19,8 @@ from crown.errors import CrownError
 from plans.errors import PlanError
 from spark_jobs.commands import state, submit
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.failures import failure
 from spark_jobs.state_log import CellLog
-from spark_jobs.submit import failure
 
 PATHS = "Q(a,b,c) :- g(a,b), g(b,c), c > 12."
 

@@ -1,0 +1,144 @@
+"""The file of one batch of one cell: whose it is, the rows the cell was given, and a checksum over everything.
+
+File form: magic, header length (uint32), header (JSON), an Arrow IPC stream per relation, BLAKE2b of all before. The
+header names format, plan fingerprint, stream, cell, batch, the batch before, and each relation with its rows and bytes.
+Nothing is ever unpickled, so a foreign file is an error, not code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.errors import DamagedStateError, PlanChangedError
+
+FORMAT = 1
+_MAGIC = b"CROWNDLT"
+_DIGEST = 16
+_WEIGHT = "_weight"
+_RESTORE = "Restore the file from a copy, or start with a new checkpoint"
+
+Changes = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Link:
+    """One batch of a cell: its number, the batch before it, and the rows the cell was given, by relation."""
+
+    batch: int
+    prev: int
+    changes: dict[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose a file is: the plan's fingerprint, the cell, and the stream as ``<stream id>/<operator>``."""
+
+    fingerprint: str
+    cell: str
+    stream: str
+
+
+def pack(link: Link, owner: Owner) -> bytes:
+    """The file of a link. O(rows)."""
+    streams: list[bytes] = []
+    for table in link.changes.values():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_table(table)
+        streams.append(sink.getvalue().to_pybytes())
+    relations = [
+        {"name": name, "rows": table.num_rows, "bytes": len(data)}
+        for (name, table), data in zip(link.changes.items(), streams, strict=True)
+    ]
+    header = json.dumps(
+        {
+            "format": FORMAT,
+            "fingerprint": owner.fingerprint,
+            "stream": owner.stream,
+            "cell": owner.cell,
+            "batch": link.batch,
+            "prev": link.prev,
+            "relations": relations,
+        }
+    ).encode()
+    body = b"".join([_MAGIC, struct.pack("<I", len(header)), header, *streams])
+    return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
+
+
+def unpack(data: bytes, path: Path, owner: Owner, batch: int) -> Link:
+    """The link in the bytes of a file, which must be whole, and the one of that owner and batch.
+
+    Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another plan. A header without a stream, as
+    written before there was one, is taken by plan, cell and batch alone.
+    """
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise DamagedStateError(f"{path} is not a delta of this operator: restore it from a copy")
+    start = len(_MAGIC) + 4
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if len(body) < start or hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+        raise DamagedStateError(f"{path} is damaged: its checksum does not match. {_RESTORE}")
+    (length,) = struct.unpack("<I", body[len(_MAGIC) : start])
+    try:
+        header = json.loads(body[start : start + length])
+        if header["format"] != FORMAT:
+            raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {FORMAT}")
+        _demand(header, path, owner, batch)
+        prev, relations = int(header["prev"]), header["relations"]
+        sizes = [int(relation["bytes"]) for relation in relations]
+        if prev >= batch or min(sizes, default=0) < 0 or start + length + sum(sizes) != len(body):
+            raise ValueError
+        changes = {}
+        offset = start + length
+        for relation, size in zip(relations, sizes, strict=True):
+            table = pa.ipc.open_stream(pa.py_buffer(body)[offset : offset + size]).read_all()
+            if table.num_rows != relation["rows"]:
+                raise ValueError
+            changes[str(relation["name"])] = table
+            offset += size
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError, pa.ArrowException):
+        raise DamagedStateError(f"{path} is whole, but its contents are not those of a delta. {_RESTORE}") from None
+    return Link(batch, prev, changes)
+
+
+def _demand(header: Mapping[str, Any], path: Path, owner: Owner, batch: int) -> None:
+    """Raise unless the header is of this plan, stream, cell and batch."""
+    if header["fingerprint"] != owner.fingerprint:
+        raise PlanChangedError(
+            f"{path} was written by plan {header['fingerprint']}, but this is plan {owner.fingerprint}: give the "
+            "changed query a new checkpoint, or go back to the query of this one"
+        )
+    found = (header.get("stream", owner.stream), header["cell"], header["batch"])
+    if found != (owner.stream, owner.cell, batch):
+        raise DamagedStateError(
+            f"{path} is the delta of batch {found[2]} of cell {found[1]} of stream {found[0]}, but it stands where "
+            f"that of batch {batch} of cell {owner.cell} of stream {owner.stream} belongs: it was copied or renamed. "
+            f"{_RESTORE}"
+        )
+
+
+def same_rows(a: Changes, b: Changes) -> bool:
+    """True iff both have the same rows with the same summed weights, in any order. O(rows)."""
+    return all(_difference(a.get(name), b.get(name)) == 0 for name in {*a, *b})
+
+
+def _difference(a: pa.Table | None, b: pa.Table | None) -> int:
+    """How many distinct rows have another weight in ``a`` than in ``b``."""
+    parts = []
+    for table, sign in ((a, 1), (b, -1)):
+        if table is not None and table.num_rows:
+            weight = pc.multiply(table[_WEIGHT], sign)
+            parts.append(table.set_column(table.column_names.index(_WEIGHT), _WEIGHT, weight))
+    if not parts:
+        return 0
+    keys = [name for name in parts[0].column_names if name != _WEIGHT]
+    sums = pa.concat_tables(parts).group_by(keys).aggregate([(_WEIGHT, "sum")])[f"{_WEIGHT}_sum"]
+    return int(pc.sum(pc.not_equal(sums, 0)).as_py() or 0)

@@ -1,0 +1,52 @@
+"""Which input file went into which batch, by the logs that Spark's file sources keep in the stream's checkpoint.
+
+``sources/<n>/<entry>`` lists the files that the n-th source found at once; ``offsets/<batch>`` says up to which entry a
+batch went. The n-th source is that of the query's n-th relation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from pathlib import Path
+
+from spark_jobs.errors import CheckpointError
+
+LOCAL = "^file:/+"
+"""How Spark's names of local files begin, with one slash or three: ``/`` is put in its place."""
+
+
+def files_in_order(checkpoint: Path, source: int) -> dict[str, int]:
+    """The files that batches of the stream have read from a source, with numbers in the order of the batches.
+
+    Files of one batch have one number. Raises :class:`CheckpointError` if the log cannot be read. O(files).
+    """
+    folder = checkpoint / "sources" / str(source)
+    entries: dict[str, int] = {}
+    try:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.name[0] != ".":
+                for line in path.read_text().splitlines()[1:]:
+                    entry = json.loads(line)
+                    entries[re.sub(LOCAL, "/", entry["path"])] = int(entry["batchId"])
+        ends = _ends(checkpoint, source)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        raise CheckpointError(f"{folder} is not the log of a source of files: --verify needs it") from None
+    if not ends:
+        return {}
+    oldest = -1 if (checkpoint / "offsets" / "0").exists() else ends[0]  # up to there an entry was a batch
+    kept = {path: entry for path, entry in entries.items() if entry <= ends[-1]}
+    return {path: ends[bisect_left(ends, entry)] if entry > oldest else entry for path, entry in kept.items()}
+
+
+def _ends(checkpoint: Path, source: int) -> list[int]:
+    """The newest entry of each batch whose offsets Spark still keeps, ascending."""
+    found = set()
+    folder = checkpoint / "offsets"
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name.isdecimal():
+            line = path.read_text().splitlines()[2 + source]
+            if line != "-":
+                found.add(int(json.loads(line)["logOffset"]))
+    return sorted(found)

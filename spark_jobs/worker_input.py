@@ -1,0 +1,48 @@
+"""Whether a task was given its whole input, or the JVM gave up in the middle.
+
+When a task fails or is cancelled in the JVM (a bad row, a stopped query, a lost executor), Spark closes the connection
+to the worker. Arrow takes that for the end of the rows if it falls between two record batches, and the function under
+``mapInArrow`` sees a shorter batch that looks whole. Published as a delta, it would be taken for what the batch was.
+
+After the last row Spark sends the worker a word that ends the task. So the input was whole if, and only if, there is
+something more to be read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+import pyarrow as pa
+
+from spark_jobs.errors import SparkJobError
+
+
+class CutShortError(SparkJobError):
+    """The input of a task ended too early; the task has failed already, and nobody reads this."""
+
+
+def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches; raises :class:`CutShortError` at their end if that is not the end Spark meant.
+
+    Outside a worker process (tests, tools) there is no connection to look at, and every end is taken for good.
+    """
+    channel = _channel()
+    try:
+        yield from batches
+    except (pa.ArrowInvalid, OSError):  # cut in the middle of a record batch
+        raise CutShortError("Spark ended this task before its input was complete") from None
+    if channel is not None and not channel.peek(1):
+        raise CutShortError("Spark ended this task before its input was complete")
+
+
+def _channel() -> Any:
+    """The stream from which this worker reads, as ``pyspark.worker.main`` names it; None outside a worker."""
+    frame = sys._getframe()
+    while frame is not None:
+        found: IO[bytes] | None = frame.f_locals.get("infile")
+        if frame.f_code.co_name == "main" and hasattr(found, "peek"):
+            return found
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
