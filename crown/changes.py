@@ -31,11 +31,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.columns import ABSENT, REFUSED, is_missing, item, opened
+from crown.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
 from crown.errors import ChangeError
 from plans.schema import Table, arrow_type
 
-WEIGHT = "_weight"
 MAX_WEIGHT = 2**31 - 1
 _NO_WEIGHT = f"{WEIGHT} is missing: where a batch has this column, every row needs a whole number in it"
 _INT64 = pa.int64()
@@ -110,30 +109,13 @@ class Checker:
         return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts)
 
     def _locate(self, names: list[str]) -> None:
-        self._check_names(names)
+        wrong = doubtful(names, self._declared)
+        if wrong is not None:
+            raise ChangeError(f"relation {self._relation!r}: {wrong}")
         place = {name.lower(): i for i, name in enumerate(names)}
         self._places = [place.get(name.lower()) for name, _, _ in self._wanted]
         self._weight = names.index(WEIGHT) if WEIGHT in names else None
         self._names = list(names)
-
-    def _check_names(self, names: list[str]) -> None:
-        """Refuse what would be ignored, or taken for something else, without a word."""
-        seen: dict[str, str] = {}
-        for name in names:
-            if not isinstance(name, str):
-                raise ChangeError(f"relation {self._relation!r}: a column is called {name!r}; name it by a text")
-            declared = name.lower() in self._declared
-            key = name.lower() if declared else name
-            if key in seen:
-                raise ChangeError(
-                    f"relation {self._relation!r}: the batch has two columns {seen[key]!r} and {name!r}; leave one out"
-                )
-            seen[key] = name
-            if not declared and name != WEIGHT and name.replace("_", " ").strip().lower() in ("weight", "weights"):
-                raise ChangeError(
-                    f"relation {self._relation!r}: the batch has a column {name!r}; rename it to {WEIGHT!r} if it says "
-                    "how many copies of a row come or go, and leave it out (or declare it in the schema) if it does not"
-                )
 
 
 def relations_of(changes: Any) -> Mapping[str, Any]:

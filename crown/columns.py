@@ -6,7 +6,7 @@ Nothing is converted here but what Arrow does by itself; ``crown.changes`` check
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from operator import itemgetter
 from typing import Any
 
@@ -22,6 +22,8 @@ class _Absent:
 
 
 ABSENT = _Absent()
+
+WEIGHT = "_weight"
 
 Column = Callable[[int], Any]  # position -> Arrow array, or a list where the values may have mixed types
 
@@ -85,6 +87,28 @@ def _column(relation: str, name: str, values: Any) -> Any:
         f"relation {relation!r}: column {name!r} must be a list or an array, not {type(values).__name__} "
         f"{values!r:.100}; one row alone is written as [{{...}}]"
     )
+
+
+def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
+    """Says what is wrong with the names of a batch's columns, of which something would be ignored without a word.
+
+    Returns None if nothing is. ``declared``: the columns of the relation, in lower case.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        if not isinstance(name, str):
+            return f"a column is called {name!r}; name it by a text"
+        known = name.lower() in declared
+        key = name.lower() if known else name
+        if key in seen:
+            return f"the batch has two columns {seen[key]!r} and {name!r}; leave one out"
+        seen[key] = name
+        if not known and name != WEIGHT and name.replace("_", " ").strip().lower() in ("weight", "weights"):
+            return (
+                f"the batch has a column {name!r}; rename it to {WEIGHT!r} if it says how many copies of a row come or "
+                "go, and leave it out (or declare it in the schema) if it does not"
+            )
+    return None
 
 
 def is_missing(value: Any) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crown.columns import doubtful
 from ivm_triangle.errors import TriangleError
 
 Columns = tuple[str, ...]
@@ -24,12 +25,18 @@ def table_of(data: Any) -> pa.Table:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if isinstance(data, dict):
-        return pa.table(data)
-    if isinstance(data, list):
-        return pa.Table.from_pylist(data)
-    if hasattr(data, "columns"):
-        return pa.Table.from_pandas(data, preserve_index=False)
+    try:
+        if isinstance(data, dict):
+            return pa.table(data)
+        if isinstance(data, list):
+            odd = next((i for i, row in enumerate(data) if dict(row).keys() != dict(data[0]).keys()), None)
+            if odd is not None:
+                raise TriangleError(f"row {odd} has other keys than the first: {list(data[odd])}, not {list(data[0])}")
+            return pa.Table.from_pylist(data)
+        if hasattr(data, "columns"):
+            return pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise TriangleError(f"these changes are no table: {error}") from error
     raise TriangleError(
         f"changes come as pandas, Arrow, a list of dicts or a dict of columns, not as {type(data).__name__}"
     )
@@ -110,6 +117,9 @@ def split_rows(
     Raises TriangleError if a column is missing or `_weight` is not an integer column.
     """
     wanted = [*first, *second]
+    wrong = doubtful(table.column_names, {column.lower() for column in wanted})
+    if wrong is not None:
+        raise TriangleError(f"{name}: {wrong}")
     absent = [column for column in wanted if column not in table.column_names]
     if absent:
         raise TriangleError(f"{name}: no column {absent[0]!r} among {table.column_names}")

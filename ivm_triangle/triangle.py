@@ -111,7 +111,9 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         TriangleError if sums could leave 64 bits. Amortized O(N^max{eps, 1 - eps}) per tuple; O(N^1.5) for a batch of
         at least a quarter of N.
         """
-        parts = []
+        if not isinstance(changes, Mapping):
+            raise TriangleError(f'changes are given as {{"R": table, ...}}, not as {type(changes).__name__}')
+        parts, dropped_rows = [], 0
         for name, data in changes.items():
             relations = self._relations(name)
             table = table_of(data)
@@ -120,10 +122,11 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
             x, y, weights, dropped = split_rows(
                 table, name, first, second, (self._domains[k], self._domains[(k + 1) % 3])
             )
-            self._null_rows += dropped
+            dropped_rows += dropped
             parts += [np.stack([np.full(len(x), k), x, y, weights], axis=1) for k in relations]
         if parts:
             self.apply_codes(np.concatenate(parts))
+        self._null_rows += dropped_rows
 
     def apply_codes(self, rows: np.ndarray) -> None:
         """The same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""

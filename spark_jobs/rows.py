@@ -15,12 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.changes import CODES, MAX_WEIGHT
+from crown.columns import WEIGHT, doubtful
 from crown.edge_lists import UNREADABLE
 from plans.schema import Table, decimal_parts
 from spark_jobs.errors import SourceError
 from spark_jobs.types import spark_type, type_of_spark
-
-WEIGHT = "_weight"
 
 _RESERVED = -(2**63)
 
@@ -46,6 +45,10 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], change: str | N
     ``change``: the column with weights or change codes; None takes ``_weight`` if there is one, else every row is an
     insert. Raises :class:`SourceError` if a column is missing from the frame altogether.
     """
+    declared = {column.name.lower() for column in table.columns} | ({change.lower()} if change is not None else set())
+    wrong = doubtful(frame.columns, declared)
+    if wrong is not None:
+        raise SourceError(f"relation {table.name!r}: {wrong}")
     fields = {field.name.lower(): field for field in frame.schema.fields}
     reasons: list[Column] = []
     if UNREADABLE in fields:

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "spark_jobs": {"spark_jobs", "ivm_triangle", "crown", "plans"},
     "bench": {"bench", "spark_jobs", "ivm_triangle", "crown", "plans"},
 }
-_GROUND = ("arguments", "bags", "budget", "errors", "interrupts", "memory", "uncopyable", "words_file")
+_GROUND = ("arguments", "bags", "budget", "columns", "errors", "interrupts", "memory", "uncopyable", "words_file")
 GROUND_FLOOR = {f"crown.{m}" for m in _GROUND} | {f"crown.kernels.{m}" for m in ("arena", "jit", "pointers", "tables")}
 """What ivm_triangle may see of crown: memory, tables, files of words, the bag protocol, arguments, error classes."""
 

@@ -235,3 +235,18 @@ def test_the_first_run_says_what_takes_so_long(monkeypatch, capfd):
     assert "ivm_triangle: compiling kernels for this machine, once" in capfd.readouterr().err
     Triangle("ab")
     assert capfd.readouterr().err == ""
+
+
+def test_a_weight_that_would_be_ignored_is_an_error():
+    triangle = Triangle()
+    rows = [{"a": 1, "b": 2}, {"a": 1, "b": 2, "_weight": -1}]
+    with pytest.raises(TriangleError, match="row 1 has other keys"):
+        triangle.apply({"R": rows})
+    with pytest.raises(TriangleError, match="rename it to '_weight'"):
+        Triangle(columns={"R": ("a", "b")}).apply({"R": [{"a": 1, "b": 2, "weight": -1}]})
+
+
+@pytest.mark.parametrize("changes", [None, [1], {"R": {"a": 1, "b": 2}}, {"R": 5}, {"R": [1, 2]}])
+def test_what_is_no_batch_is_refused_in_a_sentence(changes):
+    with pytest.raises(TriangleError, match=r"changes|no table"):
+        Triangle().apply(changes)
