@@ -120,10 +120,9 @@ class Engine(State):
         ``deltas=False`` updates the views only (cheaper; the live views are rebuilt when deltas are next asked for).
         ``consolidate``: leave out what a batch both adds and removes (default: where the plan needs it); this gathers
         the batch's deltas in memory, without it memory is bounded by one block. ``closing`` is called when all is
-        done; if it raises, the batch is taken back. Until the iterator is exhausted or
-        closed the engine takes nothing else, and the deltas that it yielded are void if it raises. Closed early, it
-        applies the rest of the batch without output, and its ``close`` raises what stops that. O(changes * lambda +
-        deltas).
+        done; if it raises, the batch is taken back. Until the iterator is exhausted or closed the engine takes nothing
+        else, and the deltas that it yielded are void if it raises. Closed early, it applies the rest of the batch
+        without output, and its ``close`` raises what stops that. O(changes * lambda + deltas).
         """
         self.ready()
         self.refuse_missing(prepared)

@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 
 import plans
 from crown.edge_lists import UNREADABLE
+from crown.sources import not_covering
 from plans.plan import Plan
 from plans.schema import Schema
 from plans.shares import Grid, hashable, solve
@@ -103,6 +104,10 @@ def maintain(
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         quarantine = str(folder / "quarantine")
     plan = planned(query, changes, schema, change, rates, dialect)
+    if on_missing not in ("ignore", "raise"):
+        raise SparkJobError(f'on_missing={on_missing!r}: give "ignore" or "raise"')
+    if on_missing == "raise":
+        not_covering(plan)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
     grid = _grid(spark, plan, cells, stored)
     layout = layout_of(plan, marked=grid.cells > 1, quarantine=on_bad_row == "quarantine")

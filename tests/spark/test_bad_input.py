@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from crown.errors import CrownError
 from plans.schema import Schema
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
@@ -181,3 +182,19 @@ def test_typed_columns_are_narrowed_only_where_nothing_is_lost(spark):
             maintain(spark, sql, {"r": frame}, schema=schema).collect()
     with pytest.raises(SourceError, match="boolean cannot be read as int32"):
         maintain(spark, sql, {"r": spark.createDataFrame([(True, 1)], "a boolean, b long")}, schema=schema)
+
+
+@pytest.mark.parametrize("name", ["weight", "_WEIGHT", "__weight", "_weights"])
+def test_a_column_that_could_be_meant_for_the_weight_is_an_error(spark, name):
+    sql, schema = "SELECT DISTINCT a, b FROM r", {"r": {"a": "int64", "b": "int64"}}
+    frame = spark.createDataFrame([(1, 2, -1)], f"a long, b long, {name} long")
+    with pytest.raises(SourceError, match="rename it to '_weight'"):
+        maintain(spark, sql, {"r": frame}, schema=schema)
+    inserts = frame.withColumn(name, -frame[name])
+    assert set(rows_of(maintain(spark, sql, {"r": inserts}, schema=schema, change=name))) == {(1, 2)}
+
+
+def test_a_promise_about_absent_deletes_that_cannot_be_kept_is_refused_before_the_stream_starts(spark):
+    frame = spark.createDataFrame([(1, 2)], "a long, b long")
+    with pytest.raises(CrownError, match="does not read its column 'b'"):
+        maintain(spark, "SELECT DISTINCT a FROM r", {"r": frame}, on_missing="raise")
