@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import shutil
 import signal
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crown.interrupts import Uninterrupted
 from plans.plan import Plan
 from plans.schema import Column, Schema, Table
 from spark_jobs import edges, places, sinks
@@ -113,8 +113,8 @@ def _interrupted(error: BaseException | None) -> bool:
 
 
 def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
-    spark = local_session("crown submit", cores=job.cores, memory=job.memory, conf=job.conf)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what it logs reaches us as an exception, too
+    with Uninterrupted():  # a JVM whose starting is broken off complains at length
+        spark = local_session("crown submit", cores=job.cores, memory=job.memory, conf=job.conf)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
     schema = _schema(job)
