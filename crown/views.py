@@ -65,6 +65,12 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         back (the address range is used up) raises UnusableStateError, and so does everything after it.
 
         Cost: O(changes * lambda + deltas), see ``explain()``.
+
+        >>> view = view("Q(a, b, c) :- R(a, b), R(b, c).", {"R": {"a": "int64", "b": "int64"}})
+        >>> view.apply({"R": [{"a": 1, "b": 2}, {"a": 2, "b": 3}]}).to_pylist()
+        [{'a': 1, 'b': 2, 'c': 3, '_weight': 1}]
+        >>> view.apply({"R": [{"a": 2, "b": 3, "_weight": -1}, {"a": 2, "b": 4, "_weight": 1}]}).to_pylist()
+        [{'a': 1, 'b': 2, 'c': 3, '_weight': -1}, {'a': 1, 'b': 2, 'c': 4, '_weight': 1}]
         """
         with self._engine.uninterrupted:
             return self._run(changes, True, consolidate).to_table(self._engine.delta_schema)
@@ -192,6 +198,11 @@ def view(
     the reason, to the folder ``quarantine`` and goes on. Further options go to ``plans.plan`` (rates, ...). Raises
     PlanError for a query that cannot be maintained, with the reason and what to do, and CrownError for any other
     argument that makes no sense.
+
+    >>> followers = view("SELECT DISTINCT f.b FROM follows f WHERE f.a > 10", {"follows": {"a": "int64", "b": "int64"}})
+    >>> followers.update({"follows": {"a": [1, 11, 12], "b": [5, 6, 6]}})
+    >>> followers.to_table().to_pylist(), followers.contains({"b": 6}), {"b": 5} in followers
+    ([{'b': 6}], True, False)
     """
     threads = number_of(threads, "threads", 1, MOST_THREADS)
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")

@@ -46,6 +46,14 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     if that is given, see `state.State`.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
+
+    >>> triangle = Triangle(edges="E")
+    >>> triangle.apply({"E": {"src": [0, 1, 2], "dst": [1, 2, 0]}})
+    >>> triangle.count()  # as (a, b, c), (b, c, a) and (c, a, b)
+    3
+    >>> triangle.apply({"E": {"src": [1], "dst": [2], "_weight": [-1]}})
+    >>> triangle.count()
+    0
     """
 
     def __init__(

@@ -6,14 +6,13 @@ import os
 from collections import Counter
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plans.schema import Schema, arrow_type
 from spark_jobs import maintain
-
-SQL_TYPES = {"int64": "BIGINT", "int32": "INTEGER", "string": "VARCHAR", "float64": "DOUBLE", "date": "DATE"}
+from tests.oracles import duck
+from tests.oracles.database import Database
 
 
 class ChangeFiles:
@@ -89,29 +88,16 @@ def run(spark, query, files, folder, *, sink=None, consume=None, **options):
 
 
 class Oracle:
-    """The relations as multisets in DuckDB; ``result`` runs the query on the rows whose multiplicity is positive."""
+    """What the result ought to be after any batches: the base tables, and DuckDB from scratch."""
 
     def __init__(self, schema, sql):
-        self.schema = Schema.of(schema)
+        self.database = Database(schema)
         self.sql = sql
-        self.rows = {name: Counter() for name in self.schema}
 
     def apply(self, changes):
-        """Deletes first, never below zero; then inserts."""
-        for name, rows in changes.items():
-            net = Counter()
-            for *row, weight in rows:
-                net[tuple(row)] += weight
-            for row, weight in net.items():
-                self.rows[name][row] = max(0, self.rows[name][row] + weight)
+        """``changes``: rows with their weight last, by relation."""
+        self.database.apply({name: [(tuple(row), weight) for *row, weight in rows] for name, rows in changes.items()})
 
     def result(self):
         """The distinct result rows, each with weight 1."""
-        base = duckdb.connect()
-        for name in self.schema:
-            columns = self.schema[name].columns
-            base.execute(f"CREATE TABLE {name} ({', '.join(f'{c.name} {SQL_TYPES[c.type]}' for c in columns)})")
-            alive = [row for row, weight in self.rows[name].items() if weight]
-            if alive:
-                base.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", alive)
-        return Counter(dict.fromkeys(base.execute(self.sql).fetchall(), 1))
+        return Counter(dict.fromkeys(duck.results(self.sql, self.database), 1))

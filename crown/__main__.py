@@ -1,0 +1,8 @@
+"""``python -m crown``: the ``crown`` command, also where its folder is not on the PATH."""
+
+import sys
+
+from crown.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

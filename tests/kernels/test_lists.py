@@ -1,0 +1,180 @@
+"""A group's lists against Python lists, with and without carried values, and groups that come and go."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crown.kernels import arena as A
+from crown.kernels import layout
+from crown.kernels.tables import LOW32, table_at
+from tests.kernels.wrappers import (
+    alloc,
+    check_allocator,
+    group_drop,
+    group_get,
+    halves,
+    hash_key,
+    list_append,
+    list_base,
+    list_remove,
+    new_arena,
+    until_full,
+)
+
+ROW, LINK, VALUE = 4, 2, 3  # words of a row here: its position stands in word 2, an attribute in word 3
+GROUP = 4  # words of a group without key
+
+
+@dataclass
+class List:
+    """The children list of a group in an arena of its own, and the Python list that it should be."""
+
+    inlined: int
+    M: np.ndarray = field(default_factory=lambda: new_arena(1 << 15))
+    model: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.m32 = halves(self.M)
+        self.group = int(alloc(self.M, GROUP))
+        self.M[self.group : self.group + GROUP] = 0
+        self.log_at = 2 * (self.group + 3)
+
+    def append(self, value: int) -> None:
+        row = int(alloc(self.M, ROW))
+        self.M[row + VALUE] = value
+        self.rows.append(row)
+        assert list_append(self.M, self.m32, self.group, self.log_at, self.inlined, row, LINK) == len(self.model)
+        self.model.append(row)
+
+    def remove(self, at: int) -> None:
+        """The last entry takes the place of one that goes."""
+        list_remove(self.M, self.m32, self.group, self.log_at, self.inlined, at, LINK)
+        row, last = self.model[at], self.model.pop()
+        if at < len(self.model):
+            self.model[at] = last
+        A.release(self.M, row, ROW)
+        self.rows.remove(row)
+
+    def check(self) -> None:
+        n, capacity = len(self.model), 1 << int(self.m32[self.log_at])
+        assert self.m32[2 * self.group + 1] == n <= capacity
+        assert capacity == 1 or capacity <= 4 * n
+        base = int(list_base(self.m32, self.group, self.log_at, self.inlined))
+        assert self.m32[base : base + n].tolist() == self.model
+        assert [int(self.m32[2 * (row + LINK) + 1]) for row in self.model] == list(range(n))
+        blocks = {self.group: GROUP, **dict.fromkeys(self.rows, ROW)}
+        if capacity > 1:
+            block = int(self.m32[2 * self.group])
+            blocks[block] = capacity // 2 + (capacity if self.inlined != A.PLAIN else 0)
+            if self.inlined != A.PLAIN:
+                assert self.M[block : block + n].tolist() == [int(self.M[row + VALUE]) for row in self.model]
+        check_allocator(self.M, blocks)
+
+
+@pytest.mark.parametrize("inlined", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
+@given(st.integers(0, 2**32))
+def test_a_list_is_a_list(inlined: int, seed: int) -> None:
+    rng = random.Random(seed)
+    rows = List(inlined)
+    for growing in (0.9, 0.5, 0.2):
+        for _ in range(40):
+            if not rows.model or rng.random() < growing:
+                rows.append(rng.randrange(-(2**62), 2**62))
+            else:
+                rows.remove(rng.randrange(len(rows.model)))
+            if len(rows.model) < 5:
+                rows.check()
+        rows.check()
+    while rows.model:
+        rows.remove(rng.randrange(len(rows.model)))
+        rows.check()
+    assert rows.M[A.H_LIVE] == A.header_words(0) + GROUP, "an empty list has no block of its own"
+
+
+@pytest.mark.parametrize("inlined", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
+def test_a_list_doubles_when_it_is_full_and_halves_when_a_quarter_is_left(inlined: int) -> None:
+    rows = List(inlined)
+    grown, shrunk = [], []
+    for i in range(40):
+        rows.append(i)
+        grown.append(1 << int(rows.m32[rows.log_at]))
+    assert grown == [1, 2, 4, 4, *[8] * 4, *[16] * 8, *[32] * 16, *[64] * 8]
+    while rows.model:
+        rows.remove(0)
+        shrunk.append((len(rows.model), 1 << int(rows.m32[rows.log_at])))
+    assert [a for a, b in zip(shrunk[1:], shrunk, strict=False) if a[1] != b[1]] == [
+        (16, 32),
+        (8, 16),
+        (4, 8),
+        (2, 4),
+        (1, 2),
+        (0, 1),
+    ]
+
+
+def test_a_list_that_cannot_grow_refuses_and_changes_nothing() -> None:
+    rows = List(VALUE, new_arena(1 << 10))
+    before = until_full(rows.M, lambda: rows.append(1))
+    used = int(before[A.H_TOP])
+    if len(rows.rows) > len(rows.model):  # the row itself had room
+        A.release(rows.M, rows.rows.pop(), ROW)
+    assert np.array_equal(rows.M[A.header_words(0) : used], before[A.header_words(0) : used])
+    rows.check()
+
+
+NODE = 1
+TABLE = int(table_at(0))
+
+
+def _plan(k: int) -> np.ndarray:
+    """The plan array of a node whose edge has a key of ``k`` words."""
+    P = np.zeros(layout.P_NODES + layout.ND * (NODE + 1) + k, np.int64)
+    d = layout.P_NODES + layout.ND * NODE
+    P[layout.P_IDENTITY] = len(P) - k
+    P[len(P) - k :] = range(k)
+    P[d + layout.N_KEY], P[d + layout.N_GROUPS] = k, TABLE
+    return P
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_group_is_there_as_long_as_one_side_refers_to_it(k: int) -> None:
+    M = new_arena(1 << 15, tables_=1)
+    m32, P = halves(M), _plan(k)
+    identity = int(P[layout.P_IDENTITY])
+    rng = random.Random(k)
+    groups: dict[tuple[int, ...], int] = {}
+    initial = int(M[A.H_LIVE])
+    for _ in range(300):
+        key = tuple(rng.randrange(4) for _ in range(k))
+        source = np.array(key, np.int64)
+        tag = np.int64(hash_key(M, P, identity, k, source, 0))
+        g = int(group_get(M, m32, P, NODE, tag, source, 0, identity))
+        assert groups.setdefault(key, g) == g, "one group per key"
+        assert tuple(M[g : g + k].tolist()) == key
+        parents, children = rng.choice([(0, 0), (1, 0), (0, 1), (2, 2)])
+        m32[2 * (g + k + 1) + 1], m32[2 * (g + k + 2) + 1] = parents, children
+        group_drop(M, m32, P, NODE, g)
+        if not parents and not children:
+            del groups[key]
+        assert M[TABLE + A.T_COUNT] == len(groups)
+    slots = M[int(M[TABLE + A.T_SLOTS]) :][: int(M[TABLE + A.T_MASK]) + 1]
+    assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(groups.values())
+    for g in groups.values():
+        m32[2 * (g + k + 1) + 1] = m32[2 * (g + k + 2) + 1] = 0
+        group_drop(M, m32, P, NODE, g)
+    assert int(M[A.H_LIVE]) == initial
+
+
+def test_a_new_group_has_the_key_and_empty_lists() -> None:
+    M, P = new_arena(1 << 12, tables_=1), _plan(2)
+    source = np.array([5, -3], np.int64)
+    identity = int(P[layout.P_IDENTITY])
+    g = int(group_get(M, halves(M), P, NODE, np.int64(hash_key(M, P, identity, 2, source, 0)), source, 0, identity))
+    assert M[g : g + 6].tolist() == [5, -3, 0, 0, 0, 0]

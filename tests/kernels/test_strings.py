@@ -1,0 +1,141 @@
+"""The dictionary of byte values against a dict: codes that stay, sweeps, the budget, a full arena."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crown.kernels import arena as A
+from crown.kernels import strings
+from crown.kernels.tables import table_at
+from tests.kernels.wrappers import alloc, check_allocator, insert, new_arena, until_full
+
+T, RECORDS = int(table_at(0)), int(table_at(1))
+VALUES = st.binary(max_size=20) | st.sampled_from(
+    [b"", b"\0", b"\0\0", b"\0" * 8, b"\xff" * 8, b"a" * 7, b"a" * 8, b"a" * 9]
+)
+
+
+class Strings:
+    """A dictionary in an arena of its own, and the Python dict (value -> code) that it should be."""
+
+    def __init__(self, size: int = 1 << 15) -> None:
+        self.M = new_arena(size, tables_=2)
+        self.m8 = self.M.view(np.uint8)
+        self.model: dict[bytes, int] = {}
+
+    def encode(self, values: list[bytes], add: bool = True) -> tuple[int, list[int]]:
+        """(how many codes were filled, the codes; -1 where none was)."""
+        offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+        data = np.frombuffer(b"".join(values) + b"\0", np.uint8)
+        codes = np.full(len(values), -1, np.int64)
+        done = int(strings.encode(self.M, self.m8, T, data, offsets, codes, int(add)))
+        return done, codes.tolist()
+
+    def decode(self, codes: list[int]) -> list[bytes]:
+        words = np.array(codes, np.int64)
+        offsets = np.empty(len(codes) + 1, np.int64)
+        data = np.empty(int(strings.decoded_size(self.M, words, offsets)), np.uint8)
+        strings.decode(self.M, self.m8, words, offsets, data)
+        return [data[a:b].tobytes() for a, b in pairwise(offsets)]
+
+    def add(self, *values: bytes) -> None:
+        done, codes = self.encode(list(values))
+        assert done == len(values)
+        for value, code in zip(values, codes, strict=True):
+            assert self.model.setdefault(value, code) == code, "a code stays as long as its entry lives"
+
+    def check(self) -> None:
+        assert self.M[T + A.T_COUNT] == len(self.model) == len(set(self.model.values()))
+        assert self.decode(list(self.model.values())) == list(self.model)
+        assert self.encode(list(self.model), add=False)[1] == list(self.model.values())
+        blocks = {code: 1 + (len(value) + 7) // 8 for value, code in self.model.items()}
+        slots = {int(self.M[t + A.T_SLOTS]): int(self.M[t + A.T_MASK]) + 1 for t in (T, RECORDS)}
+        check_allocator(self.M, {**blocks, **slots}, 2)
+
+    def sweep(self, kept: list[bytes]) -> int:
+        """Free all values but these."""
+        strings.mark_codes(self.M, np.array([self.model[value] for value in kept] + [strings.NULL], np.int64))
+        freed = int(strings.sweep(self.M, T))
+        self.model = {value: code for value, code in self.model.items() if value in kept}
+        return freed
+
+
+@given(st.lists(st.tuples(st.lists(VALUES, max_size=12), st.integers(0, 2**32)), max_size=6))
+def test_a_dictionary_is_a_dict_through_any_number_of_sweeps(rounds: list[tuple[list[bytes], int]]) -> None:
+    dictionary = Strings()
+    for values, seed in rounds:
+        dictionary.add(*values)
+        dictionary.check()
+        before = len(dictionary.model)
+        kept = [value for i, value in enumerate(dictionary.model) if seed >> i & 1]
+        assert dictionary.sweep(kept) == before - len(kept)
+        assert dictionary.M[A.H_DICT_SWEPT] == len(kept)
+        dictionary.check()
+    dictionary.sweep([])
+    dictionary.check()
+    assert not dictionary.M[T + A.T_COUNT]
+
+
+def test_values_that_differ_in_trailing_zeros_only_are_different() -> None:
+    dictionary = Strings()
+    dictionary.add(*(b"\0" * n for n in range(20)))
+    dictionary.check()
+    assert len(dictionary.model) == 20
+
+
+def test_an_unknown_value_is_not_entered_unless_asked_and_has_code_0() -> None:
+    dictionary = Strings()
+    dictionary.add(b"known")
+    assert dictionary.encode([b"unknown", b"known"], add=False) == (2, [0, dictionary.model[b"known"]])
+    dictionary.check()
+
+
+def test_null_has_no_bytes_and_is_not_looked_up() -> None:
+    dictionary = Strings()
+    dictionary.add(b"x")
+    assert dictionary.decode([strings.NULL, dictionary.model[b"x"], strings.NULL]) == [b"", b"x", b""]
+
+
+def test_a_budget_stops_the_encoding_where_it_is_used_up() -> None:
+    dictionary = Strings()
+    dictionary.M[A.H_BUDGET] = dictionary.M[A.H_LIVE] + 9
+    values = [b"12345678" + bytes([i]) for i in range(10)]  # three words each
+    done, codes = dictionary.encode(values)
+    assert done == 4, "an entry may begin while what is live is not more than the budget"
+    assert codes[4:] == [-1] * 6
+    dictionary.model = dict(zip(values[:4], codes[:4], strict=True))
+    dictionary.check()
+    dictionary.M[A.H_BUDGET] = dictionary.M[A.H_LIMIT]
+    dictionary.add(*values)
+    dictionary.check()
+
+
+def test_a_full_arena_leaves_the_dictionary_as_it_was() -> None:
+    dictionary = Strings(int(A.header_words(2)) + 500)
+    number = iter(range(10_000))
+    before = until_full(dictionary.M, lambda: dictionary.add(b"%d" % next(number)))
+    assert len(dictionary.model) > 20
+    assert dictionary.M[T + A.T_COUNT] == before[T + A.T_COUNT]
+    dictionary.check()
+    assert dictionary.sweep([b"0"]) > 20
+    dictionary.add(*(b"again %d" % i for i in range(20)))
+    dictionary.check()
+
+
+def test_marks_are_taken_from_a_column_of_records_and_are_gone_after_the_sweep() -> None:
+    dictionary = Strings()
+    dictionary.add(b"a", b"b", b"c")
+    for value in (b"a", b"c", None):
+        record = int(alloc(dictionary.M, 2))
+        dictionary.M[record] = 77
+        dictionary.M[record + 1] = strings.NULL if value is None else dictionary.model[value]
+        insert(dictionary.M, RECORDS, np.int64(record), record)
+    strings.mark(dictionary.M, dictionary.M, RECORDS, 1)
+    assert strings.sweep(dictionary.M, T) == 1
+    assert dictionary.encode([b"a", b"b", b"c"], add=False)[1] == [dictionary.model[b"a"], 0, dictionary.model[b"c"]]
+    assert dictionary.decode([dictionary.model[b"a"]]) == [b"a"], "the length is what it was"
+    assert strings.sweep(dictionary.M, T) == 2

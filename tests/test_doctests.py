@@ -1,0 +1,27 @@
+"""The examples in docstrings of public names run, and show what really comes out."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = ("crown", "crown.views", "ivm_triangle.triangle", "plans.planner")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_are_true(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.attempted > 1
+    assert not results.failed
+
+
+def test_every_module_with_examples_is_on_the_list() -> None:
+    files = [file for package in ("plans", "crown", "ivm_triangle") for file in (ROOT / package).rglob("*.py")]
+    shown = {file for file in files if re.search(r"^\s*>>> ", file.read_text(), re.MULTILINE)}
+    listed = {Path(str(importlib.import_module(name).__file__)) for name in MODULES}
+    assert shown == listed
