@@ -41,7 +41,7 @@ class Uninterrupted:
             return
         delivers, self._delivers = self._delivers, None
         signal(SIGINT, delivers)
-        if self._noted and error is None:
+        if self._noted:  # even if an error is on its way: it is the context of what the handler raises
             self._noted = False
             delivers(SIGINT, None)
 
