@@ -135,6 +135,20 @@ def test_masks_come_back_from_the_log(spark, tmp_path):
     assert sum(sum(note["state"]["missing_deletes"].values()) for note in notes) > 0
 
 
+def test_an_edge_of_two_bags_comes_once(spark, tmp_path):
+    """It came twice under one name: results were right; what is stored, and what is said of deletes, was doubled."""
+    schema = {"e": SCHEMA["e"]}
+    files = ChangeFiles(tmp_path / "in", schema)
+    files.add({"e": [(1, 2, 2), (2, 3, 1), (3, 1, 1)]})
+    files.add({"e": [(1, 2, -3)]})
+    run(spark, CHORD, files, tmp_path / "state", schema=schema, cells=2)
+    deleted = [change["e"] for _, change in given(tmp_path / "state") if change["e"].column("_weight")[0].as_py() < 0]
+    assert [len(table) for table in deleted] == [1, 1]
+    notes = [json.loads(path.read_text()) for path in (tmp_path / "state" / "crown").glob("*/crown/*/1.json")]
+    readers = sum(int(masks_of(table)[0]).bit_count() for table in deleted)
+    assert sum(sum(note["state"]["missing_deletes"].values()) for note in notes) == readers
+
+
 def test_with_one_cell_the_files_are_what_they_were(spark, tmp_path):
     schema = {"e": SCHEMA["e"]}
     files = ChangeFiles(tmp_path / "in", schema)
