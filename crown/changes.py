@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 
 from crown.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
 from crown.errors import ChangeError
+from crown.masks import EVERY, given_masks
 from plans.schema import Table, arrow_type
 
 MAX_WEIGHT = 2**31 - 1
@@ -54,13 +55,15 @@ class CheckedBatch:
     """The usable rows of a batch.
 
     ``columns``: Arrow arrays by declared column name, all of the same length; ``weights`` int64[n]; ``bad``: position
-    in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order.
+    in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order;
+    ``masks`` int64[n], or ``EVERY`` (see ``crown.masks``).
     """
 
     columns: dict[str, pa.Array]
     weights: np.ndarray
     bad: dict[int, str] = field(default_factory=dict)
     bad_rows: list[str] = field(default_factory=list)
+    masks: np.ndarray = field(default_factory=lambda: EVERY)
 
 
 class Checker:
@@ -97,8 +100,9 @@ class Checker:
             else:
                 out[name] = pa.array([], target)
         weights = np.ones(n, np.int64) if self._weight is None else _weights(column(self._weight), bad)
+        masks = given_masks(data, names, column)
         if not bad:
-            return CheckedBatch(out, weights)
+            return CheckedBatch(out, weights, masks=masks)
         rows = sorted(bad)
         keep = np.ones(n, bool)
         keep[rows] = False
@@ -106,7 +110,8 @@ class Checker:
         given = {name: column(i) for i, name in enumerate(names)}
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
         out = {name: array.filter(mask) for name, array in out.items()}
-        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts)
+        masks = masks if masks is EVERY else masks[keep]
+        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts, masks)
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)

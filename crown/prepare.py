@@ -1,7 +1,7 @@
 """From checked changes to what the kernels take: projected, filtered, coded, consolidated tuples of each source.
 
-Rows that a predicate rejects, or that have NULL in a join attribute, can never take part in a result and stop here.
-Work that several aliases of a self-join share is done once.
+Rows that a predicate rejects, that have NULL in a join attribute, or that no alias reads in this cell can never take
+part in a result and stop here. Work that several aliases of a self-join share is done once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from crown.changes import CheckedBatch, Checker, relations_of
-from crown.codec import NULL, Intern, UnencodableError, encode
+from crown.codec import Intern, UnencodableError, encode
 from crown.errors import BadRowError, ChangeError
 from crown.kernels.batches import consolidate, pick
+from crown.masks import EVERY, null, reads
 from crown.sources import Alias, Source, sources_of
 from plans.plan import Plan
 from plans.schema import Table
-
-EVERY = np.full(1, -1, np.int64)  # the mask of tuples that every alias reads
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Rows:
 
     def read_by(self, bit: int) -> np.ndarray:
         """bool[n]: alias ``bit`` reads the tuple."""
-        return np.broadcast_to((self.masks >> bit & 1).astype(bool), len(self))
+        return np.broadcast_to(reads(self.masks, bit), len(self))
 
     def readers(self, bit: int) -> int:
         """How many tuples alias ``bit`` reads."""
@@ -62,7 +61,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class SourceChange:
-    """Net changes of a source. ``filtered[i]``: rows that predicate or NULL kept from alias ``i``."""
+    """Net changes of a source. ``filtered[i]``: rows that alias ``i`` would read, but for its predicate or a NULL."""
 
     source: Source
     deletes: Rows
@@ -202,18 +201,20 @@ class Preparer:
         return _Coded(batch, codes)
 
     def _net(self, source: Source, coded: _Coded) -> _Net:
-        columns, weights = coded.batch.columns, coded.batch.weights
+        columns, weights, masks = coded.batch.columns, coded.batch.weights, coded.batch.masks
         n = len(weights)
-        passed = coded.matrix(source.columns)
+        passed, rejected = coded.matrix(source.columns), EVERY[:0]
         if source.predicate is not None:
             verdict = source.predicate.evaluate(columns, n)
             if verdict.null_count:
                 verdict = verdict.fill_null(False)
             keep = verdict.to_numpy(zero_copy_only=False)
             if np.count_nonzero(keep) < n:
+                rejected = np.broadcast_to(masks, n)[~keep]
                 passed, weights = passed[keep], weights[keep]
-        deletes, inserts = split_by_sign(passed.reshape(-1), source.width, weights)
-        return _Net(deletes, inserts, n - len(weights), passed)
+                masks = masks if masks is EVERY else masks[keep]
+        deletes, inserts = split_by_sign(passed.reshape(-1), source.width, weights, masks)
+        return _Net(deletes, inserts, rejected, passed, masks)
 
 
 class _Relation:
@@ -250,62 +251,75 @@ class _Coded:
 
 @dataclass(frozen=True)
 class _Net:
-    """Net deletes and inserts of the rows that pass a predicate, how many did not, and the rows (int64[n, width])."""
+    """Net deletes and inserts of the rows that pass a predicate, these rows (int64[n, width]), and masks of the others.
+
+    All masks are those that came with the batch: their bits are occurrences of the plan.
+    """
 
     deletes: Rows
     inserts: Rows
-    rejected: int
+    rejected: np.ndarray
     passed: np.ndarray
+    masks: np.ndarray
 
 
 def _change(source: Source, coded: _Coded, net: _Net) -> SourceChange:
-    """The change of a source, with masks if some alias joins on a column that has NULLs in this batch."""
-    joined: list[tuple[int, ...]] = []
+    """The change of a source, with masks if the batch has some, or NULLs in a column on which some alias joins."""
+    joined: list[tuple[int, ...]] = [()] * len(source.aliases)
     if coded.nulls:
         nullable = {w for w, name in enumerate(source.columns) if coded.batch.columns[name].null_count}
         joined = [tuple(w for w in alias.not_null if w in nullable) for alias in source.aliases]
-    if not any(joined):
-        return SourceChange(source, net.deletes, net.inserts, (net.rejected,) * len(source.aliases))
-    deletes, inserts = (_with_masks(rows, joined) for rows in (net.deletes, net.inserts))
-    filtered = tuple(net.rejected + int(np.count_nonzero(_null(net.passed, words))) for words in joined)
-    return SourceChange(source, deletes, inserts, filtered)
+    if net.masks is EVERY and not any(joined):
+        return SourceChange(source, net.deletes, net.inserts, (len(net.rejected),) * len(source.aliases))
+    deletes, inserts = (_read(rows, source.aliases, joined) for rows in (net.deletes, net.inserts))
+    filtered = []
+    for alias, words in zip(source.aliases, joined, strict=True):
+        nulls = null(net.passed, words) & reads(net.masks, alias.occurrence)
+        filtered.append(int(np.count_nonzero(nulls) + np.count_nonzero(reads(net.rejected, alias.occurrence))))
+    return SourceChange(source, deletes, inserts, tuple(filtered))
 
 
-def _with_masks(rows: Rows, joined: list[tuple[int, ...]]) -> Rows:
-    """The tuples that some alias reads: one that has no NULL in the alias's words of ``joined``."""
+def _read(rows: Rows, aliases: Sequence[Alias], joined: Sequence[tuple[int, ...]]) -> Rows:
+    """The tuples that some alias reads, with masks of aliases: by its bit, and if none of its ``joined`` is NULL.
+
+    Equal tuples have equal masks. What came with the batch is a function of the columns that the alias reads, for all
+    rows that pass the predicate; so it does not matter which of the rows that became one tuple gave it its mask.
+    """
     if not len(rows):
         return rows
     masks = np.zeros(len(rows), np.int64)
-    for bit, words in enumerate(joined):
-        masks |= (~_null(rows.table(), words)).astype(np.int64) << bit
-    return rows.chosen(masks != 0, masks[masks != 0])
+    for bit, (alias, words) in enumerate(zip(aliases, joined, strict=True)):
+        mine = rows.read_by(alias.occurrence)
+        if words:
+            mine = mine & ~null(rows.table(), words)
+        masks |= mine.astype(np.int64) << bit
+    read = masks != 0
+    if not read.all():
+        rows, masks = rows.chosen(read, EVERY), masks[read]
+    every = bool((masks == (1 << len(aliases)) - 1).all())
+    return Rows(rows.values, rows.weights, EVERY if every else masks)
 
 
-def _null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
-    """bool[n]: one of those words is NULL."""
-    return (table[:, words] == NULL).any(axis=1)
-
-
-def split_by_sign(values: np.ndarray, width: int, weights: np.ndarray) -> tuple[Rows, Rows]:
+def split_by_sign(values: np.ndarray, width: int, weights: np.ndarray, masks: np.ndarray = EVERY) -> tuple[Rows, Rows]:
     """Net deletes and inserts of a batch: one row per tuple and sign, but equal inserts of a batch without deletes stay
     apart.
 
-    ``values`` int64[n * width], ``weights`` int64[n] (neither is changed). O(n).
+    ``values`` int64[n * width], ``weights`` int64[n], ``masks`` int64[n] or ``EVERY`` (none is changed). O(n).
     """
     empty = Rows(values[:0], weights[:0])
     if not len(weights):
         return empty, empty
     if weights.min() > 0:
-        return empty, Rows(values, weights)
+        return empty, Rows(values, weights, masks)
     if len(weights) == 1 and weights[0] < 0:
-        return Rows(values, -weights), empty
+        return Rows(values, -weights, masks), empty
     weights = weights.copy()
     consolidate(values, width, weights)
-    return _picked(values, width, weights, -1), _picked(values, width, weights, 1)
+    return _picked(values, width, weights, masks, -1), _picked(values, width, weights, masks, 1)
 
 
-def _picked(values: np.ndarray, width: int, weights: np.ndarray, sign: int) -> Rows:
+def _picked(values: np.ndarray, width: int, weights: np.ndarray, masks: np.ndarray, sign: int) -> Rows:
     rows = np.empty_like(values)
     counts = np.empty_like(weights)
     m = pick(values, width, weights, sign, rows, counts)
-    return Rows(rows[: m * width], counts[:m])
+    return Rows(rows[: m * width], counts[:m], masks if masks is EVERY else masks[sign * weights > 0])

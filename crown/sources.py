@@ -4,7 +4,7 @@ A self-join reads a relation through several aliases. Those that use the same co
 the same tuples, so they share a *source*: one record per tuple, one look-up per change, and in the record one block of
 counters and links per alias. Rows that an alias cannot use (NULL in one of its join attributes; rows of other cells)
 are masked: bit ``i`` of a tuple's mask says that alias ``i`` of the source reads it. The mask is a function of the
-tuple.
+tuple: what decides are NULLs and hashes of columns that the alias reads, and so of words of the source.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ MAX_ALIASES = 62  # bits of a mask, with room for the sign
 class Alias:
     """One reader of a source: a node, and the atom of a bag node (else 0).
 
-    ``words[j]``: the word of the tuple that is attribute ``j``; ``not_null``: words that must not be NULL, because
-    they are joined on.
+    ``occurrence``: its number in ``plans.shares.occurrences``; ``words[j]``: the word of the tuple that is attribute
+    ``j``; ``not_null``: words that must not be NULL, because they are joined on.
     """
 
     node: int
     atom: int
+    occurrence: int
     attributes: tuple[str, ...]
     words: tuple[int, ...]
     not_null: tuple[int, ...]
@@ -59,7 +60,7 @@ def sources_of(plan: Plan) -> tuple[Source, ...]:
             atoms += [(i, j, atom) for j, atom in enumerate(node.bag.atoms)]
     uses = Counter(a for _, _, atom in atoms for a in atom.attributes)
     found: dict[tuple[object, ...], Source] = {}
-    for i, j, atom in atoms:
+    for number, (i, j, atom) in enumerate(atoms):
         names = tuple(column.lower() for column in atom.columns)
         key: tuple[object, ...] = (atom.relation.lower(), frozenset(names), str(atom.predicate))
         if plan.nodes[i].bag is not None or len(set(names)) < len(names):
@@ -72,7 +73,7 @@ def sources_of(plan: Plan) -> tuple[Source, ...]:
         joined = tuple(
             words[p] for p, a in enumerate(atom.attributes) if uses[a] > 1 and not plan.attributes[a].null_safe
         )
-        alias = Alias(i, j, tuple(atom.attributes), words, joined)
+        alias = Alias(i, j, number, tuple(atom.attributes), words, joined)
         found[key] = replace(source, aliases=(*source.aliases, alias))
     return tuple(found.values())
 

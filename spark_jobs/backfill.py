@@ -50,7 +50,7 @@ def bulk_load(
         raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
     plan = planned(query, tables, schema, change, rates, dialect)
     grid = solve(plan, default_cells(spark, plan) if cells is None else cells)
-    layout = layout_of(plan, marked=grid.cells > 1, quarantine=False)
+    layout = layout_of(plan, cells=grid.cells, quarantine=False)
     step = Step(
         plan=json.dumps(cell_plan(plan, layout).to_json()),
         query=plan.query,

@@ -2,6 +2,7 @@
 
 File form: magic, header length (uint32), header (JSON), an Arrow IPC stream per relation, BLAKE2b of all before. The
 header names format, plan fingerprint, stream, cell, batch, the batch before, and each relation with its rows and bytes.
+Format 1 is that of a single cell. With several cells it is 2: a row has the mask of the atoms that read it there.
 Nothing is ever unpickled, so a foreign file is an error, not code.
 """
 
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.errors import DamagedStateError, PlanChangedError
 
-FORMAT = 1
+ONE_CELL, MASKED = 1, 2
 _MAGIC = b"CROWNDLT"
 _DIGEST = 16
 _WEIGHT = "_weight"
@@ -40,11 +41,17 @@ class Link:
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a file is: the plan's fingerprint, the cell, and the stream as ``<stream id>/<operator>``."""
+    """Whose a file is: the plan's fingerprint, the cell, the stream as ``<stream id>/<operator>``, and the format."""
 
     fingerprint: str
     cell: str
     stream: str
+    format: int = ONE_CELL
+
+
+def format_of(cells: int) -> int:
+    """The format in which the state of that many cells is kept."""
+    return ONE_CELL if cells == 1 else MASKED
 
 
 def pack(link: Link, owner: Owner) -> bytes:
@@ -61,7 +68,7 @@ def pack(link: Link, owner: Owner) -> bytes:
     ]
     header = json.dumps(
         {
-            "format": FORMAT,
+            "format": owner.format,
             "fingerprint": owner.fingerprint,
             "stream": owner.stream,
             "cell": owner.cell,
@@ -89,8 +96,8 @@ def unpack(data: bytes, path: Path, owner: Owner, batch: int) -> Link:
     (length,) = struct.unpack("<I", body[len(_MAGIC) : start])
     try:
         header = json.loads(body[start : start + length])
-        if header["format"] != FORMAT:
-            raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {FORMAT}")
+        if header["format"] != owner.format:
+            raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {owner.format}")
         _demand(header, path, owner, batch)
         prev, relations = int(header["prev"]), header["relations"]
         sizes = [int(relation["bytes"]) for relation in relations]

@@ -1,8 +1,8 @@
 """From change DataFrames to the one DataFrame whose partitions are the cells' inputs.
 
-Per relation: check → mark (which atoms, of those in this cell, want the row) → explode to cells → lay into slots; then
-the union of all relations, sent by ``repartitionById``: the partition number is the cell (``groupBy`` would hash and
-collide). All of it is built-in expressions in generated code; no Python runs before the shuffle.
+Per relation: check → copy to the cells that want the row → mask (which atoms of the relation read it there) → lay into
+slots; then the union of all relations, sent by ``repartitionById``: the partition number is the cell (``groupBy`` would
+hash and collide). All of it is built-in expressions in generated code; no Python runs before the shuffle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from plans.expressions import Expr
 from plans.plan import BagAtom, Plan
 from plans.schema import decimal_parts
 from plans.shares import Grid, occurrences
-from spark_jobs.layout import ATOMS, BAD, CELL, TAG, WEIGHT, Layout, used
+from spark_jobs.layout import BAD, CELL, MASK, TAG, WEIGHT, Layout, used
 from spark_jobs.rows import CheckedRows, check
 from spark_jobs.types import spark_type
 
@@ -45,7 +45,7 @@ def dispatched(
     cores: int,
     counter: str | None = None,
 ) -> DataFrame:
-    """The rows of all ``frames`` (by relation), checked, marked and partitioned by cell; columns as in ``layout``.
+    """The rows of all ``frames`` (by relation), checked, masked and partitioned by cell; columns as in ``layout``.
 
     Without quarantine a bad row fails the stage before the shuffle with relation, row and reason in the message. One
     cell on ``ONE_TASK_CORES`` cores or fewer needs no shuffle: reading, checking and applying are one task, which
@@ -81,13 +81,13 @@ def _relation(plan: Plan, layout: Layout, grid: Grid, tag: int, frame: DataFrame
     typed = frame.select(*selected)
     mine = [(bit, atom) for bit, atom in enumerate(atoms) if plan.table(atom.relation).name == table.name]
     column = {name.lower(): F.col(f"s{slot}") for name, slot in placed.items()}
-    marked = _marked(plan, layout, grid, typed, mine, column)
+    sent = _sent(plan, layout, grid, typed, mine, column)
     slots = [
         F.col(f"s{i}") if i in placed.values() else F.lit(None).cast(spark_type(t)).alias(f"s{i}")
         for i, t in enumerate(layout.slots)
     ]
-    carried = [name for name in (CELL, TAG, ATOMS, WEIGHT, BAD) if name in marked.columns]
-    return marked.select(*carried, *slots)
+    carried = [name for name in (CELL, TAG, MASK, WEIGHT, BAD) if name in sent.columns]
+    return sent.select(*carried, *slots)
 
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:
@@ -106,7 +106,7 @@ def _bad(rows: CheckedRows, relation: str) -> Column:
     return F.when(rows.reason.isNotNull(), F.to_json(note))
 
 
-def _marked(
+def _sent(
     plan: Plan,
     layout: Layout,
     grid: Grid,
@@ -114,9 +114,13 @@ def _marked(
     atoms: list[tuple[int, BagAtom]],
     column: Mapping[str, Column],
 ) -> DataFrame:
-    """The rows once per cell that wants them, with ``_cell`` and, if the layout says so, ``_atoms``."""
+    """The rows once per cell that wants them, with ``_cell`` and, if the layout says so, ``_mask``.
+
+    In a cell the mask is a function of the tuple that an atom reads: the hashed columns are among the atom's own, and
+    what else can clear a bit is the atom's predicate, by which the engine leaves the row out anyway.
+    """
     wanted = {bit: _wanted(atom, column) for bit, atom in atoms}
-    if not layout.atoms:
+    if not layout.masked:
         frame = typed.withColumn(CELL, F.lit(0))
         if all(condition is not None for condition in wanted.values()):
             keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
@@ -136,7 +140,7 @@ def _marked(
             conditions.append(condition)
         here = reduce(Column.__and__, conditions, F.lit(True))
         mask = mask.bitwiseOR(F.when(here, F.lit(1 << bit).cast("bigint")).otherwise(F.lit(0).cast("bigint")))
-    return exploded.withColumn(ATOMS, mask).filter((F.col(ATOMS) != 0) | _noteworthy(layout))
+    return exploded.withColumn(MASK, mask).filter((F.col(MASK) != 0) | _noteworthy(layout))
 
 
 def _noteworthy(layout: Layout) -> Column:

@@ -6,7 +6,7 @@ slots, not in four. Beside the slots::
 
     _cell    int     where the row goes; the partition is the cell
     _tag     int     which relation it is of (left out if there is only one)
-    _atoms   bigint  bit i: it is of interest to the i-th atom (left out if every row goes to every atom)
+    _mask    bigint  bit i: the i-th occurrence of a relation in the plan reads it there (left out with one cell)
     _weight  bigint  copies added (> 0) or removed (< 0)
     _bad     string  for a quarantined row: relation, row and reason as JSON (only with on_bad_row="quarantine")
 """
@@ -19,28 +19,28 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.plan import Bag, BagAtom, Node, Plan
+from crown.masks import with_masks
+from plans.plan import BagAtom, Plan
 from plans.schema import Column, Table, arrow_type
 from plans.shares import occurrences
 from spark_jobs.errors import SparkJobError
 
 MAX_ATOMS = 62  # bits of a bigint, with room for the sign
-CELL, TAG, ATOMS, WEIGHT, BAD = "_cell", "_tag", "_atoms", "_weight", "_bad"
+CELL, TAG, MASK, WEIGHT, BAD = "_cell", "_tag", "_mask", "_weight", "_bad"
 
 
 @dataclass(frozen=True)
 class Layout:
     """``relations[t]`` has tag ``t``; ``placed[t]`` maps its used columns to slot numbers; ``slots`` are planner types.
 
-    ``atoms``: names of the atoms, by bit, if rows are marked with the atoms they go to, else empty: then the engine's
-    relations are the query's, and it copies a row to the atoms itself. ``reads[i]``: the relation atom ``i`` reads.
+    ``masked``: rows carry masks, because there are several cells, of which the aliases of a relation read different
+    rows. A row comes to a cell once, and a relation is stored there once.
     """
 
     relations: tuple[str, ...]
     placed: tuple[Mapping[str, int], ...]
     slots: tuple[str, ...]
-    atoms: tuple[str, ...]
-    reads: tuple[str, ...]
+    masked: bool
     quarantine: bool
 
     @property
@@ -49,7 +49,7 @@ class Layout:
         return len(self.relations) > 1 or self.quarantine
 
     def split(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, pa.Table], list[str]]:
-        """What arrived at a cell: changes by relation of the cell's engine, and the quarantined rows. O(rows)."""
+        """What arrived at a cell: changes by relation, masks included, and the quarantined rows. O(rows)."""
         parts: dict[str, list[pa.RecordBatch]] = {}
         bad: list[str] = []
         for batch in batches:
@@ -61,18 +61,8 @@ class Layout:
             for tag, relation in enumerate(self.relations):
                 rows = batch.filter(pc.equal(batch.column(TAG), tag)) if len(self.relations) > 1 else batch
                 if rows.num_rows:
-                    self._deal(rows, tag, relation, parts)
+                    parts.setdefault(relation, []).append(self._columns(rows, tag))
         return {name: pa.Table.from_batches(pieces) for name, pieces in parts.items()}, sorted(bad)
-
-    def _deal(self, rows: pa.RecordBatch, tag: int, relation: str, parts: dict[str, list[pa.RecordBatch]]) -> None:
-        if not self.atoms:
-            parts.setdefault(relation, []).append(self._columns(rows, tag))
-            return
-        for bit, (atom, reads) in enumerate(zip(self.atoms, self.reads, strict=True)):
-            if reads == relation:
-                mine = rows.filter(pc.not_equal(pc.bit_wise_and(rows.column(ATOMS), 1 << bit), 0))
-                if mine.num_rows:
-                    parts.setdefault(atom, []).append(self._columns(mine, tag))
 
     def _columns(self, rows: pa.RecordBatch, tag: int) -> pa.RecordBatch:
         """The relation's columns. Cast even where types agree: Spark's non-null columns come as ``nullable=False``."""
@@ -80,16 +70,22 @@ class Layout:
         for name, slot in self.placed[tag].items():
             names.append(name)
             arrays.append(rows.column(f"s{slot}").cast(arrow_type(self.slots[slot])))
-        schema = pa.schema([(name, array.type) for name, array in zip(names, arrays, strict=True)])
-        return pa.RecordBatch.from_arrays(
-            [*arrays, rows.column(WEIGHT)], schema=schema.append(pa.field(WEIGHT, pa.int64()))
-        )
+        fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+        schema = pa.schema([*fields, (WEIGHT, pa.int64())])
+        arrays.append(rows.column(WEIGHT))
+        if self.masked:
+            free = MASK
+            while free in map(str.lower, names):  # a column of the relation may be called so
+                free += "_"
+            schema = with_masks(schema.append(pa.field(free, pa.int64())), free)
+            arrays.append(rows.column(MASK))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def layout_of(plan: Plan, *, marked: bool, quarantine: bool) -> Layout:
-    """The layout for a plan; ``marked``: rows carry the atoms they go to, as they must when there are several cells."""
+def layout_of(plan: Plan, *, cells: int, quarantine: bool) -> Layout:
+    """The layout for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
     atoms = occurrences(plan)
-    if marked and len(atoms) > MAX_ATOMS:
+    if cells > 1 and len(atoms) > MAX_ATOMS:
         raise SparkJobError(
             f"a query with {len(atoms)} relations runs in one cell (at most {MAX_ATOMS} can be cut): cells=1"
         )
@@ -105,14 +101,7 @@ def layout_of(plan: Plan, *, marked: bool, quarantine: bool) -> Layout:
                 free = [len(slots) - 1]
             taken[column.name] = free[0]
         placed.append(taken)
-    return Layout(
-        relations,
-        tuple(placed),
-        tuple(slots),
-        tuple(atom.name for atom in atoms) if marked else (),
-        tuple(plan.table(atom.relation).name for atom in atoms),
-        quarantine,
-    )
+    return Layout(relations, tuple(placed), tuple(slots), cells > 1, quarantine)
 
 
 def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
@@ -125,21 +114,7 @@ def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
 
 
 def cell_plan(plan: Plan, layout: Layout) -> Plan:
-    """The plan that a cell's engine runs: tables cut down to the columns used, and, if rows are marked, a table per
-    atom.
-    """
+    """The plan that a cell's engine runs: the query's, with tables cut down to the columns used."""
     atoms = occurrences(plan)
-    if not layout.atoms:
-        tables = (plan.table(name) for name in layout.relations)
-        return replace(plan, tables=tuple(Table(table.name, used(table, atoms)) for table in tables))
-    own = tuple(Table(atom.name, used(plan.table(atom.relation), atoms)) for atom in atoms)
-    return replace(plan, nodes=tuple(_own_table(node) for node in plan.nodes), tables=own)
-
-
-def _own_table(node: Node) -> Node:
-    if node.kind == "input":
-        return replace(node, relation=node.name)
-    if node.bag is None:
-        return node
-    bag: Bag = replace(node.bag, atoms=tuple(replace(atom, relation=atom.name) for atom in node.bag.atoms))
-    return replace(node, bag=bag)
+    tables = (plan.table(name) for name in layout.relations)
+    return replace(plan, tables=tuple(Table(table.name, used(table, atoms)) for table in tables))

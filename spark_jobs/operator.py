@@ -110,7 +110,7 @@ def maintain(
         not_covering(plan)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
     grid = _grid(spark, plan, cells, stored)
-    layout = layout_of(plan, marked=grid.cells > 1, quarantine=on_bad_row == "quarantine")
+    layout = layout_of(plan, cells=grid.cells, quarantine=on_bad_row == "quarantine")
     space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
     step = Step(
         plan=json.dumps(cell_plan(plan, layout).to_json()),

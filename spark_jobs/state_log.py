@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.delta_file import Link, Owner, pack, same_rows, unpack
+from spark_jobs.delta_file import ONE_CELL, Link, Owner, format_of, pack, same_rows, unpack
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, InputChangedError, PlanChangedError
 
 EMPTY = -2
@@ -38,15 +38,15 @@ _META = {"format": int, "fingerprint": str, "cells": int, "grid": dict, "query":
 class CellLog:
     """The log of one cell in ``folder``, which is ``<stream id>/<operator>/<cell>``.
 
-    ``fingerprint`` is the plan's. It, the cell, the operator and the stream are written into every file and demanded of
-    every file that is read: a file of another cell or stream is refused, also one with the same plan. Files written
-    before streams were noted are taken by plan, cell and batch alone.
+    ``fingerprint`` is the plan's, ``format`` that of ``meta.json``. They, the cell, the operator and the stream are
+    written into every file and demanded of every file that is read: a file of another cell or stream is refused, also
+    one with the same plan. Files written before streams were noted are taken by plan, cell and batch alone.
     """
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
+    def __init__(self, folder: Path, fingerprint: str, format: int = ONE_CELL) -> None:
         self.folder = folder
         self.cell = folder.name
-        self.owner = Owner(fingerprint, folder.name, f"{folder.parent.parent.name}/{folder.parent.name}")
+        self.owner = Owner(fingerprint, folder.name, f"{folder.parent.parent.name}/{folder.parent.name}", format)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -229,10 +229,12 @@ def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
         stored = read_meta(folder)
         if stored is None:
             raise CheckpointError(f"{path} vanished while it was being written")
-    if stored["format"] != meta["format"]:
+    known, cells = format_of(stored["cells"]), stored["cells"]
+    if stored["format"] != known:
         raise PlanChangedError(
-            f"the state in {folder} has format {stored['format']}, this version reads format {meta['format']}: "
-            "go on with the version that wrote it, or start with a new checkpoint"
+            f"the state in {folder} has format {stored['format']}, this version reads format {known} of a state in "
+            f"{cells} {'cell' if cells == 1 else 'cells'}: go on with the version that wrote it, or start with a new "
+            "checkpoint"
         )
     if stored["fingerprint"] != meta["fingerprint"]:
         raise PlanChangedError(

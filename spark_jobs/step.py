@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from plans.plan import Plan
 from plans.shares import Grid
 from spark_jobs.cell import Cell, Report
-from spark_jobs.delta_file import FORMAT
+from spark_jobs.delta_file import format_of
 from spark_jobs.engines import QUERY, Kind
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.layout import Layout
@@ -60,7 +60,7 @@ class Step:
     def meta(self) -> dict[str, Any]:
         """What ``meta.json`` of the operator must say."""
         return {
-            "format": FORMAT,
+            "format": format_of(self.grid.cells),
             "fingerprint": self.fingerprint,
             "cells": self.grid.cells,
             "grid": self.grid.to_json(),
@@ -100,7 +100,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     if step.backfill and step.root is not None:
         folder = Path(step.root) / "backfill" / step.operator
         check_meta(folder, step.meta)
-        log = CellLog(folder / str(cell), step.fingerprint)
+        log = CellLog(folder / str(cell), step.fingerprint, format_of(step.grid.cells))
         log.write_snapshot(BACKFILL, lambda path: step.kind.save(engine, path, log.mark(BACKFILL)))
 
 
@@ -117,7 +117,7 @@ def micro_batch(
     operator = Path(step.root) / query_id / step.operator
     check_meta(operator, step.meta)
     _quarantine(step, Path(query_id) / step.operator, batch, cell, bad)
-    log = CellLog(operator / str(cell), step.fingerprint)
+    log = CellLog(operator / str(cell), step.fingerprint, format_of(step.grid.cells))
     state = Cell(
         Plan.from_json(step.plan),
         log,

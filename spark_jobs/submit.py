@@ -236,7 +236,7 @@ def _verified(
     from spark_jobs import verify
 
     frames = {given.name: _frame(spark, given, schema, job, checkpoint, False) for given in job.inputs}
-    relations = layout_of(plan, marked=False, quarantine=False).relations
+    relations = layout_of(plan, cells=1, quarantine=False).relations
     by_name = {name.lower(): frame for name, frame in frames.items()}
     applied = {
         name: verify.applied(by_name[name.lower()], files_in_order(checkpoint, source))

@@ -58,7 +58,7 @@ def operators(checkpoint: Path) -> list[Path]:
 def cells(folder: Path, meta: dict[str, Any]) -> Iterator[CellLog]:
     """The logs of an operator's cells."""
     for cell in cell_folders(folder):
-        yield CellLog(cell, meta["fingerprint"])
+        yield CellLog(cell, meta["fingerprint"], meta["format"])
 
 
 def summary(log: CellLog) -> str:

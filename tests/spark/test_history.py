@@ -12,12 +12,13 @@ import pytest
 
 from spark_jobs import delta_file
 from spark_jobs.cell import Cell
+from spark_jobs.delta_file import MASKED
 from spark_jobs.errors import BrokenChainError, DamagedStateError
 from spark_jobs.history import SparkHistory, reconcile
 from spark_jobs.state_log import CellLog, check_meta
 from tests.spark.test_cell import HOPS, apply, expected, stream
 
-META = {"format": 1, "fingerprint": HOPS.fingerprint, "cells": 2, "grid": {}, "query": "Q"}
+META = {"format": MASKED, "fingerprint": HOPS.fingerprint, "cells": 2, "grid": {}, "query": "Q"}
 
 
 class Job:
@@ -43,7 +44,7 @@ class Job:
                 (self.folder / kind / str(batch)).write_text(text)
 
     def cell(self, number, **options):
-        log = CellLog(self.state / str(number), HOPS.fingerprint)
+        log = CellLog(self.state / str(number), HOPS.fingerprint, MASKED)
         return Cell(HOPS, log, self.scratch / self.stream / str(number), spark=self.folder, **options)
 
     def run(self, changes, cells=(0, 1), **options):
@@ -175,7 +176,7 @@ def test_a_file_of_another_cell_batch_or_stream_is_refused(job, tmp_path, monkey
     job.run(CHANGES[:3])
     other = Job(tmp_path / "other", "t")
     other.run(CHANGES[:3])
-    beside = CellLog(job.state.parent / "second" / "0", HOPS.fingerprint)
+    beside = CellLog(job.state.parent / "second" / "0", HOPS.fingerprint, MASKED)
     folder = {
         "another cell": job.state / "1",
         "another batch": job.state / "0",

@@ -1,28 +1,74 @@
-"""What travels from the sources to the cells: columns in shared slots, and only those that the query reads."""
+"""What travels from the sources to the cells: columns in shared slots, only those that the query reads, and masks."""
 
 from __future__ import annotations
 
+import dataclasses
+
+import pyarrow as pa
+import pytest
+
 import plans
+from crown.masks import given_masks
 from plans.shares import occurrences
-from spark_jobs.layout import cell_plan, layout_of
+from spark_jobs.errors import SparkJobError
+from spark_jobs.layout import MASK, cell_plan, layout_of
 
 
-def test_slots_are_shared_by_relations_and_types_keep_apart():
+@pytest.mark.parametrize("cells", [1, 2])
+def test_slots_are_shared_by_relations_and_types_keep_apart(cells):
     schema = {"p": {"x": "int64", "n": "string"}, "q": {"n": "string", "y": "int64", "z": "int64"}}
     plan = plans.plan("Q(x,n,y) :- p(x,n), q(n,y,z), z > 3.", schema)
-    layout = layout_of(plan, marked=True, quarantine=False)
+    layout = layout_of(plan, cells=cells, quarantine=False)
     assert sorted(layout.slots) == ["int64", "int64", "string"]
     assert len(set(layout.placed[0].values())) == 2
-    own = cell_plan(plan, layout)
-    assert {table.name for table in own.tables} == {atom.name for atom in occurrences(plan)}
-    assert [node.relation for node in own.nodes if node.kind == "input"] == [
-        node.name for node in own.nodes if node.kind == "input"
-    ]
+
+
+def test_the_plan_of_a_cell_is_the_query_s_however_many_cells_there_are():
+    schema = {"g": {"a": "int64", "b": "int64"}}
+    plan = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), g(d,a), g(a,c).", schema)
+    one, four = (cell_plan(plan, layout_of(plan, cells=cells, quarantine=False)) for cells in (1, 4))
+    assert one.fingerprint == four.fingerprint == plan.fingerprint
+    assert [table.name for table in four.tables] == ["g"]
+
+
+def test_a_row_is_given_to_its_relation_once_with_its_mask():
+    schema = {"g": {"a": "int64", "_Mask": "int64"}, "h": {"b": "int64"}}
+    plan = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), h(d).", schema)
+    layout = layout_of(plan, cells=2, quarantine=False)
+    sent = pa.record_batch(
+        {
+            "_cell": pa.array([0, 0, 0], pa.int32()),
+            "_tag": pa.array([0, layout.relations.index("h"), 0], pa.int32()),
+            "_mask": [5, 8, 7],
+            "_weight": [1, -1, 2],
+            "s0": [10, 11, 12],
+            "s1": [20, None, 22],
+        }
+    )
+    changes, bad = layout.split([sent, sent.slice(2)])
+    assert (list(changes), bad) == (["g", "h"], [])
+    assert changes["g"].drop_columns([MASK + "_"]).to_pydict() == {
+        "a": [10, 12, 12],
+        "_Mask": [20, 22, 22],
+        "_weight": [1, 2, 2],
+    }
+    for name, masks in {"g": [5, 7, 7], "h": [8]}.items():
+        table = changes[name].combine_chunks()
+        assert given_masks(table, table.column_names, lambda i, t=table: t.column(i)).tolist() == masks
+
+
+def test_a_query_with_more_relations_than_a_mask_has_bits_runs_in_one_cell():
+    plan = plans.plan("Q(a,b) :- g(a,b).", {"g": {"a": "int64", "b": "int64"}})
+    wide = dataclasses.replace(plan, nodes=plan.nodes * 63)
+    assert len(occurrences(wide)) == 63
+    assert not layout_of(wide, cells=1, quarantine=False).masked
+    with pytest.raises(SparkJobError, match=r"63 relations runs in one cell \(at most 62 can be cut\): cells=1"):
+        layout_of(wide, cells=2, quarantine=False)
 
 
 def test_columns_that_no_atom_reads_do_not_travel():
     schema = {"p": {"x": "int64", "unused": "string", "y": "int64"}}
     plan = plans.plan("SELECT DISTINCT x FROM p WHERE y > 1", schema)
-    layout = layout_of(plan, marked=False, quarantine=False)
+    layout = layout_of(plan, cells=1, quarantine=False)
     assert set(layout.placed[0]) == {"x", "y"}
     assert [column.name for column in cell_plan(plan, layout).tables[0].columns] == ["x", "y"]

@@ -13,16 +13,16 @@ import struct
 import pyarrow as pa
 import pytest
 
-from spark_jobs.delta_file import FORMAT, Link, Owner, pack, unpack
+from spark_jobs.delta_file import MASKED, Link, Owner, pack, unpack
 from spark_jobs.errors import CheckpointError
 from spark_jobs.state_log import check_meta, read_meta
 from tests.spark.test_history import resigned
 
-OWNER = Owner("f" * 64, "3", "5e884898-da28-4e0d/crown")
+OWNER = Owner("f" * 64, "3", "5e884898-da28-4e0d/crown", MASKED)
 ROWS = pa.table({"name": [None, "x", "yy"], "at": pa.array([1, 2, None]), "_weight": [1, -1, 2]})
 LINKS = [Link(7, 5, {"r": ROWS, "s": ROWS.slice(1)}), Link(0, -2, {}), Link(12, 11, {"r": ROWS.slice(0, 0)})]
 META = {
-    "format": FORMAT,
+    "format": MASKED,
     "fingerprint": "f" * 64,
     "cells": 2,
     "grid": {"attributes": ["b"], "shares": [2]},

@@ -7,12 +7,12 @@ import json
 import pyarrow as pa
 import pytest
 
-from spark_jobs.delta_file import FORMAT, Link
+from spark_jobs.delta_file import MASKED, ONE_CELL, Link
 from spark_jobs.errors import DamagedStateError, InputChangedError, PlanChangedError
 from spark_jobs.state_log import CellLog, check_meta, read_meta, read_note
 
 META = {
-    "format": FORMAT,
+    "format": MASKED,
     "fingerprint": "f" * 64,
     "cells": 2,
     "grid": {"attributes": ["b"], "shares": [2]},
@@ -84,13 +84,35 @@ def test_meta_is_written_once_and_then_demanded(tmp_path):
         ({"fingerprint": "0" * 64}, "f{64}.*0{64}.*new checkpoint"),
         ({"cells": 4}, "2 cells.*4.*cells=2"),
         ({"grid": {"attributes": ["c"], "shares": [2]}}, "cut along"),
-        ({"format": FORMAT + 1}, "format"),
     ],
 )
 def test_another_plan_or_cut_is_refused_with_both_sides(tmp_path, change, said):
     check_meta(tmp_path / "op", META)
     with pytest.raises(PlanChangedError, match=said):
         check_meta(tmp_path / "op", {**META, **change})
+
+
+@pytest.mark.parametrize(
+    ("cells", "format", "said"),
+    [
+        (2, ONE_CELL, "has format 1, this version reads format 2 of a state in 2 cells: .*new checkpoint"),
+        (1, MASKED, "has format 2, this version reads format 1 of a state in 1 cell: .*new checkpoint"),
+        (2, 3, "has format 3, this version reads format 2"),
+    ],
+)
+def test_a_state_of_another_format_is_refused_whatever_number_of_cells_is_asked_for(tmp_path, cells, format, said):
+    stored = {**META, "cells": cells, "format": format}
+    for wanted in (META, {**META, "cells": 1, "format": ONE_CELL}):
+        with pytest.raises(PlanChangedError, match=said):
+            check_meta(tmp_path / "op", stored)
+        with pytest.raises(PlanChangedError, match=said):
+            check_meta(tmp_path / "op", wanted)
+
+
+def test_a_delta_without_masks_is_not_taken_for_one_with_masks(tmp_path):
+    CellLog(tmp_path / "0", "f", ONE_CELL).publish(Link(0, -2, {"r": table()}))
+    with pytest.raises(DamagedStateError, match="has format 1, this version reads format 2"):
+        CellLog(tmp_path / "0", "f", MASKED).read(0)
 
 
 @pytest.mark.parametrize("content", ["{", json.dumps({"format": 1}), "[]"])

@@ -1,0 +1,204 @@
+"""A batch may say which occurrences of a relation read its rows: that is how the cells of a plan keep apart.
+
+Random queries, cut into engines that never see one another. A row goes to a cell once, with the mask of the occurrences
+that read it there. Together the engines must be one view: compared with nested loops and DuckDB after every batch, half
+of the batches applied, taken back and applied again.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize
+
+import crown
+import plans
+from crown import snapshot
+from crown.engine import Engine
+from crown.masks import with_masks
+from crown.prepare import Clamps
+from crown.sources import sources_of
+from plans.plan import BagAtom, Plan
+from plans.shares import hashable, occurrences, solve
+from tests.engine.comparison import planned
+from tests.engine.test_maintenance import Maintenance
+from tests.engine.views import Kernel, rows
+from tests.oracles.database import Batch, Row, to_arrow
+from tests.plans.catalogue import CASES
+from tests.strategies import Query, queries
+
+MASK = "which"
+
+
+class Dealt(Kernel):
+    """One engine per cell; what ``spark_jobs.dispatch`` does with a change, in Python."""
+
+    def __init__(self, plan: Plan, cells: int) -> None:
+        self.plan = plan
+        self.grid = solve(plan, cells)
+        self.schema = {table.name: table for table in plan.tables}
+        self.engines = [Engine.create(plan) for _ in range(cells)]
+        self.initial_bytes = sum(engine.stats()["live_bytes"] for engine in self.engines)
+        self.batches = 0
+
+    def deal(self, batch: Batch, cell: int) -> dict[str, pa.Table]:
+        """The part of a cell. A predicate clears a bit in every other batch: the engine tests it in any case."""
+        parts = {}
+        for name, changes in batch.items():
+            whole = to_arrow(self.schema, name, changes)
+            columns = {column: whole[column].combine_chunks() for column in whole.column_names}
+            masks = [0] * len(whole)
+            for bit, atom in enumerate(occurrences(self.plan)):
+                if atom.relation == name:
+                    wanted = [True] * len(whole)
+                    if atom.predicate is not None and self.batches % 2:
+                        wanted = atom.predicate.evaluate(columns, len(whole)).to_pylist()
+                    for i, row in enumerate(whole.to_pylist()):
+                        masks[i] |= (wanted[i] is True and self.is_in(atom, row, cell)) << bit
+            table = whole.append_column(MASK, pa.array(masks, pa.int64()))
+            sent = table.filter(pa.array([mask != 0 for mask in masks], pa.bool_()))
+            if len(sent):
+                parts[name] = sent.cast(with_masks(sent.schema, MASK))
+        return parts
+
+    def is_in(self, atom: BagAtom, row: dict[str, object], cell: int) -> bool:
+        """Whether the atom reads the row in the cell: the hashes of the attributes that it has are the cell's."""
+        for axis, (attribute, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
+            if attribute in atom.attributes:
+                value = row[atom.columns[atom.attributes.index(attribute)]]
+                if hash((axis, repr(value))) % share != cell // self.grid.stride(axis) % share:
+                    return False
+        return True
+
+    def apply(self, batch: Batch) -> Counter[Row]:
+        self.batches += 1
+        total: Counter[Row] = Counter()
+        for cell, engine in enumerate(self.engines):
+            part = self.deal(batch, cell)
+            delta = self.run(engine, part)
+            if self.batches // 2 % 2:
+                clamps = Clamps.from_rows(json.loads(json.dumps(engine.clamps.to_rows())))
+                engine.undo(part, clamps)
+                engine.check_invariants()
+                assert self.run(engine, part) == delta
+            assert not total.keys() & delta.keys(), "two cells have the same result"
+            total.update(delta)
+        return total
+
+    def run(self, engine: Engine, part: dict[str, pa.Table]) -> Counter[Row]:
+        total: Counter[Row] = Counter()
+        for block in engine.run(engine.prepare(part), consolidate=True):
+            weights = block.column(block.num_columns - 1).to_pylist()
+            total.update(dict(zip(rows(block.drop_columns(["_weight"]), len(weights)), weights, strict=True)))
+        return total
+
+    def results(self) -> list[Row]:
+        return [row for engine in self.engines for block in engine.results() for row in rows(block, block.num_rows)]
+
+    def count(self) -> int:
+        return sum(engine.count() for engine in self.engines)
+
+    def contains(self, row: Row) -> bool:
+        names = [output.name for output in self.plan.output]
+        return any(engine.contains(dict(zip(names, row, strict=True))) for engine in self.engines)
+
+    def check(self) -> None:
+        for engine in self.engines:
+            engine.check_invariants()
+
+    def load(self, batch: Batch) -> None:
+        for cell, engine in enumerate(self.engines):
+            for _ in engine.run(engine.prepare(self.deal(batch, cell)), deltas=False):
+                pass
+
+    def save_and_load(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for cell, engine in enumerate(self.engines):
+                snapshot.save(engine, Path(folder) / "cell")
+                self.engines[cell] = snapshot.load(Path(folder) / "cell", plan=self.plan)[0]
+
+    def work(self) -> None:
+        return None
+
+    def is_empty(self) -> bool:
+        for engine in self.engines:
+            engine.compact()
+        stats = [engine.stats() for engine in self.engines]
+        left = [n for s in stats for n in (*s["rows"].values(), *s["groups"].values(), s["dictionary"], s["support"])]
+        return not any(left) and sum(s["live_bytes"] for s in stats) == self.initial_bytes
+
+
+class MaskedMaintenance(Maintenance):
+    """The state machine of test_maintenance; half of its queries are cyclic, so that relations are read by bags."""
+
+    @initialize(
+        query=st.one_of(queries(any_output=True), queries(any_output=True, cyclic=True)),
+        cells=st.sampled_from([2, 4, 6]),
+        datalog=st.booleans(),
+        data=st.data(),
+    )
+    def start(self, query: Query, cells: int, datalog: bool, data: st.DataObject) -> None:
+        plan = planned(query.datalog if datalog and not query.only_sql else query.sql, query)
+        assume(plan is not None and hashable(plan))
+        self.begin(query, datalog, data)
+        self.sides.views = [Dealt(self.sides.plan, cells)]
+        self.sides.views[0].apply(self.sides.database.everything())
+
+
+TestMaskedMaintenance = MaskedMaintenance.TestCase
+TestMaskedMaintenance.settings = settings(max_examples=60, stateful_step_count=8)
+
+
+@pytest.mark.slow
+class TestMaskedCampaign(MaskedMaintenance.TestCase):
+    """The same machine, as long as the profile says."""
+
+    settings = settings(stateful_step_count=25)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_an_alias_has_the_number_of_its_occurrence(case) -> None:
+    plan = case.plan()
+    known = occurrences(plan)
+    aliases = [(source.relation, alias) for source in sources_of(plan) for alias in source.aliases]
+    assert sorted(alias.occurrence for _, alias in aliases) == list(range(len(known)))
+    for relation, alias in aliases:
+        atom = known[alias.occurrence]
+        assert (atom.relation, atom.attributes) == (relation, alias.attributes)
+
+
+def test_a_column_is_a_mask_only_if_the_table_says_so() -> None:
+    schema = {"g": {"a": "int64", "b": "int64"}}
+    view = crown.view("Q(a,b,c) :- g(a,b), g(b,c).", schema)
+    edges = pa.table({"a": [1, 2], "b": [2, 3], MASK: pa.array([0, 0], pa.int64())})
+    assert len(view.apply({"g": edges})) == 1
+    engine = Engine.create(plans.plan("Q(a,b,c) :- g(a,b), g(b,c).", schema))
+    told = edges.cast(with_masks(edges.schema, MASK))
+    list(engine.run(engine.prepare({"g": told})))
+    assert engine.stats()["input_rows"] == 0
+
+
+def test_rows_of_one_tuple_are_netted_with_their_masks() -> None:
+    """Two rows cancel out, one is doubled, one is read by a single alias; the deletes come back from a log."""
+    plan = plans.plan("Q(a,b,c) :- g(a,b), g(b,c).", {"g": {"a": "int64", "b": "int64"}})
+    engine = Engine.create(plan)
+    table = pa.table(
+        {
+            "a": [1, 1, 2, 2, 3],
+            "b": [2, 2, 3, 3, 4],
+            "_weight": [1, -1, 1, 1, 1],
+            MASK: pa.array([3, 3, 3, 3, 1], pa.int64()),
+        }
+    )
+    change = engine.prepare({"g": table.cast(with_masks(table.schema, MASK))}).changes[0]
+    assert change.inserts.table().tolist() == [[2, 3], [3, 4]]
+    assert change.inserts.weights.tolist() == [2, 1]
+    assert change.inserts.masks.tolist() == [3, 1]
+    assert len(change.deletes) == 0
