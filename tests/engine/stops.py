@@ -367,8 +367,7 @@ def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
     def line(frame: FrameType, event: str, argument: object) -> Any:
         if event == "line":
             seen[0] += 1
-            # The line of a `try` is an instruction at which Python looks for no signal, and no handler covers it.
-            if seen[0] > wanted and not struck and not _is_try(frame):
+            if seen[0] > wanted and not struck and not _is_framing(frame):
                 struck.append(True)
                 strike()
         return line
@@ -385,8 +384,13 @@ def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
         _lines[run.subject.name] = max(_lines[run.subject.name], seen[0])
 
 
-def _is_try(frame: FrameType) -> bool:
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() == "try:"
+def _is_framing(frame: FrameType) -> bool:
+    """True for lines whose events stand for entering or leaving a block.
+
+    Python raises no signal's exception there, and so has no handler for it: a lock would stay locked.
+    """
+    text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return text == "try:" or text.startswith("with ")
 
 
 FAULTS: tuple[Callable[[Run, float], str], ...] = (
