@@ -43,8 +43,11 @@ Deltas = Generator[pa.RecordBatch, None, None]
 LOCK_SECONDS = 300.0
 SNAPSHOT_FLOOR = 4 << 20  # bytes of log below which no snapshot is worth its fsync
 
-_attached: dict[Path, tuple[tuple[int, int], Maintained]] = {}
-"""Engines this process has mapped, by path, with the file they are a mapping of. Bounded; see ``_remember``."""
+_attached: dict[Path, tuple[tuple[int, int, str], Maintained]] = {}
+"""Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
+
+Bounded; see ``_remember``.
+"""
 
 
 @dataclass
@@ -176,19 +179,20 @@ class Cell:
 
     def _engine(self) -> Maintained:
         """The live engine: the mapping this process already has of the same file, or a new one. O(1)."""
-        status = os.stat(self._arena)
-        identity = (status.st_dev, status.st_ino)
         known = _attached.get(self._arena)
-        if known is not None and known[0] == identity and known[1].plan.fingerprint == self.plan.fingerprint:
+        if known is not None and known[0] == self._identity() and known[1].plan.fingerprint == self.plan.fingerprint:
             return known[1]
         return self._remember(self.kind.attach(self.plan, self._arena, self.on_missing))
 
-    def _remember(self, engine: Maintained) -> Maintained:
+    def _identity(self) -> tuple[int, int, str]:
         status = os.stat(self._arena)
+        return status.st_dev, status.st_ino, self.on_missing
+
+    def _remember(self, engine: Maintained) -> Maintained:
         _attached.pop(self._arena, None)
         while len(_attached) >= 32:
             _attached.pop(next(iter(_attached)))
-        _attached[self._arena] = ((status.st_dev, status.st_ino), engine)
+        _attached[self._arena] = (self._identity(), engine)
         return engine
 
     def _restored(self, snapshots: list[int]) -> Maintained:

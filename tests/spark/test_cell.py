@@ -320,6 +320,13 @@ def test_deletes_of_absent_rows_can_be_refused_and_leave_no_trace(make):
     assert make(on_missing="raise").stats()["input_rows"] == 9
 
 
+def test_a_stream_that_goes_on_with_other_promises_keeps_them(make):
+    apply(make(), 0, rows((1, 2, 1), (2, 3, 1)))
+    with pytest.raises(MissingDeleteError):
+        apply(make(on_missing="raise"), 1, rows((7, 7, -1)))
+    apply(make(), 1, rows((7, 7, -1)))
+
+
 def test_a_foreign_file_in_the_place_of_the_live_engine_is_replaced(make, tmp_path):
     changes = stream(3)
     deltas = expected(HOPS, changes)
