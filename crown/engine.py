@@ -212,15 +212,17 @@ class Engine(State):
             state.rebuild_live(self.M, self._m32, self._P, self._propagation.scratch)
 
     def _close(self, changes: Sequence[SourceChange]) -> None:
-        """The batch stands."""
-        self._settle()
+        """The batch stands, from the one word on that says so."""
         self.clamps = self._propagation.clamps
+        self.M[A.H_OPEN] = 0
+        self._settle()
         self._tally(changes, self.clamps, 1)
         self.batches += 1
-        self.M[A.H_OPEN] = 0
 
     def _roll_back(self, error: BaseException) -> None:
         """Take back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be done."""
+        if not self.M[A.H_OPEN]:
+            return  # it has not begun, or it stands
         try:
             self.support.take_back()
             self._propagation.take_back()

@@ -105,11 +105,13 @@ class Run:
         self.view = subject.make(self.plan, folder)
         for _ in range(2):
             self._go_on()
-        self.batch = self._draw()
-        self.before = self._expected()
+        self.before = self.after = self._expected()
         self.copy = {name: counts.copy() for name, counts in self.database.rows.items()}
-        self.database.apply(self.batch)
-        self.after = self._expected()
+        while self.after == self.before:  # else nothing would tell whether the batch is applied
+            self.database.rows = {name: counts.copy() for name, counts in self.copy.items()}
+            self.batch = self._draw()
+            self.database.apply(self.batch)
+            self.after = self._expected()
 
     @property
     def changes(self) -> dict[str, Any]:
