@@ -34,7 +34,7 @@ from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.kernels import enumerate as enumeration
 from crown.kernels import layout, state
-from crown.kernels.tables import table_at
+from crown.kernels.geometry import group_numbers, tallies_of
 from crown.memory import ADDRESSABLE, MappedFile
 from crown.output import Deliverer, Gathered, sliced
 from crown.prepare import Clamps, Prepared, Preparer, SourceChange
@@ -76,9 +76,7 @@ class Engine(State):
         self.batches = 0  # applied by this object, or since its owner began to count
         self._batch: ref[Batches] | None = None  # being applied, while it is alive
         n = len(plan.nodes)
-        self._tallies = [
-            (table_at(i) + A.T_TALLY, table_at(n + i) + A.T_TALLY, table_at(i) + A.T_TALLY2) for i in range(n)
-        ]
+        self._tallies = [tallies_of(n, i) for i in range(n)]
         self.clamps = Clamps()  # of the last batch applied
         if on_missing == "raise":
             not_covering(plan)
@@ -238,11 +236,11 @@ class Engine(State):
         for number, change in enumerate(changes):
             missing = clamps.missing(number, len(change.deletes)) if clamps else None
             for bit, (alias, rejected) in enumerate(zip(change.source.aliases, change.filtered, strict=True)):
-                absent, filtered, updates = self._tallies[alias.node]
-                self.M[updates] += sign * (change.deletes.readers(bit) + change.inserts.readers(bit))
-                self.M[filtered] += sign * rejected
+                tallies = self._tallies[alias.node]
+                self.M[tallies.updates] += sign * (change.deletes.readers(bit) + change.inserts.readers(bit))
+                self.M[tallies.filtered] += sign * rejected
                 if missing is not None:
-                    self.M[absent] += sign * int(missing[change.deletes.read_by(bit)].sum())
+                    self.M[tallies.missing] += sign * int(missing[change.deletes.read_by(bit)].sum())
 
     def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
         """Take back the last batch, given what was applied and the clamps of that run. O(changes * lambda)."""
@@ -369,7 +367,7 @@ class Engine(State):
         if self.plan.residual:
             return sum(self._deliverer.columns(block)[1] for block in self.blocks())
         free = np.array([i for i, node in enumerate(self.plan.nodes) if node.free][::-1], np.int64)
-        sums = np.zeros(int(self.M[A.H_TOP]) // 3 + 1, np.int64)
+        sums = np.zeros(group_numbers(int(self.M[A.H_TOP])), np.int64)
         total = int(state.count_results(self.M, self._m32, self._P, sums, free))
         if total < 0:
             raise CrownError("the result has more than 4e18 rows; count() cannot represent that")

@@ -16,6 +16,7 @@ import numpy as np
 from crown.bags import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import tries
+from crown.kernels import tries_layout as L
 from crown.kernels.arena import (
     FORMAT,
     H_BUDGET,
@@ -30,7 +31,8 @@ from crown.kernels.arena import (
     T_MASK,
     T_SLOTS,
 )
-from crown.kernels.tables import table_at
+from crown.kernels.geometry import counted_words, list_length
+from crown.kernels.tables import LOW32, table_at
 from plans.widths import edge_covers
 
 Index = tuple[int, tuple[str, ...], str]  # atom, bound attributes, attribute
@@ -95,21 +97,20 @@ class GenericBag:
         number = {a: i for i, a in enumerate(spec.attributes)}
         orders = [binding_order(spec, i) for i in range(n)]
         parts = [self._parts(i, orders[i]) for i in range(n)]
-        words = _Words(tries.P_ATOMS + tries.ATOM * n)
-        out_table = n + 2 * len(self._indices)
+        words = _Words(L.P_ATOMS + L.ATOM * n)
         index_at = {}
         for j, (owner, bound, attribute) in enumerate(self._indices):
             columns = words.place([spec.atoms[owner].index(a) for a in (*bound, attribute)])
             index_at[owner, bound, attribute] = words.place(
-                [len(bound), columns, int(table_at(n + 2 * j)), int(table_at(n + 2 * j + 1))]
+                [len(bound), columns, int(table_at(L.prefix_table(n, j))), int(table_at(L.pair_table(n, j)))]
             )
         header = {
-            tries.P_ATTRS: len(number),
-            tries.P_OUTS: len(spec.outputs),
-            tries.P_OUTS_AT: words.place([number[a] for a in spec.outputs]),
-            tries.P_COUNTED: int(set(spec.outputs) != set(spec.attributes)),
-            tries.P_OUT_TABLE: int(table_at(out_table)),
-            tries.P_IDENTITY: words.place(range(len(number) + 1)),
+            L.P_ATTRS: len(number),
+            L.P_OUTS: len(spec.outputs),
+            L.P_OUTS_AT: words.place([number[a] for a in spec.outputs]),
+            L.P_COUNTED: int(set(spec.outputs) != set(spec.attributes)),
+            L.P_OUT_TABLE: int(table_at(L.output_table(n, len(self._indices)))),
+            L.P_IDENTITY: words.place(range(len(number) + 1)),
         }
         for position, value in header.items():
             words.words[position] = value
@@ -118,17 +119,21 @@ class GenericBag:
             inside = [j for j, other in enumerate(spec.atoms) if j != i and set(other) <= set(atom)]
             checks: list[int] = []
             for j in inside:
-                checks += [int(table_at(j)), len(spec.atoms[j]), words.place([number[a] for a in spec.atoms[j]])]
+                checks += [
+                    int(table_at(L.rows_table(j))),
+                    len(spec.atoms[j]),
+                    words.place([number[a] for a in spec.atoms[j]]),
+                ]
             steps: list[int] = []
             for attribute, step_parts in zip(orders[i], parts[i], strict=True):
                 flat: list[int] = []
                 for index in step_parts:
                     flat += [index_at[index], words.place([number[a] for a in (*index[1], attribute)])]
                 steps += [number[attribute], len(step_parts), words.place(flat)]
-            at = tries.P_ATOMS + tries.ATOM * i
-            words.words[at : at + tries.ATOM] = [
+            at = L.P_ATOMS + L.ATOM * i
+            words.words[at : at + L.ATOM] = [
                 len(atom),
-                int(table_at(i)),
+                int(table_at(L.rows_table(i))),
                 words.place([number[a] for a in atom]),
                 len(own),
                 words.place(own),
@@ -137,7 +142,7 @@ class GenericBag:
                 len(orders[i]),
                 words.place(steps),
             ]
-        return np.array(words.words, dtype=np.int64), out_table + 1
+        return np.array(words.words, dtype=np.int64), L.table_total(n, len(self._indices))
 
     def _parts(self, source: int, order: list[str]) -> list[list[Index]]:
         """Per attribute to bind: the indices that offer its values, one per atom that has it."""
@@ -177,7 +182,7 @@ class GenericBag:
         bound, cursor = self._scratch()
         for sign in (-1, 1):
             cursor[:] = 0
-            while cursor[tries.C_ROW] < len(weights):
+            while cursor[L.C_ROW] < len(weights):
                 try:
                     found = tries.join_rows(
                         self.M, self.m32, self.P, atom, flat, weights, missing, sign, bound, cursor, self._out
@@ -186,14 +191,12 @@ class GenericBag:
                     raise MemoryBudgetError("a bag's arena was exhausted in the middle of a batch") from None
                 if found:
                     yield np.ascontiguousarray(self._out[:, :found].T), sign
-                if cursor[tries.C_OVER]:
-                    raise BagBudgetError(int(cursor[tries.C_ROW]))
+                if cursor[L.C_OVER]:
+                    raise BagBudgetError(int(cursor[L.C_ROW]))
 
     def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
-        attributes = int(self.P[tries.P_ATTRS])
-        return np.zeros(attributes, dtype=np.int64), np.zeros(
-            tries.C_STACK + tries.LEVEL * (attributes + 1), dtype=np.int64
-        )
+        attributes = int(self.P[L.P_ATTRS])
+        return np.zeros(attributes, dtype=np.int64), np.zeros(L.C_STACK + L.LEVEL * (attributes + 1), dtype=np.int64)
 
     def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
         """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
@@ -203,7 +206,7 @@ class GenericBag:
     def values(self, attribute: str) -> np.ndarray:
         """The codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
-        return np.concatenate([column_of_table(self.M, i, position) for i, position in atoms])
+        return np.concatenate([column_of_table(self.M, L.rows_table(i), position) for i, position in atoms])
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results in blocks; not across an `apply`."""
@@ -237,7 +240,7 @@ class GenericBag:
         """The first `words` words of each record of a table, and the handle."""
         t = int(table_at(table))
         slots = self.M[int(self.M[t + T_SLOTS]) :][: int(self.M[t + T_MASK]) + 1]
-        handles = [int(slot) & tries.LOW32 for slot in slots if slot]
+        handles = [int(slot) & LOW32 for slot in slots if slot]
         assert len(handles) == self.M[t + T_COUNT]
         return [[*self.M[h : h + words].tolist(), h] for h in handles]
 
@@ -246,16 +249,19 @@ class GenericBag:
         n = len(self.spec.atoms)
         rows = []
         for i, atom in enumerate(self.spec.atoms):
-            records = self._records(i, len(atom) + 1)
+            records = self._records(L.rows_table(i), counted_words(len(atom)))
             assert all(record[-2] > 0 for record in records), "multiplicities are positive"
             rows.append([dict(zip(atom, record[: len(atom)], strict=True)) for record in records])
         for j, (i, bound, attribute) in enumerate(self._indices):
             k = len(bound)
             pairs = Counter(tuple(row[a] for a in (*bound, attribute)) for row in rows[i])
-            have = self._records(n + 2 * j + 1, k + 2)
+            have = self._records(L.pair_table(n, j), L.pair_rows(0, k) + 1)
             assert {tuple(record[: k + 1]): record[k + 1] for record in have} == pairs
             prefixes = Counter(pair[:k] for pair in pairs)
-            lengths = {tuple(r[:k]): int(self.m32[2 * (r[-1] + k) + 1]) for r in self._records(n + 2 * j, k)}
+            lengths = {
+                tuple(r[:k]): int(list_length(self.m32, L.pairs_field(r[-1], k)))
+                for r in self._records(L.prefix_table(n, j), k)
+            }
             assert lengths == prefixes
         joined: list[dict[str, int]] = [{}]
         for atom_rows in rows:
@@ -263,9 +269,9 @@ class GenericBag:
                 {**left, **row} for left in joined for row in atom_rows if left.items() <= {**left, **row}.items()
             ]
         results = Counter(tuple(result[a] for a in self.spec.outputs) for result in joined)
-        if self.P[tries.P_COUNTED]:
+        if self.P[L.P_COUNTED]:
             width = len(self.spec.outputs)
-            have = self._records(n + 2 * len(self._indices), width + 1)
+            have = self._records(L.output_table(n, len(self._indices)), counted_words(width))
             assert {tuple(record[:width]): record[width] for record in have} == results
         listed = [tuple(row) for block in self.results() for row in block.tolist()]
         assert Counter(listed) == Counter(set(results)), "each result is listed once"
@@ -274,7 +280,9 @@ class GenericBag:
         """Rows per atom, entries of the indices, bytes."""
         n = len(self.spec.atoms)
         return {
-            "rows": [int(self.M[table_at(i) + T_COUNT]) for i in range(n)],
-            "index_entries": sum(int(self.M[table_at(n + 2 * j + 1) + T_COUNT]) for j in range(len(self._indices))),
+            "rows": [int(self.M[table_at(L.rows_table(i)) + T_COUNT]) for i in range(n)],
+            "index_entries": sum(
+                int(self.M[table_at(L.pair_table(n, j)) + T_COUNT]) for j in range(len(self._indices))
+            ),
             "bytes": int(self.M[H_LIVE]) * 8,
         }

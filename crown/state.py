@@ -22,6 +22,14 @@ from crown.dictionary import Dictionary
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels import state
+from crown.kernels.geometry import (
+    dictionary_table,
+    groups_table,
+    rows_table,
+    support_table,
+    table_total,
+    tallies_of,
+)
 from crown.kernels.tables import table_at
 from crown.kernels.warm import ensure_compiled
 from crown.memory import ADDRESSABLE, MappedFile, reserve
@@ -52,7 +60,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.plan = plan
         self.on_missing = on_missing
         self._file = file
-        self._layout = compile_plan(plan, extra_tables=2)
+        self._layout = compile_plan(plan)
         n = len(plan.nodes)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
         # The state of each bag lies in an equal part of the same mapping, with a header of its own.
@@ -61,8 +69,10 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         self._m32 = self.M.view(np.int32)
         self._P = self._layout.P
         self.budget = Budget(self.parts, words, file)
-        self.dictionary = Dictionary(self.M, table_at(2 * n), self.budget) if dictionary is None else dictionary
-        self.support = Support(self.M, table_at(2 * n + 1), len(plan.output), self.budget)
+        self.dictionary = (
+            Dictionary(self.M, table_at(dictionary_table(n)), self.budget) if dictionary is None else dictionary
+        )
+        self.support = Support(self.M, table_at(support_table(n)), len(plan.output), self.budget)
         limits = [_reserved(part) for part in self.parts]
         self._bags = {
             i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
@@ -90,7 +100,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         ``dictionary``: one that several engines share; an engine has its own by default.
         """
         words, limit = limits_of(memory_budget)
-        if words < A.header_words(2 * len(plan.nodes) + 2) + 1024:
+        if words < A.header_words(table_total(len(plan.nodes))) + 1024:
             raise MemoryBudgetError(f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB")
         parts = parts_of(plan)
         file = None if path is None else MappedFile.create(Path(path), limit * parts)
@@ -153,7 +163,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         for i, words in enumerate(self._layout.words):  # of a source the first alias has the table, the others none
             for a, word in words.items():
                 if uses_dictionary(attributes[a].type):
-                    dictionary.mark_column(self.M, table_at(i), word)
+                    dictionary.mark_column(self.M, table_at(rows_table(i)), word)
         for bag in self._bags.values():
             for a in bag.spec.attributes:
                 if uses_dictionary(attributes[a].type):
@@ -177,24 +187,25 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation.
         """
         M, n = self.M, len(self.plan.nodes)
-        rows = {node.name: int(M[table_at(i) + A.T_ROWS]) for i, node in enumerate(self.plan.nodes)}
+        tallies = [tallies_of(n, i) for i in range(n)]
+        rows = {node.name: int(M[tallies[i].rows]) for i, node in enumerate(self.plan.nodes)}
         inputs = [i for i, node in enumerate(self.plan.nodes) if node.kind != "virtual"]
         name = [node.name for node in self.plan.nodes]
         return {
             "rows": rows,
             "input_rows": sum(rows[name[i]] for i in inputs),
-            "groups": {name[i]: int(M[table_at(n + i) + A.T_COUNT]) for i in range(1, n)},
+            "groups": {name[i]: int(M[table_at(groups_table(n, i)) + A.T_COUNT]) for i in range(1, n)},
             "dictionary": len(self.dictionary),
             "support": len(self.support),
             "live_bytes": 8 * self.budget.used,
             "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.parts),
-            "updates": {name[i]: int(M[table_at(i) + A.T_TALLY2]) for i in inputs},
-            "missing_deletes": {name[i]: int(M[table_at(i) + A.T_TALLY]) for i in inputs},
-            "filtered": {name[i]: int(M[table_at(n + i) + A.T_TALLY]) for i in inputs},
-            "r_updates": int(M[A.H_R]),
-            "s_updates": int(M[A.H_S]),
-            "p_updates": int(M[A.H_P]),
-            "live_flips": int(M[A.H_LFLIP]),
+            "updates": {name[i]: int(M[tallies[i].updates]) for i in inputs},
+            "missing_deletes": {name[i]: int(M[tallies[i].missing]) for i in inputs},
+            "filtered": {name[i]: int(M[tallies[i].filtered]) for i in inputs},
+            "r_updates": int(M[A.H_R_UPDATES]),
+            "s_updates": int(M[A.H_S_UPDATES]),
+            "p_updates": int(M[A.H_P_UPDATES]),
+            "live_flips": int(M[A.H_LIVE_FLIPS]),
             "steps": int(M[A.H_STEPS]),
             "blocks": int(M[A.H_BLOCKS]),
             "emitted": int(M[A.H_EMITTED]),

@@ -9,14 +9,26 @@ time it is applied, but the row itself stays where it is, and so do the groups t
 
 from __future__ import annotations
 
-from crown.kernels.arena import PLAIN, T_MASK, T_SLOTS, hi, lo
-from crown.kernels.groups import list_base, node_at
+from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.geometry import (
+    children_base,
+    children_count,
+    last_group_word,
+    link_of,
+    linked_group,
+    linked_position,
+    parents_base,
+    parents_count,
+    row_group,
+    row_position,
+)
+from crown.kernels.groups import node_at
 from crown.kernels.jit import device
 from crown.kernels.layout import (
+    N_CARRIED,
     N_CHILD,
     N_CHILDREN,
     N_GROUPS,
-    N_INLINE,
     N_KEY,
     N_KPOS,
     N_OFFSET,
@@ -47,13 +59,31 @@ def ring_at(X, i):
 
 
 @device
+def spare_tags(X):
+    """Where the tags of a row are kept that is no tuple of the batch."""
+    return X[X_RING] + RING * X[X_STRIDE]
+
+
+@device
+def group_tag(tags):
+    """Where the tag of the row's own group is, in the tags of a row."""
+    return tags
+
+
+@device
+def link_tag(tags, j):
+    """Where the tag of the group of child ``j`` is, in the tags of a row."""
+    return tags + 1 + j
+
+
+@device
 def tag_groups(M, P, X, d, src, base, at):
     """Tags of the group keys of a row whose values are ``src[base ...]``, to ``X[at ...]``."""
     if P[d + N_PARENT] >= 0:
-        X[at] = hash_key(M, P, P[d + N_KPOS], P[d + N_KEY], src, base)
+        X[group_tag(at)] = hash_key(M, P, P[d + N_KPOS], P[d + N_KEY], src, base)
     for j in range(P[d + N_CHILDREN]):
         dc = node_at(P[P[d + N_CHILD] + j])
-        X[at + 1 + j] = hash_key(M, P, P[dc + N_PPOS], P[dc + N_KEY], src, base)
+        X[link_tag(at, j)] = hash_key(M, P, P[dc + N_PPOS], P[dc + N_KEY], src, base)
 
 
 @device
@@ -76,10 +106,17 @@ def _fetch(M, handle, last):
 
 
 @device
-def _fetch_end(m32, g, field, log_at, inlined):
-    """The end of a list of group ``g``, where the next entry goes."""
+def _fetch_children_end(m32, g, k, carried):
+    """The end of a group's children list, where the next entry goes."""
     if g != 0:
-        prefetch(m32, list_base(m32, field, log_at, inlined) + hi(m32, field))
+        prefetch(m32, children_base(m32, g, k, carried) + children_count(m32, g, k))
+
+
+@device
+def _fetch_parents_end(m32, g, k):
+    """The end of a group's parents list."""
+    if g != 0:
+        prefetch(m32, parents_base(m32, g, k) + parents_count(m32, g, k))
 
 
 @device
@@ -98,9 +135,9 @@ def ahead_insert(M, m32, P, X, r, rows, n, i):
             tags = at + P[d + N_TAGS]
             tag_groups(M, P, X, d, rows, ready * width, tags)
             if P[d + N_PARENT] >= 0:
-                prefetch(M, _home(M, P[d + N_GROUPS], X[tags]))
+                prefetch(M, _home(M, P[d + N_GROUPS], X[group_tag(tags)]))
             for j in range(P[d + N_CHILDREN]):
-                prefetch(M, _home(M, P[node_at(P[P[d + N_CHILD] + j]) + N_GROUPS], X[tags + 1 + j]))
+                prefetch(M, _home(M, P[node_at(P[P[d + N_CHILD] + j]) + N_GROUPS], X[link_tag(tags, j)]))
         ready += 1
     X[X_READY] = ready
     if i + MIDDLE < n:
@@ -109,10 +146,10 @@ def ahead_insert(M, m32, P, X, r, rows, n, i):
             d = node_at(P[q])
             tags = at + P[d + N_TAGS]
             if P[d + N_PARENT] >= 0:
-                _fetch(M, _first(M, P[d + N_GROUPS], X[tags]), P[d + N_KEY] + 3)
+                _fetch(M, _first(M, P[d + N_GROUPS], X[group_tag(tags)]), last_group_word(P[d + N_KEY]))
             for j in range(P[d + N_CHILDREN]):
                 dc = node_at(P[P[d + N_CHILD] + j])
-                _fetch(M, _first(M, P[dc + N_GROUPS], X[tags + 1 + j]), P[dc + N_KEY] + 3)
+                _fetch(M, _first(M, P[dc + N_GROUPS], X[link_tag(tags, j)]), last_group_word(P[dc + N_KEY]))
     if i + NEAR < n:
         at = ring_at(X, i + NEAR)
         for q in range(nodes, nodes + aliases):
@@ -120,21 +157,20 @@ def ahead_insert(M, m32, P, X, r, rows, n, i):
             tags = at + P[d + N_TAGS]
             if P[d + N_PARENT] >= 0:
                 k = P[d + N_KEY]
-                g = _first(M, P[d + N_GROUPS], X[tags])
-                _fetch_end(m32, g, g + k, 2 * (g + k + 3), P[d + N_INLINE])
+                g = _first(M, P[d + N_GROUPS], X[group_tag(tags)])
+                _fetch_children_end(m32, g, k, P[d + N_CARRIED])
             for j in range(P[d + N_CHILDREN]):
                 dc = node_at(P[P[d + N_CHILD] + j])
                 k = P[dc + N_KEY]
-                g = _first(M, P[dc + N_GROUPS], X[tags + 1 + j])
-                _fetch_end(m32, g, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
+                g = _first(M, P[dc + N_GROUPS], X[link_tag(tags, j)])
+                _fetch_parents_end(m32, g, k)
 
 
 @device
-def _fetch_ends(m32, field, log_at, inlined, at):
-    """Entry ``at`` of a list and its last one, which will take its place."""
-    base = list_base(m32, field, log_at, inlined)
+def _fetch_entries(m32, base, at, n):
+    """Entry ``at`` of a list of length ``n`` and its last one, which will take its place."""
     prefetch(m32, base + at)
-    prefetch(m32, base + hi(m32, field) - 1)
+    prefetch(m32, base + n - 1)
 
 
 @device
@@ -159,23 +195,26 @@ def ahead_delete(M, m32, P, X, r, rows, n, i):
             for q in range(nodes, nodes + aliases):
                 d = node_at(P[q])
                 row = record + P[d + N_OFFSET]
-                if lo(m32, row + 1) != 0:
-                    _fetch(M, lo(m32, row + 1), P[d + N_KEY] + 3)
+                if row_group(m32, row) != 0:
+                    _fetch(M, row_group(m32, row), last_group_word(P[d + N_KEY]))
                     for j in range(P[d + N_CHILDREN]):
                         dc = node_at(P[P[d + N_CHILD] + j])
-                        _fetch(M, lo(m32, row + 2 + j), P[dc + N_KEY] + 3)
+                        _fetch(M, linked_group(m32, row, link_of(j)), last_group_word(P[dc + N_KEY]))
     if i + NEXT < n:
         record = _first(M, t, X[ring_at(X, i + NEXT)])
         if record != 0:
             for q in range(nodes, nodes + aliases):
                 d = node_at(P[q])
                 row = record + P[d + N_OFFSET]
-                g = lo(m32, row + 1)
+                g = row_group(m32, row)
                 if g != 0:
                     k = P[d + N_KEY]
-                    if hi(m32, row + 1) >= 0:
-                        _fetch_ends(m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + 1))
+                    at = row_position(m32, row)
+                    if at >= 0:
+                        base = children_base(m32, g, k, P[d + N_CARRIED])
+                        _fetch_entries(m32, base, at, children_count(m32, g, k))
                     for j in range(P[d + N_CHILDREN]):
-                        h = lo(m32, row + 2 + j)
+                        h = linked_group(m32, row, link_of(j))
                         k = P[node_at(P[P[d + N_CHILD] + j]) + N_KEY]
-                        _fetch_ends(m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, hi(m32, row + 2 + j))
+                        at = linked_position(m32, row, link_of(j))
+                        _fetch_entries(m32, parents_base(m32, h, k), at, parents_count(m32, h, k))

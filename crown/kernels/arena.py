@@ -30,7 +30,7 @@ H_TOP, H_LIMIT, H_LIVE, H_SEED = 4, 5, 6, 7
 H_VERSION, H_CLEAN, H_EPOCH = 8, 9, 10  # batch version, commit mark, number of changes ever applied
 H_ROOT = 11  # handle of the root's group
 H_LIVE_ON = 12  # 1 while live views are maintained
-H_R, H_S, H_P, H_LFLIP = 13, 14, 15, 16  # R-, S-, P-updates and live flips ever done
+H_R_UPDATES, H_S_UPDATES, H_P_UPDATES, H_LIVE_FLIPS = 13, 14, 15, 16  # ever done
 H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # enumeration steps, blocks and tuples ever produced
 H_DICT_SWEPT = 20  # dictionary entries that survived the last sweep
 H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
@@ -43,7 +43,7 @@ CLASSES = EXACT + 1 + 2 * 26
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
 TABLE_WORDS = 6
 T_SLOTS, T_MASK, T_COUNT = 0, 1, 2
-T_TALLY, T_TALLY2, T_ROWS = 3, 4, 5  # counters that the owner of a table may keep with it
+T_TALLIES = 3  # the first of three counters that the owner of a table may keep with it
 
 MAX_WORDS = 2**31 - 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.geometry import counted_words, counter_of
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
@@ -99,7 +100,7 @@ def pick(rows, width, weights, sign, out_rows, out_weights):
 def support_batch(M, P, t, width, rows, weights, signs):
     """Add ``weights`` (int64[n], net per tuple) to the support counts of output tuples (``rows`` int64[n * width]).
 
-    A record is the tuple and its count. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1
+    A record is a counted tuple. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1
     when it disappears, else 0. ``P`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta
     of what they count. Returns how many tuples were added: all, unless the budget is used up. Expected O(1) per tuple.
     """
@@ -113,17 +114,17 @@ def support_batch(M, P, t, width, rows, weights, signs):
             if weights[i] != 0:
                 if M[H_LIVE] > M[H_BUDGET]:
                     return i
-                record = alloc(M, width + 1)
+                record = alloc(M, counted_words(width))
                 for j in range(width):
                     M[record + j] = rows[i * width + j]
-                M[record + width] = weights[i]
+                M[counter_of(record, width)] = weights[i]
                 insert(M, t, tag, record)
                 signs[i] = 1
         else:
-            M[record + width] += weights[i]
-            if M[record + width] == 0:
+            M[counter_of(record, width)] += weights[i]
+            if M[counter_of(record, width)] == 0:
                 remove(M, t, tag, record)
-                release(M, record, width + 1)
+                release(M, record, counted_words(width))
                 signs[i] = -1
     return n
 

@@ -13,12 +13,28 @@ most seen. Source: "Change Propagation Without Joins", section 5.3 (FULLENUM, DE
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS, NONE, PLAIN, ZERO, at32, hi, lo
-from crown.kernels.groups import list_base, node_at
+from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_ROOT, H_STEPS, NONE, PLAIN, ZERO, at32
+from crown.kernels.geometry import (
+    carried_base,
+    children_base,
+    children_count,
+    children_field,
+    link_of,
+    linked_group,
+    list_block,
+    live_parents,
+    parents_base,
+    parents_field,
+    row_group,
+)
+from crown.kernels.groups import node_at
 from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
     DOWN,
     FIX,
+    FIX_COLUMN,
+    FIX_NODE,
+    FIX_WORD,
     G_AHEAD,
     G_FIX0,
     G_FIXED,
@@ -28,11 +44,23 @@ from crown.kernels.layout import (
     G_STEPS,
     G_VARYING,
     LEAF,
-    N_INLINE,
+    LEAF_CARRIED,
+    LEAF_COLUMNS,
+    LEAF_PAIRS,
+    N_CARRIED,
     N_KEY,
+    O_AT,
+    O_BASE,
+    O_LENGTH,
+    O_REPEAT,
+    OPEN,
     P_COUNT,
     P_FULL,
     STEP,
+    STEP_CHILD,
+    STEP_KIND,
+    STEP_SOURCE,
+    STEP_TARGET,
     UP,
     X_AT,
     X_CAPACITY,
@@ -47,24 +75,21 @@ from crown.kernels.pointers import constants, prefetch, words
 
 
 @device
-def _open_list(M, m32, P, cur, X, kind, source, target, child):
-    """(group's list field, first handle's m32 index, length) of the list that a step or leaf runs over."""
+def _open_list(M, m32, P, X, cur, loop):
+    """(field, half word of the first handle, length) of the list that the step or leaf at ``loop`` runs over."""
+    kind = P[loop + STEP_KIND]
+    source = P[loop + STEP_SOURCE]
     if kind == DOWN:
-        row = X[cur + source]
-        g = lo(m32, row + 2 + child)
-        d = node_at(target)
+        g = linked_group(m32, X[cur + source], link_of(P[loop + STEP_CHILD]))
+        d = node_at(P[loop + STEP_TARGET])
         k = P[d + N_KEY]
-        field = g + k
-        return field, list_base(m32, field, 2 * (g + k + 3), P[d + N_INLINE]), hi(m32, field)
+        return children_field(g, k), children_base(m32, g, k, P[d + N_CARRIED]), children_count(m32, g, k)
     if kind == UP:
-        row = X[cur + source]
-        d = node_at(source)
-        g = lo(m32, row + 1)
-        k = P[d + N_KEY]
-        field = g + k + 1
-        return field, list_base(m32, field, 2 * (g + k + 3) + 1, PLAIN), lo(m32, g + k + 2)
-    field = M[H_ROOT]
-    return field, list_base(m32, field, 2 * (field + 3), PLAIN), hi(m32, field)
+        g = row_group(m32, X[cur + source])
+        k = P[node_at(source) + N_KEY]
+        return parents_field(g, k), parents_base(m32, g, k), live_parents(m32, g, k)
+    g = M[H_ROOT]
+    return children_field(g, ZERO), children_base(m32, g, ZERO, PLAIN), children_count(m32, g, ZERO)
 
 
 @device
@@ -134,23 +159,21 @@ def _open_block(M, m32, P, X, cur, leaf, prog):
     longest = 0
     for i in range(leaves):
         p = q + LEAF * i
-        field, base, n = _open_list(M, m32, P, cur, X, P[p], P[p + 1], P[p + 2], P[p + 3])
-        if P[p + 4] != PLAIN:  # values are carried by the list, or lie in its only row
-            base = lo(m32, field)
-            if lo(m32, field + 3) == 0:
-                base += P[p + 4]
-        X[leaf + 3 * i] = base
-        X[leaf + 3 * i + 1] = n
-        if n > X[leaf + 3 * longest + 1]:
+        field, base, n = _open_list(M, m32, P, X, cur, p)
+        if P[p + LEAF_CARRIED] != PLAIN:
+            base = carried_base(m32, field, P[p + LEAF_CARRIED])
+        X[leaf + OPEN * i + O_BASE] = base
+        X[leaf + OPEN * i + O_LENGTH] = n
+        if n > X[leaf + OPEN * longest + O_LENGTH]:
             longest = i
     total = 1
     if leaves > 0:
-        X[leaf + 3 * longest + 2] = 1
-        total = X[leaf + 3 * longest + 1]
+        X[leaf + OPEN * longest + O_REPEAT] = 1
+        total = X[leaf + OPEN * longest + O_LENGTH]
         for i in range(leaves - 1, -1, -1):
             if i != longest:
-                X[leaf + 3 * i + 2] = total
-                total *= X[leaf + 3 * i + 1]
+                X[leaf + OPEN * i + O_REPEAT] = total
+                total *= X[leaf + OPEN * i + O_LENGTH]
     return total
 
 
@@ -161,28 +184,28 @@ def _emit_block(M, m32, P, X, cur, leaf, prog, out, j, m, s):
     q = P[prog + G_FIX0]
     for i in range(P[prog + G_FIXED]):
         p = q + FIX * i
-        _fill(out, P[p] * capacity + j, m, M[X[cur + P[p + 1]] + P[p + 2]])
+        _fill(out, P[p + FIX_COLUMN] * capacity + j, m, M[X[cur + P[p + FIX_NODE]] + P[p + FIX_WORD]])
     q = P[prog + G_LEAF0]
     for i in range(P[prog + G_LEAVES]):
         p = q + LEAF * i
-        base = X[leaf + 3 * i]
-        n = X[leaf + 3 * i + 1]
-        repeat = X[leaf + 3 * i + 2]
-        if P[p + 4] != PLAIN:
-            _emit_carried(M, out, P[P[p + 6]] * capacity + j, m, s, base, n, repeat)
+        base = X[leaf + OPEN * i + O_BASE]
+        n = X[leaf + OPEN * i + O_LENGTH]
+        repeat = X[leaf + OPEN * i + O_REPEAT]
+        if P[p + LEAF_CARRIED] != PLAIN:
+            _emit_carried(M, out, P[P[p + LEAF_PAIRS]] * capacity + j, m, s, base, n, repeat)
         else:
-            for c in range(P[p + 5]):
-                pair = P[p + 6] + 2 * c
+            for c in range(P[p + LEAF_COLUMNS]):
+                pair = P[p + LEAF_PAIRS] + 2 * c
                 _emit_gathered(M, m32, out, P[pair] * capacity + j, m, s, base, n, repeat, P[pair + 1])
 
 
 @device
 def _open_step(M, m32, P, X, cur, step, prog, depth):
     p = P[prog + G_STEP0] + STEP * depth
-    _, base, n = _open_list(M, m32, P, cur, X, P[p], P[p + 1], P[p + 2], P[p + 3])
-    X[step + 3 * depth] = -1
-    X[step + 3 * depth + 1] = n
-    X[step + 3 * depth + 2] = base
+    _, base, n = _open_list(M, m32, P, X, cur, p)
+    X[step + OPEN * depth + O_AT] = -1
+    X[step + OPEN * depth + O_LENGTH] = n
+    X[step + OPEN * depth + O_BASE] = base
 
 
 @device
@@ -194,11 +217,12 @@ def _ahead(M, m32, P, leaf, base, at, n):
     if at + 6 < n:
         prefetch(M, at32(m32, base + at + 6))
     if leaf != 0:
-        link = 2 + P[leaf + 3]
+        link = link_of(P[leaf + STEP_CHILD])
         if at + 4 < n:
-            prefetch(M, lo(m32, at32(m32, base + at + 4) + link))
+            prefetch(M, linked_group(m32, at32(m32, base + at + 4), link))
         if at + 2 < n:
-            prefetch(M, lo(m32, lo(m32, at32(m32, base + at + 2) + link) + P[node_at(P[leaf + 2]) + N_KEY]))
+            g = linked_group(m32, at32(m32, base + at + 2), link)
+            prefetch(M, list_block(m32, children_field(g, P[node_at(P[leaf + STEP_TARGET]) + N_KEY])))
 
 
 @device
@@ -210,40 +234,39 @@ def _sweep(M, m32, P, X, cur, step, prog, out, fill):
     """
     leaf = P[prog + G_LEAF0]
     capacity = X[X_CAPACITY]
-    column = P[P[leaf + 6]] * capacity
-    attribute = P[leaf + 4]
-    source = P[leaf + 1]
-    link = 2 + P[leaf + 3]
-    k = P[node_at(P[leaf + 2]) + N_KEY]
+    column = P[P[leaf + LEAF_PAIRS]] * capacity
+    carried = P[leaf + LEAF_CARRIED]
+    source = P[leaf + STEP_SOURCE]
+    link = link_of(P[leaf + STEP_CHILD])
+    k = P[node_at(P[leaf + STEP_TARGET]) + N_KEY]
     fix = P[prog + G_FIX0]
     varying = P[prog + G_VARYING]
-    at = X[step] + 1
-    n = X[step + 1]
-    base = X[step + 2]
+    at = X[step + O_AT] + 1
+    n = X[step + O_LENGTH]
+    base = X[step + O_BASE]
     start = fill
     blocks = 0
     while at < n:
         _ahead(M, m32, P, leaf, base, at, n)
         row = at32(m32, base + at)
-        field = lo(m32, row + link) + k
-        m = hi(m32, field)
+        g = linked_group(m32, row, link)
+        m = children_count(m32, g, k)
         if m > capacity - fill:
             break
-        values = lo(m32, field)
-        if lo(m32, field + 3) == 0:
-            values += attribute
+        values = carried_base(m32, children_field(g, k), carried)
         for x in range(m):
             out[column + fill + x] = M[values + x]
         for i in range(varying):
-            _fill(out, P[fix + FIX * i] * capacity + fill, m, M[row + P[fix + FIX * i + 2]])
+            p = fix + FIX * i
+            _fill(out, P[p + FIX_COLUMN] * capacity + fill, m, M[row + P[p + FIX_WORD]])
         fill += m
         at += 1
         blocks += 1
-    X[step] = at - 1
+    X[step + O_AT] = at - 1
     X[cur + source] = at32(m32, base + max(at - 1, 0))
     for i in range(varying, P[prog + G_FIXED]):
         p = fix + FIX * i
-        _fill(out, P[p] * capacity + start, fill - start, M[X[cur + P[p + 1]] + P[p + 2]])
+        _fill(out, P[p + FIX_COLUMN] * capacity + start, fill - start, M[X[cur + P[p + FIX_NODE]] + P[p + FIX_WORD]])
     M[H_BLOCKS] += blocks
     M[H_EMITTED] += fill - start
     return fill
@@ -270,7 +293,7 @@ def enumerate_on(M, m32, P, X, out):
     nodes = P[P_COUNT]
     cur = X[X_CUR]
     step = cur + nodes
-    leaf = step + 3 * nodes
+    leaf = step + OPEN * nodes
     prog = X[X_PROGRAM]
     steps = P[prog + G_STEPS]
     first = P[prog + G_STEP0]
@@ -280,7 +303,7 @@ def enumerate_on(M, m32, P, X, out):
     gap = X[X_GAP]
     turns = 0
     done = False
-    sweepable = P[prog + G_LEAVES] == 1 and P[prog + G_AHEAD] != 0 and P[P[prog + G_LEAF0] + 4] != PLAIN
+    sweepable = P[prog + G_LEAVES] == 1 and P[prog + G_AHEAD] != 0 and P[P[prog + G_LEAF0] + LEAF_CARRIED] != PLAIN
     while True:
         turns += 1
         gap += 1
@@ -309,23 +332,25 @@ def enumerate_on(M, m32, P, X, out):
                 done = True
                 break
         if sweepable and depth == steps - 1:
-            before = X[step + 3 * depth]
-            fill = _sweep(M, m32, P, X, cur, step + 3 * depth, prog, out, fill)
-            if X[step + 3 * depth] > before:
-                turns += X[step + 3 * depth] - before
+            last = step + OPEN * depth
+            before = X[last + O_AT]
+            fill = _sweep(M, m32, P, X, cur, last, prog, out, fill)
+            if X[last + O_AT] > before:
+                turns += X[last + O_AT] - before
                 if gap + 1 > M[H_GAP]:
                     M[H_GAP] = gap + 1
                 gap = 0
-        at = X[step + 3 * depth] + 1
-        if at < X[step + 3 * depth + 1]:
-            X[step + 3 * depth] = at
-            base = X[step + 3 * depth + 2]
-            X[cur + P[first + STEP * depth + 2]] = at32(m32, base + at)
+        opened = step + OPEN * depth
+        at = X[opened + O_AT] + 1
+        if at < X[opened + O_LENGTH]:
+            X[opened + O_AT] = at
+            base = X[opened + O_BASE]
+            X[cur + P[first + STEP * depth + STEP_TARGET]] = at32(m32, base + at)
             depth += 1
             if depth < steps:
                 _open_step(M, m32, P, X, cur, step, prog, depth)
             else:
-                _ahead(M, m32, P, P[prog + G_AHEAD], base, at, X[step + 3 * depth - 2])
+                _ahead(M, m32, P, P[prog + G_AHEAD], base, at, X[opened + O_LENGTH])
         else:
             depth -= 1
             if depth < 0:

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from crown.kernels.ahead import tag_groups
-from crown.kernels.arena import H_ROOT, NONE, ONE, PLAIN, T_ROWS, alloc, hi, lo, release, set_hi, set_lo
-from crown.kernels.groups import group_drop, group_get, list_append, list_remove, node_at
+from crown.kernels.ahead import group_tag, link_tag, spare_tags, tag_groups
+from crown.kernels.arena import H_ROOT, NONE, ONE, alloc, release
+from crown.kernels.geometry import (
+    T_ROWS,
+    children_count,
+    link_of,
+    linked_group,
+    linked_position,
+    references,
+    row_group,
+    set_copies,
+    set_linked_group,
+    set_linked_position,
+    set_references,
+    set_row_count,
+    set_row_group,
+    set_row_position,
+)
+from crown.kernels.groups import group_drop, group_get, node_at, parents_append, parents_remove
 from crown.kernels.jit import device
 from crown.kernels.layout import (
     N_CHILD,
@@ -18,9 +34,6 @@ from crown.kernels.layout import (
     N_ROWS,
     R_WIDTH,
     R_WORDS,
-    RING,
-    X_RING,
-    X_STRIDE,
 )
 
 
@@ -48,23 +61,23 @@ def enter_groups(M, m32, P, X, node, record, tags):
     d = node_at(node)
     row = record + P[d + N_OFFSET]
     if P[d + N_PARENT] >= 0:
-        g = group_get(M, m32, P, node, X[tags], M, record, P[d + N_KPOS])
+        g = group_get(M, m32, P, node, X[group_tag(tags)], M, record, P[d + N_KPOS])
     else:
         g = M[H_ROOT]
-    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) + 1)
-    set_lo(m32, row + 1, g)
-    set_hi(m32, row + 1, NONE)
+    set_references(m32, g, P[d + N_KEY], references(m32, g, P[d + N_KEY]) + 1)
+    set_row_group(m32, row, g)
+    set_row_position(m32, row, NONE)
     count = 0
     for j in range(P[d + N_CHILDREN]):
         c = child_at(P, d, j)
         dc = node_at(c)
         k = P[dc + N_KEY]
-        h = group_get(M, m32, P, c, X[tags + 1 + j], M, record, P[dc + N_PPOS])
-        set_lo(m32, row + 2 + j, h)
-        set_hi(m32, row + 2 + j, list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, row))
-        if hi(m32, h + k) > 0:
+        h = group_get(M, m32, P, c, X[link_tag(tags, j)], M, record, P[dc + N_PPOS])
+        set_linked_group(m32, row, link_of(j), h)
+        set_linked_position(m32, row, link_of(j), parents_append(M, m32, h, k, row))
+        if children_count(m32, h, k) > 0:
             count += 1
-    set_lo(m32, row, count)
+    set_row_count(m32, row, count)
     M[P[d + N_ROWS] + T_ROWS] += 1
     return row
 
@@ -76,11 +89,12 @@ def leave_groups(M, m32, P, node, row):
     for j in range(P[d + N_CHILDREN]):
         c = child_at(P, d, j)
         k = P[node_at(c) + N_KEY]
-        h = lo(m32, row + 2 + j)
-        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, hi(m32, row + 2 + j), 2 + j)
+        link = link_of(j)
+        h = linked_group(m32, row, link)
+        parents_remove(M, m32, h, k, linked_position(m32, row, link), link)
         group_drop(M, m32, P, c, h)
-    g = lo(m32, row + 1)
-    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) - 1)
+    g = row_group(m32, row)
+    set_references(m32, g, P[d + N_KEY], references(m32, g, P[d + N_KEY]) - 1)
     if P[d + N_PARENT] >= 0:
         group_drop(M, m32, P, node, g)
     M[P[d + N_ROWS] + T_ROWS] -= 1
@@ -92,8 +106,8 @@ def add_virtual(M, m32, P, X, node, child, pos):
     d = node_at(node)
     r = P[d + N_RECORD]
     record = store(M, P, r, M, child, pos)
-    set_hi(m32, record + P[d + N_OFFSET], ONE)
-    spare = X[X_RING] + RING * X[X_STRIDE]
+    set_copies(m32, record, P[r + R_WIDTH], ONE)
+    spare = spare_tags(X)
     tag_groups(M, P, X, d, M, record, spare)
     return enter_groups(M, m32, P, X, node, record, spare)
 

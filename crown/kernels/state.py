@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from crown.kernels.arena import (
     FORMAT,
     H_BUDGET,
@@ -20,18 +18,28 @@ from crown.kernels.arena import (
     alloc,
     at32,
     format_arena,
-    hi,
-    lo,
-    set_lo,
 )
-from crown.kernels.groups import list_base, node_at
-from crown.kernels.jit import device, kernel
+from crown.kernels.geometry import (
+    children_base,
+    children_count,
+    copies,
+    group_number,
+    group_words,
+    link_of,
+    linked_group,
+    parents_base,
+    parents_count,
+    row_position,
+    set_live_parents,
+)
+from crown.kernels.groups import node_at
+from crown.kernels.jit import kernel
 from crown.kernels.layout import (
+    N_CARRIED,
     N_CHILD,
     N_CHILDREN,
     N_FREE,
     N_GROUPS,
-    N_INLINE,
     N_KEY,
     N_OFFSET,
     N_PPOS,
@@ -54,10 +62,11 @@ def create(M, m32, P, tables, limit, budget, seed):
     format_arena(M, tables, limit, seed)
     for t in range(tables):
         new_table(M, table_at(t))
-    g = alloc(M, np.int64(4))
-    for j in range(4):
+    size = group_words(ZERO)
+    g = alloc(M, size)
+    for j in range(size):
         M[g + j] = 0
-    set_lo(m32, g + 2, ONE)
+    set_live_parents(m32, g, ZERO, ONE)
     M[H_ROOT] = g
     M[H_BUDGET] = budget
     M[H_LIVE_ON] = 1
@@ -67,7 +76,7 @@ def create(M, m32, P, tables, limit, budget, seed):
 def root_size(M, m32):
     """Rows in V_s(root)."""
     M, m32 = words(M), words(m32)
-    return at32(m32, 2 * M[H_ROOT] + 1)
+    return children_count(m32, M[H_ROOT], ZERO)
 
 
 @kernel
@@ -81,9 +90,9 @@ def in_view(M, m32, P, node, values):
         k = P[dc + N_KEY]
         tag = hash_key(M, P, P[dc + N_PPOS], k, values, ZERO)
         g = find(M, P[dc + N_GROUPS], tag, P, P[dc + N_PPOS], k, values, ZERO)
-        if g == 0 or hi(m32, g + k + 1) == 0:
+        if g == 0 or parents_count(m32, g, k) == 0:
             return False
-        row = at32(m32, list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN))
+        row = at32(m32, parents_base(m32, g, k))
     else:
         r = P[d + N_RECORD]
         identity = P[P_IDENTITY]
@@ -92,7 +101,7 @@ def in_view(M, m32, P, node, values):
         if record == 0:
             return False
         row = record + P[d + N_OFFSET]
-    return hi(m32, row + 1) >= 0
+    return row_position(m32, row) >= 0
 
 
 @kernel
@@ -109,7 +118,7 @@ def missing_copies(M, m32, P, r, rows, weights):
     for i in range(n):
         tag = hash_key(M, P, identity, width, rows, i * width)
         record = find(M, P[r + R_TABLE], tag, P, identity, width, rows, i * width)
-        if record == 0 or hi(m32, record + width) < weights[i]:
+        if record == 0 or copies(m32, record, width) < weights[i]:
             return i
     return -1
 
@@ -125,7 +134,7 @@ def clear_live(M, m32, P):
         slots = M[t + T_SLOTS]
         for s in range(slots, slots + M[t + T_MASK] + 1):
             if M[s] != 0:
-                set_lo(m32, (M[s] & LOW32) + k + 2, ZERO)
+                set_live_parents(m32, M[s] & LOW32, k, ZERO)
     M[H_LIVE_ON] = 0
 
 
@@ -134,15 +143,10 @@ def rebuild_live(M, m32, P, X):
     """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
     M, m32, P, X = words(M), words(m32), constants(P), words(X)
     root = M[H_ROOT]
-    base = list_base(m32, root, 2 * (root + 3), PLAIN)
-    for i in range(hi(m32, root)):
+    base = children_base(m32, root, ZERO, PLAIN)
+    for i in range(children_count(m32, root, ZERO)):
         set_live(M, m32, P, X, ZERO, at32(m32, base + i), ONE)
     M[H_LIVE_ON] = 1
-
-
-@device
-def _rows_of_group(m32, g, k, inline):
-    return list_base(m32, g + k, 2 * (g + k + 3), inline), hi(m32, g + k)
 
 
 @kernel
@@ -150,7 +154,7 @@ def count_results(M, m32, P, sums, order):
     """Number of results, bottom-up without enumerating.
 
     Results below a row = product over its free children of the sum over the group. ``sums`` (float64 and int64 agree
-    until 2^53) is zeroed int64[words / 3] scratch, one cell per group; ``order`` the free nodes, children first. -1
+    until 2^53) is zeroed scratch, int64[``group_numbers``]; ``order`` the free nodes, children first. -1
     if the count leaves 62 bits. O(state).
     """
     M, m32, P = words(M), words(m32), constants(P)
@@ -171,25 +175,25 @@ def count_results(M, m32, P, sums, order):
                 if M[slots + s] == 0:
                     continue
                 g = M[slots + s] & LOW32
-            base, n = _rows_of_group(m32, g, k, P[d + N_INLINE])
+            base = children_base(m32, g, k, P[d + N_CARRIED])
             total = 0
             estimate = 0.0
-            for i in range(n):
+            for i in range(children_count(m32, g, k)):
                 row = at32(m32, base + i)
                 product = 1
                 size = 1.0
                 for j in range(P[d + N_CHILDREN]):
                     c = P[P[d + N_CHILD] + j]
                     if P[node_at(c) + N_FREE] == 1:
-                        below = sums[lo(m32, row + 2 + j) // 3]
+                        below = sums[group_number(linked_group(m32, row, link_of(j)))]
                         product *= below
                         size *= below
                 total += product
                 estimate += size
             if estimate > limit:
                 return -1
-            sums[g // 3] = total
-    return sums[M[H_ROOT] // 3]
+            sums[group_number(g)] = total
+    return sums[group_number(M[H_ROOT])]
 
 
 @kernel

@@ -38,6 +38,12 @@ def _tag(M, data, start, length):
 
 
 @device
+def _bytes_at(handle):
+    """Number of the first byte of an entry, in the arena as bytes."""
+    return 8 * (handle + 1)
+
+
+@device
 def _lookup(M, m8, t, tag, data, start, length):
     slots = M[t + T_SLOTS]
     mask = M[t + T_MASK]
@@ -49,7 +55,7 @@ def _lookup(M, m8, t, tag, data, start, length):
         if ((word >> 32) & LOW32) == tag:
             handle = word & LOW32
             if (M[handle] & LENGTH) == length:
-                at = 8 * (handle + 1)
+                at = _bytes_at(handle)
                 same = True
                 for i in range(length):
                     if m8[at + i] != data[start + i]:
@@ -86,7 +92,7 @@ def encode(M, m8, t, data, offsets, codes, add):
             make_room(M, t)  # before the entry: an exhausted arena then leaves nothing half done
             handle = alloc(M, entry_words(length))
             M[handle] = length
-            at = 8 * (handle + 1)
+            at = _bytes_at(handle)
             for b in range(length):
                 m8[at + b] = data[start + b]
             insert(M, t, tag, handle)
@@ -111,7 +117,7 @@ def decode(M, m8, codes, offsets, data):
     """Copy the bytes of every code to ``data`` (uint8) at ``offsets``."""
     for i in range(codes.size):
         if codes[i] != NULL:
-            at = 8 * (codes[i] + 1)
+            at = _bytes_at(codes[i])
             start = offsets[i]
             for b in range(offsets[i + 1] - start):
                 data[start + b] = m8[at + b]

@@ -6,18 +6,7 @@ what is bound; the shortest list is walked, the others are probed. So the work i
 `t` fixed, whatever the data, and no join of two atoms is ever stored.
 
 An *index* (atom, bound attributes B, attribute v) is two tables: prefix (B) -> list of values, and pair (B, v) ->
-number of rows. State is linear in the rows. Records, in words:
-
-| record | words |
-|---|---|
-| row | values, multiplicity |
-| prefix | B, list field, log capacity |
-| pair | B, v, rows, position in the list (high half) |
-| output | values, number of results |
-
-P, the plan array: header, atoms (ATOM words each), and what they point to. An index is (words of B, columns of B and v
-in the atom, prefix table, pair table); a step is (attribute, parts); a part is (index, attributes of B and v); a check
-is (row table, width, attributes).
+number of rows. State is linear in the rows. Its words: see `tries_layout`.
 """
 
 from __future__ import annotations
@@ -30,28 +19,66 @@ from crown.kernels.arena import (
     T_SLOTS,
     ZERO,
     alloc,
-    at32,
     format_arena,
-    hi,
-    lo,
     release,
-    set_hi,
 )
+from crown.kernels.geometry import counted_words, counter_of, linked_position, list_length, set_linked_position
 from crown.kernels.groups import list_append, list_remove
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, new_table, remove, table_at
+from crown.kernels.tries_layout import (
+    A_ATTRS,
+    A_CHECK_AT,
+    A_CHECKS,
+    A_INDEX_AT,
+    A_INDICES,
+    A_ROWS,
+    A_STEP_AT,
+    A_STEPS,
+    A_WIDTH,
+    ATOM,
+    C_DEPTH,
+    C_OVER,
+    C_PHASE,
+    C_ROW,
+    C_STACK,
+    CHECK_ATTRIBUTES,
+    CHECK_TABLE,
+    CHECK_WIDTH,
+    CHECK_WORDS,
+    I_COLUMNS,
+    I_PAIR,
+    I_PREFIX,
+    I_WIDTH,
+    LEVEL,
+    P_ATOMS,
+    P_COUNTED,
+    P_IDENTITY,
+    P_OUT_TABLE,
+    P_OUTS,
+    P_OUTS_AT,
+    PART_ATTRIBUTES,
+    PART_INDEX,
+    PART_WORDS,
+    STEP_ATTRIBUTE,
+    STEP_PART_AT,
+    STEP_PARTS,
+    STEP_WORDS,
+    V_PART,
+    V_POSITION,
+    V_PREFIX,
+    pair_link,
+    pair_rows,
+    pair_words,
+    pairs_field,
+    pairs_log,
+    prefix_words,
+    value_at,
+    value_word,
+)
 
-P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_OUT_TABLE, P_IDENTITY, P_ATOMS = 0, 1, 2, 3, 4, 5, 6
-ATOM = 9
-A_WIDTH, A_ROWS, A_ATTRS, A_INDICES, A_INDEX_AT, A_CHECKS, A_CHECK_AT, A_STEPS, A_STEP_AT = range(9)
-I_WIDTH, I_COLUMNS, I_PREFIX, I_PAIR = range(4)
-STEP_WORDS = 3  # attribute, number of parts, where they are
-
-# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, then per depth: opened, position, part.
-C_ROW, C_PHASE, C_DEPTH, C_OVER, C_STACK = 0, 1, 2, 3, 4
-LEVEL = 3
-NEW, LISTING = 0, 1
+NEW, LISTING = 0, 1  # phases of a row
 
 
 @kernel
@@ -72,24 +99,26 @@ def _index_row(M, m32, P, index, row):
     tag = hash_key(M, P, columns, k + 1, M, row)
     pair = find(M, t, tag, P, columns, k + 1, M, row)
     if pair != 0:
-        M[pair + k + 1] += 1
+        M[pair_rows(pair, k)] += 1
         return
-    pair = alloc(M, k + 3)
+    pair = alloc(M, pair_words(k))
     for j in range(k + 1):
         M[pair + j] = M[row + P[columns + j]]
-    M[pair + k + 1] = 1
+    M[pair_rows(pair, k)] = 1
     insert(M, t, tag, pair)
     t = P[index + I_PREFIX]
     tag = hash_key(M, P, columns, k, M, row)
     prefix = find(M, t, tag, P, columns, k, M, row)
     if prefix == 0:
-        prefix = alloc(M, k + 2)
+        prefix = alloc(M, prefix_words(k))
         for j in range(k):
             M[prefix + j] = M[row + P[columns + j]]
-        M[prefix + k] = 0
-        M[prefix + k + 1] = 0
+        for j in range(k, prefix_words(k)):
+            M[prefix + j] = 0
         insert(M, t, tag, prefix)
-    set_hi(m32, pair + k + 2, list_append(M, m32, prefix + k, 2 * (prefix + k + 1), k, pair))
+    field = pairs_field(prefix, k)
+    at = list_append(M, m32, field, pairs_log(field), value_word(k), pair)
+    set_linked_position(m32, pair, pair_link(k), at)
 
 
 @device
@@ -100,18 +129,20 @@ def _unindex_row(M, m32, P, index, row):
     t = P[index + I_PAIR]
     tag = hash_key(M, P, columns, k + 1, M, row)
     pair = find(M, t, tag, P, columns, k + 1, M, row)
-    M[pair + k + 1] -= 1
-    if M[pair + k + 1] > 0:
+    M[pair_rows(pair, k)] -= 1
+    if M[pair_rows(pair, k)] > 0:
         return
     remove(M, t, tag, pair)
     t = P[index + I_PREFIX]
     tag = hash_key(M, P, columns, k, M, row)
     prefix = find(M, t, tag, P, columns, k, M, row)
-    list_remove(M, m32, prefix + k, 2 * (prefix + k + 1), k, hi(m32, pair + k + 2), k + 2)
-    release(M, pair, k + 3)
-    if hi(m32, prefix + k) == 0:
+    field = pairs_field(prefix, k)
+    at = linked_position(m32, pair, pair_link(k))
+    list_remove(M, m32, field, pairs_log(field), value_word(k), at, pair_link(k))
+    release(M, pair, pair_words(k))
+    if list_length(m32, field) == 0:
         remove(M, t, tag, prefix)
-        release(M, prefix, k + 2)
+        release(M, prefix, prefix_words(k))
 
 
 @device
@@ -126,32 +157,34 @@ def _drop(M, m32, P, a, row, tag):
     for i in range(P[a + A_INDICES]):
         _unindex_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
     remove(M, P[a + A_ROWS], tag, row)
-    release(M, row, P[a + A_WIDTH] + 1)
+    release(M, row, counted_words(P[a + A_WIDTH]))
 
 
 @device
 def _passes(M, P, a, bound):
     """True iff the atoms that lie within the bound attributes have them."""
     for i in range(P[a + A_CHECKS]):
-        c = P[a + A_CHECK_AT] + 3 * i
-        tag = hash_key(M, P, P[c + 2], P[c + 1], bound, ZERO)
-        if find(M, P[c], tag, P, P[c + 2], P[c + 1], bound, ZERO) == 0:
+        c = P[a + A_CHECK_AT] + CHECK_WORDS * i
+        attributes = P[c + CHECK_ATTRIBUTES]
+        width = P[c + CHECK_WIDTH]
+        tag = hash_key(M, P, attributes, width, bound, ZERO)
+        if find(M, P[c + CHECK_TABLE], tag, P, attributes, width, bound, ZERO) == 0:
             return False
     return True
 
 
 @device
 def _part_at(P, step, part):
-    return P[step + 2] + 2 * part
+    return P[step + STEP_PART_AT] + PART_WORDS * part
 
 
 @device
 def _prefix_of(M, P, part, bound):
     """The prefix record of a part for what is bound, or 0."""
-    index = P[part]
+    index = P[part + PART_INDEX]
     k = P[index + I_WIDTH]
-    tag = hash_key(M, P, P[part + 1], k, bound, ZERO)
-    return find(M, P[index + I_PREFIX], tag, P, P[part + 1], k, bound, ZERO)
+    tag = hash_key(M, P, P[part + PART_ATTRIBUTES], k, bound, ZERO)
+    return find(M, P[index + I_PREFIX], tag, P, P[part + PART_ATTRIBUTES], k, bound, ZERO)
 
 
 @device
@@ -159,43 +192,41 @@ def _open_level(M, m32, P, step, bound, cur, level):
     """Choose the shortest list at a step. False if one of them is empty."""
     best = ZERO
     shortest = ZERO
-    for i in range(P[step + 1]):
+    for i in range(P[step + STEP_PARTS]):
         part = _part_at(P, step, i)
         prefix = _prefix_of(M, P, part, bound)
         if prefix == 0:
             return False
-        length = hi(m32, prefix + P[P[part] + I_WIDTH])
+        length = list_length(m32, pairs_field(prefix, P[P[part + PART_INDEX] + I_WIDTH]))
         if best == 0 or length < shortest:
             best = prefix
             shortest = length
-            cur[level + 2] = i
-    cur[level] = best
-    cur[level + 1] = 0
+            cur[level + V_PART] = i
+    cur[level + V_PREFIX] = best
+    cur[level + V_POSITION] = 0
     return True
 
 
 @device
 def _next_value(M, m32, P, step, bound, cur, level):
     """Bind the step's attribute to the next value that all parts have. False at the end of the list."""
-    chosen = cur[level + 2]
-    prefix = cur[level]
-    k = P[P[_part_at(P, step, chosen)] + I_WIDTH]
-    field = prefix + k
-    log_at = 2 * (field + 1)
-    length = hi(m32, field)
-    single = at32(m32, log_at) == 0
-    while cur[level + 1] < length:
-        i = cur[level + 1]
-        cur[level + 1] += 1
-        bound[P[step]] = M[lo(m32, field) + k] if single else M[lo(m32, field) + i]
+    chosen = cur[level + V_PART]
+    k = P[P[_part_at(P, step, chosen) + PART_INDEX] + I_WIDTH]
+    field = pairs_field(cur[level + V_PREFIX], k)
+    length = list_length(m32, field)
+    while cur[level + V_POSITION] < length:
+        i = cur[level + V_POSITION]
+        cur[level + V_POSITION] += 1
+        bound[P[step + STEP_ATTRIBUTE]] = value_at(M, m32, field, k, i)
         everywhere = True
-        for j in range(P[step + 1]):
+        for j in range(P[step + STEP_PARTS]):
             if j != chosen:
                 part = _part_at(P, step, j)
-                index = P[part]
+                index = P[part + PART_INDEX]
+                attributes = P[part + PART_ATTRIBUTES]
                 w = P[index + I_WIDTH] + 1
-                tag = hash_key(M, P, P[part + 1], w, bound, ZERO)
-                if find(M, P[index + I_PAIR], tag, P, P[part + 1], w, bound, ZERO) == 0:
+                tag = hash_key(M, P, attributes, w, bound, ZERO)
+                if find(M, P[index + I_PAIR], tag, P, attributes, w, bound, ZERO) == 0:
                     everywhere = False
                     break
         if everywhere:
@@ -213,17 +244,17 @@ def _emit(M, P, bound, sign, counted, out, capacity, rows):
         tag = hash_key(M, P, outs, width, bound, ZERO)
         record = find(M, t, tag, P, outs, width, bound, ZERO)
         if record == 0:
-            record = alloc(M, width + 1)
+            record = alloc(M, counted_words(width))
             for j in range(width):
                 M[record + j] = bound[P[outs + j]]
-            M[record + width] = 1
+            M[counter_of(record, width)] = 1
             insert(M, t, tag, record)
         else:
-            M[record + width] += sign
-            if M[record + width] > 0:
+            M[counter_of(record, width)] += sign
+            if M[counter_of(record, width)] > 0:
                 return rows
             remove(M, t, tag, record)
-            release(M, record, width + 1)
+            release(M, record, counted_words(width))
     for j in range(width):
         out[j * capacity + rows] = bound[P[outs + j]]
     return rows + 1
@@ -244,15 +275,15 @@ def _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows):
             continue
         step = P[a + A_STEP_AT] + STEP_WORDS * depth
         level = C_STACK + LEVEL * depth
-        if cur[level] == 0 and not _open_level(M, m32, P, step, bound, cur, level):
+        if cur[level + V_PREFIX] == 0 and not _open_level(M, m32, P, step, bound, cur, level):
             depth -= 1
             continue
         if _next_value(M, m32, P, step, bound, cur, level):
             depth += 1
             if depth < steps:
-                cur[level + LEVEL] = 0
+                cur[level + LEVEL + V_PREFIX] = 0
         else:
-            cur[level] = 0
+            cur[level + V_PREFIX] = 0
             depth -= 1
     return rows, True
 
@@ -263,7 +294,7 @@ def _begin(P, a, src, base, bound, cur):
     for j in range(P[a + A_WIDTH]):
         bound[P[P[a + A_ATTRS] + j]] = src[base + j]
     cur[C_DEPTH] = 0
-    cur[C_STACK] = 0
+    cur[C_STACK + V_PREFIX] = 0
     cur[C_PHASE] = LISTING
 
 
@@ -293,7 +324,7 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
         tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
         row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
         if cur[C_PHASE] == NEW:
-            old = M[row + k] if row != 0 else ZERO
+            old = M[counter_of(row, k)] if row != 0 else ZERO
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old
@@ -301,14 +332,14 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
                 if M[H_LIVE] > M[H_BUDGET]:
                     cur[C_OVER] = 1
                     return rows
-                row = alloc(M, k + 1)
+                row = alloc(M, counted_words(k))
                 for j in range(k):
                     M[row + j] = flat[i * k + j]
-                M[row + k] = m
+                M[counter_of(row, k)] = m
                 _store(M, m32, P, a, row, tag)
             elif row == 0 or old + m > 0:
                 if row != 0:
-                    M[row + k] = old + m
+                    M[counter_of(row, k)] = old + m
                 cur[C_ROW] += 1
                 continue
             _begin(P, a, flat, i * k, bound, cur)
@@ -334,7 +365,7 @@ def missing_rows(M, P, atom, flat, weights):
     for i in range(n):
         tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
         row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
-        if row == 0 or M[row + k] < weights[i]:
+        if row == 0 or M[counter_of(row, k)] < weights[i]:
             return i
     return -1
 

@@ -17,33 +17,56 @@ from crown.kernels.ahead import ahead_delete, ahead_insert, ring_at
 from crown.kernels.arena import (
     H_BUDGET,
     H_EPOCH,
-    H_LFLIP,
     H_LIVE,
-    H_P,
-    H_R,
-    H_S,
+    H_LIVE_FLIPS,
+    H_P_UPDATES,
+    H_R_UPDATES,
+    H_S_UPDATES,
     NONE,
     ONE,
-    PLAIN,
     ZERO,
     at32,
-    hi,
-    lo,
     release,
-    set_hi,
-    set_lo,
 )
 from crown.kernels.enumerate import enumerate_on, enumerate_start
-from crown.kernels.groups import list_append, list_base, list_remove, node_at
+from crown.kernels.geometry import (
+    children_base,
+    children_count,
+    copies,
+    link_of,
+    linked_group,
+    linked_position,
+    live_parents,
+    parents_base,
+    parents_count,
+    row_count,
+    row_group,
+    row_position,
+    set_copies,
+    set_linked_position,
+    set_live_parents,
+    set_row_count,
+    set_row_group,
+    set_row_position,
+)
+from crown.kernels.groups import children_append, children_remove, node_at
 from crown.kernels.jit import device, kernel
 from crown.kernels.layout import (
+    F_NODE,
+    F_PHASE,
+    F_POSITION,
+    F_ROW,
     FRAME,
+    LF_CHILD,
+    LF_NODE,
+    LF_POSITION,
+    LF_ROW,
     LFRAME,
     MODE_DELTAS,
     MODE_LIVE,
+    N_CARRIED,
     N_CHILDREN,
     N_FREE,
-    N_INLINE,
     N_INNER,
     N_KEY,
     N_OFFSET,
@@ -87,8 +110,16 @@ def _swap_parents(m32, base, i, j, link):
         y = at32(m32, base + j)
         m32[base + i] = y
         m32[base + j] = x
-        set_hi(m32, y + link, i)
-        set_hi(m32, x + link, j)
+        set_linked_position(m32, y, link, i)
+        set_linked_position(m32, x, link, j)
+
+
+@device
+def _push_live(X, f, row, node):
+    X[f + LF_ROW] = row
+    X[f + LF_NODE] = node
+    X[f + LF_CHILD] = 0
+    X[f + LF_POSITION] = -1
 
 
 @device
@@ -100,72 +131,64 @@ def set_live(M, m32, P, X, node, row, on):
     """
     top = X[X_LFRAMES]
     f = top
-    X[f] = row
-    X[f + 1] = node
-    X[f + 2] = 0
-    X[f + 3] = -1
+    _push_live(X, f, row, node)
     while f >= top:
-        node = X[f + 1]
-        d = node_at(node)
-        j = X[f + 2]
+        d = node_at(X[f + LF_NODE])
+        j = X[f + LF_CHILD]
         if j == P[d + N_CHILDREN]:
             f -= LFRAME
             continue
         c = child_at(P, d, j)
         dc = node_at(c)
         if P[dc + N_FREE] == 0:
-            X[f + 2] = j + 1
+            X[f + LF_CHILD] = j + 1
             continue
-        row = X[f]
+        row = X[f + LF_ROW]
         k = P[dc + N_KEY]
-        link = 2 + j
-        h = lo(m32, row + link)
-        i = X[f + 3]
+        link = link_of(j)
+        h = linked_group(m32, row, link)
+        i = X[f + LF_POSITION]
         if i < 0:
-            at = hi(m32, row + link)
-            live = lo(m32, h + k + 2)
-            base = list_base(m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN)
-            M[H_LFLIP] += 1
+            at = linked_position(m32, row, link)
+            live = live_parents(m32, h, k)
+            base = parents_base(m32, h, k)
+            M[H_LIVE_FLIPS] += 1
             if on == 1:
                 _swap_parents(m32, base, at, live, link)
-                set_lo(m32, h + k + 2, live + 1)
+                set_live_parents(m32, h, k, live + 1)
                 turned = live == 0
             else:
                 _swap_parents(m32, base, at, live - 1, link)
-                set_lo(m32, h + k + 2, live - 1)
+                set_live_parents(m32, h, k, live - 1)
                 turned = live == 1
             if not turned or P[dc + N_INNER] == 0:
-                X[f + 2] = j + 1
+                X[f + LF_CHILD] = j + 1
                 continue
             i = 0
-        if i < hi(m32, h + k):
-            X[f + 3] = i + 1
-            base = list_base(m32, h + k, 2 * (h + k + 3), P[dc + N_INLINE])
+        if i < children_count(m32, h, k):
+            X[f + LF_POSITION] = i + 1
+            base = children_base(m32, h, k, P[dc + N_CARRIED])
             f += LFRAME
-            X[f] = at32(m32, base + i)
-            X[f + 1] = c
-            X[f + 2] = 0
-            X[f + 3] = -1
+            _push_live(X, f, at32(m32, base + i), c)
         else:
-            X[f + 2] = j + 1
-            X[f + 3] = -1
+            X[f + LF_CHILD] = j + 1
+            X[f + LF_POSITION] = -1
 
 
 @device
 def _push(X, row, node):
     f = X_AREAS + FRAME * X[X_SP]
-    X[f] = row
-    X[f + 1] = node
-    X[f + 2] = 0
-    X[f + 3] = 0
-    X[f + 4] = START
+    X[f + F_ROW] = row
+    X[f + F_NODE] = node
+    X[f + F_POSITION] = 0
+    X[f + F_PHASE] = START
     X[X_SP] += 1
 
 
 @device
 def _is_witness(m32, P, X, d, g, k):
     """Results begin or end with this row: it is free and its group has a live parent."""
-    return X[X_MODE] >= MODE_LIVE and P[d + N_FREE] == 1 and lo(m32, g + k + 2) > 0
+    return X[X_MODE] >= MODE_LIVE and P[d + N_FREE] == 1 and live_parents(m32, g, k) > 0
 
 
 @device
@@ -173,51 +196,51 @@ def enter_on(M, m32, P, X, out):
     """Insertion: walk on until no frame is left (True) or ``out`` is full (False)."""
     while X[X_SP] > 0:
         f = X_AREAS + FRAME * (X[X_SP] - 1)
-        row = X[f]
-        node = X[f + 1]
+        row = X[f + F_ROW]
+        node = X[f + F_NODE]
         d = node_at(node)
         k = P[d + N_KEY]
-        g = lo(m32, row + 1)
+        g = row_group(m32, row)
         parent = P[d + N_PARENT]
-        phase = X[f + 4]
+        phase = X[f + F_PHASE]
         if phase == START:  # S-UPDATE: the row enters V_s
-            at = list_append(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], row)
-            set_hi(m32, row + 1, at)
-            M[H_S] += 1
+            at = children_append(M, m32, g, k, P[d + N_CARRIED], row)
+            set_row_position(m32, row, at)
+            M[H_S_UPDATES] += 1
             if at == 0 and parent >= 0:  # its key enters V_p
                 dp = node_at(parent)
-                if P[dp + N_VIRTUAL] == 1 and hi(m32, g + k + 1) == 0:
+                if P[dp + N_VIRTUAL] == 1 and parents_count(m32, g, k) == 0:
                     p = add_virtual(M, m32, P, X, parent, row - P[d + N_OFFSET], P[d + N_VPOS])
-                    X[f + 4] = FINISH
-                    if lo(m32, p) == P[dp + N_CHILDREN]:
+                    X[f + F_PHASE] = FINISH
+                    if row_count(m32, p) == P[dp + N_CHILDREN]:
                         _push(X, p, parent)
                     continue
-                X[f + 4] = PARENTS
+                X[f + F_PHASE] = PARENTS
                 phase = PARENTS
             elif _is_witness(m32, P, X, d, g, k):
                 if X[X_MODE] == MODE_DELTAS:
                     enumerate_start(M, m32, P, X, P[d + N_PROGRAM], node, row)
-                X[f + 4] = RESULTS
+                X[f + F_PHASE] = RESULTS
                 phase = RESULTS
             else:
                 phase = FINISH
         if phase == PARENTS:  # P-UPDATE; a parent that becomes live moves before those not yet counted
             dp = node_at(parent)
             full = P[dp + N_CHILDREN]
-            n = hi(m32, g + k + 1)
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
-            i = X[f + 3]
+            n = parents_count(m32, g, k)
+            base = parents_base(m32, g, k)
+            i = X[f + F_POSITION]
             phase = FINISH
             while i < n:
                 if i + 8 < n:
                     prefetch(M, at32(m32, base + i + 8))
                 p = at32(m32, base + i)
                 i += 1
-                M[H_P] += 1
-                count = lo(m32, p) + 1
-                set_lo(m32, p, count)
+                M[H_P_UPDATES] += 1
+                count = row_count(m32, p) + 1
+                set_row_count(m32, p, count)
                 if count == full:
-                    X[f + 3] = i
+                    X[f + F_POSITION] = i
                     _push(X, p, parent)
                     phase = START
                     break
@@ -236,41 +259,41 @@ def leave_on(M, m32, P, X, out):
     """Deletion: walk on until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
     while X[X_SP] > 0:
         f = X_AREAS + FRAME * (X[X_SP] - 1)
-        row = X[f]
-        node = X[f + 1]
+        row = X[f + F_ROW]
+        node = X[f + F_NODE]
         d = node_at(node)
         k = P[d + N_KEY]
-        g = lo(m32, row + 1)
+        g = row_group(m32, row)
         parent = P[d + N_PARENT]
-        phase = X[f + 4]
+        phase = X[f + F_PHASE]
         if phase == START:
-            if hi(m32, g + k) == 1 and parent >= 0:  # its key leaves V_p
-                X[f + 3] = hi(m32, g + k + 1) - 1
-                X[f + 4] = PARENTS
+            if children_count(m32, g, k) == 1 and parent >= 0:  # its key leaves V_p
+                X[f + F_POSITION] = parents_count(m32, g, k) - 1
+                X[f + F_PHASE] = PARENTS
                 phase = PARENTS
             elif _is_witness(m32, P, X, d, g, k):
                 if X[X_MODE] == MODE_DELTAS:
                     enumerate_start(M, m32, P, X, P[d + N_PROGRAM], node, row)
-                X[f + 4] = RESULTS
+                X[f + F_PHASE] = RESULTS
                 phase = RESULTS
             else:
                 phase = FINISH
         if phase == PARENTS:  # P-UPDATE, last entry first: a parent that stops being live is then already in place
             dp = node_at(parent)
             full = P[dp + N_CHILDREN]
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
-            i = X[f + 3]
+            base = parents_base(m32, g, k)
+            i = X[f + F_POSITION]
             phase = FINISH
             while i >= 0:
                 if i >= 8:
                     prefetch(M, at32(m32, base + i - 8))
                 p = at32(m32, base + i)
                 i -= 1
-                M[H_P] += 1
-                count = lo(m32, p) - 1
-                set_lo(m32, p, count)
+                M[H_P_UPDATES] += 1
+                count = row_count(m32, p) - 1
+                set_row_count(m32, p, count)
                 if count == full - 1:
-                    X[f + 3] = i
+                    X[f + F_POSITION] = i
                     _push(X, p, parent)
                     phase = START
                     break
@@ -278,15 +301,15 @@ def leave_on(M, m32, P, X, out):
                 continue
             if P[dp + N_VIRTUAL] == 1:
                 p = at32(m32, base)
-                if lo(m32, p) == 0:
+                if row_count(m32, p) == 0:
                     drop_virtual(M, m32, P, parent, p)
         if phase == RESULTS:
             if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
                 return False
             set_live(M, m32, P, X, node, row, ZERO)
-        list_remove(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + 1), ONE)
-        set_hi(m32, row + 1, NONE)
-        M[H_S] += 1
+        children_remove(M, m32, g, k, P[d + N_CARRIED], row_position(m32, row))
+        set_row_position(m32, row, NONE)
+        M[H_S_UPDATES] += 1
         X[X_SP] -= 1
     return True
 
@@ -328,14 +351,14 @@ def insert_batch(M, m32, P, X, r, rows, weights, masks, out):
             d = node_at(node)
             if masks[i if every else 0] >> j & 1:
                 row = enter_groups(M, m32, P, X, node, X[X_RECORD], ring_at(X, i) + P[d + N_TAGS])
-                if lo(m32, row) == P[d + N_CHILDREN]:
+                if row_count(m32, row) == P[d + N_CHILDREN]:
                     _push(X, row, node)
                     X[X_PHASE] = WALKING
                     continue
             else:
                 row = X[X_RECORD] + P[d + N_OFFSET]
-                set_lo(m32, row + 1, ZERO)
-                set_hi(m32, row + 1, NONE)
+                set_row_group(m32, row, ZERO)
+                set_row_position(m32, row, NONE)
             X[X_ALIAS] = j + 1
             continue
         if i == n:
@@ -344,19 +367,19 @@ def insert_batch(M, m32, P, X, r, rows, weights, masks, out):
         if M[H_LIVE] > M[H_BUDGET]:
             return OVER_BUDGET
         ahead_insert(M, m32, P, X, r, rows, n, i)
-        M[H_R] += 1
+        M[H_R_UPDATES] += 1
         M[H_EPOCH] += 1
         tag = X[ring_at(X, i)]
         record = find(M, t, tag, P, P[P_IDENTITY], width, rows, i * width)
         if record != 0:
-            copies = hi(m32, record + width) + weights[i]
-            if copies > MAX_COPIES:
+            present = copies(m32, record, width) + weights[i]
+            if present > MAX_COPIES:
                 return TOO_MANY
-            set_hi(m32, record + width, copies)
+            set_copies(m32, record, width, present)
             X[X_I] = i + 1
         else:
             record = store(M, P, r, rows, i * width, P[P_IDENTITY])
-            set_hi(m32, record + width, weights[i])
+            set_copies(m32, record, width, weights[i])
             insert(M, t, tag, record)
             X[X_RECORD] = record
             X[X_ALIAS] = 0
@@ -392,11 +415,11 @@ def delete_batch(M, m32, P, X, r, rows, weights, missing, out):
                 continue
             node = P[P[r + R_NODES] + j]
             row = X[X_RECORD] + P[node_at(node) + N_OFFSET]
-            if hi(m32, row + 1) >= 0:
+            if row_position(m32, row) >= 0:
                 _push(X, row, node)
                 X[X_PHASE] = WALKING
                 continue
-            if lo(m32, row + 1) != 0:
+            if row_group(m32, row) != 0:
                 leave_groups(M, m32, P, node, row)
             X[X_ALIAS] = j + 1
             continue
@@ -404,18 +427,18 @@ def delete_batch(M, m32, P, X, r, rows, weights, missing, out):
             X[X_I] = 0
             return DONE
         ahead_delete(M, m32, P, X, r, rows, n, i)
-        M[H_R] += 1
+        M[H_R_UPDATES] += 1
         M[H_EPOCH] += 1
         tag = X[ring_at(X, i)]
         record = find(M, t, tag, P, P[P_IDENTITY], width, rows, i * width)
-        copies = 0
+        present = 0
         if record != 0:
-            copies = hi(m32, record + width)
-        if copies > weights[i]:
-            set_hi(m32, record + width, copies - weights[i])
+            present = copies(m32, record, width)
+        if present > weights[i]:
+            set_copies(m32, record, width, present - weights[i])
             X[X_I] = i + 1
             continue
-        missing[i] = weights[i] - copies
+        missing[i] = weights[i] - present
         if record == 0:
             X[X_I] = i + 1
             continue
