@@ -22,13 +22,13 @@ from plans.plan import Node, Plan
 
 @dataclass(frozen=True)
 class Layout:
-    """A compiled plan: ``P`` (int64, 1-D), the number of hash tables, and where everything of a node is.
+    """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and where everything of a node is.
 
-    Per node: ``children``; ``record``, the P offset of its record descriptor; ``words``, the word of the record that
+    Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
     each attribute is; ``offset`` of its block in the record.
     """
 
-    P: np.ndarray
+    array: np.ndarray
     tables: int
     children: tuple[tuple[int, ...], ...]
     record: tuple[int, ...]
@@ -90,7 +90,7 @@ def compile_plan(plan: Plan) -> Layout:
     out.words[L.P_COUNT] = n
     out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
     out.words[L.P_FULL] = _program(plan, layout, None, out)
-    return replace(layout, P=np.array(out.words, np.int64))
+    return replace(layout, array=np.array(out.words, np.int64))
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:

@@ -76,9 +76,9 @@ class GenericBag:
         if any(not atom or len(set(atom)) < len(atom) for atom in spec.atoms):
             raise BagError("every atom of a bag needs attributes, each once; select rows with equal columns before")
         self.spec = spec
-        self.M, self.m32 = arena, arena.view(np.int32)
+        self._arena, self._halves = arena, arena.view(np.int32)
         self._indices: list[Index] = []
-        self.P, tables = self._compile()
+        self._plan_array, tables = self._compile()
         if arena[H_MAGIC] == 0:
             tries.create_tries(arena, tables, len(arena), secrets.randbits(62))
             arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
@@ -162,7 +162,7 @@ class GenericBag:
 
     def _fingerprint(self) -> np.ndarray:
         digest = [0, 0]
-        for i, word in enumerate(self.P.tolist()):
+        for i, word in enumerate(self._plan_array.tolist()):
             digest[i % 2] = (digest[i % 2] * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
         return np.array(digest, dtype=np.uint64).view(np.int64)
 
@@ -185,7 +185,17 @@ class GenericBag:
             while cursor[L.C_ROW] < len(weights):
                 try:
                     found = tries.join_rows(
-                        self.M, self.m32, self.P, atom, flat, weights, missing, sign, bound, cursor, self._out
+                        self._arena,
+                        self._halves,
+                        self._plan_array,
+                        atom,
+                        flat,
+                        weights,
+                        missing,
+                        sign,
+                        bound,
+                        cursor,
+                        self._out,
                     )
                 except MemoryError:
                     raise MemoryBudgetError("a bag's arena was exhausted in the middle of a batch") from None
@@ -195,30 +205,32 @@ class GenericBag:
                     raise BagBudgetError(int(cursor[L.C_ROW]))
 
     def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
-        attributes = int(self.P[L.P_ATTRS])
+        attributes = int(self._plan_array[L.P_ATTRS])
         return np.zeros(attributes, dtype=np.int64), np.zeros(L.C_STACK + L.LEVEL * (attributes + 1), dtype=np.int64)
 
     def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
         """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
         flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
-        return int(tries.missing_rows(self.M, self.P, atom, flat, np.ascontiguousarray(weights, dtype=np.int64)))
+        return int(
+            tries.missing_rows(self._arena, self._plan_array, atom, flat, np.ascontiguousarray(weights, dtype=np.int64))
+        )
 
     def values(self, attribute: str) -> np.ndarray:
         """The codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
-        return np.concatenate([column_of_table(self.M, L.rows_table(i), position) for i, position in atoms])
+        return np.concatenate([column_of_table(self._arena, L.rows_table(i), position) for i, position in atoms])
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results in blocks; not across an `apply`."""
         bound, cursor = self._scratch()
         out = np.empty((len(self.spec.outputs), BLOCK_ROWS), dtype=np.int64)
-        while found := tries.all_rows(self.M, self.m32, self.P, bound, cursor, out):
+        while found := tries.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
             yield np.ascontiguousarray(out[:, :found].T)
 
     @property
     def words(self) -> np.ndarray:
         """The used prefix of the arena."""
-        return self.M[: int(self.M[H_TOP])]
+        return self._arena[: int(self._arena[H_TOP])]
 
     @property
     def bound(self) -> str:
@@ -239,10 +251,10 @@ class GenericBag:
     def _records(self, table: int, words: int) -> list[list[int]]:
         """The first `words` words of each record of a table, and the handle."""
         t = int(table_at(table))
-        slots = self.M[int(self.M[t + T_SLOTS]) :][: int(self.M[t + T_MASK]) + 1]
+        slots = self._arena[int(self._arena[t + T_SLOTS]) :][: int(self._arena[t + T_MASK]) + 1]
         handles = [int(slot) & LOW32 for slot in slots if slot]
-        assert len(handles) == self.M[t + T_COUNT]
-        return [[*self.M[h : h + words].tolist(), h] for h in handles]
+        assert len(handles) == self._arena[t + T_COUNT]
+        return [[*self._arena[h : h + words].tolist(), h] for h in handles]
 
     def check_invariants(self) -> None:
         """Indices hold the rows' projections, and the counted outputs the join. Raises AssertionError. Slow."""
@@ -259,7 +271,7 @@ class GenericBag:
             assert {tuple(record[: k + 1]): record[k + 1] for record in have} == pairs
             prefixes = Counter(pair[:k] for pair in pairs)
             lengths = {
-                tuple(r[:k]): int(list_length(self.m32, L.pairs_field(r[-1], k)))
+                tuple(r[:k]): int(list_length(self._halves, L.pairs_field(r[-1], k)))
                 for r in self._records(L.prefix_table(n, j), k)
             }
             assert lengths == prefixes
@@ -269,7 +281,7 @@ class GenericBag:
                 {**left, **row} for left in joined for row in atom_rows if left.items() <= {**left, **row}.items()
             ]
         results = Counter(tuple(result[a] for a in self.spec.outputs) for result in joined)
-        if self.P[L.P_COUNTED]:
+        if self._plan_array[L.P_COUNTED]:
             width = len(self.spec.outputs)
             have = self._records(L.output_table(n, len(self._indices)), counted_words(width))
             assert {tuple(record[:width]): record[width] for record in have} == results
@@ -280,9 +292,9 @@ class GenericBag:
         """Rows per atom, entries of the indices, bytes."""
         n = len(self.spec.atoms)
         return {
-            "rows": [int(self.M[table_at(L.rows_table(i)) + T_COUNT]) for i in range(n)],
+            "rows": [int(self._arena[table_at(L.rows_table(i)) + T_COUNT]) for i in range(n)],
             "index_entries": sum(
-                int(self.M[table_at(L.pair_table(n, j)) + T_COUNT]) for j in range(len(self._indices))
+                int(self._arena[table_at(L.pair_table(n, j)) + T_COUNT]) for j in range(len(self._indices))
             ),
-            "bytes": int(self.M[H_LIVE]) * 8,
+            "bytes": int(self._arena[H_LIVE]) * 8,
         }

@@ -39,43 +39,43 @@ class _Reader:
     """Reads records of the arena as Python values."""
 
     def __init__(self, engine: Engine) -> None:
-        self.M = engine.M
-        self.m32 = engine._m32
+        self.arena = engine.arena
+        self.halves = engine._halves
         self.plan = engine.plan
         self.layout = engine._layout
         self.children = engine._layout.children
-        self.P = engine._P
+        self.plan_array = engine._plan_array
 
     def handles(self, table: int) -> list[int]:
         """All records of a table; each MUST be reachable from its home slot."""
-        slots, mask = int(self.M[table + A.T_SLOTS]), int(self.M[table + A.T_MASK])
-        words = [int(w) for w in self.M[slots : slots + mask + 1]]
+        slots, mask = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_MASK])
+        words = [int(w) for w in self.arena[slots : slots + mask + 1]]
         for s, word in enumerate(words):
             home = (word >> 32) & mask
             while word and home != s:
                 assert words[home] != 0, f"table {table}: slot {s} is cut off from its home"
                 home = (home + 1) & mask
         found = [word & LOW32 for word in words if word]
-        assert len(found) == int(self.M[table + A.T_COUNT]), f"table {table}: wrong count"
+        assert len(found) == int(self.arena[table + A.T_COUNT]), f"table {table}: wrong count"
         assert len(found) == len(set(found)), f"table {table}: a record stands twice"
         return found
 
     def row(self, node: int, handle: int) -> _Row:
         """The row of a node whose block is at ``handle``."""
-        width = int(self.P[self.layout.record[node] + R_WIDTH])
+        width = int(self.plan_array[self.layout.record[node] + R_WIDTH])
         record = handle - self.layout.offset[node]
         words = self.layout.words[node]
-        values = tuple(int(self.M[record + words[a]]) for a in self.plan.nodes[node].attributes)
+        values = tuple(int(self.arena[record + words[a]]) for a in self.plan.nodes[node].attributes)
         links = [at.link_of(j) for j in range(len(self.children[node]))]
         return _Row(
             handle,
             values,
-            count=int(at.row_count(self.m32, handle)),
-            copies=int(at.copies(self.m32, record, width)),
-            group=int(at.row_group(self.m32, handle)),
-            position=int(at.row_position(self.m32, handle)),
+            count=int(at.row_count(self.halves, handle)),
+            copies=int(at.copies(self.halves, record, width)),
+            group=int(at.row_group(self.halves, handle)),
+            position=int(at.row_position(self.halves, handle)),
             below=[
-                (int(at.linked_group(self.m32, handle, link)), int(at.linked_position(self.m32, handle, link)))
+                (int(at.linked_group(self.halves, handle, link)), int(at.linked_position(self.halves, handle, link)))
                 for link in links
             ],
         )
@@ -84,8 +84,8 @@ class _Reader:
         """The rows of a node that is not virtual: blocks in the records of its source, where it reads the tuple."""
         record = self.layout.record[node]
         offset = self.layout.offset[node]
-        blocks = [handle + offset for handle in self.handles(int(self.P[record + R_TABLE]))]
-        return {block for block in blocks if at.row_group(self.m32, block) != 0}
+        blocks = [handle + offset for handle in self.handles(int(self.plan_array[record + R_TABLE]))]
+        return {block for block in blocks if at.row_group(self.halves, block) != 0}
 
     def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
         """Handles in the children list of a group above a node, and the values carried beside them."""
@@ -94,8 +94,8 @@ class _Reader:
         handles, many = self._entries(field, at.children_log(field), carried)
         if carried == A.PLAIN or not many:
             return handles, None
-        first = int(at.list_block(self.m32, field))
-        return handles, [int(v) for v in self.M[first : first + len(handles)]]
+        first = int(at.list_block(self.halves, field))
+        return handles, [int(v) for v in self.arena[first : first + len(handles)]]
 
     def parents_of(self, node: int, g: int) -> list[int]:
         """Handles in the parents list of a group above a node."""
@@ -104,15 +104,15 @@ class _Reader:
 
     def carried(self, node: int) -> int:
         """The word, counted from a row of the node, that its children lists carry, or PLAIN."""
-        return int(self.P[node_at(node) + N_CARRIED])
+        return int(self.plan_array[node_at(node) + N_CARRIED])
 
     def _entries(self, field: int, log_at: int, carried: int) -> tuple[list[int], bool]:
         """Handles in a list, and whether they are in a block of their own."""
-        n = int(at.list_length(self.m32, field))
-        base = int(at.list_base(self.m32, field, log_at, carried))
-        many = bool(self.m32[log_at])
+        n = int(at.list_length(self.halves, field))
+        base = int(at.list_base(self.halves, field, log_at, carried))
+        many = bool(self.halves[log_at])
         assert many or n <= 1, "a list of capacity 1 holds more"
-        return [int(x) for x in self.m32[base : base + n]], many
+        return [int(x) for x in self.halves[base : base + n]], many
 
 
 def check(engine: Engine) -> None:
@@ -121,11 +121,11 @@ def check(engine: Engine) -> None:
     plan, children = engine.plan, reader.children
     count = len(plan.nodes)
     rows: list[dict[int, _Row]] = []
-    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.M[A.H_ROOT])}]
+    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.arena[A.H_ROOT])}]
     for c in range(1, count):
         k = len(plan.nodes[c].key)
         handles = reader.handles(table_at(at.groups_table(count, c)))
-        keyed = {tuple(int(v) for v in engine.M[h : h + k]): h for h in handles}
+        keyed = {tuple(int(v) for v in engine.arena[h : h + k]): h for h in handles}
         assert len(keyed) == len(handles), f"{plan.nodes[c].name}: two groups with one key"
         groups.append(keyed)
     for i, node in enumerate(plan.nodes):
@@ -136,14 +136,14 @@ def check(engine: Engine) -> None:
                 found |= set(reader.parents_of(c, g))
         else:
             found = reader.rows_of(i)
-        assert len(found) == int(engine.M[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
+        assert len(found) == int(engine.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
         rows.append({h: reader.row(i, h) for h in found})
         assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
         assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
     in_view, live = _definitions(reader, rows)
     for i in range(count):
         _check_rows(reader, i, rows, groups, in_view)
-        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.M[A.H_LIVE_ON]))
+        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.arena[A.H_LIVE_ON]))
     _check_words(engine, reader, rows, groups)
     for i, bag in engine._bags.items():
         bag.check_invariants()
@@ -156,7 +156,7 @@ def check(engine: Engine) -> None:
 def _check_support(engine: Engine, reader: _Reader) -> None:
     """Behind every output tuple stand as many enumerated rows as its count says."""
     width = engine.support.width
-    records = [engine.M[h : h + at.counted_words(width)].tolist() for h in reader.handles(engine.support.table)]
+    records = [engine.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(engine.support.table)]
     counts = {tuple(record[:width]): record[width] for record in records}
     found = Counter(tuple(row) for block in engine.blocks() for row in engine.output_codes(block).T.tolist())
     assert counts == found, "the support counts are not those of the enumerated rows"
@@ -238,14 +238,14 @@ def _check_groups(
             above.setdefault(_key(reader, i, node.parent, row.values), set()).add(h)
         assert set(groups[i]) == set(below) | set(above), f"{node.name}: groups without rows, or rows without groups"
     for key, g in groups[i].items():
-        live_count = int(at.live_parents(reader.m32, g, k))
-        assert at.references(reader.m32, g, k) == len(below.get(key, ())), f"{node.name}: references of group {key}"
+        live_count = int(at.live_parents(reader.halves, g, k))
+        assert at.references(reader.halves, g, k) == len(below.get(key, ())), f"{node.name}: references of group {key}"
         handles, values = reader.children_of(i, g)
         assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
         assert set(handles) == below.get(key, set()) & in_view[i], f"{node.name}: children of group {key}"
         for position, h in enumerate(handles):
             assert rows[i][h].position == position, f"{node.name}: a position in a children list is wrong"
-            assert values is None or values[position] == int(reader.M[h + carried]), (
+            assert values is None or values[position] == int(reader.arena[h + carried]), (
                 f"{node.name}: a carried value is stale"
             )
         if node.parent < 0:
@@ -270,26 +270,28 @@ def _check_words(
 
     plan = engine.plan
     total = A.header_words(engine._layout.tables)
-    total += sum(block(int(engine.M[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
+    total += sum(block(int(engine.arena[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
     for i, node in enumerate(plan.nodes):
         if i == _owner(reader, i):
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
-            total += records * block(int(reader.P[reader.layout.record[i] + R_WORDS]))
+            total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
         for g in groups[i].values():
             total += block(at.group_words(k))
-            children_log = int(reader.m32[at.children_log(at.children_field(g, k))])
+            children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
             if children_log:
                 total += block(at.list_words(children_log, reader.carried(i)))
-            parents_log = int(reader.m32[at.parents_log(at.parents_field(g, k))])
+            parents_log = int(reader.halves[at.parents_log(at.parents_field(g, k))])
             if parents_log:
                 total += block(at.list_words(parents_log, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
-        total += block(int(strings.entry_words(int(engine.M[h]) & strings.LENGTH)))
+        total += block(int(strings.entry_words(int(engine.arena[h]) & strings.LENGTH)))
     total += len(reader.handles(engine.support.table)) * block(at.counted_words(len(plan.output)))
-    assert total == int(engine.M[A.H_LIVE]), f"{int(engine.M[A.H_LIVE])} words handed out, {total} accounted for"
+    assert total == int(engine.arena[A.H_LIVE]), (
+        f"{int(engine.arena[A.H_LIVE])} words handed out, {total} accounted for"
+    )
 
 
 def _owner(reader: _Reader, node: int) -> int:
     """The node whose table a node's records are in: the first alias of its source."""
-    return int(reader.P[reader.P[reader.layout.record[node] + R_NODES]])
+    return int(reader.plan_array[reader.plan_array[reader.layout.record[node] + R_NODES]])

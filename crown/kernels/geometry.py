@@ -53,15 +53,15 @@ OWN_LINK = ONE  # the link of a row to the group that it is a child in
 
 
 @device
-def copies(m32, record, width):
+def copies(halves, record, width):
     """How many copies of the record's tuple, of ``width`` words, there are."""
-    return hi(m32, record + width)
+    return hi(halves, record + width)
 
 
 @device
-def set_copies(m32, record, width, n):
+def set_copies(halves, record, width, n):
     """Write how many copies of the record's tuple there are."""
-    set_hi(m32, record + width, n)
+    set_hi(halves, record + width, n)
 
 
 @device
@@ -87,39 +87,39 @@ def row_words(children):
 
 
 @device
-def row_count(m32, row):
+def row_count(halves, row):
     """count[t] of R-UPDATE: how many children have the row's key in V_p."""
-    return lo(m32, row)
+    return lo(halves, row)
 
 
 @device
-def set_row_count(m32, row, count):
+def set_row_count(halves, row, count):
     """Write count[t]."""
-    set_lo(m32, row, count)
+    set_lo(halves, row, count)
 
 
 @device
-def row_group(m32, row):
+def row_group(halves, row):
     """Group of the edge to the parent, in which the row is a child; 0 for an alias that does not read the tuple."""
-    return lo(m32, row + OWN_LINK)
+    return lo(halves, row + OWN_LINK)
 
 
 @device
-def set_row_group(m32, row, g):
+def set_row_group(halves, row, g):
     """Write the group in which the row is a child."""
-    set_lo(m32, row + OWN_LINK, g)
+    set_lo(halves, row + OWN_LINK, g)
 
 
 @device
-def row_position(m32, row):
+def row_position(halves, row):
     """Position among the children of its group, -1 while the row is outside V_s."""
-    return hi(m32, row + OWN_LINK)
+    return hi(halves, row + OWN_LINK)
 
 
 @device
-def set_row_position(m32, row, at):
+def set_row_position(halves, row, at):
     """Write the position among the children of its group."""
-    set_hi(m32, row + OWN_LINK, at)
+    set_hi(halves, row + OWN_LINK, at)
 
 
 @device
@@ -129,27 +129,27 @@ def link_of(j):
 
 
 @device
-def linked_group(m32, row, link):
+def linked_group(halves, row, link):
     """The group that a link of the row names."""
-    return lo(m32, row + link)
+    return lo(halves, row + link)
 
 
 @device
-def set_linked_group(m32, row, link, g):
+def set_linked_group(halves, row, link, g):
     """Write the group that a link of the row names."""
-    set_lo(m32, row + link, g)
+    set_lo(halves, row + link, g)
 
 
 @device
-def linked_position(m32, row, link):
+def linked_position(halves, row, link):
     """Position of the row in the list that a link is for."""
-    return hi(m32, row + link)
+    return hi(halves, row + link)
 
 
 @device
-def set_linked_position(m32, row, link, at):
+def set_linked_position(halves, row, link, at):
     """Write the position of the row in the list that a link is for."""
-    set_hi(m32, row + link, at)
+    set_hi(halves, row + link, at)
 
 
 # Groups; k: words of the key
@@ -204,39 +204,39 @@ def parents_log(field):
 
 
 @device
-def children_count(m32, g, k):
+def children_count(halves, g, k):
     """count[k] of S-UPDATE: the group's rows in V_s. Its key is in V_p iff there are any."""
-    return list_length(m32, children_field(g, k))
+    return list_length(halves, children_field(g, k))
 
 
 @device
-def parents_count(m32, g, k):
+def parents_count(halves, g, k):
     """Rows of the parent's relation with the group's key."""
-    return list_length(m32, parents_field(g, k))
+    return list_length(halves, parents_field(g, k))
 
 
 @device
-def live_parents(m32, g, k):
+def live_parents(halves, g, k):
     """How many of the group's parents are live; they are the first ones."""
-    return lo(m32, g + k + 2)
+    return lo(halves, g + k + 2)
 
 
 @device
-def set_live_parents(m32, g, k, n):
+def set_live_parents(halves, g, k, n):
     """Write how many of the group's parents are live."""
-    set_lo(m32, g + k + 2, n)
+    set_lo(halves, g + k + 2, n)
 
 
 @device
-def references(m32, g, k):
+def references(halves, g, k):
     """Rows of the child's relation with the group's key, in V_s or not."""
-    return hi(m32, g + k + 2)
+    return hi(halves, g + k + 2)
 
 
 @device
-def set_references(m32, g, k, n):
+def set_references(halves, g, k, n):
     """Write how many rows of the child's relation have the group's key."""
-    set_hi(m32, g + k + 2, n)
+    set_hi(halves, g + k + 2, n)
 
 
 # Lists
@@ -244,27 +244,27 @@ def set_references(m32, g, k, n):
 
 
 @device
-def list_length(m32, field):
+def list_length(halves, field):
     """Number of entries of the list with that field."""
-    return hi(m32, field)
+    return hi(halves, field)
 
 
 @device
-def set_list_length(m32, field, n):
+def set_list_length(halves, field, n):
     """Write the number of entries."""
-    set_hi(m32, field, n)
+    set_hi(halves, field, n)
 
 
 @device
-def list_block(m32, field):
+def list_block(halves, field):
     """Where the list with that field is: its block, or with capacity 1 its only row."""
-    return lo(m32, field)
+    return lo(halves, field)
 
 
 @device
-def set_list_block(m32, field, block):
+def set_list_block(halves, field, block):
     """Write where the list is."""
-    set_lo(m32, field, block)
+    set_lo(halves, field, block)
 
 
 @device
@@ -285,36 +285,36 @@ def block_handles(block, log_capacity, carried):
 
 
 @device
-def list_base(m32, field, log_at, carried):
+def list_base(halves, field, log_at, carried):
     """Half word of the first handle of the list with that field, whose log2 capacity is in half word ``log_at``.
 
     ``carried``: the word, counted from a row, whose value the list carries, or PLAIN.
     """
-    log_capacity = at32(m32, log_at)
+    log_capacity = at32(halves, log_at)
     if log_capacity == 0:
         return 2 * field
-    return block_handles(list_block(m32, field), log_capacity, carried)
+    return block_handles(list_block(halves, field), log_capacity, carried)
 
 
 @device
-def children_base(m32, g, k, carried):
+def children_base(halves, g, k, carried):
     """Half word of the first handle of the group's children list."""
     field = children_field(g, k)
-    return list_base(m32, field, children_log(field), carried)
+    return list_base(halves, field, children_log(field), carried)
 
 
 @device
-def parents_base(m32, g, k):
+def parents_base(halves, g, k):
     """Half word of the first handle of the group's parents list."""
     field = parents_field(g, k)
-    return list_base(m32, field, parents_log(field), PLAIN)
+    return list_base(halves, field, parents_log(field), PLAIN)
 
 
 @device
-def carried_base(m32, field, carried):
+def carried_base(halves, field, carried):
     """Word of the first value that the children list with that field carries, or has in its only row."""
-    base = list_block(m32, field)
-    if at32(m32, children_log(field)) == 0:
+    base = list_block(halves, field)
+    if at32(halves, children_log(field)) == 0:
         base += carried
     return base
 

@@ -1,6 +1,6 @@
-"""Words of the plan array ``P`` and of the scratch array ``X``. What lies in the arena: see ``geometry``.
+"""Words of the plan array and of the scratch array. What lies in the arena: see ``geometry``.
 
-**Plan array** ``P`` (int64): ``ND`` words per node from ``P_NODES``, then record descriptors, position arrays and
+**Plan array** (int64): ``ND`` words per node from ``P_NODES``, then record descriptors, position arrays and
 enumeration programs. Positions of keys count from the record's first word, positions in programs from the row.
 """
 
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-P_COUNT = 0  # P[0]: number of nodes
-P_FULL = 1  # P[1]: program of the full enumeration
-P_IDENTITY = 2  # P[2]: P offset of 0, 1, 2, ...
+P_COUNT = 0  # number of nodes
+P_FULL = 1  # program of the full enumeration
+P_IDENTITY = 2  # plan offset of 0, 1, 2, ...
 P_NODES = 8
 
-# Words of a node descriptor in P.
+# Words of a node descriptor in the plan array.
 ND = 20
-N_RECORD = 0  # P offset of the record descriptor
+N_RECORD = 0  # plan offset of the record descriptor
 N_OFFSET = 1  # words from the record's first word to the row
-N_CHILDREN, N_CHILD = 2, 3  # number of children; P offset of the child nodes
+N_CHILDREN, N_CHILD = 2, 3  # number of children; plan offset of the child nodes
 N_FREE, N_VIRTUAL = 4, 5
 N_PARENT = 6  # parent node, -1 at the root
 N_KEY, N_KPOS, N_PPOS = 7, 8, 9  # key length; where it is in this node's record, in the parent's
@@ -28,22 +28,22 @@ N_PROGRAM = 14  # delta enumeration with this node as witness
 N_INNER = 15  # 1 if some child is free: liveness must cascade through this node
 N_TAGS = 16  # where in a tuple's part of the ring the tags of its groups are
 
-# Words of a record descriptor in P.
+# Words of a record descriptor in the plan array.
 R_WIDTH, R_WORDS, R_TABLE = 0, 1, 2  # words of the tuple, of the record; header words of the table
-R_ALIASES, R_NODES = 3, 4  # number of aliases; P offset of their nodes
+R_ALIASES, R_NODES = 3, 4  # number of aliases; plan offset of their nodes
 
-# A program: numbers of steps, leaves and fixed columns, P offsets of the three lists, the P offset of a leaf that hangs
-# on the last step (or 0), and how many of the fixed columns, the first ones, come from the last step's row.
+# A program: how many steps, leaves and fixed columns; plan offsets of the three lists and of a leaf that hangs on the
+# last step (or 0); how many of the fixed columns, the first ones, come from the last step's row.
 G_STEPS, G_LEAVES, G_FIXED, G_STEP0, G_LEAF0, G_FIX0, G_AHEAD, G_VARYING = 0, 1, 2, 3, 4, 5, 6, 7
 STEP = 4  # words of a step
 STEP_KIND, STEP_SOURCE, STEP_TARGET, STEP_CHILD = 0, 1, 2, 3  # which list, from node, to node, child index
 LEAF = 7  # words of a leaf: those of a step, then
-LEAF_CARRIED, LEAF_COLUMNS, LEAF_PAIRS = 4, 5, 6  # carried word or PLAIN; number, P offset of (column, word) pairs
+LEAF_CARRIED, LEAF_COLUMNS, LEAF_PAIRS = 4, 5, 6  # carried word or PLAIN; number, plan offset of (column, word) pairs
 FIX = 3  # words of a fixed column
 FIX_COLUMN, FIX_NODE, FIX_WORD = 0, 1, 2  # word ``FIX_WORD`` of the node's current row
 ROOT, UP, DOWN = 0, 1, 2
 
-# Scratch X: everything a suspended kernel needs to go on.
+# The scratch array: everything that a suspended kernel needs to be resumed.
 X_SP, X_I, X_RECORD, X_PHASE = 0, 1, 2, 3  # frames in use, batch position, record being changed, phase of that change
 X_FILL, X_MODE = 4, 5
 X_PROGRAM, X_DEPTH, X_AT, X_TOTAL, X_GAP = 6, 7, 8, 9, 10  # enumeration
@@ -69,9 +69,9 @@ def new_scratch(nodes: int) -> np.ndarray:
     current, steps, leaves = nodes, OPEN * nodes, OPEN * nodes
     ring = X_AREAS + (FRAME + LFRAME) * (nodes + 1) + current + steps + leaves
     stride = 2 * nodes + 1  # a record's tag, and two per node at most: of its group and of its parent's link to it
-    X = np.zeros(ring + (RING + 1) * stride, np.int64)
-    X[X_RING] = ring
-    X[X_STRIDE] = stride
-    X[X_LFRAMES] = X_AREAS + FRAME * (nodes + 1)
-    X[X_CUR] = X[X_LFRAMES] + LFRAME * (nodes + 1)
-    return X
+    scratch = np.zeros(ring + (RING + 1) * stride, np.int64)
+    scratch[X_RING] = ring
+    scratch[X_STRIDE] = stride
+    scratch[X_LFRAMES] = X_AREAS + FRAME * (nodes + 1)
+    scratch[X_CUR] = scratch[X_LFRAMES] + LFRAME * (nodes + 1)
+    return scratch

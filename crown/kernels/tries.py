@@ -22,6 +22,7 @@ from crown.kernels.arena import (
     format_arena,
     release,
 )
+from crown.kernels.context import Context
 from crown.kernels.geometry import counted_words, counter_of, linked_position, list_length, set_linked_position
 from crown.kernels.groups import list_append, list_remove
 from crown.kernels.jit import device, kernel
@@ -82,122 +83,129 @@ NEW, LISTING = 0, 1  # phases of a row
 
 
 @kernel
-def create_tries(M, tables, limit, seed):
+def create_tries(arena, tables, limit, seed):
     """An empty state with that many tables."""
-    M = words(M)
-    format_arena(M, tables, limit, seed)
+    arena = words(arena)
+    format_arena(arena, tables, limit, seed)
     for t in range(tables):
-        new_table(M, table_at(t))
+        new_table(arena, table_at(t))
 
 
 @device
-def _index_row(M, m32, P, index, row):
+def _index_row(ctx, index, row):
     """Enter a row (record `row`) in an index."""
-    k = P[index + I_WIDTH]
-    columns = P[index + I_COLUMNS]
-    t = P[index + I_PAIR]
-    tag = hash_key(M, P, columns, k + 1, M, row)
-    pair = find(M, t, tag, P, columns, k + 1, M, row)
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    k = plan[index + I_WIDTH]
+    columns = plan[index + I_COLUMNS]
+    t = plan[index + I_PAIR]
+    tag = hash_key(arena, plan, columns, k + 1, arena, row)
+    pair = find(arena, t, tag, plan, columns, k + 1, arena, row)
     if pair != 0:
-        M[pair_rows(pair, k)] += 1
+        arena[pair_rows(pair, k)] += 1
         return
-    pair = alloc(M, pair_words(k))
+    pair = alloc(arena, pair_words(k))
     for j in range(k + 1):
-        M[pair + j] = M[row + P[columns + j]]
-    M[pair_rows(pair, k)] = 1
-    insert(M, t, tag, pair)
-    t = P[index + I_PREFIX]
-    tag = hash_key(M, P, columns, k, M, row)
-    prefix = find(M, t, tag, P, columns, k, M, row)
+        arena[pair + j] = arena[row + plan[columns + j]]
+    arena[pair_rows(pair, k)] = 1
+    insert(arena, t, tag, pair)
+    t = plan[index + I_PREFIX]
+    tag = hash_key(arena, plan, columns, k, arena, row)
+    prefix = find(arena, t, tag, plan, columns, k, arena, row)
     if prefix == 0:
-        prefix = alloc(M, prefix_words(k))
+        prefix = alloc(arena, prefix_words(k))
         for j in range(k):
-            M[prefix + j] = M[row + P[columns + j]]
+            arena[prefix + j] = arena[row + plan[columns + j]]
         for j in range(k, prefix_words(k)):
-            M[prefix + j] = 0
-        insert(M, t, tag, prefix)
+            arena[prefix + j] = 0
+        insert(arena, t, tag, prefix)
     field = pairs_field(prefix, k)
-    at = list_append(M, m32, field, pairs_log(field), value_word(k), pair)
-    set_linked_position(m32, pair, pair_link(k), at)
+    at = list_append(ctx, field, pairs_log(field), value_word(k), pair)
+    set_linked_position(halves, pair, pair_link(k), at)
 
 
 @device
-def _unindex_row(M, m32, P, index, row):
+def _unindex_row(ctx, index, row):
     """Take a row out of an index."""
-    k = P[index + I_WIDTH]
-    columns = P[index + I_COLUMNS]
-    t = P[index + I_PAIR]
-    tag = hash_key(M, P, columns, k + 1, M, row)
-    pair = find(M, t, tag, P, columns, k + 1, M, row)
-    M[pair_rows(pair, k)] -= 1
-    if M[pair_rows(pair, k)] > 0:
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    k = plan[index + I_WIDTH]
+    columns = plan[index + I_COLUMNS]
+    t = plan[index + I_PAIR]
+    tag = hash_key(arena, plan, columns, k + 1, arena, row)
+    pair = find(arena, t, tag, plan, columns, k + 1, arena, row)
+    arena[pair_rows(pair, k)] -= 1
+    if arena[pair_rows(pair, k)] > 0:
         return
-    remove(M, t, tag, pair)
-    t = P[index + I_PREFIX]
-    tag = hash_key(M, P, columns, k, M, row)
-    prefix = find(M, t, tag, P, columns, k, M, row)
+    remove(arena, t, tag, pair)
+    t = plan[index + I_PREFIX]
+    tag = hash_key(arena, plan, columns, k, arena, row)
+    prefix = find(arena, t, tag, plan, columns, k, arena, row)
     field = pairs_field(prefix, k)
-    at = linked_position(m32, pair, pair_link(k))
-    list_remove(M, m32, field, pairs_log(field), value_word(k), at, pair_link(k))
-    release(M, pair, pair_words(k))
-    if list_length(m32, field) == 0:
-        remove(M, t, tag, prefix)
-        release(M, prefix, prefix_words(k))
+    at = linked_position(halves, pair, pair_link(k))
+    list_remove(ctx, field, pairs_log(field), value_word(k), at, pair_link(k))
+    release(arena, pair, pair_words(k))
+    if list_length(halves, field) == 0:
+        remove(arena, t, tag, prefix)
+        release(arena, prefix, prefix_words(k))
 
 
 @device
-def _store(M, m32, P, a, row, tag):
-    insert(M, P[a + A_ROWS], tag, row)
-    for i in range(P[a + A_INDICES]):
-        _index_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
+def _store(ctx, a, row, tag):
+    arena, plan = ctx.arena, ctx.plan
+    insert(arena, plan[a + A_ROWS], tag, row)
+    for i in range(plan[a + A_INDICES]):
+        _index_row(ctx, plan[plan[a + A_INDEX_AT] + i], row)
 
 
 @device
-def _drop(M, m32, P, a, row, tag):
-    for i in range(P[a + A_INDICES]):
-        _unindex_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
-    remove(M, P[a + A_ROWS], tag, row)
-    release(M, row, counted_words(P[a + A_WIDTH]))
+def _drop(ctx, a, row, tag):
+    arena, plan = ctx.arena, ctx.plan
+    for i in range(plan[a + A_INDICES]):
+        _unindex_row(ctx, plan[plan[a + A_INDEX_AT] + i], row)
+    remove(arena, plan[a + A_ROWS], tag, row)
+    release(arena, row, counted_words(plan[a + A_WIDTH]))
 
 
 @device
-def _passes(M, P, a, bound):
+def _passes(ctx, a, bound):
     """True iff the atoms that lie within the bound attributes have them."""
-    for i in range(P[a + A_CHECKS]):
-        c = P[a + A_CHECK_AT] + CHECK_WORDS * i
-        attributes = P[c + CHECK_ATTRIBUTES]
-        width = P[c + CHECK_WIDTH]
-        tag = hash_key(M, P, attributes, width, bound, ZERO)
-        if find(M, P[c + CHECK_TABLE], tag, P, attributes, width, bound, ZERO) == 0:
+    arena, plan = ctx.arena, ctx.plan
+    for i in range(plan[a + A_CHECKS]):
+        c = plan[a + A_CHECK_AT] + CHECK_WORDS * i
+        attributes = plan[c + CHECK_ATTRIBUTES]
+        width = plan[c + CHECK_WIDTH]
+        tag = hash_key(arena, plan, attributes, width, bound, ZERO)
+        if find(arena, plan[c + CHECK_TABLE], tag, plan, attributes, width, bound, ZERO) == 0:
             return False
     return True
 
 
 @device
-def _part_at(P, step, part):
-    return P[step + STEP_PART_AT] + PART_WORDS * part
+def _part_at(plan, step, part):
+    return plan[step + STEP_PART_AT] + PART_WORDS * part
 
 
 @device
-def _prefix_of(M, P, part, bound):
+def _prefix_of(ctx, part, bound):
     """The prefix record of a part for what is bound, or 0."""
-    index = P[part + PART_INDEX]
-    k = P[index + I_WIDTH]
-    tag = hash_key(M, P, P[part + PART_ATTRIBUTES], k, bound, ZERO)
-    return find(M, P[index + I_PREFIX], tag, P, P[part + PART_ATTRIBUTES], k, bound, ZERO)
+    arena, plan = ctx.arena, ctx.plan
+    index = plan[part + PART_INDEX]
+    k = plan[index + I_WIDTH]
+    tag = hash_key(arena, plan, plan[part + PART_ATTRIBUTES], k, bound, ZERO)
+    return find(arena, plan[index + I_PREFIX], tag, plan, plan[part + PART_ATTRIBUTES], k, bound, ZERO)
 
 
 @device
-def _open_level(M, m32, P, step, bound, cur, level):
+def _open_level(ctx, step, bound, cur, level):
     """Choose the shortest list at a step. False if one of them is empty."""
+    halves, plan = ctx.halves, ctx.plan
     best = ZERO
     shortest = ZERO
-    for i in range(P[step + STEP_PARTS]):
-        part = _part_at(P, step, i)
-        prefix = _prefix_of(M, P, part, bound)
+    for i in range(plan[step + STEP_PARTS]):
+        part = _part_at(plan, step, i)
+        prefix = _prefix_of(ctx, part, bound)
         if prefix == 0:
             return False
-        length = list_length(m32, pairs_field(prefix, P[P[part + PART_INDEX] + I_WIDTH]))
+        length = list_length(halves, pairs_field(prefix, plan[plan[part + PART_INDEX] + I_WIDTH]))
         if best == 0 or length < shortest:
             best = prefix
             shortest = length
@@ -208,25 +216,26 @@ def _open_level(M, m32, P, step, bound, cur, level):
 
 
 @device
-def _next_value(M, m32, P, step, bound, cur, level):
+def _next_value(ctx, step, bound, cur, level):
     """Bind the step's attribute to the next value that all parts have. False at the end of the list."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     chosen = cur[level + V_PART]
-    k = P[P[_part_at(P, step, chosen) + PART_INDEX] + I_WIDTH]
+    k = plan[plan[_part_at(plan, step, chosen) + PART_INDEX] + I_WIDTH]
     field = pairs_field(cur[level + V_PREFIX], k)
-    length = list_length(m32, field)
+    length = list_length(halves, field)
     while cur[level + V_POSITION] < length:
         i = cur[level + V_POSITION]
         cur[level + V_POSITION] += 1
-        bound[P[step + STEP_ATTRIBUTE]] = value_at(M, m32, field, k, i)
+        bound[plan[step + STEP_ATTRIBUTE]] = value_at(arena, halves, field, k, i)
         everywhere = True
-        for j in range(P[step + STEP_PARTS]):
+        for j in range(plan[step + STEP_PARTS]):
             if j != chosen:
-                part = _part_at(P, step, j)
-                index = P[part + PART_INDEX]
-                attributes = P[part + PART_ATTRIBUTES]
-                w = P[index + I_WIDTH] + 1
-                tag = hash_key(M, P, attributes, w, bound, ZERO)
-                if find(M, P[index + I_PAIR], tag, P, attributes, w, bound, ZERO) == 0:
+                part = _part_at(plan, step, j)
+                index = plan[part + PART_INDEX]
+                attributes = plan[part + PART_ATTRIBUTES]
+                w = plan[index + I_WIDTH] + 1
+                tag = hash_key(arena, plan, attributes, w, bound, ZERO)
+                if find(arena, plan[index + I_PAIR], tag, plan, attributes, w, bound, ZERO) == 0:
                     everywhere = False
                     break
         if everywhere:
@@ -235,50 +244,52 @@ def _next_value(M, m32, P, step, bound, cur, level):
 
 
 @device
-def _emit(M, P, bound, sign, counted, out, capacity, rows):
+def _emit(ctx, bound, sign, counted, out, capacity, rows):
     """Write the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
-    width = P[P_OUTS]
-    outs = P[P_OUTS_AT]
+    arena, plan = ctx.arena, ctx.plan
+    width = plan[P_OUTS]
+    outs = plan[P_OUTS_AT]
     if counted:
-        t = P[P_OUT_TABLE]
-        tag = hash_key(M, P, outs, width, bound, ZERO)
-        record = find(M, t, tag, P, outs, width, bound, ZERO)
+        t = plan[P_OUT_TABLE]
+        tag = hash_key(arena, plan, outs, width, bound, ZERO)
+        record = find(arena, t, tag, plan, outs, width, bound, ZERO)
         if record == 0:
-            record = alloc(M, counted_words(width))
+            record = alloc(arena, counted_words(width))
             for j in range(width):
-                M[record + j] = bound[P[outs + j]]
-            M[counter_of(record, width)] = 1
-            insert(M, t, tag, record)
+                arena[record + j] = bound[plan[outs + j]]
+            arena[counter_of(record, width)] = 1
+            insert(arena, t, tag, record)
         else:
-            M[counter_of(record, width)] += sign
-            if M[counter_of(record, width)] > 0:
+            arena[counter_of(record, width)] += sign
+            if arena[counter_of(record, width)] > 0:
                 return rows
-            remove(M, t, tag, record)
-            release(M, record, counted_words(width))
+            remove(arena, t, tag, record)
+            release(arena, record, counted_words(width))
     for j in range(width):
-        out[j * capacity + rows] = bound[P[outs + j]]
+        out[j * capacity + rows] = bound[plan[outs + j]]
     return rows + 1
 
 
 @device
-def _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows):
+def _list_results(ctx, a, bound, sign, counted, cur, out, capacity, rows):
     """Results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
-    steps = P[a + A_STEPS]
+    plan = ctx.plan
+    steps = plan[a + A_STEPS]
     depth = cur[C_DEPTH]
     while depth >= 0:
         if depth == steps:
             if rows == capacity:
                 cur[C_DEPTH] = depth
                 return rows, False
-            rows = _emit(M, P, bound, sign, counted, out, capacity, rows)
+            rows = _emit(ctx, bound, sign, counted, out, capacity, rows)
             depth -= 1
             continue
-        step = P[a + A_STEP_AT] + STEP_WORDS * depth
+        step = plan[a + A_STEP_AT] + STEP_WORDS * depth
         level = C_STACK + LEVEL * depth
-        if cur[level + V_PREFIX] == 0 and not _open_level(M, m32, P, step, bound, cur, level):
+        if cur[level + V_PREFIX] == 0 and not _open_level(ctx, step, bound, cur, level):
             depth -= 1
             continue
-        if _next_value(M, m32, P, step, bound, cur, level):
+        if _next_value(ctx, step, bound, cur, level):
             depth += 1
             if depth < steps:
                 cur[level + LEVEL + V_PREFIX] = 0
@@ -289,17 +300,17 @@ def _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows):
 
 
 @device
-def _begin(P, a, src, base, bound, cur):
+def _begin(plan, a, src, base, bound, cur):
     """Bind the tuple of atom `a` at `src[base ..]` and start its enumeration."""
-    for j in range(P[a + A_WIDTH]):
-        bound[P[P[a + A_ATTRS] + j]] = src[base + j]
+    for j in range(plan[a + A_WIDTH]):
+        bound[plan[plan[a + A_ATTRS] + j]] = src[base + j]
     cur[C_DEPTH] = 0
     cur[C_STACK + V_PREFIX] = 0
     cur[C_PHASE] = LISTING
 
 
 @kernel
-def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
+def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cur, out):
     """Apply the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
 
     Go on with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more is live than the budget
@@ -309,92 +320,96 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
     """
     n = weights.size
     capacity = out.shape[1]
-    M, m32, P, bound, cur, out = words(M), words(m32), constants(P), words(bound), words(cur), words(out)
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    bound, cur, out = words(bound), words(cur), words(out)
+    ctx = Context(arena, halves, plan, cur)
     flat, weights, missing = words(flat), words(weights), words(missing)
     rows = ZERO
     a = P_ATOMS + ATOM * atom
-    k = P[a + A_WIDTH]
-    counted = P[P_COUNTED] == 1
+    k = plan[a + A_WIDTH]
+    counted = plan[P_COUNTED] == 1
     while cur[C_ROW] < n:
         i = cur[C_ROW]
         m = weights[i]
         if m * sign <= 0:
             cur[C_ROW] += 1
             continue
-        tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
-        row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
+        tag = hash_key(arena, plan, plan[P_IDENTITY], k, flat, i * k)
+        row = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, flat, i * k)
         if cur[C_PHASE] == NEW:
-            old = M[counter_of(row, k)] if row != 0 else ZERO
+            old = arena[counter_of(row, k)] if row != 0 else ZERO
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old
             if row == 0 and m > 0:
-                if M[H_LIVE] > M[H_BUDGET]:
+                if arena[H_LIVE] > arena[H_BUDGET]:
                     cur[C_OVER] = 1
                     return rows
-                row = alloc(M, counted_words(k))
+                row = alloc(arena, counted_words(k))
                 for j in range(k):
-                    M[row + j] = flat[i * k + j]
-                M[counter_of(row, k)] = m
-                _store(M, m32, P, a, row, tag)
+                    arena[row + j] = flat[i * k + j]
+                arena[counter_of(row, k)] = m
+                _store(ctx, a, row, tag)
             elif row == 0 or old + m > 0:
                 if row != 0:
-                    M[counter_of(row, k)] = old + m
+                    arena[counter_of(row, k)] = old + m
                 cur[C_ROW] += 1
                 continue
-            _begin(P, a, flat, i * k, bound, cur)
-            if not _passes(M, P, a, bound):
+            _begin(plan, a, flat, i * k, bound, cur)
+            if not _passes(ctx, a, bound):
                 cur[C_DEPTH] = -1
-        rows, finished = _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows)
+        rows, finished = _list_results(ctx, a, bound, sign, counted, cur, out, capacity, rows)
         if not finished:
             return rows
         if sign < 0:
-            _drop(M, m32, P, a, row, tag)
+            _drop(ctx, a, row, tag)
         cur[C_PHASE] = NEW
         cur[C_ROW] += 1
     return rows
 
 
 @kernel
-def missing_rows(M, P, atom, flat, weights):
+def missing_rows(arena, plan, atom, flat, weights):
     """Index of the first delete (weights > 0) that finds too few copies, or -1."""
     n = weights.size
-    M, P, flat, weights = words(M), constants(P), words(flat), words(weights)
+    arena, plan, flat, weights = words(arena), constants(plan), words(flat), words(weights)
     a = P_ATOMS + ATOM * atom
-    k = P[a + A_WIDTH]
+    k = plan[a + A_WIDTH]
     for i in range(n):
-        tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
-        row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
-        if row == 0 or M[counter_of(row, k)] < weights[i]:
+        tag = hash_key(arena, plan, plan[P_IDENTITY], k, flat, i * k)
+        row = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, flat, i * k)
+        if row == 0 or arena[counter_of(row, k)] < weights[i]:
             return i
     return -1
 
 
 @kernel
-def all_rows(M, m32, P, bound, cur, out):
+def all_rows(arena, halves, plan, bound, cur, out):
     """All results from the cursor on: those of each row of atom 0, or the counted outputs. Returns the rows written."""
     capacity = out.shape[1]
-    M, m32, P, bound, cur, out = words(M), words(m32), constants(P), words(bound), words(cur), words(out)
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    bound, cur, out = words(bound), words(cur), words(out)
+    ctx = Context(arena, halves, plan, cur)
     rows = ZERO
-    counted = P[P_COUNTED] == 1
+    counted = plan[P_COUNTED] == 1
     a = P_ATOMS
-    t = P[P_OUT_TABLE] if counted else P[a + A_ROWS]
-    while cur[C_ROW] <= M[t + T_MASK]:
-        word = M[M[t + T_SLOTS] + cur[C_ROW]]
+    t = plan[P_OUT_TABLE] if counted else plan[a + A_ROWS]
+    while cur[C_ROW] <= arena[t + T_MASK]:
+        word = arena[arena[t + T_SLOTS] + cur[C_ROW]]
         if word != 0:
             record = word & LOW32
             if counted:
                 if rows == capacity:
                     return rows
-                for j in range(P[P_OUTS]):
-                    out[j * capacity + rows] = M[record + j]
+                for j in range(plan[P_OUTS]):
+                    out[j * capacity + rows] = arena[record + j]
                 rows += 1
             else:
                 if cur[C_PHASE] == NEW:
-                    _begin(P, a, M, record, bound, cur)
-                    if not _passes(M, P, a, bound):
+                    _begin(plan, a, arena, record, bound, cur)
+                    if not _passes(ctx, a, bound):
                         cur[C_DEPTH] = -1
-                rows, finished = _list_results(M, m32, P, a, bound, ONE, False, cur, out, capacity, rows)
+                rows, finished = _list_results(ctx, a, bound, ONE, False, cur, out, capacity, rows)
                 if not finished:
                     return rows
                 cur[C_PHASE] = NEW

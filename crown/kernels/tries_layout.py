@@ -9,7 +9,7 @@ Lists are those of ``geometry``. Records, in words:
 | pair | B, v, rows, position in the prefix's list (high half) |
 | output | values, number of results (a counted tuple) |
 
-P, the plan array: header, atoms (ATOM words each), and what they point to. An index is (words of B, columns of B and v
+The plan array: header, atoms (ATOM words each), and what they point to. An index is (words of B, columns of B and v
 in the atom, prefix table, pair table); a step is (attribute, number of parts, where they are); a part is (index,
 attributes of B and v); a check is (row table, width, attributes).
 """
@@ -82,11 +82,11 @@ def pairs_log(field):
 
 
 @device
-def value_at(M, m32, field, k, i):
+def value_at(arena, halves, field, k, i):
     """The value of pair number ``i`` in the list with that field."""
-    if at32(m32, pairs_log(field)) == 0:
-        return M[list_block(m32, field) + value_word(k)]
-    return M[list_block(m32, field) + i]
+    if at32(halves, pairs_log(field)) == 0:
+        return arena[list_block(halves, field) + value_word(k)]
+    return arena[list_block(halves, field) + i]
 
 
 def rows_table(atom: int) -> int:
