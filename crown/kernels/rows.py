@@ -1,4 +1,7 @@
-"""Rows come and go: records with their values, and the groups that a row is in."""
+"""Rows come and go: records with their values, and the groups that a row is in.
+
+Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,11 @@ def store(ctx, rec, src, base, pos):
 
 
 @device
-def enter_groups(ctx, node, record, tags):
-    """Resolve the groups of a new row, count its non-empty child groups: lines 2-4 of R-UPDATE. The row.
+def r_update_insert(ctx, node, record, tags):
+    """Algorithm 4 (R-UPDATE), insertion: the row enters its groups and counts the children that have its key in V_p.
 
-    ``tags``: where in ``scratch`` the tags of its group keys are, see ``ahead``.
+    Returns the row; if all children have its key, it is to enter V_s (line 5: see ``update``). ``tags``: where in
+    ``scratch`` the tags of its group keys are, see ``ahead``.
     """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)
@@ -78,8 +82,11 @@ def enter_groups(ctx, node, record, tags):
 
 
 @device
-def leave_groups(ctx, node, row):
-    """Take a row that is outside V_s out of its groups, and free the groups that nobody needs any more."""
+def r_update_delete(ctx, node, row):
+    """Algorithm 4 (R-UPDATE), deletion: the row leaves its groups, and those that nobody needs any more are freed.
+
+    The row MUST be outside V_s; one that is inside leaves that first (line 8: see ``update``).
+    """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
     for j in range(plan[d + N_CHILDREN]):
@@ -106,7 +113,7 @@ def add_virtual(ctx, node, child, pos):
     set_copies(halves, record, plan[rec + R_WIDTH], ONE)
     spare = spare_tags(scratch)
     tag_groups(ctx, d, arena, record, spare)
-    return enter_groups(ctx, node, record, spare)
+    return r_update_insert(ctx, node, record, spare)
 
 
 @device
@@ -114,5 +121,5 @@ def drop_virtual(ctx, node, row):
     """Forget a virtual row that no child calls for any more."""
     arena, plan = ctx.arena, ctx.plan
     d = node_at(node)
-    leave_groups(ctx, node, row)
+    r_update_delete(ctx, node, row)
     release(arena, row - plan[d + N_OFFSET], plan[plan[d + N_RECORD] + R_WORDS])

@@ -19,7 +19,7 @@ from crown.kernels.geometry import (
     set_row_position,
 )
 from crown.kernels.groups import node_at
-from crown.kernels.jit import device, kernel
+from crown.kernels.jit import kernel
 from crown.kernels.layout import (
     N_CHILDREN,
     N_OFFSET,
@@ -38,42 +38,13 @@ from crown.kernels.layout import (
     X_RECORD,
 )
 from crown.kernels.pointers import constants, words
-from crown.kernels.rows import enter_groups, leave_groups, store
+from crown.kernels.rows import r_update_delete, r_update_insert, store
 from crown.kernels.tables import find, insert, remove
 from crown.kernels.walk import delete_walk, insert_walk, push
 
 IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is to enter or leave, it is being walked
 MAX_COPIES = 2**31 - 1
 DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
-
-
-@device
-def r_update_insert(ctx, node, record, tags):
-    """Algorithm 4 (R-UPDATE), insertion of a tuple: its row counts the children that have its key in V_p.
-
-    True iff all have: the row is to enter V_s then, and lies on the walk. ``tags``: as in ``enter_groups``.
-    """
-    halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
-    row = enter_groups(ctx, node, record, tags)
-    if row_count(halves, row) < plan[node_at(node) + N_CHILDREN]:
-        return False
-    push(scratch, row, node)
-    return True
-
-
-@device
-def r_update_delete(ctx, node, row):
-    """Algorithm 4 (R-UPDATE), deletion of a tuple: a row outside V_s leaves its groups at once.
-
-    True iff the row is in V_s: it has to leave that first then, and lies on the walk.
-    """
-    halves, scratch = ctx.halves, ctx.scratch
-    if row_position(halves, row) >= 0:
-        push(scratch, row, node)
-        return True
-    if row_group(halves, row) != 0:
-        leave_groups(ctx, node, row)
-    return False
 
 
 @kernel
@@ -113,8 +84,9 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
             node = plan[plan[rec + R_NODES] + j]
             d = node_at(node)
             if masks[i if every else 0] >> j & 1:
-                tags = ring_at(scratch, i) + plan[d + N_TAGS]
-                if r_update_insert(ctx, node, scratch[X_RECORD], tags):
+                row = r_update_insert(ctx, node, scratch[X_RECORD], ring_at(scratch, i) + plan[d + N_TAGS])
+                if row_count(halves, row) == plan[d + N_CHILDREN]:  # it enters V_s
+                    push(scratch, row, node)
                     scratch[X_PHASE] = WALKING
                     continue
             else:
@@ -165,7 +137,7 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, out)
             if not delete_walk(ctx, out):
                 return FULL
             node = plan[plan[rec + R_NODES] + scratch[X_ALIAS]]
-            leave_groups(ctx, node, scratch[X_RECORD] + plan[node_at(node) + N_OFFSET])
+            r_update_delete(ctx, node, scratch[X_RECORD] + plan[node_at(node) + N_OFFSET])
             scratch[X_PHASE] = TURN
             scratch[X_ALIAS] += 1
         i = scratch[X_I]
@@ -178,9 +150,12 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, out)
                 continue
             node = plan[plan[rec + R_NODES] + j]
             row = scratch[X_RECORD] + plan[node_at(node) + N_OFFSET]
-            if r_update_delete(ctx, node, row):
+            if row_position(halves, row) >= 0:  # it leaves V_s first
+                push(scratch, row, node)
                 scratch[X_PHASE] = WALKING
                 continue
+            if row_group(halves, row) != 0:
+                r_update_delete(ctx, node, row)
             scratch[X_ALIAS] = j + 1
             continue
         if i == n:

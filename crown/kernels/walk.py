@@ -51,7 +51,9 @@ from crown.kernels.live import set_live
 from crown.kernels.pointers import prefetch
 from crown.kernels.rows import add_virtual, drop_virtual
 
-S_UPDATE, P_UPDATE, DELTA_ENUM, FINISH = 0, 1, 2, 3  # phases of a frame: what is next for its row
+# Phases of a frame: what is next for its row. UNION: its key comes to, or may leave, the relation of a virtual parent,
+# R_e := V_p(R_e1) + .. + V_p(R_ek).
+S_UPDATE, P_UPDATE, UNION, DELTA_ENUM, FINISH = 0, 1, 2, 3, 4
 
 
 @device
@@ -82,10 +84,7 @@ def _next_phase(ctx, f, d, g):
 
 @device
 def s_update_insert(ctx, f, d, g):
-    """Algorithm 2 (S-UPDATE), insertion: the row of frame ``f`` enters V_s. Its next phase.
-
-    S_UPDATE if it called for a row of a virtual parent that enters its own V_s: that row lies on top then.
-    """
+    """Algorithm 2 (S-UPDATE), insertion: the row of frame ``f`` enters V_s. Its next phase."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
     row = scratch[f + F_ROW]
@@ -95,14 +94,8 @@ def s_update_insert(ctx, f, d, g):
     parent = plan[d + N_PARENT]
     if at > 0 or parent < 0:
         return _next_phase(ctx, f, d, g)
-    dp = node_at(parent)  # the key enters V_p
-    if plan[dp + N_VIRTUAL] == 1 and parents_count(halves, g, k) == 0:
-        above = add_virtual(ctx, parent, row - plan[d + N_OFFSET], plan[d + N_VPOS])
-        scratch[f + F_PHASE] = FINISH
-        if row_count(halves, above) < plan[dp + N_CHILDREN]:
-            return FINISH
-        push(scratch, above, parent)
-        return S_UPDATE
+    if plan[node_at(parent) + N_VIRTUAL] == 1 and parents_count(halves, g, k) == 0:
+        return UNION
     scratch[f + F_PHASE] = P_UPDATE
     return P_UPDATE
 
@@ -139,7 +132,7 @@ def p_update_insert(ctx, f, d, g):
 @device
 def insert_walk(ctx, out):
     """Insertion: walk until no frame is left (True) or ``out`` is full (False)."""
-    halves, scratch = ctx.halves, ctx.scratch
+    halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_SP] > 0:
         f = X_AREAS + FRAME * (scratch[X_SP] - 1)
         row = scratch[f + F_ROW]
@@ -151,6 +144,13 @@ def insert_walk(ctx, out):
             phase = s_update_insert(ctx, f, d, g)
         if phase == P_UPDATE:
             phase = p_update_insert(ctx, f, d, g)
+        if phase == UNION:
+            parent = plan[d + N_PARENT]
+            above = add_virtual(ctx, parent, row - plan[d + N_OFFSET], plan[d + N_VPOS])
+            scratch[f + F_PHASE] = FINISH
+            if row_count(halves, above) == plan[node_at(parent) + N_CHILDREN]:
+                push(scratch, above, parent)
+                phase = S_UPDATE
         if phase == S_UPDATE:  # of the row on top
             continue
         if phase == DELTA_ENUM:
@@ -202,11 +202,7 @@ def p_update_delete(ctx, f, d, g):
             scratch[f + F_POSITION] = i
             push(scratch, above, parent)
             return S_UPDATE
-    if plan[dp + N_VIRTUAL] == 1:
-        above = at32(halves, base)
-        if row_count(halves, above) == 0:
-            drop_virtual(ctx, parent, above)
-    return FINISH
+    return UNION if plan[dp + N_VIRTUAL] == 1 else FINISH
 
 
 @device
@@ -224,6 +220,10 @@ def delete_walk(ctx, out):
             phase = s_update_delete(ctx, f, d, g)
         if phase == P_UPDATE:
             phase = p_update_delete(ctx, f, d, g)
+        if phase == UNION:
+            above = at32(halves, parents_base(halves, g, plan[d + N_KEY]))
+            if row_count(halves, above) == 0:
+                drop_virtual(ctx, plan[d + N_PARENT], above)
         if phase == S_UPDATE:  # of the row on top
             continue
         if phase == DELTA_ENUM:

@@ -23,7 +23,7 @@ from crown.kernels.enumerate import enumerate_resume
 from crown.kernels.jit import is_cached
 from crown.kernels.live import set_live
 from crown.kernels.pointers import Constants
-from crown.kernels.rows import enter_groups, leave_groups
+from crown.kernels.rows import r_update_delete, r_update_insert
 from crown.kernels.strings import decode, decoded_size, encode
 from crown.kernels.update import delete_batch, insert_batch
 
@@ -32,10 +32,10 @@ _ENTRY = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, int64[
 _POINTER = CPointer(int64)
 _CONTEXT = NamedTuple((_POINTER, CPointer(int32), Constants(), _POINTER), Context)
 _SHARED: list[tuple[Any, Any]] = [
-    (leave_groups, (_CONTEXT, int64, int64)),
+    (r_update_delete, (_CONTEXT, int64, int64)),
     (set_live, (_CONTEXT, int64, int64, int64)),
     (ahead_delete, (_CONTEXT, int64, _POINTER, int64, int64)),
-    (enter_groups, (_CONTEXT, int64, int64, int64)),
+    (r_update_insert, (_CONTEXT, int64, int64, int64)),
     (ahead_insert, (_CONTEXT, int64, _POINTER, int64, int64)),
 ]
 _CHILD = "from crown.kernels.warm import compile_inserts; compile_inserts()"
