@@ -1,8 +1,8 @@
 """Plan -> plan array: what the kernels read instead of code made for each query.
 
-The array's words are described in ``crown.kernels.layout``. Everything that depends on the query alone is decided
-here, once: positions of keys, which lists carry values, and for every free node the loops (steps, leaves) that lead
-from a witness of that node to all its results.
+The array's words are described in ``crown.kernels.layout``, those of the state in ``geometry``. Everything that depends
+on the query alone is decided here, once: positions of keys, which lists carry values, and for every free node the loops
+(steps, leaves) that lead from a witness of that node to all its results.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from crown.kernels import layout as L
 from crown.kernels.arena import PLAIN
+from crown.kernels.geometry import groups_table, row_words, rows_table, table_total
 from crown.kernels.tables import table_at
 from crown.sources import sources_of
 from plans.plan import Node, Plan
@@ -21,13 +22,13 @@ from plans.plan import Node, Plan
 
 @dataclass(frozen=True)
 class Layout:
-    """A compiled plan: ``P`` (int64, 1-D), the number of hash tables, and where everything of a node is.
+    """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and where everything of a node is.
 
-    Per node: ``children``; ``record``, the P offset of its record descriptor; ``words``, the word of the record that
+    Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
     each attribute is; ``offset`` of its block in the record.
     """
 
-    P: np.ndarray
+    array: np.ndarray
     tables: int
     children: tuple[tuple[int, ...], ...]
     record: tuple[int, ...]
@@ -62,10 +63,8 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
 
 
-def compile_plan(plan: Plan, extra_tables: int = 0) -> Layout:
-    """The layout of ``plan``. Table numbers: of node i = i (a source's tuples are in that of its first alias), of the
-    groups above node i = n + i, then ``extra_tables``.
-    """
+def compile_plan(plan: Plan) -> Layout:
+    """The layout of ``plan``. Table numbers: see ``crown.kernels.geometry``."""
     nodes = plan.nodes
     n = len(nodes)
     children = children_of(nodes)
@@ -77,11 +76,11 @@ def compile_plan(plan: Plan, extra_tables: int = 0) -> Layout:
         at = width
         for i, word in members.items():
             words[i], offset[i] = word, at
-            at += 2 + len(children[i])
-        made = out.place([width, at, table_at(min(members)), len(members), out.place(list(members))])
+            at += row_words(len(children[i]))
+        made = out.place([width, at, table_at(rows_table(min(members))), len(members), out.place(list(members))])
         for i in members:
             record[i] = made
-    layout = Layout(np.empty(0, np.int64), 2 * n + extra_tables, children, tuple(record), tuple(words), tuple(offset))
+    layout = Layout(np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset))
     for members, _ in records:
         tags = 1
         for i in members:
@@ -91,7 +90,7 @@ def compile_plan(plan: Plan, extra_tables: int = 0) -> Layout:
     out.words[L.P_COUNT] = n
     out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
     out.words[L.P_FULL] = _program(plan, layout, None, out)
-    return replace(layout, P=np.array(out.words, np.int64))
+    return replace(layout, array=np.array(out.words, np.int64))
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
@@ -123,9 +122,9 @@ def _descriptor(plan: Plan, layout: Layout, i: int, tags: int, out: _Words) -> l
     d[L.N_VIRTUAL] = int(node.kind == "virtual")
     d[L.N_PARENT] = node.parent
     d[L.N_KEY] = len(node.key)
-    d[L.N_INLINE] = _carried(nodes, layout, i)
-    d[L.N_ROWS] = table_at(i)
-    d[L.N_GROUPS] = table_at(len(nodes) + i)
+    d[L.N_CARRIED] = _carried(nodes, layout, i)
+    d[L.N_ROWS] = table_at(rows_table(i))
+    d[L.N_GROUPS] = table_at(groups_table(len(nodes), i))
     d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
     d[L.N_TAGS] = tags
     d[L.N_KPOS] = out.place([words[i][a] for a in node.key])
@@ -219,8 +218,8 @@ def _program(plan: Plan, layout: Layout, witness: int | None, out: _Words) -> in
     lists = [out.place(step_words), out.place(leaf_words), out.place([w for fix in fixed_columns for w in fix])]
     ahead = 0
     for leaf in range(leaf_count):
-        kind, source = leaf_words[leaf * L.LEAF : leaf * L.LEAF + 2]
-        if kind == L.DOWN and source == last:
-            ahead = lists[1] + leaf * L.LEAF
+        at = leaf * L.LEAF
+        if leaf_words[at + L.STEP_KIND] == L.DOWN and leaf_words[at + L.STEP_SOURCE] == last:
+            ahead = lists[1] + at
             break
     return out.place([len(steps), leaf_count, len(fixed_columns), *lists, ahead, varying])

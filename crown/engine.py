@@ -34,7 +34,7 @@ from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.kernels import enumerate as enumeration
 from crown.kernels import layout, state
-from crown.kernels.tables import table_at
+from crown.kernels.geometry import group_numbers, tallies_of
 from crown.memory import ADDRESSABLE, MappedFile
 from crown.output import Deliverer, Gathered, sliced
 from crown.prepare import Clamps, Prepared, Preparer, SourceChange
@@ -70,15 +70,13 @@ class Engine(State):
         super().__init__(plan, arena, file, on_missing, dictionary, words)
         self._preparer = Preparer(plan, self.dictionary.intern)
         self._deliverer = Deliverer(plan, self.dictionary.intern, self.dictionary.extern)
-        self._propagation = Propagation(self.M, self._layout, self._bags, self.budget, len(plan.free))
+        self._propagation = Propagation(self.arena, self._layout, self._bags, self.budget, len(plan.free))
         self._own_dictionary = dictionary is None
         self.uninterrupted = Uninterrupted()
         self.batches = 0  # applied by this object, or since its owner began to count
         self._batch: ref[Batches] | None = None  # being applied, while it is alive
         n = len(plan.nodes)
-        self._tallies = [
-            (table_at(i) + A.T_TALLY, table_at(n + i) + A.T_TALLY, table_at(i) + A.T_TALLY2) for i in range(n)
-        ]
+        self._tallies = [tallies_of(n, i) for i in range(n)]
         self.clamps = Clamps()  # of the last batch applied
         if on_missing == "raise":
             not_covering(plan)
@@ -204,24 +202,24 @@ class Engine(State):
 
     def _open(self, deltas: bool) -> None:
         """Begin a batch."""
-        self.M[A.H_OPEN] = 1
+        self.arena[A.H_OPEN] = 1
         if not deltas:
-            self.M[A.H_LIVE_ON] = 0
-        elif not self.M[A.H_LIVE_ON]:
-            state.clear_live(self.M, self._m32, self._P)
-            state.rebuild_live(self.M, self._m32, self._P, self._propagation.scratch)
+            self.arena[A.H_LIVE_ON] = 0
+        elif not self.arena[A.H_LIVE_ON]:
+            state.clear_live(self.arena, self._halves, self._plan_array)
+            state.rebuild_live(self.arena, self._halves, self._plan_array, self._propagation.scratch)
 
     def _close(self, changes: Sequence[SourceChange]) -> None:
         """The batch stands, from the one word on that says so."""
         self.clamps = self._propagation.clamps
-        self.M[A.H_OPEN] = 0
+        self.arena[A.H_OPEN] = 0
         self._settle()
         self._tally(changes, self.clamps, 1)
         self.batches += 1
 
     def _roll_back(self, error: BaseException) -> None:
         """Take back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be done."""
-        if not self.M[A.H_OPEN]:
+        if not self.arena[A.H_OPEN]:
             return  # it has not begun, or it stands
         try:
             self.support.take_back()
@@ -230,7 +228,7 @@ class Engine(State):
             if isinstance(error, Exception):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
             return  # Python is told to stop; what comes after is refused
-        self.M[A.H_OPEN] = 0
+        self.arena[A.H_OPEN] = 0
         if self._own_dictionary and self.budget.tight:
             super().compact()  # of values that only this batch had
 
@@ -239,11 +237,11 @@ class Engine(State):
         for number, change in enumerate(changes):
             missing = clamps.missing(number, len(change.deletes)) if clamps else None
             for bit, (alias, rejected) in enumerate(zip(change.source.aliases, change.filtered, strict=True)):
-                absent, filtered, updates = self._tallies[alias.node]
-                self.M[updates] += sign * (change.deletes.readers(bit) + change.inserts.readers(bit))
-                self.M[filtered] += sign * rejected
+                tallies = self._tallies[alias.node]
+                self.arena[tallies.updates] += sign * (change.deletes.readers(bit) + change.inserts.readers(bit))
+                self.arena[tallies.filtered] += sign * rejected
                 if missing is not None:
-                    self.M[absent] += sign * int(missing[change.deletes.read_by(bit)].sum())
+                    self.arena[tallies.missing] += sign * int(missing[change.deletes.read_by(bit)].sum())
 
     def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
         """Take back the last batch, given what was applied and the clamps of that run. O(changes * lambda)."""
@@ -268,14 +266,14 @@ class Engine(State):
                 for sign, block in self._propagation.blocks(inverse, layout.MODE_DELTAS):
                     gathered.add(self._deliverer.codes(block), sign)
             else:
-                self.M[A.H_OPEN] = 1
+                self.arena[A.H_OPEN] = 1
                 self._propagation.apply_quietly(inverse)
             values, weights = gathered.net()
             if self.plan.support:
                 values, weights = self.support.add(values, weights)
             self._settle()
             self._tally(changes, clamps, -1)
-            self.M[A.H_OPEN] = 0
+            self.arena[A.H_OPEN] = 0
         return values, weights
 
     def _settle(self) -> None:
@@ -297,7 +295,9 @@ class Engine(State):
                 at = self._bags[alias.node].missing_copies(alias.atom, rows.table(), rows.weights)
             else:
                 record = self._layout.record[alias.node]
-                at = int(state.missing_copies(self.M, self._m32, self._P, record, rows.values, rows.weights))
+                at = int(
+                    state.missing_copies(self.arena, self._halves, self._plan_array, record, rows.values, rows.weights)
+                )
             if at >= 0:
                 codes = rows.table()[at]
                 values = {
@@ -331,22 +331,22 @@ class Engine(State):
 
     def blocks(self) -> Iterator[np.ndarray]:
         """The enumeration beneath ``results``: codes int64[free attributes, n] in one reused buffer."""
-        if state.root_size(self.M, self._m32) == 0:
+        if state.root_size(self.arena, self._halves) == 0:
             return
-        X = layout.new_scratch(len(self.plan.nodes))
+        scratch = layout.new_scratch(len(self.plan.nodes))
         out = buffer(len(self.plan.free))
-        epoch = int(self.M[A.H_EPOCH])
-        enumeration.enumerate_all(self.M, self._m32, self._P, X)
+        epoch = int(self.arena[A.H_EPOCH])
+        enumeration.full_enum(self.arena, self._halves, self._plan_array, scratch)
         done = False
         while not done:
             self._unchanged(epoch)
-            done = enumeration.enumerate_block(self.M, self._m32, self._P, X, out)
-            yield out[:, : X[layout.X_FILL]]
-            X[layout.X_FILL] = 0
+            done = enumeration.enumerate_block(self.arena, self._halves, self._plan_array, scratch, out)
+            yield out[:, : scratch[layout.X_FILL]]
+            scratch[layout.X_FILL] = 0
 
     def _scan_support(self) -> Iterator[pa.RecordBatch]:
         out = buffer(self._deliverer.width)
-        epoch = int(self.M[A.H_EPOCH])
+        epoch = int(self.arena[A.H_EPOCH])
         for n in self.support.scan(out):
             if n:
                 columns = self._deliverer.decoded(out[:, :n].copy())  # the next block goes into the same buffer
@@ -355,7 +355,7 @@ class Engine(State):
 
     def _unchanged(self, epoch: int) -> None:
         self.ready()
-        if int(self.M[A.H_EPOCH]) != epoch:
+        if int(self.arena[A.H_EPOCH]) != epoch:
             raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
 
     def output_codes(self, block: np.ndarray) -> np.ndarray:
@@ -370,8 +370,8 @@ class Engine(State):
         if self.plan.residual:
             return sum(self._deliverer.columns(block)[1] for block in self.blocks())
         free = np.array([i for i, node in enumerate(self.plan.nodes) if node.free][::-1], np.int64)
-        sums = np.zeros(int(self.M[A.H_TOP]) // 3 + 1, np.int64)
-        total = int(state.count_results(self.M, self._m32, self._P, sums, free))
+        sums = np.zeros(group_numbers(int(self.arena[A.H_TOP])), np.int64)
+        total = int(state.count_results(self.arena, self._halves, self._plan_array, sums, free))
         if total < 0:
             raise CrownError("the result has more than 4e18 rows; count() cannot represent that")
         return total
@@ -396,7 +396,7 @@ class Engine(State):
             if node.free:
                 words = self._layout.words[i]
                 row = np.array([codes_of[a] for a in sorted(words, key=words.__getitem__)], np.int64)
-                if not state.in_view(self.M, self._m32, self._P, i, row):
+                if not state.in_view(self.arena, self._halves, self._plan_array, i, row):
                     return False
         return True
 

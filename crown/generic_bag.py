@@ -16,6 +16,7 @@ import numpy as np
 from crown.bags import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import tries
+from crown.kernels import tries_layout as L
 from crown.kernels.arena import (
     FORMAT,
     H_BUDGET,
@@ -30,7 +31,8 @@ from crown.kernels.arena import (
     T_MASK,
     T_SLOTS,
 )
-from crown.kernels.tables import table_at
+from crown.kernels.geometry import counted_words, list_length
+from crown.kernels.tables import LOW32, table_at
 from plans.widths import edge_covers
 
 Index = tuple[int, tuple[str, ...], str]  # atom, bound attributes, attribute
@@ -74,9 +76,9 @@ class GenericBag:
         if any(not atom or len(set(atom)) < len(atom) for atom in spec.atoms):
             raise BagError("every atom of a bag needs attributes, each once; select rows with equal columns before")
         self.spec = spec
-        self.M, self.m32 = arena, arena.view(np.int32)
+        self._arena, self._halves = arena, arena.view(np.int32)
         self._indices: list[Index] = []
-        self.P, tables = self._compile()
+        self._plan_array, tables = self._compile()
         if arena[H_MAGIC] == 0:
             tries.create_tries(arena, tables, len(arena), secrets.randbits(62))
             arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
@@ -95,21 +97,20 @@ class GenericBag:
         number = {a: i for i, a in enumerate(spec.attributes)}
         orders = [binding_order(spec, i) for i in range(n)]
         parts = [self._parts(i, orders[i]) for i in range(n)]
-        words = _Words(tries.P_ATOMS + tries.ATOM * n)
-        out_table = n + 2 * len(self._indices)
+        words = _Words(L.P_ATOMS + L.ATOM * n)
         index_at = {}
         for j, (owner, bound, attribute) in enumerate(self._indices):
             columns = words.place([spec.atoms[owner].index(a) for a in (*bound, attribute)])
             index_at[owner, bound, attribute] = words.place(
-                [len(bound), columns, int(table_at(n + 2 * j)), int(table_at(n + 2 * j + 1))]
+                [len(bound), columns, int(table_at(L.prefix_table(n, j))), int(table_at(L.pair_table(n, j)))]
             )
         header = {
-            tries.P_ATTRS: len(number),
-            tries.P_OUTS: len(spec.outputs),
-            tries.P_OUTS_AT: words.place([number[a] for a in spec.outputs]),
-            tries.P_COUNTED: int(set(spec.outputs) != set(spec.attributes)),
-            tries.P_OUT_TABLE: int(table_at(out_table)),
-            tries.P_IDENTITY: words.place(range(len(number) + 1)),
+            L.P_ATTRS: len(number),
+            L.P_OUTS: len(spec.outputs),
+            L.P_OUTS_AT: words.place([number[a] for a in spec.outputs]),
+            L.P_COUNTED: int(set(spec.outputs) != set(spec.attributes)),
+            L.P_OUT_TABLE: int(table_at(L.output_table(n, len(self._indices)))),
+            L.P_IDENTITY: words.place(range(len(number) + 1)),
         }
         for position, value in header.items():
             words.words[position] = value
@@ -118,17 +119,21 @@ class GenericBag:
             inside = [j for j, other in enumerate(spec.atoms) if j != i and set(other) <= set(atom)]
             checks: list[int] = []
             for j in inside:
-                checks += [int(table_at(j)), len(spec.atoms[j]), words.place([number[a] for a in spec.atoms[j]])]
+                checks += [
+                    int(table_at(L.rows_table(j))),
+                    len(spec.atoms[j]),
+                    words.place([number[a] for a in spec.atoms[j]]),
+                ]
             steps: list[int] = []
             for attribute, step_parts in zip(orders[i], parts[i], strict=True):
                 flat: list[int] = []
                 for index in step_parts:
                     flat += [index_at[index], words.place([number[a] for a in (*index[1], attribute)])]
                 steps += [number[attribute], len(step_parts), words.place(flat)]
-            at = tries.P_ATOMS + tries.ATOM * i
-            words.words[at : at + tries.ATOM] = [
+            at = L.P_ATOMS + L.ATOM * i
+            words.words[at : at + L.ATOM] = [
                 len(atom),
-                int(table_at(i)),
+                int(table_at(L.rows_table(i))),
                 words.place([number[a] for a in atom]),
                 len(own),
                 words.place(own),
@@ -137,7 +142,7 @@ class GenericBag:
                 len(orders[i]),
                 words.place(steps),
             ]
-        return np.array(words.words, dtype=np.int64), out_table + 1
+        return np.array(words.words, dtype=np.int64), L.table_total(n, len(self._indices))
 
     def _parts(self, source: int, order: list[str]) -> list[list[Index]]:
         """Per attribute to bind: the indices that offer its values, one per atom that has it."""
@@ -157,7 +162,7 @@ class GenericBag:
 
     def _fingerprint(self) -> np.ndarray:
         digest = [0, 0]
-        for i, word in enumerate(self.P.tolist()):
+        for i, word in enumerate(self._plan_array.tolist()):
             digest[i % 2] = (digest[i % 2] * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
         return np.array(digest, dtype=np.uint64).view(np.int64)
 
@@ -177,45 +182,55 @@ class GenericBag:
         bound, cursor = self._scratch()
         for sign in (-1, 1):
             cursor[:] = 0
-            while cursor[tries.C_ROW] < len(weights):
+            while cursor[L.C_ROW] < len(weights):
                 try:
                     found = tries.join_rows(
-                        self.M, self.m32, self.P, atom, flat, weights, missing, sign, bound, cursor, self._out
+                        self._arena,
+                        self._halves,
+                        self._plan_array,
+                        atom,
+                        flat,
+                        weights,
+                        missing,
+                        sign,
+                        bound,
+                        cursor,
+                        self._out,
                     )
                 except MemoryError:
                     raise MemoryBudgetError("a bag's arena was exhausted in the middle of a batch") from None
                 if found:
                     yield np.ascontiguousarray(self._out[:, :found].T), sign
-                if cursor[tries.C_OVER]:
-                    raise BagBudgetError(int(cursor[tries.C_ROW]))
+                if cursor[L.C_OVER]:
+                    raise BagBudgetError(int(cursor[L.C_ROW]))
 
     def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
-        attributes = int(self.P[tries.P_ATTRS])
-        return np.zeros(attributes, dtype=np.int64), np.zeros(
-            tries.C_STACK + tries.LEVEL * (attributes + 1), dtype=np.int64
-        )
+        attributes = int(self._plan_array[L.P_ATTRS])
+        return np.zeros(attributes, dtype=np.int64), np.zeros(L.C_STACK + L.LEVEL * (attributes + 1), dtype=np.int64)
 
     def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
         """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
         flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
-        return int(tries.missing_rows(self.M, self.P, atom, flat, np.ascontiguousarray(weights, dtype=np.int64)))
+        return int(
+            tries.missing_rows(self._arena, self._plan_array, atom, flat, np.ascontiguousarray(weights, dtype=np.int64))
+        )
 
     def values(self, attribute: str) -> np.ndarray:
         """The codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
-        return np.concatenate([column_of_table(self.M, i, position) for i, position in atoms])
+        return np.concatenate([column_of_table(self._arena, L.rows_table(i), position) for i, position in atoms])
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results in blocks; not across an `apply`."""
         bound, cursor = self._scratch()
         out = np.empty((len(self.spec.outputs), BLOCK_ROWS), dtype=np.int64)
-        while found := tries.all_rows(self.M, self.m32, self.P, bound, cursor, out):
+        while found := tries.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
             yield np.ascontiguousarray(out[:, :found].T)
 
     @property
     def words(self) -> np.ndarray:
         """The used prefix of the arena."""
-        return self.M[: int(self.M[H_TOP])]
+        return self._arena[: int(self._arena[H_TOP])]
 
     @property
     def bound(self) -> str:
@@ -236,26 +251,29 @@ class GenericBag:
     def _records(self, table: int, words: int) -> list[list[int]]:
         """The first `words` words of each record of a table, and the handle."""
         t = int(table_at(table))
-        slots = self.M[int(self.M[t + T_SLOTS]) :][: int(self.M[t + T_MASK]) + 1]
-        handles = [int(slot) & tries.LOW32 for slot in slots if slot]
-        assert len(handles) == self.M[t + T_COUNT]
-        return [[*self.M[h : h + words].tolist(), h] for h in handles]
+        slots = self._arena[int(self._arena[t + T_SLOTS]) :][: int(self._arena[t + T_MASK]) + 1]
+        handles = [int(slot) & LOW32 for slot in slots if slot]
+        assert len(handles) == self._arena[t + T_COUNT]
+        return [[*self._arena[h : h + words].tolist(), h] for h in handles]
 
     def check_invariants(self) -> None:
         """Indices hold the rows' projections, and the counted outputs the join. Raises AssertionError. Slow."""
         n = len(self.spec.atoms)
         rows = []
         for i, atom in enumerate(self.spec.atoms):
-            records = self._records(i, len(atom) + 1)
+            records = self._records(L.rows_table(i), counted_words(len(atom)))
             assert all(record[-2] > 0 for record in records), "multiplicities are positive"
             rows.append([dict(zip(atom, record[: len(atom)], strict=True)) for record in records])
         for j, (i, bound, attribute) in enumerate(self._indices):
             k = len(bound)
             pairs = Counter(tuple(row[a] for a in (*bound, attribute)) for row in rows[i])
-            have = self._records(n + 2 * j + 1, k + 2)
+            have = self._records(L.pair_table(n, j), L.pair_rows(0, k) + 1)
             assert {tuple(record[: k + 1]): record[k + 1] for record in have} == pairs
             prefixes = Counter(pair[:k] for pair in pairs)
-            lengths = {tuple(r[:k]): int(self.m32[2 * (r[-1] + k) + 1]) for r in self._records(n + 2 * j, k)}
+            lengths = {
+                tuple(r[:k]): int(list_length(self._halves, L.pairs_field(r[-1], k)))
+                for r in self._records(L.prefix_table(n, j), k)
+            }
             assert lengths == prefixes
         joined: list[dict[str, int]] = [{}]
         for atom_rows in rows:
@@ -263,9 +281,9 @@ class GenericBag:
                 {**left, **row} for left in joined for row in atom_rows if left.items() <= {**left, **row}.items()
             ]
         results = Counter(tuple(result[a] for a in self.spec.outputs) for result in joined)
-        if self.P[tries.P_COUNTED]:
+        if self._plan_array[L.P_COUNTED]:
             width = len(self.spec.outputs)
-            have = self._records(n + 2 * len(self._indices), width + 1)
+            have = self._records(L.output_table(n, len(self._indices)), counted_words(width))
             assert {tuple(record[:width]): record[width] for record in have} == results
         listed = [tuple(row) for block in self.results() for row in block.tolist()]
         assert Counter(listed) == Counter(set(results)), "each result is listed once"
@@ -274,7 +292,9 @@ class GenericBag:
         """Rows per atom, entries of the indices, bytes."""
         n = len(self.spec.atoms)
         return {
-            "rows": [int(self.M[table_at(i) + T_COUNT]) for i in range(n)],
-            "index_entries": sum(int(self.M[table_at(n + 2 * j + 1) + T_COUNT]) for j in range(len(self._indices))),
-            "bytes": int(self.M[H_LIVE]) * 8,
+            "rows": [int(self._arena[table_at(L.rows_table(i)) + T_COUNT]) for i in range(n)],
+            "index_entries": sum(
+                int(self._arena[table_at(L.pair_table(n, j)) + T_COUNT]) for j in range(len(self._indices))
+            ),
+            "bytes": int(self._arena[H_LIVE]) * 8,
         }

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crown.kernels import arena as A
+from crown.kernels import geometry as at
 from crown.kernels import strings
 from crown.kernels.arena import class_words, size_class
 from crown.kernels.groups import node_at
-from crown.kernels.layout import N_INLINE, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.kernels.layout import N_CARRIED, R_NODES, R_TABLE, R_WIDTH, R_WORDS
 from crown.kernels.tables import LOW32, table_at
 
 if TYPE_CHECKING:
@@ -38,56 +39,80 @@ class _Reader:
     """Reads records of the arena as Python values."""
 
     def __init__(self, engine: Engine) -> None:
-        self.M = engine.M
-        self.m32 = engine._m32
+        self.arena = engine.arena
+        self.halves = engine._halves
         self.plan = engine.plan
         self.layout = engine._layout
         self.children = engine._layout.children
-        self.P = engine._P
+        self.plan_array = engine._plan_array
 
     def handles(self, table: int) -> list[int]:
         """All records of a table; each MUST be reachable from its home slot."""
-        slots, mask = int(self.M[table + A.T_SLOTS]), int(self.M[table + A.T_MASK])
-        words = [int(w) for w in self.M[slots : slots + mask + 1]]
+        slots, mask = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_MASK])
+        words = [int(w) for w in self.arena[slots : slots + mask + 1]]
         for s, word in enumerate(words):
-            at = (word >> 32) & mask
-            while word and at != s:
-                assert words[at] != 0, f"table {table}: slot {s} is cut off from its home"
-                at = (at + 1) & mask
+            home = (word >> 32) & mask
+            while word and home != s:
+                assert words[home] != 0, f"table {table}: slot {s} is cut off from its home"
+                home = (home + 1) & mask
         found = [word & LOW32 for word in words if word]
-        assert len(found) == int(self.M[table + A.T_COUNT]), f"table {table}: wrong count"
+        assert len(found) == int(self.arena[table + A.T_COUNT]), f"table {table}: wrong count"
         assert len(found) == len(set(found)), f"table {table}: a record stands twice"
         return found
 
     def row(self, node: int, handle: int) -> _Row:
         """The row of a node whose block is at ``handle``."""
-        width = int(self.P[self.layout.record[node] + R_WIDTH])
+        width = int(self.plan_array[self.layout.record[node] + R_WIDTH])
         record = handle - self.layout.offset[node]
         words = self.layout.words[node]
-        values = tuple(int(self.M[record + words[a]]) for a in self.plan.nodes[node].attributes)
-        copies = int(self.m32[2 * (record + width) + 1])
-        w = 2 * handle
-        m = [int(x) for x in self.m32[w : w + 4 + 2 * len(self.children[node])]]
-        below = [(m[4 + 2 * j], m[5 + 2 * j]) for j in range(len(self.children[node]))]
-        return _Row(handle, values, m[0], copies, m[2], m[3], below)
+        values = tuple(int(self.arena[record + words[a]]) for a in self.plan.nodes[node].attributes)
+        links = [at.link_of(j) for j in range(len(self.children[node]))]
+        return _Row(
+            handle,
+            values,
+            count=int(at.row_count(self.halves, handle)),
+            copies=int(at.copies(self.halves, record, width)),
+            group=int(at.row_group(self.halves, handle)),
+            position=int(at.row_position(self.halves, handle)),
+            below=[
+                (int(at.linked_group(self.halves, handle, link)), int(at.linked_position(self.halves, handle, link)))
+                for link in links
+            ],
+        )
 
     def rows_of(self, node: int) -> set[int]:
         """The rows of a node that is not virtual: blocks in the records of its source, where it reads the tuple."""
         record = self.layout.record[node]
         offset = self.layout.offset[node]
-        blocks = [handle + offset for handle in self.handles(int(self.P[record + R_TABLE]))]
-        return {block for block in blocks if self.m32[2 * (block + 1)] != 0}
+        blocks = [handle + offset for handle in self.handles(int(self.plan_array[record + R_TABLE]))]
+        return {block for block in blocks if at.row_group(self.halves, block) != 0}
 
-    def entries(self, field: int, log: int, carried: bool) -> tuple[list[int], list[int] | None]:
-        """Handles in a list, and the values carried beside them."""
-        n = int(self.m32[2 * field + 1])
-        first = int(self.m32[2 * field])
-        if log == 0:
-            assert n <= 1, "a list of capacity 1 holds more"
-            return [first][:n], None
-        base = 2 * first + (2 << log if carried else 0)
-        values = [int(v) for v in self.M[first : first + n]] if carried else None
-        return [int(x) for x in self.m32[base : base + n]], values
+    def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
+        """Handles in the children list of a group above a node, and the values carried beside them."""
+        carried = self.carried(node)
+        field = at.children_field(g, len(self.plan.nodes[node].key))
+        handles, many = self._entries(field, at.children_log(field), carried)
+        if carried == A.PLAIN or not many:
+            return handles, None
+        first = int(at.list_block(self.halves, field))
+        return handles, [int(v) for v in self.arena[first : first + len(handles)]]
+
+    def parents_of(self, node: int, g: int) -> list[int]:
+        """Handles in the parents list of a group above a node."""
+        field = at.parents_field(g, len(self.plan.nodes[node].key))
+        return self._entries(field, at.parents_log(field), int(A.PLAIN))[0]
+
+    def carried(self, node: int) -> int:
+        """The word, counted from a row of the node, that its children lists carry, or PLAIN."""
+        return int(self.plan_array[node_at(node) + N_CARRIED])
+
+    def _entries(self, field: int, log_at: int, carried: int) -> tuple[list[int], bool]:
+        """Handles in a list, and whether they are in a block of their own."""
+        n = int(at.list_length(self.halves, field))
+        base = int(at.list_base(self.halves, field, log_at, carried))
+        many = bool(self.halves[log_at])
+        assert many or n <= 1, "a list of capacity 1 holds more"
+        return [int(x) for x in self.halves[base : base + n]], many
 
 
 def check(engine: Engine) -> None:
@@ -96,11 +121,11 @@ def check(engine: Engine) -> None:
     plan, children = engine.plan, reader.children
     count = len(plan.nodes)
     rows: list[dict[int, _Row]] = []
-    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.M[A.H_ROOT])}]
+    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.arena[A.H_ROOT])}]
     for c in range(1, count):
         k = len(plan.nodes[c].key)
-        handles = reader.handles(table_at(count + c))
-        keyed = {tuple(int(v) for v in engine.M[h : h + k]): h for h in handles}
+        handles = reader.handles(table_at(at.groups_table(count, c)))
+        keyed = {tuple(int(v) for v in engine.arena[h : h + k]): h for h in handles}
         assert len(keyed) == len(handles), f"{plan.nodes[c].name}: two groups with one key"
         groups.append(keyed)
     for i, node in enumerate(plan.nodes):
@@ -108,17 +133,17 @@ def check(engine: Engine) -> None:
             c = children[i][0]
             found: set[int] = set()
             for g in groups[c].values():
-                found |= set(_list(reader, c, g, parents=True))
+                found |= set(reader.parents_of(c, g))
         else:
             found = reader.rows_of(i)
-        assert len(found) == int(engine.M[table_at(i) + A.T_ROWS]), f"{node.name}: wrong number of rows"
+        assert len(found) == int(engine.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
         rows.append({h: reader.row(i, h) for h in found})
         assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
         assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
     in_view, live = _definitions(reader, rows)
     for i in range(count):
         _check_rows(reader, i, rows, groups, in_view)
-        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.M[A.H_LIVE_ON]))
+        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.arena[A.H_LIVE_ON]))
     _check_words(engine, reader, rows, groups)
     for i, bag in engine._bags.items():
         bag.check_invariants()
@@ -131,7 +156,7 @@ def check(engine: Engine) -> None:
 def _check_support(engine: Engine, reader: _Reader) -> None:
     """Behind every output tuple stand as many enumerated rows as its count says."""
     width = engine.support.width
-    records = [engine.M[h : h + width + 1].tolist() for h in reader.handles(engine.support.table)]
+    records = [engine.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(engine.support.table)]
     counts = {tuple(record[:width]): record[width] for record in records}
     found = Counter(tuple(row) for block in engine.blocks() for row in engine.output_codes(block).T.tolist())
     assert counts == found, "the support counts are not those of the enumerated rows"
@@ -141,15 +166,6 @@ def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tup
     """Projection of a row of ``node`` (the child itself or its parent) on key(child)."""
     attributes = reader.plan.nodes[node].attributes
     return tuple(values[attributes.index(a)] for a in reader.plan.nodes[child].key)
-
-
-def _list(reader: _Reader, child: int, g: int, parents: bool) -> list[int]:
-    k = len(reader.plan.nodes[child].key)
-    logs = 2 * (g + k + 3)
-    if parents:
-        return reader.entries(g + k + 1, int(reader.m32[logs + 1]), False)[0]
-    carried = int(reader.P[node_at(child) + N_INLINE]) != A.PLAIN
-    return reader.entries(g + k, int(reader.m32[logs]), carried)[0]
 
 
 def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set[int]], list[set[int]]]:
@@ -196,8 +212,8 @@ def _check_rows(
         for j, c in enumerate(reader.children[i]):
             g, position = row.below[j]
             assert g == groups[c].get(_key(reader, c, i, row.values)), f"{node.name}: a row names a wrong child group"
-            assert _list(reader, c, g, True)[position] == h, f"{node.name}: a position in a parents list is wrong"
-            full += bool(_list(reader, c, g, False))
+            assert reader.parents_of(c, g)[position] == h, f"{node.name}: a position in a parents list is wrong"
+            full += bool(reader.children_of(c, g)[0])
         assert row.count == full, f"{node.name}: count of {row.values} is {row.count}, not {full}"
 
 
@@ -212,7 +228,7 @@ def _check_groups(
 ) -> None:
     node = reader.plan.nodes[i]
     k = len(node.key)
-    carried = int(reader.P[node_at(i) + N_INLINE])  # counted from the row
+    carried = reader.carried(i)
     below: dict[tuple[int, ...], set[int]] = {}
     for h, row in rows[i].items():
         below.setdefault(_key(reader, i, i, row.values), set()).add(h)
@@ -222,20 +238,20 @@ def _check_groups(
             above.setdefault(_key(reader, i, node.parent, row.values), set()).add(h)
         assert set(groups[i]) == set(below) | set(above), f"{node.name}: groups without rows, or rows without groups"
     for key, g in groups[i].items():
-        live_count, refs, log, _ = (int(x) for x in reader.m32[2 * (g + k + 2) : 2 * (g + k + 4)])
-        assert refs == len(below.get(key, ())), f"{node.name}: references of group {key}"
-        handles, values = reader.entries(g + k, log, carried != A.PLAIN)
+        live_count = int(at.live_parents(reader.halves, g, k))
+        assert at.references(reader.halves, g, k) == len(below.get(key, ())), f"{node.name}: references of group {key}"
+        handles, values = reader.children_of(i, g)
         assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
         assert set(handles) == below.get(key, set()) & in_view[i], f"{node.name}: children of group {key}"
         for position, h in enumerate(handles):
             assert rows[i][h].position == position, f"{node.name}: a position in a children list is wrong"
-            assert values is None or values[position] == int(reader.M[h + carried]), (
+            assert values is None or values[position] == int(reader.arena[h + carried]), (
                 f"{node.name}: a carried value is stale"
             )
         if node.parent < 0:
             assert live_count == 1, "the root's group has exactly one live parent"
             continue
-        parents = _list(reader, i, g, True)
+        parents = reader.parents_of(i, g)
         assert len(parents) == len(set(parents)), f"{node.name}: a parent stands twice"
         assert set(parents) == above.get(key, set()), f"{node.name}: parents of group {key}"
         if live_on:
@@ -254,27 +270,28 @@ def _check_words(
 
     plan = engine.plan
     total = A.header_words(engine._layout.tables)
-    total += sum(block(int(engine.M[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
+    total += sum(block(int(engine.arena[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
     for i, node in enumerate(plan.nodes):
         if i == _owner(reader, i):
-            records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(i)))
-            total += records * block(int(reader.P[reader.layout.record[i] + R_WORDS]))
+            records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
+            total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
-        carried = int(reader.P[node_at(i) + N_INLINE]) != A.PLAIN
         for g in groups[i].values():
-            total += block(k + 4)
-            children_log, parents_log = (int(x) for x in reader.m32[2 * (g + k + 3) : 2 * (g + k + 4)])
+            total += block(at.group_words(k))
+            children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
             if children_log:
-                capacity = 1 << children_log
-                total += block(capacity + capacity // 2 if carried else capacity // 2)
+                total += block(at.list_words(children_log, reader.carried(i)))
+            parents_log = int(reader.halves[at.parents_log(at.parents_field(g, k))])
             if parents_log:
-                total += block((1 << parents_log) // 2)
-    for h in reader.handles(table_at(2 * len(plan.nodes))):
-        total += block(int(strings.entry_words(int(engine.M[h]) & strings.LENGTH)))
-    total += len(reader.handles(engine.support.table)) * block(len(plan.output) + 1)
-    assert total == int(engine.M[A.H_LIVE]), f"{int(engine.M[A.H_LIVE])} words handed out, {total} accounted for"
+                total += block(at.list_words(parents_log, int(A.PLAIN)))
+    for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
+        total += block(int(strings.entry_words(int(engine.arena[h]) & strings.LENGTH)))
+    total += len(reader.handles(engine.support.table)) * block(at.counted_words(len(plan.output)))
+    assert total == int(engine.arena[A.H_LIVE]), (
+        f"{int(engine.arena[A.H_LIVE])} words handed out, {total} accounted for"
+    )
 
 
 def _owner(reader: _Reader, node: int) -> int:
     """The node whose table a node's records are in: the first alias of its source."""
-    return int(reader.P[reader.P[reader.layout.record[node] + R_NODES]])
+    return int(reader.plan_array[reader.plan_array[reader.layout.record[node] + R_NODES]])

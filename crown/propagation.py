@@ -36,16 +36,18 @@ def buffer(columns: int) -> np.ndarray:
 
 
 class Propagation:
-    """Applies batches to the arena ``M`` of a compiled plan and to its bags; ``columns`` are enumerated."""
+    """Applies batches to the arena of a compiled plan and to its bags; ``columns`` are enumerated."""
 
-    def __init__(self, M: np.ndarray, compiled: Layout, bags: Mapping[int, Bag], budget: Budget, columns: int) -> None:
-        self._M = M
-        self._m32 = M.view(np.int32)
+    def __init__(
+        self, arena: np.ndarray, compiled: Layout, bags: Mapping[int, Bag], budget: Budget, columns: int
+    ) -> None:
+        self._arena = arena
+        self._halves = arena.view(np.int32)
         self._compiled = compiled
         self._bags = bags
         self._part = {node: 1 + i for i, node in enumerate(bags)}  # number of a bag's arena
         self._budget = budget
-        self._X = layout.new_scratch(len(compiled.words))
+        self._scratch = layout.new_scratch(len(compiled.words))
         self._out = buffer(columns)
         self._changes: Sequence[SourceChange] = ()
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
@@ -57,7 +59,7 @@ class Propagation:
     @property
     def scratch(self) -> np.ndarray:
         """The kernels' scratch array."""
-        return self._X
+        return self._scratch
 
     def blocks(self, changes: Sequence[SourceChange], mode: int) -> Blocks:
         """Applies a batch: deletions of all sources, then insertions of all sources.
@@ -70,14 +72,14 @@ class Propagation:
         self.clamps = Clamps()
         self._halted = False
         self._settled = True
-        self._X[layout.X_MODE] = mode
-        self._X[layout.X_I] = self._X[layout.X_FILL] = 0
+        self._scratch[layout.X_MODE] = mode
+        self._scratch[layout.X_I] = self._scratch[layout.X_FILL] = 0
         self._running = self._run()
         return self._running
 
     def hush(self) -> None:
         """Go on without output: nobody wants it any more."""
-        self._X[layout.X_MODE] = self._quiet_mode()
+        self._scratch[layout.X_MODE] = self._quiet_mode()
 
     def take_back(self) -> None:
         """Undo what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
@@ -110,10 +112,10 @@ class Propagation:
         self._changes, self._running = (), None
 
     def _quiet_mode(self) -> int:
-        return layout.MODE_LIVE if self._M[A.H_LIVE_ON] else layout.MODE_VIEWS
+        return layout.MODE_LIVE if self._arena[A.H_LIVE_ON] else layout.MODE_VIEWS
 
     def _run(self) -> Blocks:
-        X = self._X
+        scratch = self._scratch
         for sign in (-1, 1):
             for number, change in enumerate(self._changes):
                 rows = change.deletes if sign < 0 else change.inserts
@@ -125,28 +127,28 @@ class Propagation:
                         yield from self._through_bag(number, rows, sign)
                     else:
                         yield from self._through_tree(number, rows, sign)
-            if X[layout.X_FILL]:
+            if scratch[layout.X_FILL]:
                 yield from self._handed(sign)
 
     def _handed(self, sign: int) -> Blocks:
         """The output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
-        yield sign, self._out[:, : self._X[layout.X_FILL]]
-        self._X[layout.X_FILL] = 0
+        yield sign, self._out[:, : self._scratch[layout.X_FILL]]
+        self._scratch[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, rows: Rows, sign: int) -> Blocks:
-        X, node = self._X, self._changes[number].source.aliases[0].node
+        scratch, node = self._scratch, self._changes[number].source.aliases[0].node
         missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
-        X[layout.X_I] = 0
+        scratch[layout.X_I] = 0
         self._budget.allow(0)
         while True:
             status = self._step(node, rows, missing, sign)
             if status == update.FULL:
                 yield from self._handed(sign)
                 if self._halted:  # only the tuple in which the kernel was left is finished
-                    rows = rows.head(int(X[layout.X_I]) + 1)
+                    rows = rows.head(int(scratch[layout.X_I]) + 1)
             elif status != update.OVER_BUDGET or not self._budget.extend(0):
                 break
-        self._note(number, sign, len(rows) if status == update.DONE else int(X[layout.X_I]), missing)
+        self._note(number, sign, len(rows) if status == update.DONE else int(scratch[layout.X_I]), missing)
         if status == update.OVER_BUDGET:
             raise self._budget.refusal()
         if status == update.TOO_MANY:
@@ -183,29 +185,29 @@ class Propagation:
 
     def _enter(self, node: int, block: np.ndarray, sign: int) -> Generator[tuple[int, np.ndarray], None, bool]:
         """Tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
-        X, over = self._X, False
+        scratch, over = self._scratch, False
         tuples = Rows(block.reshape(-1), np.ones(len(block), np.int64))
         ignored = np.zeros(len(block), np.int64)
-        X[layout.X_I] = 0
+        scratch[layout.X_I] = 0
         self._budget.allow(0)
         while (status := self._step(node, tuples, ignored, sign)) != update.DONE:
             if status == update.FULL:
                 yield from self._handed(sign)
             elif not self._budget.extend(0):
                 over = True
-                self._M[A.H_BUDGET] = self._M[A.H_LIMIT]
+                self._arena[A.H_BUDGET] = self._arena[A.H_LIMIT]
         return over
 
     def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
         """Write down how many tuples of a change have been applied, and what they did not find."""
         if sign < 0 and np.count_nonzero(missing):
             self.clamps.note(number, missing)
-        self._X[layout.X_I] = 0
+        self._scratch[layout.X_I] = 0
         self._done[sign][number] = applied
         self._settled = True
 
     def _step(self, node: int, rows: Rows, missing: np.ndarray, sign: int) -> int:
-        state = (self._M, self._m32, self._compiled.P, self._X, self._compiled.record[node])
+        state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if sign > 0:
                 return update.insert_batch(*state, rows.values, rows.weights, rows.masks, self._out)

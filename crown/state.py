@@ -22,6 +22,14 @@ from crown.dictionary import Dictionary
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels import state
+from crown.kernels.geometry import (
+    dictionary_table,
+    groups_table,
+    rows_table,
+    support_table,
+    table_total,
+    tallies_of,
+)
 from crown.kernels.tables import table_at
 from crown.kernels.warm import ensure_compiled
 from crown.memory import ADDRESSABLE, MappedFile, reserve
@@ -52,17 +60,19 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.plan = plan
         self.on_missing = on_missing
         self._file = file
-        self._layout = compile_plan(plan, extra_tables=2)
+        self._layout = compile_plan(plan)
         n = len(plan.nodes)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
         # The state of each bag lies in an equal part of the same mapping, with a header of its own.
         self.parts = np.split(arena, 1 + len(bags))
-        self.M = self.parts[0]
-        self._m32 = self.M.view(np.int32)
-        self._P = self._layout.P
+        self.arena = self.parts[0]
+        self._halves = self.arena.view(np.int32)
+        self._plan_array = self._layout.array
         self.budget = Budget(self.parts, words, file)
-        self.dictionary = Dictionary(self.M, table_at(2 * n), self.budget) if dictionary is None else dictionary
-        self.support = Support(self.M, table_at(2 * n + 1), len(plan.output), self.budget)
+        self.dictionary = (
+            Dictionary(self.arena, table_at(dictionary_table(n)), self.budget) if dictionary is None else dictionary
+        )
+        self.support = Support(self.arena, table_at(support_table(n)), len(plan.output), self.budget)
         limits = [_reserved(part) for part in self.parts]
         self._bags = {
             i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
@@ -90,7 +100,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         ``dictionary``: one that several engines share; an engine has its own by default.
         """
         words, limit = limits_of(memory_budget)
-        if words < A.header_words(2 * len(plan.nodes) + 2) + 1024:
+        if words < A.header_words(table_total(len(plan.nodes))) + 1024:
             raise MemoryBudgetError(f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB")
         parts = parts_of(plan)
         file = None if path is None else MappedFile.create(Path(path), limit * parts)
@@ -99,10 +109,10 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             back(file, [SLACK] * parts)
         made = cls(plan, arena, file, on_missing, dictionary, words)
         chosen = secrets.randbits(62) if seed is None else seed
-        known = int(made.M[A.H_LIMIT])
-        state.create(made.M, made._m32, made._P, made._layout.tables, known, words, chosen)
-        made.M[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(plan)
-        made.M[A.H_CLEAN] = 1
+        known = int(made.arena[A.H_LIMIT])
+        state.create(made.arena, made._halves, made._plan_array, made._layout.tables, known, words, chosen)
+        made.arena[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(plan)
+        made.arena[A.H_CLEAN] = 1
         return made
 
     @classmethod
@@ -123,26 +133,26 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
     @property
     def version(self) -> int:
         """Number that the owner gave to the last batch (see ``begin``); -1 before the first."""
-        return int(self.M[A.H_VERSION]) - 1
+        return int(self.arena[A.H_VERSION]) - 1
 
     @property
     def clean(self) -> bool:
         """False while, or after a crash in, the application of a batch."""
-        return bool(self.M[A.H_CLEAN]) and not self.lost
+        return bool(self.arena[A.H_CLEAN]) and not self.lost
 
     @property
     def lost(self) -> bool:
         """True while a batch is being applied, and for ever after one that could not be taken back."""
-        return bool(self.M[A.H_OPEN])
+        return bool(self.arena[A.H_OPEN])
 
     def begin(self) -> None:
         """Mark the state dirty: a batch is being applied."""
-        self.M[A.H_CLEAN] = 0
+        self.arena[A.H_CLEAN] = 0
 
     def commit(self, version: int) -> None:
         """Mark the state clean, with ``version`` (>= 0) the last batch applied."""
-        self.M[A.H_VERSION] = version + 1
-        self.M[A.H_CLEAN] = 1
+        self.arena[A.H_VERSION] = version + 1
+        self.arena[A.H_CLEAN] = 1
 
     # Changes
     # ------------------------------------------------------------------------------------------------------------
@@ -153,7 +163,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         for i, words in enumerate(self._layout.words):  # of a source the first alias has the table, the others none
             for a, word in words.items():
                 if uses_dictionary(attributes[a].type):
-                    dictionary.mark_column(self.M, table_at(i), word)
+                    dictionary.mark_column(self.arena, table_at(rows_table(i)), word)
         for bag in self._bags.values():
             for a in bag.spec.attributes:
                 if uses_dictionary(attributes[a].type):
@@ -161,7 +171,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         if self.plan.support:
             for j, output in enumerate(self.plan.output):
                 if uses_dictionary(output.type):
-                    dictionary.mark_column(self.M, self.support.table, j)
+                    dictionary.mark_column(self.arena, self.support.table, j)
 
     def compact(self) -> int:
         """Free dictionary entries that nothing refers to; number freed. O(state).
@@ -176,29 +186,30 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
 
         Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation.
         """
-        M, n = self.M, len(self.plan.nodes)
-        rows = {node.name: int(M[table_at(i) + A.T_ROWS]) for i, node in enumerate(self.plan.nodes)}
+        arena, n = self.arena, len(self.plan.nodes)
+        tallies = [tallies_of(n, i) for i in range(n)]
+        rows = {node.name: int(arena[tallies[i].rows]) for i, node in enumerate(self.plan.nodes)}
         inputs = [i for i, node in enumerate(self.plan.nodes) if node.kind != "virtual"]
         name = [node.name for node in self.plan.nodes]
         return {
             "rows": rows,
             "input_rows": sum(rows[name[i]] for i in inputs),
-            "groups": {name[i]: int(M[table_at(n + i) + A.T_COUNT]) for i in range(1, n)},
+            "groups": {name[i]: int(arena[table_at(groups_table(n, i)) + A.T_COUNT]) for i in range(1, n)},
             "dictionary": len(self.dictionary),
             "support": len(self.support),
             "live_bytes": 8 * self.budget.used,
             "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.parts),
-            "updates": {name[i]: int(M[table_at(i) + A.T_TALLY2]) for i in inputs},
-            "missing_deletes": {name[i]: int(M[table_at(i) + A.T_TALLY]) for i in inputs},
-            "filtered": {name[i]: int(M[table_at(n + i) + A.T_TALLY]) for i in inputs},
-            "r_updates": int(M[A.H_R]),
-            "s_updates": int(M[A.H_S]),
-            "p_updates": int(M[A.H_P]),
-            "live_flips": int(M[A.H_LFLIP]),
-            "steps": int(M[A.H_STEPS]),
-            "blocks": int(M[A.H_BLOCKS]),
-            "emitted": int(M[A.H_EMITTED]),
-            "max_delay": int(M[A.H_GAP]),
+            "updates": {name[i]: int(arena[tallies[i].updates]) for i in inputs},
+            "missing_deletes": {name[i]: int(arena[tallies[i].missing]) for i in inputs},
+            "filtered": {name[i]: int(arena[tallies[i].filtered]) for i in inputs},
+            "r_updates": int(arena[A.H_R_UPDATES]),
+            "s_updates": int(arena[A.H_S_UPDATES]),
+            "p_updates": int(arena[A.H_P_UPDATES]),
+            "live_flips": int(arena[A.H_LIVE_FLIPS]),
+            "steps": int(arena[A.H_STEPS]),
+            "blocks": int(arena[A.H_BLOCKS]),
+            "emitted": int(arena[A.H_EMITTED]),
+            "max_delay": int(arena[A.H_GAP]),
             "bags": {name[i]: bag.stats() for i, bag in self._bags.items()},
         }
 

@@ -235,7 +235,7 @@ class TriangleKind:
         edges = engine.edges
         edges.compact()
         header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra}
-        words_file.write(path, MAGIC, header, [engine.triangle.words, edges.M[: int(edges.M[H_TOP])]])
+        words_file.write(path, MAGIC, header, [engine.triangle.words, edges.arena[: int(edges.arena[H_TOP])]])
 
 
 def read(

@@ -9,14 +9,25 @@ time it is applied, but the row itself stays where it is, and so do the groups t
 
 from __future__ import annotations
 
-from crown.kernels.arena import PLAIN, T_MASK, T_SLOTS, hi, lo
-from crown.kernels.groups import list_base, node_at
+from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.geometry import (
+    children_base,
+    children_count,
+    last_group_word,
+    link_of,
+    linked_group,
+    linked_position,
+    parents_base,
+    parents_count,
+    row_group,
+    row_position,
+)
+from crown.kernels.groups import child_at, node_at
 from crown.kernels.jit import device
 from crown.kernels.layout import (
-    N_CHILD,
+    N_CARRIED,
     N_CHILDREN,
     N_GROUPS,
-    N_INLINE,
     N_KEY,
     N_KPOS,
     N_OFFSET,
@@ -41,141 +52,180 @@ FAR, MIDDLE, NEAR, NEXT = 12, 8, 5, 2
 
 
 @device
-def ring_at(X, i):
+def ring_at(scratch, i):
     """Where the tags of tuple ``i`` are kept: its own, then per alias that of its group's key and its child groups'."""
-    return X[X_RING] + (i & (RING - 1)) * X[X_STRIDE]
+    return scratch[X_RING] + (i & (RING - 1)) * scratch[X_STRIDE]
 
 
 @device
-def tag_groups(M, P, X, d, src, base, at):
-    """Tags of the group keys of a row whose values are ``src[base ...]``, to ``X[at ...]``."""
-    if P[d + N_PARENT] >= 0:
-        X[at] = hash_key(M, P, P[d + N_KPOS], P[d + N_KEY], src, base)
-    for j in range(P[d + N_CHILDREN]):
-        dc = node_at(P[P[d + N_CHILD] + j])
-        X[at + 1 + j] = hash_key(M, P, P[dc + N_PPOS], P[dc + N_KEY], src, base)
+def spare_tags(scratch):
+    """Where the tags of a row are kept that is no tuple of the batch."""
+    return scratch[X_RING] + RING * scratch[X_STRIDE]
 
 
 @device
-def _home(M, t, tag):
+def group_tag(tags):
+    """Where the tag of the row's own group is, in the tags of a row."""
+    return tags
+
+
+@device
+def link_tag(tags, j):
+    """Where the tag of the group of child ``j`` is, in the tags of a row."""
+    return tags + 1 + j
+
+
+@device
+def tag_groups(ctx, d, src, base, at):
+    """Tags of the group keys of a row whose values are ``src[base ...]``, to ``scratch[at ...]``."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    if plan[d + N_PARENT] >= 0:
+        scratch[group_tag(at)] = hash_key(arena, plan, plan[d + N_KPOS], plan[d + N_KEY], src, base)
+    for j in range(plan[d + N_CHILDREN]):
+        dc = node_at(child_at(plan, d, j))
+        scratch[link_tag(at, j)] = hash_key(arena, plan, plan[dc + N_PPOS], plan[dc + N_KEY], src, base)
+
+
+@device
+def _home(arena, t, tag):
     """Word of the home slot of ``tag`` in table ``t``."""
-    return M[t + T_SLOTS] + (tag & M[t + T_MASK])
+    return arena[t + T_SLOTS] + (tag & arena[t + T_MASK])
 
 
 @device
-def _first(M, t, tag):
+def _first(arena, t, tag):
     """The record that the home slot of ``tag`` names, or 0."""
-    return M[_home(M, t, tag)] & LOW32
+    return arena[_home(arena, t, tag)] & LOW32
 
 
 @device
-def _fetch(M, handle, last):
+def _fetch(arena, handle, last):
     """A small record, from its first word to word ``last``: it may lie across two lines."""
-    prefetch(M, handle)
-    prefetch(M, handle + last)
+    prefetch(arena, handle)
+    prefetch(arena, handle + last)
 
 
 @device
-def _fetch_end(m32, g, field, log_at, inlined):
-    """The end of a list of group ``g``, where the next entry goes."""
+def _fetch_children_end(halves, g, k, carried):
+    """The end of a group's children list, where the next entry goes."""
     if g != 0:
-        prefetch(m32, list_base(m32, field, log_at, inlined) + hi(m32, field))
+        prefetch(halves, children_base(halves, g, k, carried) + children_count(halves, g, k))
 
 
 @device
-def ahead_insert(M, m32, P, X, r, rows, n, i):
-    """Stages for insertions into the records ``r`` when tuple ``i`` of ``n`` is about to be applied."""
-    width = P[r + R_WIDTH]
-    aliases = P[r + R_ALIASES]
-    nodes = P[r + R_NODES]
-    ready = X[X_READY]
+def _fetch_parents_end(halves, g, k):
+    """The end of a group's parents list."""
+    if g != 0:
+        prefetch(halves, parents_base(halves, g, k) + parents_count(halves, g, k))
+
+
+@device
+def ahead_insert(ctx, rec, rows, n, i):
+    """Stages for insertions into the records of ``rec`` when tuple ``i`` of ``n`` is about to be applied."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    width = plan[rec + R_WIDTH]
+    aliases = plan[rec + R_ALIASES]
+    nodes = plan[rec + R_NODES]
+    ready = scratch[X_READY]
     while ready < n and ready <= i + FAR:
-        at = ring_at(X, ready)
-        X[at] = hash_key(M, P, P[P_IDENTITY], width, rows, ready * width)
-        prefetch(M, _home(M, P[r + R_TABLE], X[at]))
+        at = ring_at(scratch, ready)
+        scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
+        prefetch(arena, _home(arena, plan[rec + R_TABLE], scratch[at]))
         for q in range(nodes, nodes + aliases):
-            d = node_at(P[q])
-            tags = at + P[d + N_TAGS]
-            tag_groups(M, P, X, d, rows, ready * width, tags)
-            if P[d + N_PARENT] >= 0:
-                prefetch(M, _home(M, P[d + N_GROUPS], X[tags]))
-            for j in range(P[d + N_CHILDREN]):
-                prefetch(M, _home(M, P[node_at(P[P[d + N_CHILD] + j]) + N_GROUPS], X[tags + 1 + j]))
+            d = node_at(plan[q])
+            tags = at + plan[d + N_TAGS]
+            tag_groups(ctx, d, rows, ready * width, tags)
+            if plan[d + N_PARENT] >= 0:
+                prefetch(arena, _home(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]))
+            for j in range(plan[d + N_CHILDREN]):
+                prefetch(
+                    arena,
+                    _home(arena, plan[node_at(child_at(plan, d, j)) + N_GROUPS], scratch[link_tag(tags, j)]),
+                )
         ready += 1
-    X[X_READY] = ready
+    scratch[X_READY] = ready
     if i + MIDDLE < n:
-        at = ring_at(X, i + MIDDLE)
+        at = ring_at(scratch, i + MIDDLE)
         for q in range(nodes, nodes + aliases):
-            d = node_at(P[q])
-            tags = at + P[d + N_TAGS]
-            if P[d + N_PARENT] >= 0:
-                _fetch(M, _first(M, P[d + N_GROUPS], X[tags]), P[d + N_KEY] + 3)
-            for j in range(P[d + N_CHILDREN]):
-                dc = node_at(P[P[d + N_CHILD] + j])
-                _fetch(M, _first(M, P[dc + N_GROUPS], X[tags + 1 + j]), P[dc + N_KEY] + 3)
+            d = node_at(plan[q])
+            tags = at + plan[d + N_TAGS]
+            if plan[d + N_PARENT] >= 0:
+                _fetch(
+                    arena, _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]), last_group_word(plan[d + N_KEY])
+                )
+            for j in range(plan[d + N_CHILDREN]):
+                dc = node_at(child_at(plan, d, j))
+                _fetch(
+                    arena,
+                    _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)]),
+                    last_group_word(plan[dc + N_KEY]),
+                )
     if i + NEAR < n:
-        at = ring_at(X, i + NEAR)
+        at = ring_at(scratch, i + NEAR)
         for q in range(nodes, nodes + aliases):
-            d = node_at(P[q])
-            tags = at + P[d + N_TAGS]
-            if P[d + N_PARENT] >= 0:
-                k = P[d + N_KEY]
-                g = _first(M, P[d + N_GROUPS], X[tags])
-                _fetch_end(m32, g, g + k, 2 * (g + k + 3), P[d + N_INLINE])
-            for j in range(P[d + N_CHILDREN]):
-                dc = node_at(P[P[d + N_CHILD] + j])
-                k = P[dc + N_KEY]
-                g = _first(M, P[dc + N_GROUPS], X[tags + 1 + j])
-                _fetch_end(m32, g, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
+            d = node_at(plan[q])
+            tags = at + plan[d + N_TAGS]
+            if plan[d + N_PARENT] >= 0:
+                k = plan[d + N_KEY]
+                g = _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)])
+                _fetch_children_end(halves, g, k, plan[d + N_CARRIED])
+            for j in range(plan[d + N_CHILDREN]):
+                dc = node_at(child_at(plan, d, j))
+                k = plan[dc + N_KEY]
+                g = _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)])
+                _fetch_parents_end(halves, g, k)
 
 
 @device
-def _fetch_ends(m32, field, log_at, inlined, at):
-    """Entry ``at`` of a list and its last one, which will take its place."""
-    base = list_base(m32, field, log_at, inlined)
-    prefetch(m32, base + at)
-    prefetch(m32, base + hi(m32, field) - 1)
+def _fetch_entries(halves, base, at, n):
+    """Entry ``at`` of a list of length ``n`` and its last one, which will take its place."""
+    prefetch(halves, base + at)
+    prefetch(halves, base + n - 1)
 
 
 @device
-def ahead_delete(M, m32, P, X, r, rows, n, i):
+def ahead_delete(ctx, rec, rows, n, i):
     """Stages for deletions: slot, record, the groups that it names, the entries of their lists."""
-    width = P[r + R_WIDTH]
-    t = P[r + R_TABLE]
-    aliases = P[r + R_ALIASES]
-    nodes = P[r + R_NODES]
-    ready = X[X_READY]
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    width = plan[rec + R_WIDTH]
+    t = plan[rec + R_TABLE]
+    aliases = plan[rec + R_ALIASES]
+    nodes = plan[rec + R_NODES]
+    ready = scratch[X_READY]
     while ready < n and ready <= i + FAR:
-        at = ring_at(X, ready)
-        X[at] = hash_key(M, P, P[P_IDENTITY], width, rows, ready * width)
-        prefetch(M, _home(M, t, X[at]))
+        at = ring_at(scratch, ready)
+        scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
+        prefetch(arena, _home(arena, t, scratch[at]))
         ready += 1
-    X[X_READY] = ready
+    scratch[X_READY] = ready
     if i + MIDDLE < n:
-        _fetch(M, _first(M, t, X[ring_at(X, i + MIDDLE)]), P[r + R_WORDS] - 1)
+        _fetch(arena, _first(arena, t, scratch[ring_at(scratch, i + MIDDLE)]), plan[rec + R_WORDS] - 1)
     if i + NEAR < n:
-        record = _first(M, t, X[ring_at(X, i + NEAR)])
+        record = _first(arena, t, scratch[ring_at(scratch, i + NEAR)])
         if record != 0:
             for q in range(nodes, nodes + aliases):
-                d = node_at(P[q])
-                row = record + P[d + N_OFFSET]
-                if lo(m32, row + 1) != 0:
-                    _fetch(M, lo(m32, row + 1), P[d + N_KEY] + 3)
-                    for j in range(P[d + N_CHILDREN]):
-                        dc = node_at(P[P[d + N_CHILD] + j])
-                        _fetch(M, lo(m32, row + 2 + j), P[dc + N_KEY] + 3)
+                d = node_at(plan[q])
+                row = record + plan[d + N_OFFSET]
+                if row_group(halves, row) != 0:
+                    _fetch(arena, row_group(halves, row), last_group_word(plan[d + N_KEY]))
+                    for j in range(plan[d + N_CHILDREN]):
+                        dc = node_at(child_at(plan, d, j))
+                        _fetch(arena, linked_group(halves, row, link_of(j)), last_group_word(plan[dc + N_KEY]))
     if i + NEXT < n:
-        record = _first(M, t, X[ring_at(X, i + NEXT)])
+        record = _first(arena, t, scratch[ring_at(scratch, i + NEXT)])
         if record != 0:
             for q in range(nodes, nodes + aliases):
-                d = node_at(P[q])
-                row = record + P[d + N_OFFSET]
-                g = lo(m32, row + 1)
+                d = node_at(plan[q])
+                row = record + plan[d + N_OFFSET]
+                g = row_group(halves, row)
                 if g != 0:
-                    k = P[d + N_KEY]
-                    if hi(m32, row + 1) >= 0:
-                        _fetch_ends(m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + 1))
-                    for j in range(P[d + N_CHILDREN]):
-                        h = lo(m32, row + 2 + j)
-                        k = P[node_at(P[P[d + N_CHILD] + j]) + N_KEY]
-                        _fetch_ends(m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, hi(m32, row + 2 + j))
+                    k = plan[d + N_KEY]
+                    at = row_position(halves, row)
+                    if at >= 0:
+                        base = children_base(halves, g, k, plan[d + N_CARRIED])
+                        _fetch_entries(halves, base, at, children_count(halves, g, k))
+                    for j in range(plan[d + N_CHILDREN]):
+                        h = linked_group(halves, row, link_of(j))
+                        k = plan[node_at(child_at(plan, d, j)) + N_KEY]
+                        at = linked_position(halves, row, link_of(j))
+                        _fetch_entries(halves, parents_base(halves, h, k), at, parents_count(halves, h, k))

@@ -1,9 +1,9 @@
 """The arena: all state of an engine in one flat int64 array.
 
-``M`` is the arena as int64 words, ``m32`` the same memory as int32 (``m32[2*w]`` is the low half of word ``w``,
-``m32[2*w+1]`` its high half). A *handle* is a word offset and fits 31 bits: an arena addresses at most 16 GiB. Because
-the state is one array without pointers, a snapshot is a copy of a prefix, attaching to a memory-mapped file is O(1),
-and nothing ever has to be pickled.
+``arena`` are its int64 words, ``halves`` the same memory as int32 (``halves[2*w]`` is the low half of word ``w``,
+``halves[2*w+1]`` its high half). A *handle* is a word offset and fits 31 bits: an arena addresses at most 16 GiB.
+Because the state is one array without pointers, a snapshot is a copy of a prefix, attaching to a memory-mapped file is
+O(1), and nothing ever has to be pickled.
 
 Word 0 up to ``header_words(tables)`` is the header: identity, allocator, counters, table descriptors. The allocator
 keeps exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1) above; a freed block goes to the free
@@ -30,7 +30,7 @@ H_TOP, H_LIMIT, H_LIVE, H_SEED = 4, 5, 6, 7
 H_VERSION, H_CLEAN, H_EPOCH = 8, 9, 10  # batch version, commit mark, number of changes ever applied
 H_ROOT = 11  # handle of the root's group
 H_LIVE_ON = 12  # 1 while live views are maintained
-H_R, H_S, H_P, H_LFLIP = 13, 14, 15, 16  # R-, S-, P-updates and live flips ever done
+H_R_UPDATES, H_S_UPDATES, H_P_UPDATES, H_LIVE_FLIPS = 13, 14, 15, 16  # ever done
 H_STEPS, H_BLOCKS, H_EMITTED = 17, 18, 19  # enumeration steps, blocks and tuples ever produced
 H_DICT_SWEPT = 20  # dictionary entries that survived the last sweep
 H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
@@ -43,7 +43,7 @@ CLASSES = EXACT + 1 + 2 * 26
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
 TABLE_WORDS = 6
 T_SLOTS, T_MASK, T_COUNT = 0, 1, 2
-T_TALLY, T_TALLY2, T_ROWS = 3, 4, 5  # counters that the owner of a table may keep with it
+T_TALLIES = 3  # the first of three counters that the owner of a table may keep with it
 
 MAX_WORDS = 2**31 - 1
 
@@ -58,18 +58,18 @@ def header_words(tables: int) -> int:
 
 
 @kernel
-def format_arena(M, tables, limit, seed):
+def format_arena(arena, tables, limit, seed):
     """Write an empty header: no blocks, no tables yet (``tables.new_table`` makes them)."""
     words = H_TABLES + TABLE_WORDS * tables
     for w in range(words):
-        M[w] = 0
-    M[H_MAGIC] = MAGIC
-    M[H_FORMAT] = FORMAT
-    M[H_TOP] = words
-    M[H_LIMIT] = limit
-    M[H_BUDGET] = limit
-    M[H_LIVE] = words
-    M[H_SEED] = seed
+        arena[w] = 0
+    arena[H_MAGIC] = MAGIC
+    arena[H_FORMAT] = FORMAT
+    arena[H_TOP] = words
+    arena[H_LIMIT] = limit
+    arena[H_BUDGET] = limit
+    arena[H_LIVE] = words
+    arena[H_SEED] = seed
 
 
 @kernel
@@ -97,65 +97,65 @@ def class_words(c):
 
 
 @device
-def alloc(M, words):
+def alloc(arena, words):
     """Handle of a block of at least ``words`` words, contents undefined. O(1).
 
     Raises MemoryError past ``H_LIMIT``; nothing has changed then.
     """
     c = size_class(words)
     size = class_words(c)
-    head = M[H_FREE + c]
+    head = arena[H_FREE + c]
     if head != 0:
-        M[H_LIVE] += size
-        following = M[head]
-        M[H_FREE + c] = following
-        prefetch(M, following)  # its link is read at the next allocation of this size
+        arena[H_LIVE] += size
+        following = arena[head]
+        arena[H_FREE + c] = following
+        prefetch(arena, following)  # its link is read at the next allocation of this size
         return head
-    head = M[H_TOP]
-    if head + size > M[H_LIMIT]:
+    head = arena[H_TOP]
+    if head + size > arena[H_LIMIT]:
         raise MemoryError("arena exhausted")
-    M[H_LIVE] += size
-    M[H_TOP] = head + size
+    arena[H_LIVE] += size
+    arena[H_TOP] = head + size
     return head
 
 
 @kernel
-def release(M, handle, words):
-    """Give back the block that ``alloc(M, words)`` returned. O(1)."""
+def release(arena, handle, words):
+    """Give back the block that ``alloc(arena, words)`` returned. O(1)."""
     c = size_class(words)
-    M[H_LIVE] -= class_words(c)
-    M[handle] = M[H_FREE + c]
-    M[H_FREE + c] = handle
+    arena[H_LIVE] -= class_words(c)
+    arena[handle] = arena[H_FREE + c]
+    arena[H_FREE + c] = handle
 
 
 # Half words are read as int64 always: a kernel called with an int32 here and an int64 there would be compiled twice.
 
 
 @device
-def lo(m32, w):
+def lo(halves, w):
     """Low half of word ``w``."""
-    return np.int64(m32[2 * w])
+    return np.int64(halves[2 * w])
 
 
 @device
-def hi(m32, w):
+def hi(halves, w):
     """High half of word ``w``."""
-    return np.int64(m32[2 * w + 1])
+    return np.int64(halves[2 * w + 1])
 
 
 @device
-def set_lo(m32, w, value):
+def set_lo(halves, w, value):
     """Write the low half of word ``w``."""
-    m32[2 * w] = value
+    halves[2 * w] = value
 
 
 @device
-def set_hi(m32, w, value):
+def set_hi(halves, w, value):
     """Write the high half of word ``w``."""
-    m32[2 * w + 1] = value
+    halves[2 * w + 1] = value
 
 
 @device
-def at32(m32, i):
+def at32(halves, i):
     """Half word number ``i``."""
-    return np.int64(m32[i])
+    return np.int64(halves[i])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.geometry import counted_words, counter_of
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
@@ -96,67 +97,67 @@ def pick(rows, width, weights, sign, out_rows, out_weights):
 
 
 @kernel
-def support_batch(M, P, t, width, rows, weights, signs):
+def support_batch(arena, identity, t, width, rows, weights, signs):
     """Add ``weights`` (int64[n], net per tuple) to the support counts of output tuples (``rows`` int64[n * width]).
 
-    A record is the tuple and its count. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1
-    when it disappears, else 0. ``P`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta
-    of what they count. Returns how many tuples were added: all, unless the budget is used up. Expected O(1) per tuple.
+    A record is a counted tuple. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1 when it
+    disappears, else 0. ``identity`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta of
+    what they count. Returns how many tuples were added: all, unless the budget is used up. Expected O(1) per tuple.
     """
     n = weights.size
-    M, P, rows = words(M), constants(P), words(rows)
+    arena, identity, rows = words(arena), constants(identity), words(rows)
     for i in range(n):
-        tag = hash_key(M, P, 0, width, rows, i * width)
-        record = find(M, t, tag, P, 0, width, rows, i * width)
+        tag = hash_key(arena, identity, 0, width, rows, i * width)
+        record = find(arena, t, tag, identity, 0, width, rows, i * width)
         signs[i] = 0
         if record == 0:
             if weights[i] != 0:
-                if M[H_LIVE] > M[H_BUDGET]:
+                if arena[H_LIVE] > arena[H_BUDGET]:
                     return i
-                record = alloc(M, width + 1)
+                record = alloc(arena, counted_words(width))
                 for j in range(width):
-                    M[record + j] = rows[i * width + j]
-                M[record + width] = weights[i]
-                insert(M, t, tag, record)
+                    arena[record + j] = rows[i * width + j]
+                arena[counter_of(record, width)] = weights[i]
+                insert(arena, t, tag, record)
                 signs[i] = 1
         else:
-            M[record + width] += weights[i]
-            if M[record + width] == 0:
-                remove(M, t, tag, record)
-                release(M, record, width + 1)
+            arena[counter_of(record, width)] += weights[i]
+            if arena[counter_of(record, width)] == 0:
+                remove(arena, t, tag, record)
+                release(arena, record, counted_words(width))
                 signs[i] = -1
     return n
 
 
 @kernel
-def support_has(M, P, t, width, row):
+def support_has(arena, identity, t, width, row):
     """True iff the output tuple ``row`` (int64[width]) has support. Expected O(1)."""
-    M, P, row = words(M), constants(P), words(row)
-    tag = hash_key(M, P, 0, width, row, 0)
-    return find(M, t, tag, P, 0, width, row, 0) != 0
+    arena, identity, row = words(arena), constants(identity), words(row)
+    tag = hash_key(arena, identity, 0, width, row, 0)
+    return find(arena, t, tag, identity, 0, width, row, 0) != 0
 
 
 @kernel
-def support_scan(M, t, width, start, out):
+def support_scan(arena, t, width, start, out):
     """Copy output tuples to ``out`` (int64[width, capacity]) from slot ``start`` on: (next slot or -1, tuples copied).
 
     Constant amortized delay: a table is at least one eighth full, or minimal.
     """
-    slots = M[t + T_SLOTS]
+    slots = arena[t + T_SLOTS]
     n = 0
-    for s in range(start, M[t + T_MASK] + 1):
-        word = M[slots + s]
+    for s in range(start, arena[t + T_MASK] + 1):
+        word = arena[slots + s]
         if word != 0:
             if n == out.shape[1]:
                 return s, n
             record = word & LOW32
             for j in range(width):
-                out[j, n] = M[record + j]
+                out[j, n] = arena[record + j]
             n += 1
     return -1, n
 
 
 @kernel
-def table_count(M, t):
+def table_count(arena, t):
     """Number of records in a table."""
-    return M[t + T_COUNT]
+    return arena[t + T_COUNT]

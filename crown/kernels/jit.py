@@ -39,21 +39,24 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def device(function: Callable[..., Any]) -> Any:
-    """A function that only kernels call, with pointers: compiled without the two wrappers that Python would need."""
+    """A function that only kernels call, with pointers: compiled without the two wrappers that Python would need.
+
+    Called from Python it runs uncompiled, with arrays.
+    """
     dispatcher = _compiled(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
     return dispatcher if dispatcher is function else _Device(dispatcher)  # as it is with NUMBA_DISABLE_JIT
 
 
 class _Device:
-    """What kernels see as a compiled function, and Python as one that cannot be called."""
+    """What kernels see as a compiled function, and Python as the function that was compiled."""
 
     def __init__(self, dispatcher: Any) -> None:
         self._numba_type_ = numba.types.Dispatcher(dispatcher)
         self.compile = dispatcher.compile
-        self.__name__ = dispatcher.__name__
+        self._function = dispatcher.py_func
 
-    def __call__(self, *args: object) -> object:
-        raise TypeError(f"{self.__name__} is called by kernels only")
+    def __call__(self, *args: object) -> Any:
+        return self._function(*args)
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Any:

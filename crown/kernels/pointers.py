@@ -5,8 +5,8 @@ kernels pass five arrays through chains of small functions; as bare pointers eac
 instruction. So every kernel that Python calls begins by turning its arrays into pointers. With ``NUMBA_BOUNDSCHECK``
 or ``NUMBA_DISABLE_JIT`` they stay arrays, flat ones, and every index is checked.
 
-``P`` never changes while a kernel runs, so it is a pointer to *constants*: what was read from it once need not be read
-again after every store.
+The plan array never changes while a kernel runs, so it is a pointer to *constants*: what was read from it once need
+not be read again after every store.
 """
 
 from __future__ import annotations

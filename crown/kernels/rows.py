@@ -1,13 +1,31 @@
-"""Rows come and go: records with their values, and the groups that a row is in. The first half of R-UPDATE."""
+"""Rows come and go: records with their values, and the groups that a row is in.
+
+Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
+"""
 
 from __future__ import annotations
 
-from crown.kernels.ahead import tag_groups
-from crown.kernels.arena import H_ROOT, NONE, ONE, PLAIN, T_ROWS, alloc, hi, lo, release, set_hi, set_lo
-from crown.kernels.groups import group_drop, group_get, list_append, list_remove, node_at
+from crown.kernels.ahead import group_tag, link_tag, spare_tags, tag_groups
+from crown.kernels.arena import H_ROOT, NONE, ONE, alloc, release
+from crown.kernels.geometry import (
+    T_ROWS,
+    children_count,
+    link_of,
+    linked_group,
+    linked_position,
+    references,
+    row_group,
+    set_copies,
+    set_linked_group,
+    set_linked_position,
+    set_references,
+    set_row_count,
+    set_row_group,
+    set_row_position,
+)
+from crown.kernels.groups import child_at, group_drop, group_get, node_at, parents_append, parents_remove
 from crown.kernels.jit import device
 from crown.kernels.layout import (
-    N_CHILD,
     N_CHILDREN,
     N_KEY,
     N_KPOS,
@@ -18,89 +36,90 @@ from crown.kernels.layout import (
     N_ROWS,
     R_WIDTH,
     R_WORDS,
-    RING,
-    X_RING,
-    X_STRIDE,
 )
 
 
 @device
-def child_at(P, d, j):
-    """Node number of child ``j`` of the node at descriptor ``d``."""
-    return P[P[d + N_CHILD] + j]
-
-
-@device
-def store(M, P, r, src, base, pos):
-    """A new record with its values: word ``j`` is ``src[base + P[pos + j]]``."""
-    record = alloc(M, P[r + R_WORDS])
-    for j in range(P[r + R_WIDTH]):
-        M[record + j] = src[base + P[pos + j]]
+def store(ctx, rec, src, base, pos):
+    """A new record with its values: word ``j`` is ``src[base + plan[pos + j]]``."""
+    arena, plan = ctx.arena, ctx.plan
+    record = alloc(arena, plan[rec + R_WORDS])
+    for j in range(plan[rec + R_WIDTH]):
+        arena[record + j] = src[base + plan[pos + j]]
     return record
 
 
 @device
-def enter_groups(M, m32, P, X, node, record, tags):
-    """R-UPDATE, first half: resolve the groups of a new row, count its non-empty child groups. The row.
+def r_update_insert(ctx, node, record, tags):
+    """Algorithm 4 (R-UPDATE), insertion: the row enters its groups and counts the children that have its key in V_p.
 
-    ``tags``: where in X the tags of its group keys are, see ``ahead``.
+    Returns the row; if all children have its key, it is to enter V_s (line 5: see ``update``). ``tags``: where in
+    ``scratch`` the tags of its group keys are, see ``ahead``.
     """
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)
-    row = record + P[d + N_OFFSET]
-    if P[d + N_PARENT] >= 0:
-        g = group_get(M, m32, P, node, X[tags], M, record, P[d + N_KPOS])
+    row = record + plan[d + N_OFFSET]
+    if plan[d + N_PARENT] >= 0:
+        g = group_get(ctx, node, scratch[group_tag(tags)], arena, record, plan[d + N_KPOS])
     else:
-        g = M[H_ROOT]
-    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) + 1)
-    set_lo(m32, row + 1, g)
-    set_hi(m32, row + 1, NONE)
+        g = arena[H_ROOT]
+    set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) + 1)
+    set_row_group(halves, row, g)
+    set_row_position(halves, row, NONE)
     count = 0
-    for j in range(P[d + N_CHILDREN]):
-        c = child_at(P, d, j)
+    for j in range(plan[d + N_CHILDREN]):
+        c = child_at(plan, d, j)
         dc = node_at(c)
-        k = P[dc + N_KEY]
-        h = group_get(M, m32, P, c, X[tags + 1 + j], M, record, P[dc + N_PPOS])
-        set_lo(m32, row + 2 + j, h)
-        set_hi(m32, row + 2 + j, list_append(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, row))
-        if hi(m32, h + k) > 0:
+        k = plan[dc + N_KEY]
+        h = group_get(ctx, c, scratch[link_tag(tags, j)], arena, record, plan[dc + N_PPOS])
+        set_linked_group(halves, row, link_of(j), h)
+        set_linked_position(halves, row, link_of(j), parents_append(ctx, h, k, row))
+        if children_count(halves, h, k) > 0:
             count += 1
-    set_lo(m32, row, count)
-    M[P[d + N_ROWS] + T_ROWS] += 1
+    set_row_count(halves, row, count)
+    arena[plan[d + N_ROWS] + T_ROWS] += 1
     return row
 
 
 @device
-def leave_groups(M, m32, P, node, row):
-    """Take a row that is outside V_s out of its groups, and free the groups that nobody needs any more."""
+def r_update_delete(ctx, node, row):
+    """Algorithm 4 (R-UPDATE), deletion: the row leaves its groups, and those that nobody needs any more are freed.
+
+    The row MUST be outside V_s; one that is inside leaves that first (line 8: see ``update``).
+    """
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
-    for j in range(P[d + N_CHILDREN]):
-        c = child_at(P, d, j)
-        k = P[node_at(c) + N_KEY]
-        h = lo(m32, row + 2 + j)
-        list_remove(M, m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN, hi(m32, row + 2 + j), 2 + j)
-        group_drop(M, m32, P, c, h)
-    g = lo(m32, row + 1)
-    set_hi(m32, g + P[d + N_KEY] + 2, hi(m32, g + P[d + N_KEY] + 2) - 1)
-    if P[d + N_PARENT] >= 0:
-        group_drop(M, m32, P, node, g)
-    M[P[d + N_ROWS] + T_ROWS] -= 1
+    for j in range(plan[d + N_CHILDREN]):
+        c = child_at(plan, d, j)
+        k = plan[node_at(c) + N_KEY]
+        link = link_of(j)
+        h = linked_group(halves, row, link)
+        parents_remove(ctx, h, k, linked_position(halves, row, link), link)
+        group_drop(ctx, c, h)
+    g = row_group(halves, row)
+    set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) - 1)
+    if plan[d + N_PARENT] >= 0:
+        group_drop(ctx, node, g)
+    arena[plan[d + N_ROWS] + T_ROWS] -= 1
 
 
 @device
-def add_virtual(M, m32, P, X, node, child, pos):
+def add_virtual(ctx, node, child, pos):
     """The row of a virtual node that a child's record calls for; ``pos`` says where that has its values."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)
-    r = P[d + N_RECORD]
-    record = store(M, P, r, M, child, pos)
-    set_hi(m32, record + P[d + N_OFFSET], ONE)
-    spare = X[X_RING] + RING * X[X_STRIDE]
-    tag_groups(M, P, X, d, M, record, spare)
-    return enter_groups(M, m32, P, X, node, record, spare)
+    rec = plan[d + N_RECORD]
+    record = store(ctx, rec, arena, child, pos)
+    set_copies(halves, record, plan[rec + R_WIDTH], ONE)
+    spare = spare_tags(scratch)
+    tag_groups(ctx, d, arena, record, spare)
+    return r_update_insert(ctx, node, record, spare)
 
 
 @device
-def drop_virtual(M, m32, P, node, row):
+def drop_virtual(ctx, node, row):
     """Forget a virtual row that no child calls for any more."""
+    arena, plan = ctx.arena, ctx.plan
     d = node_at(node)
-    leave_groups(M, m32, P, node, row)
-    release(M, row - P[d + N_OFFSET], P[P[d + N_RECORD] + R_WORDS])
+    r_update_delete(ctx, node, row)
+    release(arena, row - plan[d + N_OFFSET], plan[plan[d + N_RECORD] + R_WORDS])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from crown.kernels.arena import (
     FORMAT,
     H_BUDGET,
@@ -20,18 +18,28 @@ from crown.kernels.arena import (
     alloc,
     at32,
     format_arena,
-    hi,
-    lo,
-    set_lo,
 )
-from crown.kernels.groups import list_base, node_at
-from crown.kernels.jit import device, kernel
+from crown.kernels.context import Context
+from crown.kernels.geometry import (
+    children_base,
+    children_count,
+    copies,
+    group_number,
+    group_words,
+    link_of,
+    linked_group,
+    parents_base,
+    parents_count,
+    row_position,
+    set_live_parents,
+)
+from crown.kernels.groups import child_at, node_at
+from crown.kernels.jit import kernel
 from crown.kernels.layout import (
-    N_CHILD,
+    N_CARRIED,
     N_CHILDREN,
     N_FREE,
     N_GROUPS,
-    N_INLINE,
     N_KEY,
     N_OFFSET,
     N_PPOS,
@@ -42,157 +50,155 @@ from crown.kernels.layout import (
     R_TABLE,
     R_WIDTH,
 )
+from crown.kernels.live import set_live
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
-from crown.kernels.update import set_live
 
 
 @kernel
-def create(M, m32, P, tables, limit, budget, seed):
+def create(arena, halves, plan, tables, limit, budget, seed):
     """An empty state: header, tables, and the root's group with its one live parent that does not exist."""
-    M, m32, P = words(M), words(m32), constants(P)
-    format_arena(M, tables, limit, seed)
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    format_arena(arena, tables, limit, seed)
     for t in range(tables):
-        new_table(M, table_at(t))
-    g = alloc(M, np.int64(4))
-    for j in range(4):
-        M[g + j] = 0
-    set_lo(m32, g + 2, ONE)
-    M[H_ROOT] = g
-    M[H_BUDGET] = budget
-    M[H_LIVE_ON] = 1
+        new_table(arena, table_at(t))
+    size = group_words(ZERO)
+    g = alloc(arena, size)
+    for j in range(size):
+        arena[g + j] = 0
+    set_live_parents(halves, g, ZERO, ONE)
+    arena[H_ROOT] = g
+    arena[H_BUDGET] = budget
+    arena[H_LIVE_ON] = 1
 
 
 @kernel
-def root_size(M, m32):
+def root_size(arena, halves):
     """Rows in V_s(root)."""
-    M, m32 = words(M), words(m32)
-    return at32(m32, 2 * M[H_ROOT] + 1)
+    arena, halves = words(arena), words(halves)
+    return children_count(halves, arena[H_ROOT], ZERO)
 
 
 @kernel
-def in_view(M, m32, P, node, values):
+def in_view(arena, halves, plan, node, values):
     """True iff ``values`` (int64[width], in the order of the node's record) is a row of V_s(node). Expected O(1)."""
-    M, m32, P, values = words(M), words(m32), constants(P), words(values)
+    arena, halves, plan, values = words(arena), words(halves), constants(plan), words(values)
     d = node_at(node)
-    if P[d + N_VIRTUAL] == 1:  # a virtual row has no table of its own: it is the one parent of its first child's group
-        c = P[P[d + N_CHILD]]
+    if (
+        plan[d + N_VIRTUAL] == 1
+    ):  # a virtual row has no table of its own: it is the one parent of its first child's group
+        c = child_at(plan, d, ZERO)
         dc = node_at(c)
-        k = P[dc + N_KEY]
-        tag = hash_key(M, P, P[dc + N_PPOS], k, values, ZERO)
-        g = find(M, P[dc + N_GROUPS], tag, P, P[dc + N_PPOS], k, values, ZERO)
-        if g == 0 or hi(m32, g + k + 1) == 0:
+        k = plan[dc + N_KEY]
+        tag = hash_key(arena, plan, plan[dc + N_PPOS], k, values, ZERO)
+        g = find(arena, plan[dc + N_GROUPS], tag, plan, plan[dc + N_PPOS], k, values, ZERO)
+        if g == 0 or parents_count(halves, g, k) == 0:
             return False
-        row = at32(m32, list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN))
+        row = at32(halves, parents_base(halves, g, k))
     else:
-        r = P[d + N_RECORD]
-        identity = P[P_IDENTITY]
-        tag = hash_key(M, P, identity, P[r + R_WIDTH], values, ZERO)
-        record = find(M, P[r + R_TABLE], tag, P, identity, P[r + R_WIDTH], values, ZERO)
+        rec = plan[d + N_RECORD]
+        identity = plan[P_IDENTITY]
+        tag = hash_key(arena, plan, identity, plan[rec + R_WIDTH], values, ZERO)
+        record = find(arena, plan[rec + R_TABLE], tag, plan, identity, plan[rec + R_WIDTH], values, ZERO)
         if record == 0:
             return False
-        row = record + P[d + N_OFFSET]
-    return hi(m32, row + 1) >= 0
+        row = record + plan[d + N_OFFSET]
+    return row_position(halves, row) >= 0
 
 
 @kernel
-def missing_copies(M, m32, P, r, rows, weights):
-    """Index of the first delete (``rows`` int64[n * width] of record descriptor ``r``, ``weights`` > 0) that finds too
-    few copies, or -1.
+def missing_copies(arena, halves, plan, rec, rows, weights):
+    """Index of the first delete that finds too few copies, or -1. Changes nothing.
 
-    Changes nothing.
+    ``rows``: int64[n * width] of record descriptor ``rec``; ``weights`` > 0.
     """
     n = weights.size
-    M, m32, P, rows = words(M), words(m32), constants(P), words(rows)
-    width = P[r + R_WIDTH]
-    identity = P[P_IDENTITY]
+    arena, halves, plan, rows = words(arena), words(halves), constants(plan), words(rows)
+    width = plan[rec + R_WIDTH]
+    identity = plan[P_IDENTITY]
     for i in range(n):
-        tag = hash_key(M, P, identity, width, rows, i * width)
-        record = find(M, P[r + R_TABLE], tag, P, identity, width, rows, i * width)
-        if record == 0 or hi(m32, record + width) < weights[i]:
+        tag = hash_key(arena, plan, identity, width, rows, i * width)
+        record = find(arena, plan[rec + R_TABLE], tag, plan, identity, width, rows, i * width)
+        if record == 0 or copies(halves, record, width) < weights[i]:
             return i
     return -1
 
 
 @kernel
-def clear_live(M, m32, P):
+def clear_live(arena, halves, plan):
     """Forget all liveness. O(groups)."""
-    M, m32, P = words(M), words(m32), constants(P)
-    for c in range(1, P[P_COUNT]):
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    for c in range(1, plan[P_COUNT]):
         d = node_at(c)
-        k = P[d + N_KEY]
-        t = P[d + N_GROUPS]
-        slots = M[t + T_SLOTS]
-        for s in range(slots, slots + M[t + T_MASK] + 1):
-            if M[s] != 0:
-                set_lo(m32, (M[s] & LOW32) + k + 2, ZERO)
-    M[H_LIVE_ON] = 0
+        k = plan[d + N_KEY]
+        t = plan[d + N_GROUPS]
+        slots = arena[t + T_SLOTS]
+        for s in range(slots, slots + arena[t + T_MASK] + 1):
+            if arena[s] != 0:
+                set_live_parents(halves, arena[s] & LOW32, k, ZERO)
+    arena[H_LIVE_ON] = 0
 
 
 @kernel
-def rebuild_live(M, m32, P, X):
+def rebuild_live(arena, halves, plan, scratch):
     """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
-    M, m32, P, X = words(M), words(m32), constants(P), words(X)
-    root = M[H_ROOT]
-    base = list_base(m32, root, 2 * (root + 3), PLAIN)
-    for i in range(hi(m32, root)):
-        set_live(M, m32, P, X, ZERO, at32(m32, base + i), ONE)
-    M[H_LIVE_ON] = 1
-
-
-@device
-def _rows_of_group(m32, g, k, inline):
-    return list_base(m32, g + k, 2 * (g + k + 3), inline), hi(m32, g + k)
+    arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
+    ctx = Context(arena, halves, plan, scratch)
+    root = arena[H_ROOT]
+    base = children_base(halves, root, ZERO, PLAIN)
+    for i in range(children_count(halves, root, ZERO)):
+        set_live(ctx, ZERO, at32(halves, base + i), ONE)
+    arena[H_LIVE_ON] = 1
 
 
 @kernel
-def count_results(M, m32, P, sums, order):
+def count_results(arena, halves, plan, sums, order):
     """Number of results, bottom-up without enumerating.
 
     Results below a row = product over its free children of the sum over the group. ``sums`` (float64 and int64 agree
-    until 2^53) is zeroed int64[words / 3] scratch, one cell per group; ``order`` the free nodes, children first. -1
+    until 2^53) is zeroed scratch, int64[``group_numbers``]; ``order`` the free nodes, children first. -1
     if the count leaves 62 bits. O(state).
     """
-    M, m32, P = words(M), words(m32), constants(P)
+    arena, halves, plan = words(arena), words(halves), constants(plan)
     limit = 4.0e18
     for o in range(order.size):
         node = order[o]
         d = node_at(node)
-        k = P[d + N_KEY]
+        k = plan[d + N_KEY]
         groups = 1
         slots = 0
         if node > 0:
-            t = P[d + N_GROUPS]
-            slots = M[t + T_SLOTS]
-            groups = M[t + T_MASK] + 1
+            t = plan[d + N_GROUPS]
+            slots = arena[t + T_SLOTS]
+            groups = arena[t + T_MASK] + 1
         for s in range(groups):
-            g = M[H_ROOT]
+            g = arena[H_ROOT]
             if node > 0:
-                if M[slots + s] == 0:
+                if arena[slots + s] == 0:
                     continue
-                g = M[slots + s] & LOW32
-            base, n = _rows_of_group(m32, g, k, P[d + N_INLINE])
+                g = arena[slots + s] & LOW32
+            base = children_base(halves, g, k, plan[d + N_CARRIED])
             total = 0
             estimate = 0.0
-            for i in range(n):
-                row = at32(m32, base + i)
+            for i in range(children_count(halves, g, k)):
+                row = at32(halves, base + i)
                 product = 1
                 size = 1.0
-                for j in range(P[d + N_CHILDREN]):
-                    c = P[P[d + N_CHILD] + j]
-                    if P[node_at(c) + N_FREE] == 1:
-                        below = sums[lo(m32, row + 2 + j) // 3]
+                for j in range(plan[d + N_CHILDREN]):
+                    c = child_at(plan, d, j)
+                    if plan[node_at(c) + N_FREE] == 1:
+                        below = sums[group_number(linked_group(halves, row, link_of(j)))]
                         product *= below
                         size *= below
                 total += product
                 estimate += size
             if estimate > limit:
                 return -1
-            sums[g // 3] = total
-    return sums[M[H_ROOT] // 3]
+            sums[group_number(g)] = total
+    return sums[group_number(arena[H_ROOT])]
 
 
 @kernel
-def is_ours(M):
+def is_ours(arena):
     """True iff the header is one that this version of the engine wrote."""
-    return M[H_MAGIC] == MAGIC and M[H_FORMAT] == FORMAT
+    return arena[H_MAGIC] == MAGIC and arena[H_FORMAT] == FORMAT

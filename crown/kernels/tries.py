@@ -6,18 +6,7 @@ what is bound; the shortest list is walked, the others are probed. So the work i
 `t` fixed, whatever the data, and no join of two atoms is ever stored.
 
 An *index* (atom, bound attributes B, attribute v) is two tables: prefix (B) -> list of values, and pair (B, v) ->
-number of rows. State is linear in the rows. Records, in words:
-
-| record | words |
-|---|---|
-| row | values, multiplicity |
-| prefix | B, list field, log capacity |
-| pair | B, v, rows, position in the list (high half) |
-| output | values, number of results |
-
-P, the plan array: header, atoms (ATOM words each), and what they point to. An index is (words of B, columns of B and v
-in the atom, prefix table, pair table); a step is (attribute, parts); a part is (index, attributes of B and v); a check
-is (row table, width, attributes).
+number of rows. State is linear in the rows. Its words: see `tries_layout`.
 """
 
 from __future__ import annotations
@@ -30,172 +19,223 @@ from crown.kernels.arena import (
     T_SLOTS,
     ZERO,
     alloc,
-    at32,
     format_arena,
-    hi,
-    lo,
     release,
-    set_hi,
 )
+from crown.kernels.context import Context
+from crown.kernels.geometry import counted_words, counter_of, linked_position, list_length, set_linked_position
 from crown.kernels.groups import list_append, list_remove
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, new_table, remove, table_at
+from crown.kernels.tries_layout import (
+    A_ATTRS,
+    A_CHECK_AT,
+    A_CHECKS,
+    A_INDEX_AT,
+    A_INDICES,
+    A_ROWS,
+    A_STEP_AT,
+    A_STEPS,
+    A_WIDTH,
+    ATOM,
+    C_DEPTH,
+    C_OVER,
+    C_PHASE,
+    C_ROW,
+    C_STACK,
+    CHECK_ATTRIBUTES,
+    CHECK_TABLE,
+    CHECK_WIDTH,
+    CHECK_WORDS,
+    I_COLUMNS,
+    I_PAIR,
+    I_PREFIX,
+    I_WIDTH,
+    LEVEL,
+    P_ATOMS,
+    P_COUNTED,
+    P_IDENTITY,
+    P_OUT_TABLE,
+    P_OUTS,
+    P_OUTS_AT,
+    PART_ATTRIBUTES,
+    PART_INDEX,
+    PART_WORDS,
+    STEP_ATTRIBUTE,
+    STEP_PART_AT,
+    STEP_PARTS,
+    STEP_WORDS,
+    V_PART,
+    V_POSITION,
+    V_PREFIX,
+    pair_link,
+    pair_rows,
+    pair_words,
+    pairs_field,
+    pairs_log,
+    prefix_words,
+    value_at,
+    value_word,
+)
 
-P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_OUT_TABLE, P_IDENTITY, P_ATOMS = 0, 1, 2, 3, 4, 5, 6
-ATOM = 9
-A_WIDTH, A_ROWS, A_ATTRS, A_INDICES, A_INDEX_AT, A_CHECKS, A_CHECK_AT, A_STEPS, A_STEP_AT = range(9)
-I_WIDTH, I_COLUMNS, I_PREFIX, I_PAIR = range(4)
-STEP_WORDS = 3  # attribute, number of parts, where they are
-
-# The cursor, zero at the start of a batch: row, phase, depth, 1 if over budget, then per depth: opened, position, part.
-C_ROW, C_PHASE, C_DEPTH, C_OVER, C_STACK = 0, 1, 2, 3, 4
-LEVEL = 3
-NEW, LISTING = 0, 1
+NEW, LISTING = 0, 1  # phases of a row
 
 
 @kernel
-def create_tries(M, tables, limit, seed):
+def create_tries(arena, tables, limit, seed):
     """An empty state with that many tables."""
-    M = words(M)
-    format_arena(M, tables, limit, seed)
+    arena = words(arena)
+    format_arena(arena, tables, limit, seed)
     for t in range(tables):
-        new_table(M, table_at(t))
+        new_table(arena, table_at(t))
 
 
 @device
-def _index_row(M, m32, P, index, row):
+def _index_row(ctx, index, row):
     """Enter a row (record `row`) in an index."""
-    k = P[index + I_WIDTH]
-    columns = P[index + I_COLUMNS]
-    t = P[index + I_PAIR]
-    tag = hash_key(M, P, columns, k + 1, M, row)
-    pair = find(M, t, tag, P, columns, k + 1, M, row)
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    k = plan[index + I_WIDTH]
+    columns = plan[index + I_COLUMNS]
+    t = plan[index + I_PAIR]
+    tag = hash_key(arena, plan, columns, k + 1, arena, row)
+    pair = find(arena, t, tag, plan, columns, k + 1, arena, row)
     if pair != 0:
-        M[pair + k + 1] += 1
+        arena[pair_rows(pair, k)] += 1
         return
-    pair = alloc(M, k + 3)
+    pair = alloc(arena, pair_words(k))
     for j in range(k + 1):
-        M[pair + j] = M[row + P[columns + j]]
-    M[pair + k + 1] = 1
-    insert(M, t, tag, pair)
-    t = P[index + I_PREFIX]
-    tag = hash_key(M, P, columns, k, M, row)
-    prefix = find(M, t, tag, P, columns, k, M, row)
+        arena[pair + j] = arena[row + plan[columns + j]]
+    arena[pair_rows(pair, k)] = 1
+    insert(arena, t, tag, pair)
+    t = plan[index + I_PREFIX]
+    tag = hash_key(arena, plan, columns, k, arena, row)
+    prefix = find(arena, t, tag, plan, columns, k, arena, row)
     if prefix == 0:
-        prefix = alloc(M, k + 2)
+        prefix = alloc(arena, prefix_words(k))
         for j in range(k):
-            M[prefix + j] = M[row + P[columns + j]]
-        M[prefix + k] = 0
-        M[prefix + k + 1] = 0
-        insert(M, t, tag, prefix)
-    set_hi(m32, pair + k + 2, list_append(M, m32, prefix + k, 2 * (prefix + k + 1), k, pair))
+            arena[prefix + j] = arena[row + plan[columns + j]]
+        for j in range(k, prefix_words(k)):
+            arena[prefix + j] = 0
+        insert(arena, t, tag, prefix)
+    field = pairs_field(prefix, k)
+    at = list_append(ctx, field, pairs_log(field), value_word(k), pair)
+    set_linked_position(halves, pair, pair_link(k), at)
 
 
 @device
-def _unindex_row(M, m32, P, index, row):
+def _unindex_row(ctx, index, row):
     """Take a row out of an index."""
-    k = P[index + I_WIDTH]
-    columns = P[index + I_COLUMNS]
-    t = P[index + I_PAIR]
-    tag = hash_key(M, P, columns, k + 1, M, row)
-    pair = find(M, t, tag, P, columns, k + 1, M, row)
-    M[pair + k + 1] -= 1
-    if M[pair + k + 1] > 0:
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    k = plan[index + I_WIDTH]
+    columns = plan[index + I_COLUMNS]
+    t = plan[index + I_PAIR]
+    tag = hash_key(arena, plan, columns, k + 1, arena, row)
+    pair = find(arena, t, tag, plan, columns, k + 1, arena, row)
+    arena[pair_rows(pair, k)] -= 1
+    if arena[pair_rows(pair, k)] > 0:
         return
-    remove(M, t, tag, pair)
-    t = P[index + I_PREFIX]
-    tag = hash_key(M, P, columns, k, M, row)
-    prefix = find(M, t, tag, P, columns, k, M, row)
-    list_remove(M, m32, prefix + k, 2 * (prefix + k + 1), k, hi(m32, pair + k + 2), k + 2)
-    release(M, pair, k + 3)
-    if hi(m32, prefix + k) == 0:
-        remove(M, t, tag, prefix)
-        release(M, prefix, k + 2)
+    remove(arena, t, tag, pair)
+    t = plan[index + I_PREFIX]
+    tag = hash_key(arena, plan, columns, k, arena, row)
+    prefix = find(arena, t, tag, plan, columns, k, arena, row)
+    field = pairs_field(prefix, k)
+    at = linked_position(halves, pair, pair_link(k))
+    list_remove(ctx, field, pairs_log(field), value_word(k), at, pair_link(k))
+    release(arena, pair, pair_words(k))
+    if list_length(halves, field) == 0:
+        remove(arena, t, tag, prefix)
+        release(arena, prefix, prefix_words(k))
 
 
 @device
-def _store(M, m32, P, a, row, tag):
-    insert(M, P[a + A_ROWS], tag, row)
-    for i in range(P[a + A_INDICES]):
-        _index_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
+def _store(ctx, a, row, tag):
+    arena, plan = ctx.arena, ctx.plan
+    insert(arena, plan[a + A_ROWS], tag, row)
+    for i in range(plan[a + A_INDICES]):
+        _index_row(ctx, plan[plan[a + A_INDEX_AT] + i], row)
 
 
 @device
-def _drop(M, m32, P, a, row, tag):
-    for i in range(P[a + A_INDICES]):
-        _unindex_row(M, m32, P, P[P[a + A_INDEX_AT] + i], row)
-    remove(M, P[a + A_ROWS], tag, row)
-    release(M, row, P[a + A_WIDTH] + 1)
+def _drop(ctx, a, row, tag):
+    arena, plan = ctx.arena, ctx.plan
+    for i in range(plan[a + A_INDICES]):
+        _unindex_row(ctx, plan[plan[a + A_INDEX_AT] + i], row)
+    remove(arena, plan[a + A_ROWS], tag, row)
+    release(arena, row, counted_words(plan[a + A_WIDTH]))
 
 
 @device
-def _passes(M, P, a, bound):
+def _passes(ctx, a, bound):
     """True iff the atoms that lie within the bound attributes have them."""
-    for i in range(P[a + A_CHECKS]):
-        c = P[a + A_CHECK_AT] + 3 * i
-        tag = hash_key(M, P, P[c + 2], P[c + 1], bound, ZERO)
-        if find(M, P[c], tag, P, P[c + 2], P[c + 1], bound, ZERO) == 0:
+    arena, plan = ctx.arena, ctx.plan
+    for i in range(plan[a + A_CHECKS]):
+        c = plan[a + A_CHECK_AT] + CHECK_WORDS * i
+        attributes = plan[c + CHECK_ATTRIBUTES]
+        width = plan[c + CHECK_WIDTH]
+        tag = hash_key(arena, plan, attributes, width, bound, ZERO)
+        if find(arena, plan[c + CHECK_TABLE], tag, plan, attributes, width, bound, ZERO) == 0:
             return False
     return True
 
 
 @device
-def _part_at(P, step, part):
-    return P[step + 2] + 2 * part
+def _part_at(plan, step, part):
+    return plan[step + STEP_PART_AT] + PART_WORDS * part
 
 
 @device
-def _prefix_of(M, P, part, bound):
+def _prefix_of(ctx, part, bound):
     """The prefix record of a part for what is bound, or 0."""
-    index = P[part]
-    k = P[index + I_WIDTH]
-    tag = hash_key(M, P, P[part + 1], k, bound, ZERO)
-    return find(M, P[index + I_PREFIX], tag, P, P[part + 1], k, bound, ZERO)
+    arena, plan = ctx.arena, ctx.plan
+    index = plan[part + PART_INDEX]
+    k = plan[index + I_WIDTH]
+    tag = hash_key(arena, plan, plan[part + PART_ATTRIBUTES], k, bound, ZERO)
+    return find(arena, plan[index + I_PREFIX], tag, plan, plan[part + PART_ATTRIBUTES], k, bound, ZERO)
 
 
 @device
-def _open_level(M, m32, P, step, bound, cur, level):
+def _open_level(ctx, step, bound, cur, level):
     """Choose the shortest list at a step. False if one of them is empty."""
+    halves, plan = ctx.halves, ctx.plan
     best = ZERO
     shortest = ZERO
-    for i in range(P[step + 1]):
-        part = _part_at(P, step, i)
-        prefix = _prefix_of(M, P, part, bound)
+    for i in range(plan[step + STEP_PARTS]):
+        part = _part_at(plan, step, i)
+        prefix = _prefix_of(ctx, part, bound)
         if prefix == 0:
             return False
-        length = hi(m32, prefix + P[P[part] + I_WIDTH])
+        length = list_length(halves, pairs_field(prefix, plan[plan[part + PART_INDEX] + I_WIDTH]))
         if best == 0 or length < shortest:
             best = prefix
             shortest = length
-            cur[level + 2] = i
-    cur[level] = best
-    cur[level + 1] = 0
+            cur[level + V_PART] = i
+    cur[level + V_PREFIX] = best
+    cur[level + V_POSITION] = 0
     return True
 
 
 @device
-def _next_value(M, m32, P, step, bound, cur, level):
+def _next_value(ctx, step, bound, cur, level):
     """Bind the step's attribute to the next value that all parts have. False at the end of the list."""
-    chosen = cur[level + 2]
-    prefix = cur[level]
-    k = P[P[_part_at(P, step, chosen)] + I_WIDTH]
-    field = prefix + k
-    log_at = 2 * (field + 1)
-    length = hi(m32, field)
-    single = at32(m32, log_at) == 0
-    while cur[level + 1] < length:
-        i = cur[level + 1]
-        cur[level + 1] += 1
-        bound[P[step]] = M[lo(m32, field) + k] if single else M[lo(m32, field) + i]
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    chosen = cur[level + V_PART]
+    k = plan[plan[_part_at(plan, step, chosen) + PART_INDEX] + I_WIDTH]
+    field = pairs_field(cur[level + V_PREFIX], k)
+    length = list_length(halves, field)
+    while cur[level + V_POSITION] < length:
+        i = cur[level + V_POSITION]
+        cur[level + V_POSITION] += 1
+        bound[plan[step + STEP_ATTRIBUTE]] = value_at(arena, halves, field, k, i)
         everywhere = True
-        for j in range(P[step + 1]):
+        for j in range(plan[step + STEP_PARTS]):
             if j != chosen:
-                part = _part_at(P, step, j)
-                index = P[part]
-                w = P[index + I_WIDTH] + 1
-                tag = hash_key(M, P, P[part + 1], w, bound, ZERO)
-                if find(M, P[index + I_PAIR], tag, P, P[part + 1], w, bound, ZERO) == 0:
+                part = _part_at(plan, step, j)
+                index = plan[part + PART_INDEX]
+                attributes = plan[part + PART_ATTRIBUTES]
+                w = plan[index + I_WIDTH] + 1
+                tag = hash_key(arena, plan, attributes, w, bound, ZERO)
+                if find(arena, plan[index + I_PAIR], tag, plan, attributes, w, bound, ZERO) == 0:
                     everywhere = False
                     break
         if everywhere:
@@ -204,71 +244,73 @@ def _next_value(M, m32, P, step, bound, cur, level):
 
 
 @device
-def _emit(M, P, bound, sign, counted, out, capacity, rows):
+def _emit(ctx, bound, sign, counted, out, capacity, rows):
     """Write the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
-    width = P[P_OUTS]
-    outs = P[P_OUTS_AT]
+    arena, plan = ctx.arena, ctx.plan
+    width = plan[P_OUTS]
+    outs = plan[P_OUTS_AT]
     if counted:
-        t = P[P_OUT_TABLE]
-        tag = hash_key(M, P, outs, width, bound, ZERO)
-        record = find(M, t, tag, P, outs, width, bound, ZERO)
+        t = plan[P_OUT_TABLE]
+        tag = hash_key(arena, plan, outs, width, bound, ZERO)
+        record = find(arena, t, tag, plan, outs, width, bound, ZERO)
         if record == 0:
-            record = alloc(M, width + 1)
+            record = alloc(arena, counted_words(width))
             for j in range(width):
-                M[record + j] = bound[P[outs + j]]
-            M[record + width] = 1
-            insert(M, t, tag, record)
+                arena[record + j] = bound[plan[outs + j]]
+            arena[counter_of(record, width)] = 1
+            insert(arena, t, tag, record)
         else:
-            M[record + width] += sign
-            if M[record + width] > 0:
+            arena[counter_of(record, width)] += sign
+            if arena[counter_of(record, width)] > 0:
                 return rows
-            remove(M, t, tag, record)
-            release(M, record, width + 1)
+            remove(arena, t, tag, record)
+            release(arena, record, counted_words(width))
     for j in range(width):
-        out[j * capacity + rows] = bound[P[outs + j]]
+        out[j * capacity + rows] = bound[plan[outs + j]]
     return rows + 1
 
 
 @device
-def _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows):
+def _list_results(ctx, a, bound, sign, counted, cur, out, capacity, rows):
     """Results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
-    steps = P[a + A_STEPS]
+    plan = ctx.plan
+    steps = plan[a + A_STEPS]
     depth = cur[C_DEPTH]
     while depth >= 0:
         if depth == steps:
             if rows == capacity:
                 cur[C_DEPTH] = depth
                 return rows, False
-            rows = _emit(M, P, bound, sign, counted, out, capacity, rows)
+            rows = _emit(ctx, bound, sign, counted, out, capacity, rows)
             depth -= 1
             continue
-        step = P[a + A_STEP_AT] + STEP_WORDS * depth
+        step = plan[a + A_STEP_AT] + STEP_WORDS * depth
         level = C_STACK + LEVEL * depth
-        if cur[level] == 0 and not _open_level(M, m32, P, step, bound, cur, level):
+        if cur[level + V_PREFIX] == 0 and not _open_level(ctx, step, bound, cur, level):
             depth -= 1
             continue
-        if _next_value(M, m32, P, step, bound, cur, level):
+        if _next_value(ctx, step, bound, cur, level):
             depth += 1
             if depth < steps:
-                cur[level + LEVEL] = 0
+                cur[level + LEVEL + V_PREFIX] = 0
         else:
-            cur[level] = 0
+            cur[level + V_PREFIX] = 0
             depth -= 1
     return rows, True
 
 
 @device
-def _begin(P, a, src, base, bound, cur):
+def _begin(plan, a, src, base, bound, cur):
     """Bind the tuple of atom `a` at `src[base ..]` and start its enumeration."""
-    for j in range(P[a + A_WIDTH]):
-        bound[P[P[a + A_ATTRS] + j]] = src[base + j]
+    for j in range(plan[a + A_WIDTH]):
+        bound[plan[plan[a + A_ATTRS] + j]] = src[base + j]
     cur[C_DEPTH] = 0
-    cur[C_STACK] = 0
+    cur[C_STACK + V_PREFIX] = 0
     cur[C_PHASE] = LISTING
 
 
 @kernel
-def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
+def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cur, out):
     """Apply the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
 
     Go on with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more is live than the budget
@@ -278,92 +320,96 @@ def join_rows(M, m32, P, atom, flat, weights, missing, sign, bound, cur, out):
     """
     n = weights.size
     capacity = out.shape[1]
-    M, m32, P, bound, cur, out = words(M), words(m32), constants(P), words(bound), words(cur), words(out)
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    bound, cur, out = words(bound), words(cur), words(out)
+    ctx = Context(arena, halves, plan, cur)
     flat, weights, missing = words(flat), words(weights), words(missing)
     rows = ZERO
     a = P_ATOMS + ATOM * atom
-    k = P[a + A_WIDTH]
-    counted = P[P_COUNTED] == 1
+    k = plan[a + A_WIDTH]
+    counted = plan[P_COUNTED] == 1
     while cur[C_ROW] < n:
         i = cur[C_ROW]
         m = weights[i]
         if m * sign <= 0:
             cur[C_ROW] += 1
             continue
-        tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
-        row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
+        tag = hash_key(arena, plan, plan[P_IDENTITY], k, flat, i * k)
+        row = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, flat, i * k)
         if cur[C_PHASE] == NEW:
-            old = M[row + k] if row != 0 else ZERO
+            old = arena[counter_of(row, k)] if row != 0 else ZERO
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old
             if row == 0 and m > 0:
-                if M[H_LIVE] > M[H_BUDGET]:
+                if arena[H_LIVE] > arena[H_BUDGET]:
                     cur[C_OVER] = 1
                     return rows
-                row = alloc(M, k + 1)
+                row = alloc(arena, counted_words(k))
                 for j in range(k):
-                    M[row + j] = flat[i * k + j]
-                M[row + k] = m
-                _store(M, m32, P, a, row, tag)
+                    arena[row + j] = flat[i * k + j]
+                arena[counter_of(row, k)] = m
+                _store(ctx, a, row, tag)
             elif row == 0 or old + m > 0:
                 if row != 0:
-                    M[row + k] = old + m
+                    arena[counter_of(row, k)] = old + m
                 cur[C_ROW] += 1
                 continue
-            _begin(P, a, flat, i * k, bound, cur)
-            if not _passes(M, P, a, bound):
+            _begin(plan, a, flat, i * k, bound, cur)
+            if not _passes(ctx, a, bound):
                 cur[C_DEPTH] = -1
-        rows, finished = _list_results(M, m32, P, a, bound, sign, counted, cur, out, capacity, rows)
+        rows, finished = _list_results(ctx, a, bound, sign, counted, cur, out, capacity, rows)
         if not finished:
             return rows
         if sign < 0:
-            _drop(M, m32, P, a, row, tag)
+            _drop(ctx, a, row, tag)
         cur[C_PHASE] = NEW
         cur[C_ROW] += 1
     return rows
 
 
 @kernel
-def missing_rows(M, P, atom, flat, weights):
+def missing_rows(arena, plan, atom, flat, weights):
     """Index of the first delete (weights > 0) that finds too few copies, or -1."""
     n = weights.size
-    M, P, flat, weights = words(M), constants(P), words(flat), words(weights)
+    arena, plan, flat, weights = words(arena), constants(plan), words(flat), words(weights)
     a = P_ATOMS + ATOM * atom
-    k = P[a + A_WIDTH]
+    k = plan[a + A_WIDTH]
     for i in range(n):
-        tag = hash_key(M, P, P[P_IDENTITY], k, flat, i * k)
-        row = find(M, P[a + A_ROWS], tag, P, P[P_IDENTITY], k, flat, i * k)
-        if row == 0 or M[row + k] < weights[i]:
+        tag = hash_key(arena, plan, plan[P_IDENTITY], k, flat, i * k)
+        row = find(arena, plan[a + A_ROWS], tag, plan, plan[P_IDENTITY], k, flat, i * k)
+        if row == 0 or arena[counter_of(row, k)] < weights[i]:
             return i
     return -1
 
 
 @kernel
-def all_rows(M, m32, P, bound, cur, out):
+def all_rows(arena, halves, plan, bound, cur, out):
     """All results from the cursor on: those of each row of atom 0, or the counted outputs. Returns the rows written."""
     capacity = out.shape[1]
-    M, m32, P, bound, cur, out = words(M), words(m32), constants(P), words(bound), words(cur), words(out)
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    bound, cur, out = words(bound), words(cur), words(out)
+    ctx = Context(arena, halves, plan, cur)
     rows = ZERO
-    counted = P[P_COUNTED] == 1
+    counted = plan[P_COUNTED] == 1
     a = P_ATOMS
-    t = P[P_OUT_TABLE] if counted else P[a + A_ROWS]
-    while cur[C_ROW] <= M[t + T_MASK]:
-        word = M[M[t + T_SLOTS] + cur[C_ROW]]
+    t = plan[P_OUT_TABLE] if counted else plan[a + A_ROWS]
+    while cur[C_ROW] <= arena[t + T_MASK]:
+        word = arena[arena[t + T_SLOTS] + cur[C_ROW]]
         if word != 0:
             record = word & LOW32
             if counted:
                 if rows == capacity:
                     return rows
-                for j in range(P[P_OUTS]):
-                    out[j * capacity + rows] = M[record + j]
+                for j in range(plan[P_OUTS]):
+                    out[j * capacity + rows] = arena[record + j]
                 rows += 1
             else:
                 if cur[C_PHASE] == NEW:
-                    _begin(P, a, M, record, bound, cur)
-                    if not _passes(M, P, a, bound):
+                    _begin(plan, a, arena, record, bound, cur)
+                    if not _passes(ctx, a, bound):
                         cur[C_DEPTH] = -1
-                rows, finished = _list_results(M, m32, P, a, bound, ONE, False, cur, out, capacity, rows)
+                rows, finished = _list_results(ctx, a, bound, ONE, False, cur, out, capacity, rows)
                 if not finished:
                     return rows
                 cur[C_PHASE] = NEW

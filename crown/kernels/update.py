@@ -1,57 +1,29 @@
-"""R-, S- and P-updates, live views, and the deltas they cause.
+"""Batches: R-UPDATE for every tuple of a source, at each of its aliases, and the walk that follows from it.
 
-One change is a depth-first walk: a row enters (or leaves) V_s, and if that makes its key enter (leave) V_p, every
-parent row with that key is counted up (down), and those that thereby enter (leave) V_s are walked in turn. Every row
-is *finished*, its results enumerated, its liveness settled and itself linked (unlinked), before the next one starts:
-so each step is a valid database of its own, no result is ever reported twice, and the witness test needs no "state
-before the update". A row is a witness iff its key does not change its membership in V_p and its group has a live
-parent.
-
-The walk keeps its frames in ``X``, so it can be left when the output buffer is full and entered again.
-Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2-4) and 5.2-5.3.
+A batch can be left where ``out`` is full, or before a tuple that does not fit, and entered again: what it is at lies in
+``scratch``. Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
 """
 
 from __future__ import annotations
 
 from crown.kernels.ahead import ahead_delete, ahead_insert, ring_at
-from crown.kernels.arena import (
-    H_BUDGET,
-    H_EPOCH,
-    H_LFLIP,
-    H_LIVE,
-    H_P,
-    H_R,
-    H_S,
-    NONE,
-    ONE,
-    PLAIN,
-    ZERO,
-    at32,
-    hi,
-    lo,
-    release,
-    set_hi,
-    set_lo,
+from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release
+from crown.kernels.context import Context
+from crown.kernels.geometry import (
+    copies,
+    row_count,
+    row_group,
+    row_position,
+    set_copies,
+    set_row_group,
+    set_row_position,
 )
-from crown.kernels.enumerate import enumerate_on, enumerate_start
-from crown.kernels.groups import list_append, list_base, list_remove, node_at
-from crown.kernels.jit import device, kernel
+from crown.kernels.groups import node_at
+from crown.kernels.jit import kernel
 from crown.kernels.layout import (
-    FRAME,
-    LFRAME,
-    MODE_DELTAS,
-    MODE_LIVE,
     N_CHILDREN,
-    N_FREE,
-    N_INLINE,
-    N_INNER,
-    N_KEY,
     N_OFFSET,
-    N_PARENT,
-    N_PROGRAM,
     N_TAGS,
-    N_VIRTUAL,
-    N_VPOS,
     P_IDENTITY,
     R_ALIASES,
     R_NODES,
@@ -59,367 +31,153 @@ from crown.kernels.layout import (
     R_WIDTH,
     R_WORDS,
     X_ALIAS,
-    X_AREAS,
     X_CAPACITY,
     X_I,
-    X_LFRAMES,
-    X_MODE,
     X_PHASE,
     X_READY,
     X_RECORD,
-    X_SP,
 )
-from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.rows import add_virtual, child_at, drop_virtual, enter_groups, leave_groups, store
+from crown.kernels.pointers import constants, words
+from crown.kernels.rows import r_update_delete, r_update_insert, store
 from crown.kernels.tables import find, insert, remove
+from crown.kernels.walk import delete_walk, insert_walk, push
 
-START, PARENTS, FINISH, RESULTS = 0, 1, 2, 3  # phases of a frame
 IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is to enter or leave, it is being walked
 MAX_COPIES = 2**31 - 1
 DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
 
 
-@device
-def _swap_parents(m32, base, i, j, link):
-    """Exchange entries i and j of a parents list."""
-    if i != j:
-        x = at32(m32, base + i)
-        y = at32(m32, base + j)
-        m32[base + i] = y
-        m32[base + j] = x
-        set_hi(m32, y + link, i)
-        set_hi(m32, x + link, j)
-
-
-@device
-def set_live(M, m32, P, X, node, row, on):
-    """A row of V_s becomes live (``on`` 1) or stops being live (0), and with it whatever below hangs on it alone.
-
-    A live row stands among the first ``live`` parents of each free child's group; a group whose live parents go 0 -> 1
-    makes its children live. O(1) per row that changes.
-    """
-    top = X[X_LFRAMES]
-    f = top
-    X[f] = row
-    X[f + 1] = node
-    X[f + 2] = 0
-    X[f + 3] = -1
-    while f >= top:
-        node = X[f + 1]
-        d = node_at(node)
-        j = X[f + 2]
-        if j == P[d + N_CHILDREN]:
-            f -= LFRAME
-            continue
-        c = child_at(P, d, j)
-        dc = node_at(c)
-        if P[dc + N_FREE] == 0:
-            X[f + 2] = j + 1
-            continue
-        row = X[f]
-        k = P[dc + N_KEY]
-        link = 2 + j
-        h = lo(m32, row + link)
-        i = X[f + 3]
-        if i < 0:
-            at = hi(m32, row + link)
-            live = lo(m32, h + k + 2)
-            base = list_base(m32, h + k + 1, 2 * (h + k + 3) + 1, PLAIN)
-            M[H_LFLIP] += 1
-            if on == 1:
-                _swap_parents(m32, base, at, live, link)
-                set_lo(m32, h + k + 2, live + 1)
-                turned = live == 0
-            else:
-                _swap_parents(m32, base, at, live - 1, link)
-                set_lo(m32, h + k + 2, live - 1)
-                turned = live == 1
-            if not turned or P[dc + N_INNER] == 0:
-                X[f + 2] = j + 1
-                continue
-            i = 0
-        if i < hi(m32, h + k):
-            X[f + 3] = i + 1
-            base = list_base(m32, h + k, 2 * (h + k + 3), P[dc + N_INLINE])
-            f += LFRAME
-            X[f] = at32(m32, base + i)
-            X[f + 1] = c
-            X[f + 2] = 0
-            X[f + 3] = -1
-        else:
-            X[f + 2] = j + 1
-            X[f + 3] = -1
-
-
-@device
-def _push(X, row, node):
-    f = X_AREAS + FRAME * X[X_SP]
-    X[f] = row
-    X[f + 1] = node
-    X[f + 2] = 0
-    X[f + 3] = 0
-    X[f + 4] = START
-    X[X_SP] += 1
-
-
-@device
-def _is_witness(m32, P, X, d, g, k):
-    """Results begin or end with this row: it is free and its group has a live parent."""
-    return X[X_MODE] >= MODE_LIVE and P[d + N_FREE] == 1 and lo(m32, g + k + 2) > 0
-
-
-@device
-def enter_on(M, m32, P, X, out):
-    """Insertion: walk on until no frame is left (True) or ``out`` is full (False)."""
-    while X[X_SP] > 0:
-        f = X_AREAS + FRAME * (X[X_SP] - 1)
-        row = X[f]
-        node = X[f + 1]
-        d = node_at(node)
-        k = P[d + N_KEY]
-        g = lo(m32, row + 1)
-        parent = P[d + N_PARENT]
-        phase = X[f + 4]
-        if phase == START:  # S-UPDATE: the row enters V_s
-            at = list_append(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], row)
-            set_hi(m32, row + 1, at)
-            M[H_S] += 1
-            if at == 0 and parent >= 0:  # its key enters V_p
-                dp = node_at(parent)
-                if P[dp + N_VIRTUAL] == 1 and hi(m32, g + k + 1) == 0:
-                    p = add_virtual(M, m32, P, X, parent, row - P[d + N_OFFSET], P[d + N_VPOS])
-                    X[f + 4] = FINISH
-                    if lo(m32, p) == P[dp + N_CHILDREN]:
-                        _push(X, p, parent)
-                    continue
-                X[f + 4] = PARENTS
-                phase = PARENTS
-            elif _is_witness(m32, P, X, d, g, k):
-                if X[X_MODE] == MODE_DELTAS:
-                    enumerate_start(M, m32, P, X, P[d + N_PROGRAM], node, row)
-                X[f + 4] = RESULTS
-                phase = RESULTS
-            else:
-                phase = FINISH
-        if phase == PARENTS:  # P-UPDATE; a parent that becomes live moves before those not yet counted
-            dp = node_at(parent)
-            full = P[dp + N_CHILDREN]
-            n = hi(m32, g + k + 1)
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
-            i = X[f + 3]
-            phase = FINISH
-            while i < n:
-                if i + 8 < n:
-                    prefetch(M, at32(m32, base + i + 8))
-                p = at32(m32, base + i)
-                i += 1
-                M[H_P] += 1
-                count = lo(m32, p) + 1
-                set_lo(m32, p, count)
-                if count == full:
-                    X[f + 3] = i
-                    _push(X, p, parent)
-                    phase = START
-                    break
-            if phase == START:
-                continue
-        if phase == RESULTS:
-            if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
-                return False
-            set_live(M, m32, P, X, node, row, ONE)
-        X[X_SP] -= 1
-    return True
-
-
-@device
-def leave_on(M, m32, P, X, out):
-    """Deletion: walk on until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
-    while X[X_SP] > 0:
-        f = X_AREAS + FRAME * (X[X_SP] - 1)
-        row = X[f]
-        node = X[f + 1]
-        d = node_at(node)
-        k = P[d + N_KEY]
-        g = lo(m32, row + 1)
-        parent = P[d + N_PARENT]
-        phase = X[f + 4]
-        if phase == START:
-            if hi(m32, g + k) == 1 and parent >= 0:  # its key leaves V_p
-                X[f + 3] = hi(m32, g + k + 1) - 1
-                X[f + 4] = PARENTS
-                phase = PARENTS
-            elif _is_witness(m32, P, X, d, g, k):
-                if X[X_MODE] == MODE_DELTAS:
-                    enumerate_start(M, m32, P, X, P[d + N_PROGRAM], node, row)
-                X[f + 4] = RESULTS
-                phase = RESULTS
-            else:
-                phase = FINISH
-        if phase == PARENTS:  # P-UPDATE, last entry first: a parent that stops being live is then already in place
-            dp = node_at(parent)
-            full = P[dp + N_CHILDREN]
-            base = list_base(m32, g + k + 1, 2 * (g + k + 3) + 1, PLAIN)
-            i = X[f + 3]
-            phase = FINISH
-            while i >= 0:
-                if i >= 8:
-                    prefetch(M, at32(m32, base + i - 8))
-                p = at32(m32, base + i)
-                i -= 1
-                M[H_P] += 1
-                count = lo(m32, p) - 1
-                set_lo(m32, p, count)
-                if count == full - 1:
-                    X[f + 3] = i
-                    _push(X, p, parent)
-                    phase = START
-                    break
-            if phase == START:
-                continue
-            if P[dp + N_VIRTUAL] == 1:
-                p = at32(m32, base)
-                if lo(m32, p) == 0:
-                    drop_virtual(M, m32, P, parent, p)
-        if phase == RESULTS:
-            if X[X_MODE] == MODE_DELTAS and not enumerate_on(M, m32, P, X, out):
-                return False
-            set_live(M, m32, P, X, node, row, ZERO)
-        list_remove(M, m32, g + k, 2 * (g + k + 3), P[d + N_INLINE], hi(m32, row + 1), ONE)
-        set_hi(m32, row + 1, NONE)
-        M[H_S] += 1
-        X[X_SP] -= 1
-    return True
-
-
 @kernel
-def insert_batch(M, m32, P, X, r, rows, weights, masks, out):
-    """R-UPDATE for every tuple of a batch, at all its aliases in turn.
+def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
+    """Insert every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
 
-    ``r``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks`` int64[n] or [1]: bit ``i``
-    says that alias ``i`` reads the tuple.
+    ``rec``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks`` int64[n] or [1]: bit
+    ``i`` says that alias ``i`` reads the tuple.
 
-    DONE; or FULL: ``out`` (int64[columns, capacity], ``X[X_FILL]`` rows of it written) is full, empty it and call
-    again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``X[X_I]`` on have not been
+    DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and call
+    again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``scratch[X_I]`` on have not been
     applied.
     """
     n = weights.size
     every = masks.size == n
-    X[X_CAPACITY] = out.shape[1]
-    X[X_READY] = X[X_I]
-    M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
+    scratch[X_CAPACITY] = out.shape[1]
+    scratch[X_READY] = scratch[X_I]
+    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
+    ctx = Context(arena, halves, plan, scratch)
     rows, weights, masks = words(rows), words(weights), words(masks)
-    width = P[r + R_WIDTH]
-    t = P[r + R_TABLE]
-    aliases = P[r + R_ALIASES]
+    width = plan[rec + R_WIDTH]
+    t = plan[rec + R_TABLE]
+    aliases = plan[rec + R_ALIASES]
     while True:
-        if X[X_PHASE] == WALKING:
-            if not enter_on(M, m32, P, X, out):
+        if scratch[X_PHASE] == WALKING:
+            if not insert_walk(ctx, out):
                 return FULL
-            X[X_PHASE] = TURN
-            X[X_ALIAS] += 1
-        i = X[X_I]
-        if X[X_PHASE] == TURN:
-            j = X[X_ALIAS]
+            scratch[X_PHASE] = TURN
+            scratch[X_ALIAS] += 1
+        i = scratch[X_I]
+        if scratch[X_PHASE] == TURN:
+            j = scratch[X_ALIAS]
             if j == aliases:
-                X[X_PHASE] = IDLE
-                X[X_I] = i + 1
+                scratch[X_PHASE] = IDLE
+                scratch[X_I] = i + 1
                 continue
-            node = P[P[r + R_NODES] + j]
+            node = plan[plan[rec + R_NODES] + j]
             d = node_at(node)
             if masks[i if every else 0] >> j & 1:
-                row = enter_groups(M, m32, P, X, node, X[X_RECORD], ring_at(X, i) + P[d + N_TAGS])
-                if lo(m32, row) == P[d + N_CHILDREN]:
-                    _push(X, row, node)
-                    X[X_PHASE] = WALKING
+                row = r_update_insert(ctx, node, scratch[X_RECORD], ring_at(scratch, i) + plan[d + N_TAGS])
+                if row_count(halves, row) == plan[d + N_CHILDREN]:  # it enters V_s
+                    push(scratch, row, node)
+                    scratch[X_PHASE] = WALKING
                     continue
             else:
-                row = X[X_RECORD] + P[d + N_OFFSET]
-                set_lo(m32, row + 1, ZERO)
-                set_hi(m32, row + 1, NONE)
-            X[X_ALIAS] = j + 1
+                row = scratch[X_RECORD] + plan[d + N_OFFSET]
+                set_row_group(halves, row, ZERO)
+                set_row_position(halves, row, NONE)
+            scratch[X_ALIAS] = j + 1
             continue
         if i == n:
-            X[X_I] = 0
+            scratch[X_I] = 0
             return DONE
-        if M[H_LIVE] > M[H_BUDGET]:
+        if arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
-        ahead_insert(M, m32, P, X, r, rows, n, i)
-        M[H_R] += 1
-        M[H_EPOCH] += 1
-        tag = X[ring_at(X, i)]
-        record = find(M, t, tag, P, P[P_IDENTITY], width, rows, i * width)
+        ahead_insert(ctx, rec, rows, n, i)
+        arena[H_R_UPDATES] += 1
+        arena[H_EPOCH] += 1
+        tag = scratch[ring_at(scratch, i)]
+        record = find(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width)
         if record != 0:
-            copies = hi(m32, record + width) + weights[i]
-            if copies > MAX_COPIES:
+            present = copies(halves, record, width) + weights[i]
+            if present > MAX_COPIES:
                 return TOO_MANY
-            set_hi(m32, record + width, copies)
-            X[X_I] = i + 1
+            set_copies(halves, record, width, present)
+            scratch[X_I] = i + 1
         else:
-            record = store(M, P, r, rows, i * width, P[P_IDENTITY])
-            set_hi(m32, record + width, weights[i])
-            insert(M, t, tag, record)
-            X[X_RECORD] = record
-            X[X_ALIAS] = 0
-            X[X_PHASE] = TURN
+            record = store(ctx, rec, rows, i * width, plan[P_IDENTITY])
+            set_copies(halves, record, width, weights[i])
+            insert(arena, t, tag, record)
+            scratch[X_RECORD] = record
+            scratch[X_ALIAS] = 0
+            scratch[X_PHASE] = TURN
 
 
 @kernel
-def delete_batch(M, m32, P, X, r, rows, weights, missing, out):
+def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, out):
     """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
     n = weights.size
-    X[X_CAPACITY] = out.shape[1]
-    X[X_READY] = X[X_I]
-    M, m32, P, X, out = words(M), words(m32), constants(P), words(X), words(out)
+    scratch[X_CAPACITY] = out.shape[1]
+    scratch[X_READY] = scratch[X_I]
+    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
+    ctx = Context(arena, halves, plan, scratch)
     rows, weights, missing = words(rows), words(weights), words(missing)
-    width = P[r + R_WIDTH]
-    t = P[r + R_TABLE]
-    aliases = P[r + R_ALIASES]
+    width = plan[rec + R_WIDTH]
+    t = plan[rec + R_TABLE]
+    aliases = plan[rec + R_ALIASES]
     while True:
-        if X[X_PHASE] == WALKING:
-            if not leave_on(M, m32, P, X, out):
+        if scratch[X_PHASE] == WALKING:
+            if not delete_walk(ctx, out):
                 return FULL
-            node = P[P[r + R_NODES] + X[X_ALIAS]]
-            leave_groups(M, m32, P, node, X[X_RECORD] + P[node_at(node) + N_OFFSET])
-            X[X_PHASE] = TURN
-            X[X_ALIAS] += 1
-        i = X[X_I]
-        if X[X_PHASE] == TURN:
-            j = X[X_ALIAS]
+            node = plan[plan[rec + R_NODES] + scratch[X_ALIAS]]
+            r_update_delete(ctx, node, scratch[X_RECORD] + plan[node_at(node) + N_OFFSET])
+            scratch[X_PHASE] = TURN
+            scratch[X_ALIAS] += 1
+        i = scratch[X_I]
+        if scratch[X_PHASE] == TURN:
+            j = scratch[X_ALIAS]
             if j == aliases:
-                release(M, X[X_RECORD], P[r + R_WORDS])
-                X[X_PHASE] = IDLE
-                X[X_I] = i + 1
+                release(arena, scratch[X_RECORD], plan[rec + R_WORDS])
+                scratch[X_PHASE] = IDLE
+                scratch[X_I] = i + 1
                 continue
-            node = P[P[r + R_NODES] + j]
-            row = X[X_RECORD] + P[node_at(node) + N_OFFSET]
-            if hi(m32, row + 1) >= 0:
-                _push(X, row, node)
-                X[X_PHASE] = WALKING
+            node = plan[plan[rec + R_NODES] + j]
+            row = scratch[X_RECORD] + plan[node_at(node) + N_OFFSET]
+            if row_position(halves, row) >= 0:  # it leaves V_s first
+                push(scratch, row, node)
+                scratch[X_PHASE] = WALKING
                 continue
-            if lo(m32, row + 1) != 0:
-                leave_groups(M, m32, P, node, row)
-            X[X_ALIAS] = j + 1
+            if row_group(halves, row) != 0:
+                r_update_delete(ctx, node, row)
+            scratch[X_ALIAS] = j + 1
             continue
         if i == n:
-            X[X_I] = 0
+            scratch[X_I] = 0
             return DONE
-        ahead_delete(M, m32, P, X, r, rows, n, i)
-        M[H_R] += 1
-        M[H_EPOCH] += 1
-        tag = X[ring_at(X, i)]
-        record = find(M, t, tag, P, P[P_IDENTITY], width, rows, i * width)
-        copies = 0
+        ahead_delete(ctx, rec, rows, n, i)
+        arena[H_R_UPDATES] += 1
+        arena[H_EPOCH] += 1
+        tag = scratch[ring_at(scratch, i)]
+        record = find(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width)
+        present = 0
         if record != 0:
-            copies = hi(m32, record + width)
-        if copies > weights[i]:
-            set_hi(m32, record + width, copies - weights[i])
-            X[X_I] = i + 1
+            present = copies(halves, record, width)
+        if present > weights[i]:
+            set_copies(halves, record, width, present - weights[i])
+            scratch[X_I] = i + 1
             continue
-        missing[i] = weights[i] - copies
+        missing[i] = weights[i] - present
         if record == 0:
-            X[X_I] = i + 1
+            scratch[X_I] = i + 1
             continue
-        remove(M, t, tag, record)
-        X[X_RECORD] = record
-        X[X_ALIAS] = 0
-        X[X_PHASE] = TURN
+        remove(arena, t, tag, record)
+        scratch[X_RECORD] = record
+        scratch[X_ALIAS] = 0
+        scratch[X_PHASE] = TURN

@@ -14,27 +14,29 @@ from typing import Any
 
 import numba
 from numba import int32, int64, uint8
-from numba.core.types import Array, CPointer
+from numba.core.types import Array, CPointer, NamedTuple
 
 from crown.kernels.ahead import ahead_delete, ahead_insert
 from crown.kernels.batches import consolidate, pick
-from crown.kernels.enumerate import enumerate_on
+from crown.kernels.context import Context
+from crown.kernels.enumerate import enumerate_resume
 from crown.kernels.jit import is_cached
+from crown.kernels.live import set_live
 from crown.kernels.pointers import Constants
-from crown.kernels.rows import enter_groups, leave_groups
+from crown.kernels.rows import r_update_delete, r_update_insert
 from crown.kernels.strings import decode, decoded_size, encode
-from crown.kernels.update import delete_batch, insert_batch, set_live
+from crown.kernels.update import delete_batch, insert_batch
 
 _WORDS, _HALVES, _BYTES = int64[::1], int32[::1], uint8[::1]
 _ENTRY = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, int64[:, ::1])
-_STATE = (CPointer(int64), CPointer(int32), Constants())
-_X = CPointer(int64)
+_POINTER = CPointer(int64)
+_CONTEXT = NamedTuple((_POINTER, CPointer(int32), Constants(), _POINTER), Context)
 _SHARED: list[tuple[Any, Any]] = [
-    (leave_groups, (*_STATE, int64, int64)),
-    (set_live, (*_STATE, _X, int64, int64, int64)),
-    (ahead_delete, (*_STATE, _X, int64, _X, int64, int64)),
-    (enter_groups, (*_STATE, _X, int64, int64, int64)),
-    (ahead_insert, (*_STATE, _X, int64, _X, int64, int64)),
+    (r_update_delete, (_CONTEXT, int64, int64)),
+    (set_live, (_CONTEXT, int64, int64, int64)),
+    (ahead_delete, (_CONTEXT, int64, _POINTER, int64, int64)),
+    (r_update_insert, (_CONTEXT, int64, int64, int64)),
+    (ahead_insert, (_CONTEXT, int64, _POINTER, int64, int64)),
 ]
 _CHILD = "from crown.kernels.warm import compile_inserts; compile_inserts()"
 _done = False
@@ -60,7 +62,7 @@ _SMALL: list[tuple[Any, Any]] = [
 
 def compile_inserts() -> None:
     """Compile the enumeration, small kernels that every view needs, and the insertion kernel into the cache."""
-    enumerate_on.compile((*_STATE, _X, _X))
+    enumerate_resume.compile((_CONTEXT, _POINTER))
     for kernel, signature in _SMALL:
         kernel.compile(signature)
     insert_batch.compile(_ENTRY)

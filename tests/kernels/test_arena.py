@@ -33,91 +33,92 @@ def test_the_largest_block_of_an_arena_has_a_class() -> None:
 
 
 def test_a_new_arena_is_a_header_and_nothing_else() -> None:
-    M = new_arena(tables_=3)
+    arena = new_arena(tables_=3)
     M2 = np.full(1 << 12, -1, np.int64)
     A.format_arena(M2, 3, len(M2), 7)
     assert M2[A.H_TOP] == M2[A.H_LIVE] == A.header_words(3)
     assert (M2[A.H_MAGIC], M2[A.H_FORMAT], M2[A.H_LIMIT], M2[A.H_SEED]) == (A.MAGIC, A.FORMAT, len(M2), 7)
     assert not M2[A.H_FREE : A.header_words(3)].any()
     assert (M2[A.header_words(3) :] == -1).all()
-    assert M[A.H_TOP] > A.header_words(3), "tables have slots"
+    assert arena[A.H_TOP] > A.header_words(3), "tables have slots"
 
 
 def test_a_freed_block_is_the_next_one_of_its_class() -> None:
-    M = new_arena()
-    first, second, other = alloc(M, 70), alloc(M, 90), alloc(M, 10)
-    top = int(M[A.H_TOP])
-    A.release(M, first, 70)
-    A.release(M, second, 90)
-    A.release(M, other, 10)
-    assert [alloc(M, 96), alloc(M, 65), alloc(M, 10)] == [second, first, other], "last freed, first used; by class"
-    assert M[A.H_TOP] == top
+    arena = new_arena()
+    first, second, other = alloc(arena, 70), alloc(arena, 90), alloc(arena, 10)
+    top = int(arena[A.H_TOP])
+    A.release(arena, first, 70)
+    A.release(arena, second, 90)
+    A.release(arena, other, 10)
+    again = [alloc(arena, 96), alloc(arena, 65), alloc(arena, 10)]
+    assert again == [second, first, other], "last freed, first used; by class"
+    assert arena[A.H_TOP] == top
 
 
 @given(st.integers(0, 2**32), st.booleans())
 def test_blocks_never_overlap_and_the_header_adds_up(seed: int, small: bool) -> None:
     rng = random.Random(seed)
-    M = new_arena(1 << 14 if small else 1 << 17)
+    arena = new_arena(1 << 14 if small else 1 << 17)
     live: dict[int, int] = {}
     stamps: dict[int, int] = {}
     for step in range(150):
         if live and rng.random() < (0.3 if step < 100 else 0.7):
             handle = rng.choice(list(live))
-            assert (M[handle : handle + live[handle]] == stamps.pop(handle)).all(), "somebody wrote to this block"
-            A.release(M, handle, live.pop(handle))
+            assert (arena[handle : handle + live[handle]] == stamps.pop(handle)).all(), "somebody wrote to this block"
+            A.release(arena, handle, live.pop(handle))
         else:
             n = rng.randrange(1, rng.choice((5, 70, 4000)))
-            before = header(M)
+            before = header(arena)
             try:
-                handle = int(alloc(M, n))
+                handle = int(alloc(arena, n))
             except MemoryError:
-                assert header(M) == before
+                assert header(arena) == before
                 continue
             assert handle not in live
             live[handle] = n
             stamps[handle] = rng.getrandbits(62)
-            M[handle : handle + n] = stamps[handle]
+            arena[handle : handle + n] = stamps[handle]
         if step % 15 == 0:
-            check_allocator(M, live)
+            check_allocator(arena, live)
     for handle, n in live.items():
-        assert (M[handle : handle + n] == stamps[handle]).all()
-        A.release(M, handle, n)
-    check_allocator(M, {})
-    assert M[A.H_LIVE] == A.header_words(0)
+        assert (arena[handle : handle + n] == stamps[handle]).all()
+        A.release(arena, handle, n)
+    check_allocator(arena, {})
+    assert arena[A.H_LIVE] == A.header_words(0)
 
 
 def test_a_stream_of_stable_shape_takes_no_more_memory() -> None:
-    M, rng = new_arena(), random.Random(5)
+    arena, rng = new_arena(), random.Random(5)
     sizes = [rng.randrange(1, 300) for _ in range(100)]
-    live = [(int(alloc(M, n)), n) for n in sizes]
-    top = int(M[A.H_TOP])
+    live = [(int(alloc(arena, n)), n) for n in sizes]
+    top = int(arena[A.H_TOP])
     for _ in range(20):
         rng.shuffle(live)
         for handle, n in live:
-            A.release(M, handle, n)
+            A.release(arena, handle, n)
         rng.shuffle(sizes)
-        live = [(int(alloc(M, n)), n) for n in sizes]
-    assert M[A.H_TOP] == top
-    assert not free_blocks(M)
+        live = [(int(alloc(arena, n)), n) for n in sizes]
+    assert arena[A.H_TOP] == top
+    assert not free_blocks(arena)
 
 
 def test_a_full_arena_refuses_and_changes_nothing() -> None:
-    M = new_arena(1 << 12)
+    arena = new_arena(1 << 12)
     handles: list[int] = []
-    before = until_full(M, lambda: handles.append(int(alloc(M, 100))))
+    before = until_full(arena, lambda: handles.append(int(alloc(arena, 100))))
     assert handles
-    assert np.array_equal(M, before)
-    check_allocator(M, dict.fromkeys(handles, 100))
-    A.release(M, handles[0], 100)
+    assert np.array_equal(arena, before)
+    check_allocator(arena, dict.fromkeys(handles, 100))
+    A.release(arena, handles[0], 100)
     with pytest.raises(MemoryError):
-        alloc(M, 200)
-    assert alloc(M, 100) == handles[0], "a free block of the class still serves"
+        alloc(arena, 200)
+    assert alloc(arena, 100) == handles[0], "a free block of the class still serves"
 
 
 def test_the_last_word_before_the_limit_can_be_had_and_none_after_it() -> None:
     size = int(A.header_words(0)) + 20
-    M = new_arena(size + 50, limit=size)
-    assert alloc(M, 20) == size - 20
+    arena = new_arena(size + 50, limit=size)
+    assert alloc(arena, 20) == size - 20
     with pytest.raises(MemoryError):
-        alloc(M, 1)
-    check_allocator(M, {size - 20: 20})
+        alloc(arena, 1)
+    check_allocator(arena, {size - 20: 20})

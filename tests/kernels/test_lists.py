@@ -35,54 +35,55 @@ GROUP = 4  # words of a group without key
 class List:
     """The children list of a group in an arena of its own, and the Python list that it should be."""
 
-    inlined: int
-    M: np.ndarray = field(default_factory=lambda: new_arena(1 << 15))
+    carried: int
+    arena: np.ndarray = field(default_factory=lambda: new_arena(1 << 15))
     model: list[int] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.m32 = halves(self.M)
-        self.group = int(alloc(self.M, GROUP))
-        self.M[self.group : self.group + GROUP] = 0
+        self.halves_ = halves(self.arena)
+        self.group = int(alloc(self.arena, GROUP))
+        self.arena[self.group : self.group + GROUP] = 0
         self.log_at = 2 * (self.group + 3)
 
     def append(self, value: int) -> None:
-        row = int(alloc(self.M, ROW))
-        self.M[row + VALUE] = value
+        row = int(alloc(self.arena, ROW))
+        self.arena[row + VALUE] = value
         self.rows.append(row)
-        assert list_append(self.M, self.m32, self.group, self.log_at, self.inlined, row, LINK) == len(self.model)
+        at = list_append(self.arena, self.halves_, self.group, self.log_at, self.carried, row, LINK)
+        assert at == len(self.model)
         self.model.append(row)
 
     def remove(self, at: int) -> None:
         """The last entry takes the place of one that goes."""
-        list_remove(self.M, self.m32, self.group, self.log_at, self.inlined, at, LINK)
+        list_remove(self.arena, self.halves_, self.group, self.log_at, self.carried, at, LINK)
         row, last = self.model[at], self.model.pop()
         if at < len(self.model):
             self.model[at] = last
-        A.release(self.M, row, ROW)
+        A.release(self.arena, row, ROW)
         self.rows.remove(row)
 
     def check(self) -> None:
-        n, capacity = len(self.model), 1 << int(self.m32[self.log_at])
-        assert self.m32[2 * self.group + 1] == n <= capacity
+        n, capacity = len(self.model), 1 << int(self.halves_[self.log_at])
+        assert self.halves_[2 * self.group + 1] == n <= capacity
         assert capacity == 1 or capacity <= 4 * n
-        base = int(list_base(self.m32, self.group, self.log_at, self.inlined))
-        assert self.m32[base : base + n].tolist() == self.model
-        assert [int(self.m32[2 * (row + LINK) + 1]) for row in self.model] == list(range(n))
+        base = int(list_base(self.halves_, self.group, self.log_at, self.carried))
+        assert self.halves_[base : base + n].tolist() == self.model
+        assert [int(self.halves_[2 * (row + LINK) + 1]) for row in self.model] == list(range(n))
         blocks = {self.group: GROUP, **dict.fromkeys(self.rows, ROW)}
         if capacity > 1:
-            block = int(self.m32[2 * self.group])
-            blocks[block] = capacity // 2 + (capacity if self.inlined != A.PLAIN else 0)
-            if self.inlined != A.PLAIN:
-                assert self.M[block : block + n].tolist() == [int(self.M[row + VALUE]) for row in self.model]
-        check_allocator(self.M, blocks)
+            block = int(self.halves_[2 * self.group])
+            blocks[block] = capacity // 2 + (capacity if self.carried != A.PLAIN else 0)
+            if self.carried != A.PLAIN:
+                assert self.arena[block : block + n].tolist() == [int(self.arena[row + VALUE]) for row in self.model]
+        check_allocator(self.arena, blocks)
 
 
-@pytest.mark.parametrize("inlined", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
+@pytest.mark.parametrize("carried", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
 @given(st.integers(0, 2**32))
-def test_a_list_is_a_list(inlined: int, seed: int) -> None:
+def test_a_list_is_a_list(carried: int, seed: int) -> None:
     rng = random.Random(seed)
-    rows = List(inlined)
+    rows = List(carried)
     for growing in (0.9, 0.5, 0.2):
         for _ in range(40):
             if not rows.model or rng.random() < growing:
@@ -95,20 +96,20 @@ def test_a_list_is_a_list(inlined: int, seed: int) -> None:
     while rows.model:
         rows.remove(rng.randrange(len(rows.model)))
         rows.check()
-    assert rows.M[A.H_LIVE] == A.header_words(0) + GROUP, "an empty list has no block of its own"
+    assert rows.arena[A.H_LIVE] == A.header_words(0) + GROUP, "an empty list has no block of its own"
 
 
-@pytest.mark.parametrize("inlined", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
-def test_a_list_doubles_when_it_is_full_and_halves_when_a_quarter_is_left(inlined: int) -> None:
-    rows = List(inlined)
+@pytest.mark.parametrize("carried", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
+def test_a_list_doubles_when_it_is_full_and_halves_when_a_quarter_is_left(carried: int) -> None:
+    rows = List(carried)
     grown, shrunk = [], []
     for i in range(40):
         rows.append(i)
-        grown.append(1 << int(rows.m32[rows.log_at]))
+        grown.append(1 << int(rows.halves_[rows.log_at]))
     assert grown == [1, 2, 4, 4, *[8] * 4, *[16] * 8, *[32] * 16, *[64] * 8]
     while rows.model:
         rows.remove(0)
-        shrunk.append((len(rows.model), 1 << int(rows.m32[rows.log_at])))
+        shrunk.append((len(rows.model), 1 << int(rows.halves_[rows.log_at])))
     assert [a for a, b in zip(shrunk[1:], shrunk, strict=False) if a[1] != b[1]] == [
         (16, 32),
         (8, 16),
@@ -121,11 +122,11 @@ def test_a_list_doubles_when_it_is_full_and_halves_when_a_quarter_is_left(inline
 
 def test_a_list_that_cannot_grow_refuses_and_changes_nothing() -> None:
     rows = List(VALUE, new_arena(1 << 10))
-    before = until_full(rows.M, lambda: rows.append(1))
+    before = until_full(rows.arena, lambda: rows.append(1))
     used = int(before[A.H_TOP])
     if len(rows.rows) > len(rows.model):  # the row itself had room
-        A.release(rows.M, rows.rows.pop(), ROW)
-    assert np.array_equal(rows.M[A.header_words(0) : used], before[A.header_words(0) : used])
+        A.release(rows.arena, rows.rows.pop(), ROW)
+    assert np.array_equal(rows.arena[A.header_words(0) : used], before[A.header_words(0) : used])
     rows.check()
 
 
@@ -135,46 +136,47 @@ TABLE = int(table_at(0))
 
 def _plan(k: int) -> np.ndarray:
     """The plan array of a node whose edge has a key of ``k`` words."""
-    P = np.zeros(layout.P_NODES + layout.ND * (NODE + 1) + k, np.int64)
+    plan = np.zeros(layout.P_NODES + layout.ND * (NODE + 1) + k, np.int64)
     d = layout.P_NODES + layout.ND * NODE
-    P[layout.P_IDENTITY] = len(P) - k
-    P[len(P) - k :] = range(k)
-    P[d + layout.N_KEY], P[d + layout.N_GROUPS] = k, TABLE
-    return P
+    plan[layout.P_IDENTITY] = len(plan) - k
+    plan[len(plan) - k :] = range(k)
+    plan[d + layout.N_KEY], plan[d + layout.N_GROUPS] = k, TABLE
+    return plan
 
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_a_group_is_there_as_long_as_one_side_refers_to_it(k: int) -> None:
-    M = new_arena(1 << 15, tables_=1)
-    m32, P = halves(M), _plan(k)
-    identity = int(P[layout.P_IDENTITY])
+    arena = new_arena(1 << 15, tables_=1)
+    halves_, plan = halves(arena), _plan(k)
+    identity = int(plan[layout.P_IDENTITY])
     rng = random.Random(k)
     groups: dict[tuple[int, ...], int] = {}
-    initial = int(M[A.H_LIVE])
+    initial = int(arena[A.H_LIVE])
     for _ in range(300):
         key = tuple(rng.randrange(4) for _ in range(k))
         source = np.array(key, np.int64)
-        tag = np.int64(hash_key(M, P, identity, k, source, 0))
-        g = int(group_get(M, m32, P, NODE, tag, source, 0, identity))
+        tag = np.int64(hash_key(arena, plan, identity, k, source, 0))
+        g = int(group_get(arena, halves_, plan, NODE, tag, source, 0, identity))
         assert groups.setdefault(key, g) == g, "one group per key"
-        assert tuple(M[g : g + k].tolist()) == key
+        assert tuple(arena[g : g + k].tolist()) == key
         parents, children = rng.choice([(0, 0), (1, 0), (0, 1), (2, 2)])
-        m32[2 * (g + k + 1) + 1], m32[2 * (g + k + 2) + 1] = parents, children
-        group_drop(M, m32, P, NODE, g)
+        halves_[2 * (g + k + 1) + 1], halves_[2 * (g + k + 2) + 1] = parents, children
+        group_drop(arena, halves_, plan, NODE, g)
         if not parents and not children:
             del groups[key]
-        assert M[TABLE + A.T_COUNT] == len(groups)
-    slots = M[int(M[TABLE + A.T_SLOTS]) :][: int(M[TABLE + A.T_MASK]) + 1]
+        assert arena[TABLE + A.T_COUNT] == len(groups)
+    slots = arena[int(arena[TABLE + A.T_SLOTS]) :][: int(arena[TABLE + A.T_MASK]) + 1]
     assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(groups.values())
     for g in groups.values():
-        m32[2 * (g + k + 1) + 1] = m32[2 * (g + k + 2) + 1] = 0
-        group_drop(M, m32, P, NODE, g)
-    assert int(M[A.H_LIVE]) == initial
+        halves_[2 * (g + k + 1) + 1] = halves_[2 * (g + k + 2) + 1] = 0
+        group_drop(arena, halves_, plan, NODE, g)
+    assert int(arena[A.H_LIVE]) == initial
 
 
 def test_a_new_group_has_the_key_and_empty_lists() -> None:
-    M, P = new_arena(1 << 12, tables_=1), _plan(2)
+    arena, plan = new_arena(1 << 12, tables_=1), _plan(2)
     source = np.array([5, -3], np.int64)
-    identity = int(P[layout.P_IDENTITY])
-    g = int(group_get(M, halves(M), P, NODE, np.int64(hash_key(M, P, identity, 2, source, 0)), source, 0, identity))
-    assert M[g : g + 6].tolist() == [5, -3, 0, 0, 0, 0]
+    identity = int(plan[layout.P_IDENTITY])
+    tag = np.int64(hash_key(arena, plan, identity, 2, source, 0))
+    g = int(group_get(arena, halves(arena), plan, NODE, tag, source, 0, identity))
+    assert arena[g : g + 6].tolist() == [5, -3, 0, 0, 0, 0]

@@ -23,8 +23,8 @@ class Strings:
     """A dictionary in an arena of its own, and the Python dict (value -> code) that it should be."""
 
     def __init__(self, size: int = 1 << 15) -> None:
-        self.M = new_arena(size, tables_=2)
-        self.m8 = self.M.view(np.uint8)
+        self.arena = new_arena(size, tables_=2)
+        self.octets = self.arena.view(np.uint8)
         self.model: dict[bytes, int] = {}
 
     def encode(self, values: list[bytes], add: bool = True) -> tuple[int, list[int]]:
@@ -32,14 +32,14 @@ class Strings:
         offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
         data = np.frombuffer(b"".join(values) + b"\0", np.uint8)
         codes = np.full(len(values), -1, np.int64)
-        done = int(strings.encode(self.M, self.m8, T, data, offsets, codes, int(add)))
+        done = int(strings.encode(self.arena, self.octets, T, data, offsets, codes, int(add)))
         return done, codes.tolist()
 
     def decode(self, codes: list[int]) -> list[bytes]:
         words = np.array(codes, np.int64)
         offsets = np.empty(len(codes) + 1, np.int64)
-        data = np.empty(int(strings.decoded_size(self.M, words, offsets)), np.uint8)
-        strings.decode(self.M, self.m8, words, offsets, data)
+        data = np.empty(int(strings.decoded_size(self.arena, words, offsets)), np.uint8)
+        strings.decode(self.arena, self.octets, words, offsets, data)
         return [data[a:b].tobytes() for a, b in pairwise(offsets)]
 
     def add(self, *values: bytes) -> None:
@@ -49,17 +49,17 @@ class Strings:
             assert self.model.setdefault(value, code) == code, "a code stays as long as its entry lives"
 
     def check(self) -> None:
-        assert self.M[T + A.T_COUNT] == len(self.model) == len(set(self.model.values()))
+        assert self.arena[T + A.T_COUNT] == len(self.model) == len(set(self.model.values()))
         assert self.decode(list(self.model.values())) == list(self.model)
         assert self.encode(list(self.model), add=False)[1] == list(self.model.values())
         blocks = {code: 1 + (len(value) + 7) // 8 for value, code in self.model.items()}
-        slots = {int(self.M[t + A.T_SLOTS]): int(self.M[t + A.T_MASK]) + 1 for t in (T, RECORDS)}
-        check_allocator(self.M, {**blocks, **slots}, 2)
+        slots = {int(self.arena[t + A.T_SLOTS]): int(self.arena[t + A.T_MASK]) + 1 for t in (T, RECORDS)}
+        check_allocator(self.arena, {**blocks, **slots}, 2)
 
     def sweep(self, kept: list[bytes]) -> int:
         """Free all values but these."""
-        strings.mark_codes(self.M, np.array([self.model[value] for value in kept] + [strings.NULL], np.int64))
-        freed = int(strings.sweep(self.M, T))
+        strings.mark_codes(self.arena, np.array([self.model[value] for value in kept] + [strings.NULL], np.int64))
+        freed = int(strings.sweep(self.arena, T))
         self.model = {value: code for value, code in self.model.items() if value in kept}
         return freed
 
@@ -73,11 +73,11 @@ def test_a_dictionary_is_a_dict_through_any_number_of_sweeps(rounds: list[tuple[
         before = len(dictionary.model)
         kept = [value for i, value in enumerate(dictionary.model) if seed >> i & 1]
         assert dictionary.sweep(kept) == before - len(kept)
-        assert dictionary.M[A.H_DICT_SWEPT] == len(kept)
+        assert dictionary.arena[A.H_DICT_SWEPT] == len(kept)
         dictionary.check()
     dictionary.sweep([])
     dictionary.check()
-    assert not dictionary.M[T + A.T_COUNT]
+    assert not dictionary.arena[T + A.T_COUNT]
 
 
 def test_values_that_differ_in_trailing_zeros_only_are_different() -> None:
@@ -102,14 +102,14 @@ def test_null_has_no_bytes_and_is_not_looked_up() -> None:
 
 def test_a_budget_stops_the_encoding_where_it_is_used_up() -> None:
     dictionary = Strings()
-    dictionary.M[A.H_BUDGET] = dictionary.M[A.H_LIVE] + 9
+    dictionary.arena[A.H_BUDGET] = dictionary.arena[A.H_LIVE] + 9
     values = [b"12345678" + bytes([i]) for i in range(10)]  # three words each
     done, codes = dictionary.encode(values)
     assert done == 4, "an entry may begin while what is live is not more than the budget"
     assert codes[4:] == [-1] * 6
     dictionary.model = dict(zip(values[:4], codes[:4], strict=True))
     dictionary.check()
-    dictionary.M[A.H_BUDGET] = dictionary.M[A.H_LIMIT]
+    dictionary.arena[A.H_BUDGET] = dictionary.arena[A.H_LIMIT]
     dictionary.add(*values)
     dictionary.check()
 
@@ -117,9 +117,9 @@ def test_a_budget_stops_the_encoding_where_it_is_used_up() -> None:
 def test_a_full_arena_leaves_the_dictionary_as_it_was() -> None:
     dictionary = Strings(int(A.header_words(2)) + 500)
     number = iter(range(10_000))
-    before = until_full(dictionary.M, lambda: dictionary.add(b"%d" % next(number)))
+    before = until_full(dictionary.arena, lambda: dictionary.add(b"%d" % next(number)))
     assert len(dictionary.model) > 20
-    assert dictionary.M[T + A.T_COUNT] == before[T + A.T_COUNT]
+    assert dictionary.arena[T + A.T_COUNT] == before[T + A.T_COUNT]
     dictionary.check()
     assert dictionary.sweep([b"0"]) > 20
     dictionary.add(*(b"again %d" % i for i in range(20)))
@@ -130,12 +130,12 @@ def test_marks_are_taken_from_a_column_of_records_and_are_gone_after_the_sweep()
     dictionary = Strings()
     dictionary.add(b"a", b"b", b"c")
     for value in (b"a", b"c", None):
-        record = int(alloc(dictionary.M, 2))
-        dictionary.M[record] = 77
-        dictionary.M[record + 1] = strings.NULL if value is None else dictionary.model[value]
-        insert(dictionary.M, RECORDS, np.int64(record), record)
-    strings.mark(dictionary.M, dictionary.M, RECORDS, 1)
-    assert strings.sweep(dictionary.M, T) == 1
+        record = int(alloc(dictionary.arena, 2))
+        dictionary.arena[record] = 77
+        dictionary.arena[record + 1] = strings.NULL if value is None else dictionary.model[value]
+        insert(dictionary.arena, RECORDS, np.int64(record), record)
+    strings.mark(dictionary.arena, dictionary.arena, RECORDS, 1)
+    assert strings.sweep(dictionary.arena, T) == 1
     assert dictionary.encode([b"a", b"b", b"c"], add=False)[1] == [dictionary.model[b"a"], 0, dictionary.model[b"c"]]
     assert dictionary.decode([dictionary.model[b"a"]]) == [b"a"], "the length is what it was"
-    assert strings.sweep(dictionary.M, T) == 2
+    assert strings.sweep(dictionary.arena, T) == 2

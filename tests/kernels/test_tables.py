@@ -29,7 +29,7 @@ from tests.kernels.wrappers import (
 )
 
 K = 2  # words of a key
-P = np.array([0, 1, 3, 1, 4], np.int64)  # positions: 0, 1 in a record; 3, 1 in a row of a batch
+plan = np.array([0, 1, 3, 1, 4], np.int64)  # positions: 0, 1 in a record; 3, 1 in a row of a batch
 T = int(table_at(0))
 Key = tuple[int, int]
 
@@ -45,41 +45,41 @@ TAGS: dict[str, Callable[[Key], int]] = {
 class Table:
     """A table of records of ``K`` words in an arena of its own, and the dict that it should be."""
 
-    def __init__(self, tag: Callable[[Key], int], M: np.ndarray | None = None) -> None:
-        self.M = new_arena(1 << 16, tables_=1) if M is None else M
+    def __init__(self, tag: Callable[[Key], int], arena: np.ndarray | None = None) -> None:
+        self.arena = new_arena(1 << 16, tables_=1) if arena is None else arena
         self.tag = lambda key: np.int64(tag(key))  # as hash_key gives it: shifts wrap, also as plain Python
         self.model: dict[Key, int] = {}
 
     def find(self, key: Key) -> int:
         """By a row of a batch in which the key's words lie scattered."""
         batch = np.array([-1, -1, -1, 8, key[1], 9, key[0], 6], np.int64)  # the row begins at word 3
-        return int(find(self.M, T, self.tag(key), P, 2, K, batch, 3))
+        return int(find(self.arena, T, self.tag(key), plan, 2, K, batch, 3))
 
     def add(self, key: Key) -> None:
-        handle = int(alloc(self.M, K))
-        self.M[handle : handle + K] = key
+        handle = int(alloc(self.arena, K))
+        self.arena[handle : handle + K] = key
         try:
-            insert(self.M, T, self.tag(key), handle)
+            insert(self.arena, T, self.tag(key), handle)
         except MemoryError:
-            A.release(self.M, handle, K)
+            A.release(self.arena, handle, K)
             raise
         self.model[key] = handle
 
     def drop(self, key: Key) -> None:
         handle = self.model.pop(key)
-        remove(self.M, T, self.tag(key), handle)
-        A.release(self.M, handle, K)
+        remove(self.arena, T, self.tag(key), handle)
+        A.release(self.arena, handle, K)
 
     @property
     def capacity(self) -> int:
-        return int(self.M[T + A.T_MASK]) + 1
+        return int(self.arena[T + A.T_MASK]) + 1
 
     def check(self) -> None:
         """The invariants of the module, and the records one by one."""
-        slots = self.M[int(self.M[T + A.T_SLOTS]) :][: self.capacity]
+        slots = self.arena[int(self.arena[T + A.T_SLOTS]) :][: self.capacity]
         assert self.capacity & (self.capacity - 1) == 0
         size = len(self.model)
-        assert self.M[T + A.T_COUNT] == size == np.count_nonzero(slots)
+        assert self.arena[T + A.T_COUNT] == size == np.count_nonzero(slots)
         assert 4 * size <= 3 * self.capacity
         assert self.capacity == MIN_SLOTS or 8 * size >= self.capacity
         assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(self.model.values())
@@ -88,11 +88,11 @@ class Table:
             while at != s:
                 assert slots[at] != 0, "an empty slot between a record and its home"
                 at = (at + 1) & (self.capacity - 1)
-        check_allocator(self.M, {**dict.fromkeys(self.model.values(), K), self._slots: self.capacity}, 1)
+        check_allocator(self.arena, {**dict.fromkeys(self.model.values(), K), self._slots: self.capacity}, 1)
 
     @property
     def _slots(self) -> int:
-        return int(self.M[T + A.T_SLOTS])
+        return int(self.arena[T + A.T_SLOTS])
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -125,7 +125,7 @@ def test_taking_out_a_record_moves_back_those_that_were_pushed_beyond_it_also_ov
     table.check()
     table.drop((0, 0))
     table.check()
-    slots = table.M[int(table.M[T + A.T_SLOTS]) :][: table.capacity]
+    slots = table.arena[int(table.arena[T + A.T_SLOTS]) :][: table.capacity]
     assert [int(word) & LOW32 for word in slots] == [
         table.model[3, 0],  # of home 6, over the end
         table.model[4, 0],  # it stood at 2, and its home is 1
@@ -164,13 +164,13 @@ def test_a_table_grows_at_three_quarters_and_shrinks_at_an_eighth() -> None:
 def test_after_make_room_an_insertion_allocates_nothing() -> None:
     table = Table(TAGS["hashed"])
     for i in range(200):
-        handle = int(alloc(table.M, K))
-        table.M[handle : handle + K] = (i, 1)
-        make_room(table.M, T)
-        before = int(table.M[A.H_TOP]), int(table.M[A.H_LIVE])
-        insert(table.M, T, table.tag((i, 1)), handle)
+        handle = int(alloc(table.arena, K))
+        table.arena[handle : handle + K] = (i, 1)
+        make_room(table.arena, T)
+        before = int(table.arena[A.H_TOP]), int(table.arena[A.H_LIVE])
+        insert(table.arena, T, table.tag((i, 1)), handle)
         table.model[i, 1] = handle
-        assert (int(table.M[A.H_TOP]), int(table.M[A.H_LIVE])) == before
+        assert (int(table.arena[A.H_TOP]), int(table.arena[A.H_LIVE])) == before
     table.check()
 
 
@@ -178,9 +178,9 @@ def test_after_make_room_an_insertion_allocates_nothing() -> None:
 def test_a_table_that_cannot_grow_stays_as_it_is(tag: str) -> None:
     table = Table(TAGS[tag], new_arena(int(A.header_words(1)) + 470, tables_=1))
     numbers = count(1)
-    before = until_full(table.M, lambda: table.add((next(numbers), 1)))
+    before = until_full(table.arena, lambda: table.add((next(numbers), 1)))
     assert len(table.model) == 3 * table.capacity // 4, "it was the growth that failed, not the record"
-    assert table.M[A.H_LIVE] == before[A.H_LIVE]
+    assert table.arena[A.H_LIVE] == before[A.H_LIVE]
     table.check()
     assert all(table.find(key) == handle for key, handle in table.model.items())
     table.drop((1, 1))
@@ -191,26 +191,26 @@ def test_a_table_that_cannot_grow_stays_as_it_is(tag: str) -> None:
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=4), st.integers(0, 2**62))
 def test_a_tag_depends_on_the_key_and_the_seed_not_on_the_place(key: list[int], seed: int) -> None:
     k = len(key)
-    M = new_arena(1 << 10, seed=seed)
+    arena = new_arena(1 << 10, seed=seed)
     positions = np.array([*range(k), *range(5 + k, 5, -1)], np.int64)
     straight = np.array(key, np.int64)
     turned = np.array([0, 0, 0, *[0] * 6, *key[::-1]], np.int64)
-    tag = int(hash_key(M, positions, 0, k, straight, 0))
+    tag = int(hash_key(arena, positions, 0, k, straight, 0))
     assert 0 <= tag <= LOW32
-    assert hash_key(M, positions, k, k, turned, 3) == tag
+    assert hash_key(arena, positions, k, k, turned, 3) == tag
 
 
 def test_neighbouring_keys_and_other_seeds_have_other_tags() -> None:
-    M = new_arena(1 << 10)
+    arena = new_arena(1 << 10)
     identity = np.arange(1, dtype=np.int64)
     keys = np.concatenate([np.arange(2000), np.arange(2000) << 40])
 
     def tags() -> list[int]:
-        return [int(hash_key(M, identity, 0, 1, keys, i)) for i in range(len(keys))]
+        return [int(hash_key(arena, identity, 0, 1, keys, i)) for i in range(len(keys))]
 
     first = tags()
     assert len(set(first)) > 3990  # of 3,999 keys
     fullest = np.bincount(np.array(first[:2000]) & 1023).max()
     assert fullest < 12, "the low bits, which choose the slot, are spread as well"
-    M[A.H_SEED] += 1
+    arena[A.H_SEED] += 1
     assert sum(a == b for a, b in zip(first, tags(), strict=True)) < 3

@@ -1,0 +1,366 @@
+"""Where things lie in the arena: the only file that knows an offset into a record, a row, a group or a list.
+
+**Record**: a tuple of a source with ``a`` words, and a row per alias that reads it::
+
+    0 .. a-1   the values (int64 codes)
+    a ..       row of the first alias, of the second, ...
+
+**Row** of a node with children ``0..n-1`` (``2 + n`` words). Its handle is that of its own first word; the values lie
+before it, ``N_OFFSET`` words from the record's beginning::
+
+    0          low: count (non-empty child groups)     high: copies of the tuple (in the first row)
+    1          low: group of the edge to the parent    high: position in that group's children, -1 outside V_s
+    2+j        low: group of the edge to child j       high: position in that group's parents
+
+A word that holds a group and a position in one of its lists is a *link*. An alias that does not read the tuple (its
+mask says so) has group 0. A row of a virtual node is a record of its own.
+
+**Group** of an edge with a key of ``k`` attributes (``k + 4`` words), the only index there is::
+
+    0 .. k-1   the key
+    k          low: children list    high: its length (count[k] of S-UPDATE; the key is in V_p iff > 0)
+    k+1        low: parents list     high: its length (rows of R_p with that key, live ones first)
+    k+2        low: live parents     high: references (rows of R_c with that key, in V_s or not)
+    k+3        low: log2 capacity of the children list    high: of the parents list
+    k+4 ..     payload, if there is any
+
+**List**: a *field*, a word as above (low: where it is, high: its length), and the half word with its log2 capacity. A
+list of capacity 1 is its own field; a longer one is a block of int32 row handles. The children list of a free leaf with
+one non-key attribute carries a copy of that attribute (``capacity`` int64 words before the handles), so that the
+innermost loop of an enumeration is a copy. The root's edge has one group, without key, with one live parent that does
+not exist: so the root needs no case of its own.
+
+**Table numbers**: the rows of node i, then the groups above node i, then the dictionary and the support counts. A
+source's records are in the rows table of its first alias.
+
+Kernels pay nothing for these functions, they are inlined; called from Python they run as they stand.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from crown.kernels.arena import ONE, PLAIN, T_TALLIES, at32, hi, lo, set_hi, set_lo
+from crown.kernels.jit import device
+from crown.kernels.tables import table_at
+
+PAYLOAD = 0  # words of a group behind its lists
+_GROUP = 4 + PAYLOAD  # words of a group besides its key
+OWN_LINK = ONE  # the link of a row to the group that it is a child in
+
+# Records
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def copies(halves, record, width):
+    """How many copies of the record's tuple, of ``width`` words, there are."""
+    return hi(halves, record + width)
+
+
+@device
+def set_copies(halves, record, width, n):
+    """Write how many copies of the record's tuple there are."""
+    set_hi(halves, record + width, n)
+
+
+@device
+def counted_words(width):
+    """Words of a record that is a tuple and a counter, as those of support counts are."""
+    return width + 1
+
+
+@device
+def counter_of(record, width):
+    """The word in which such a record has its counter."""
+    return record + width
+
+
+# Rows
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def row_words(children):
+    """Words of a row of a node with that many children."""
+    return 2 + children
+
+
+@device
+def row_count(halves, row):
+    """count[t] of R-UPDATE: how many children have the row's key in V_p."""
+    return lo(halves, row)
+
+
+@device
+def set_row_count(halves, row, count):
+    """Write count[t]."""
+    set_lo(halves, row, count)
+
+
+@device
+def row_group(halves, row):
+    """Group of the edge to the parent, in which the row is a child; 0 for an alias that does not read the tuple."""
+    return lo(halves, row + OWN_LINK)
+
+
+@device
+def set_row_group(halves, row, g):
+    """Write the group in which the row is a child."""
+    set_lo(halves, row + OWN_LINK, g)
+
+
+@device
+def row_position(halves, row):
+    """Position among the children of its group, -1 while the row is outside V_s."""
+    return hi(halves, row + OWN_LINK)
+
+
+@device
+def set_row_position(halves, row, at):
+    """Write the position among the children of its group."""
+    set_hi(halves, row + OWN_LINK, at)
+
+
+@device
+def link_of(j):
+    """The link of a row to the group of its child ``j``, in which it is a parent: a word, counted from the row."""
+    return 2 + j
+
+
+@device
+def linked_group(halves, row, link):
+    """The group that a link of the row names."""
+    return lo(halves, row + link)
+
+
+@device
+def set_linked_group(halves, row, link, g):
+    """Write the group that a link of the row names."""
+    set_lo(halves, row + link, g)
+
+
+@device
+def linked_position(halves, row, link):
+    """Position of the row in the list that a link is for."""
+    return hi(halves, row + link)
+
+
+@device
+def set_linked_position(halves, row, link, at):
+    """Write the position of the row in the list that a link is for."""
+    set_hi(halves, row + link, at)
+
+
+# Groups; k: words of the key
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def group_words(k):
+    """Words of a group."""
+    return k + _GROUP
+
+
+@device
+def last_group_word(k):
+    """The last word of a group that an update reads or writes, counted from the group."""
+    return k + 3
+
+
+@device
+def group_number(g):
+    """A number that no other group has, below ``group_numbers`` of the arena's words: groups do not overlap."""
+    return g // _GROUP
+
+
+def group_numbers(words: int) -> int:
+    """How many numbers groups in the first ``words`` words of an arena can have."""
+    return words // _GROUP + 1
+
+
+@device
+def children_field(g, k):
+    """Field of the group's children list: its rows of V_s."""
+    return g + k
+
+
+@device
+def parents_field(g, k):
+    """Field of the group's parents list."""
+    return g + k + 1
+
+
+@device
+def children_log(field):
+    """Half word with the log2 capacity of the children list with that field."""
+    return 2 * (field + 3)
+
+
+@device
+def parents_log(field):
+    """Half word with the log2 capacity of the parents list with that field."""
+    return 2 * (field + 2) + 1
+
+
+@device
+def children_count(halves, g, k):
+    """count[k] of S-UPDATE: the group's rows in V_s. Its key is in V_p iff there are any."""
+    return list_length(halves, children_field(g, k))
+
+
+@device
+def parents_count(halves, g, k):
+    """Rows of the parent's relation with the group's key."""
+    return list_length(halves, parents_field(g, k))
+
+
+@device
+def live_parents(halves, g, k):
+    """How many of the group's parents are live; they are the first ones."""
+    return lo(halves, g + k + 2)
+
+
+@device
+def set_live_parents(halves, g, k, n):
+    """Write how many of the group's parents are live."""
+    set_lo(halves, g + k + 2, n)
+
+
+@device
+def references(halves, g, k):
+    """Rows of the child's relation with the group's key, in V_s or not."""
+    return hi(halves, g + k + 2)
+
+
+@device
+def set_references(halves, g, k, n):
+    """Write how many rows of the child's relation have the group's key."""
+    set_hi(halves, g + k + 2, n)
+
+
+# Lists
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def list_length(halves, field):
+    """Number of entries of the list with that field."""
+    return hi(halves, field)
+
+
+@device
+def set_list_length(halves, field, n):
+    """Write the number of entries."""
+    set_hi(halves, field, n)
+
+
+@device
+def list_block(halves, field):
+    """Where the list with that field is: its block, or with capacity 1 its only row."""
+    return lo(halves, field)
+
+
+@device
+def set_list_block(halves, field, block):
+    """Write where the list is."""
+    set_lo(halves, field, block)
+
+
+@device
+def list_words(log_capacity, carried):
+    """Words of the block of a list with capacity 2^log_capacity > 1."""
+    capacity = 1 << log_capacity
+    if carried != PLAIN:
+        return capacity + (capacity >> 1)
+    return capacity >> 1
+
+
+@device
+def block_handles(block, log_capacity, carried):
+    """Half word of the first handle in the block of a list with capacity > 1; the values it carries come before."""
+    if carried != PLAIN:
+        return 2 * block + (2 << log_capacity)
+    return 2 * block
+
+
+@device
+def list_base(halves, field, log_at, carried):
+    """Half word of the first handle of the list with that field, whose log2 capacity is in half word ``log_at``.
+
+    ``carried``: the word, counted from a row, whose value the list carries, or PLAIN.
+    """
+    log_capacity = at32(halves, log_at)
+    if log_capacity == 0:
+        return 2 * field
+    return block_handles(list_block(halves, field), log_capacity, carried)
+
+
+@device
+def children_base(halves, g, k, carried):
+    """Half word of the first handle of the group's children list."""
+    field = children_field(g, k)
+    return list_base(halves, field, children_log(field), carried)
+
+
+@device
+def parents_base(halves, g, k):
+    """Half word of the first handle of the group's parents list."""
+    field = parents_field(g, k)
+    return list_base(halves, field, parents_log(field), PLAIN)
+
+
+@device
+def carried_base(halves, field, carried):
+    """Word of the first value that the children list with that field carries, or has in its only row."""
+    base = list_block(halves, field)
+    if at32(halves, children_log(field)) == 0:
+        base += carried
+    return base
+
+
+# Tables
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def rows_table(node: int) -> int:
+    """Number of the table with the records whose first alias is the node."""
+    return node
+
+
+def groups_table(nodes: int, node: int) -> int:
+    """Number of the table with the groups above a node, in a plan of ``nodes`` nodes."""
+    return nodes + node
+
+
+def dictionary_table(nodes: int) -> int:
+    """Number of the dictionary's table in a plan of ``nodes`` nodes."""
+    return 2 * nodes
+
+
+def support_table(nodes: int) -> int:
+    """Number of the table of support counts in a plan of ``nodes`` nodes."""
+    return 2 * nodes + 1
+
+
+def table_total(nodes: int) -> int:
+    """How many tables the state of a plan of ``nodes`` nodes has."""
+    return 2 * nodes + 2
+
+
+T_ROWS = T_TALLIES + 2  # of a rows table: rows of the node
+
+
+class Tallies(NamedTuple):
+    """Header words of what is counted per node beside its tables."""
+
+    missing: int  # copies that deletes did not find
+    updates: int  # tuples of the changes that the node read
+    rows: int  # rows of the node
+    filtered: int  # rows that the source's predicate rejected
+
+
+def tallies_of(nodes: int, node: int) -> Tallies:
+    """Where the tallies of a node are, in a plan of ``nodes`` nodes."""
+    own, above = int(table_at(rows_table(node))), int(table_at(groups_table(nodes, node)))
+    return Tallies(own + T_TALLIES, own + T_TALLIES + 1, own + T_ROWS, above + T_TALLIES)
