@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import machine
-from bench.datasets import VARIABLE, data_of, has_graph
-from bench.engines import ENGINES
-from bench.results import read
-from bench.sections import SECTIONS
-from bench.text import line_of
-from bench.workloads import WORKLOADS
+from bench.cases.datasets import VARIABLE, data_of, has_graph
+from bench.cases.workloads import WORKLOADS
+from bench.harness import machine
+from bench.harness.results import read
+from bench.harness.sections import SECTIONS
+from bench.report.text import line_of
+from bench.subjects.catalogue import ENGINES
 from crown.errors import CrownError
 
 HELP = "measure this engine, other algorithms and other engines side by side, and draw the report"
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "report":
         return _report(args)
     try:
-        from bench.run import run_section
+        from bench.harness.run import run_section
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "tqdm") from None
     scale = "quick" if args.quick else "full" if args.full else "normal"
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     try:
-        from bench import report
+        from bench.report import report
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "matplotlib") from None
     found = read(args.out)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import triangle_instances as instances
+from bench.cases import triangles as instances
 from ivm_triangle import Triangle
 
 STRATEGIES: dict[str, dict[str, Any]] = {

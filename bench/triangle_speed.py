@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.triangle_instances import hub_wall
+from bench.cases.triangles import hub_wall
 from ivm_triangle import Triangle
 
 WINDOW = 0.2

@@ -28,8 +28,8 @@ from operator import itemgetter
 import pyarrow as pa
 
 from crown.errors import CrownError
-from crown.sources import Alias, Source, sources_of
-from plans.expressions import Expr
+from crown.store.relations import Alias, Source, sources_of
+from plans.expressions.build import Expr
 from plans.plan import Plan
 from plans.schema import arrow_type
 

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crown import snapshot, words_file
 from crown.arguments import Size, file_of, number_of, path_of, size_of
-from crown.cells import Cells
-from crown.changes import CheckedBatch
-from crown.delivery import Delivery
-from crown.engine import Engine
+from crown.engine import snapshot
+from crown.engine.cells import Cells
+from crown.engine.delivery import Delivery
+from crown.engine.engine import Engine
 from crown.errors import ChangeError, CrownError, SnapshotError
-from crown.quarantine import write as write_quarantine
+from crown.ingest.changes import CheckedBatch
+from crown.ingest.quarantine import write as write_quarantine
+from crown.store import words_file
 from crown.uncopyable import NotCopyable
 from plans import plan as make_plan
-from plans.explain import text
 from plans.plan import Plan
+from plans.show.explain import text
 
 MOST_THREADS = 1024
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.bags import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
+from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import SnapshotError
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_TOP
 from ivm_triangle import invariants
@@ -75,7 +75,8 @@ class Shape:
 
 
 class TriangleBag:
-    """A triangle bag (see `crown.bags.Bag`). `mode` "auto" is "materialized" or "counts", as the outputs need."""
+    """A triangle bag (see `crown.bags.protocol.Bag`). `mode` "auto" is "materialized" or "counts", as the outputs
+    need."""
 
     def __init__(self, spec: BagSpec, arena: np.ndarray, mode: str = "auto") -> None:
         self.spec = spec
@@ -140,7 +141,8 @@ class TriangleBag:
     def apply(
         self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
     ) -> Iterator[tuple[np.ndarray, int]]:
-        """Changes of one atom, deletions first; yields the change of the result set. See `crown.bags.Bag.apply`.
+        """Changes of one atom, deletions first; yields the change of the result set. See
+        `crown.bags.protocol.Bag.apply`.
 
         Mode "factorized" yields nothing. Amortized O(N^(1/2)) per row and O(1) per result.
         """

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.columns import doubtful
+from crown.ingest.columns import doubtful
 from ivm_triangle.errors import TriangleError
 
 Columns = tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Snapshots of a `Triangle`: one file of words (see `crown.words_file`).
+"""Snapshots of a `Triangle`: one file of words (see `crown.store.words_file`).
 
 The header has the options the query was made with; the parts are the arena up to its high-water mark and one table per
 domain (the dictionary and the types of the key), in Arrow's stream format, padded to words.
@@ -14,11 +14,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from crown import words_file
 from crown.arguments import Size, path_of, size_of
 from crown.errors import CrownError, SnapshotError
 from crown.kernels.arena import H_MAGIC, H_TOP, MAGIC
-from crown.memory import ADDRESSABLE, reserve
+from crown.store import words_file
+from crown.store.memory import ADDRESSABLE, reserve
 from ivm_triangle.encode import Domain
 from ivm_triangle.kernels import inspect
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from crown.budget import Budget
 from crown.errors import MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.kernels.arena import (
     FORMAT,
@@ -21,7 +20,8 @@ from crown.kernels.arena import (
     H_TOP,
     MAGIC,
 )
-from crown.memory import ADDRESSABLE, MappedFile, reserve
+from crown.store.budget import Budget
+from crown.store.memory import ADDRESSABLE, MappedFile, reserve
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.maintain import change_program, create
 from ivm_triangle.kernels.warm import ensure_compiled

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crown.arguments import Size, size_of
 from crown.interrupts import Uninterrupted
-from crown.memory import MappedFile
+from crown.store.memory import MappedFile
 from crown.uncopyable import NotCopyable
 from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of

@@ -1,11 +1,11 @@
-"""The planner: a conjunctive query in SQL, Datalog or motif form becomes a plan that the engine maintains without
-joins.
+"""The planner: a query in SQL, Datalog or motif form becomes a plan that the engine maintains without joins.
 
-`plans.plan(query, schema)` gives a `Plan`; `plans.explain` shows it. This package imports no other part of the project.
+`plans.plan(query, schema)` gives a `Plan`; `plans.show.explain` shows it. This package imports no other part of the
+project.
 """
 
 from plans.errors import PlanError, Position, QueryWarning
-from plans.expr import Expr
+from plans.expressions.expr import Expr
 from plans.plan import Bag, BagAtom, Bound, Candidate, Node, Output, Plan
 from plans.planner import parse, plan
 from plans.schema import Column, Schema, Table, arrow_type, type_of_arrow

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from plans.errors import PlanError
-from plans.expressions import Expr, call, cast, col, conjoin
+from plans.expressions.build import Expr, call, cast, col, conjoin
 from plans.query import Query, Source, split
 from plans.schema import Table, decimal_parts
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from plans.conjunction import Attribute
 from plans.errors import PlanError
-from plans.expr import Expr
+from plans.expressions.expr import Expr
 from plans.schema import Table
 
 VERSION = 1
@@ -194,12 +194,12 @@ class Plan:
             raise PlanError(f"the plan is damaged: {error}", hint="plan the query again") from None
 
     def __str__(self) -> str:
-        from plans.explain import text
+        from plans.show.explain import text
 
         return text(self)
 
     def _repr_html_(self) -> str:
-        from plans.picture import html
+        from plans.show.picture import html
 
         return html(self, page=False)
 

@@ -13,18 +13,18 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from plans.bounds import bounds
-from plans.classify import QueryClass, classify, free_path
 from plans.conjunction import Atom, Attribute, Conjunction, conjunction, injective
-from plans.cost import atom_rates, step_cost
-from plans.decomposition import Decomposition, decompose, with_projections
 from plans.errors import PlanError, QueryWarning
-from plans.hypergraph import Hypergraph, acyclic, bits, components
-from plans.jointree import Forest, Tree, generalized_join_trees
 from plans.plan import Candidate, Node, Output, Plan
 from plans.query import Query
 from plans.schema import Schema
+from plans.search.bounds import bounds
+from plans.search.cost import atom_rates, step_cost
+from plans.search.decomposition import Decomposition, decompose, with_projections
+from plans.search.jointree import Forest, Tree, generalized_join_trees
 from plans.stack import with_room
+from plans.theory.classify import QueryClass, classify, free_path
+from plans.theory.hypergraph import Hypergraph, acyclic, bits, components
 
 MAX_ATOMS = 60
 MAX_CHILDREN = 200
@@ -44,7 +44,7 @@ def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Query:
 
 
 def _parsed(query: str, tables: Schema, dialect: str) -> Query:
-    from plans import datalog, motif
+    from plans.frontends import datalog, motif
 
     if not query.strip():
         raise PlanError("the query is empty", hint="write SQL, a Datalog rule or a motif")
@@ -52,7 +52,7 @@ def _parsed(query: str, tables: Schema, dialect: str) -> Query:
         return datalog.parse(query, tables)
     if motif.looks_like(query):
         return motif.parse(query, tables)
-    from plans import sql  # takes a tenth of a second to load
+    from plans.frontends import sql
 
     return sql.parse(query, tables, dialect=dialect)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plans.errors import PlanError
-from plans.expressions import Expr, col
+from plans.expressions.build import Expr, col
 from plans.schema import WEIGHT, Table
 
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_jobs.backfill import bulk_load
+    from spark_jobs.job.backfill import bulk_load
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
 

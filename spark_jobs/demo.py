@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 import plans
-from crown import window
 from crown.errors import CrownError
-from crown.generators import chung_lu
+from crown.ingest import window
+from crown.ingest.generators import chung_lu
 from plans.errors import PlanError
-from plans.explain import text
 from plans.schema import Schema
-from spark_jobs import submit
+from plans.show.explain import text
+from spark_jobs.ingest.sources import Input
+from spark_jobs.job import submit
 from spark_jobs.session import require_java
-from spark_jobs.sources import Input
 
 QUERY = "Paths(a, b, c, d) :- follows(a, b), follows(b, c), follows(c, d), d > 15000."
 SCHEMA = Schema.of({"follows": {"src": "int64", "dst": "int64"}})

@@ -4,7 +4,7 @@
 
 One micro-batch costs O(changes + deltas), amortized: now and then a cell writes its state down. Exactly once with any
 replayable source and any idempotent or transactional sink, through retries, killed workers and drivers, and restarts:
-see ``spark_jobs.cell``.
+see ``spark_jobs.cell.cell``.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 import plans
-from crown.edge_lists import UNREADABLE
-from crown.sources import not_covering
+from crown.ingest.edge_lists import UNREADABLE
+from crown.store.relations import not_covering
 from plans.plan import Plan
 from plans.schema import Schema
-from plans.shares import Grid, hashable, solve
+from plans.search.shares import Grid, hashable, solve
 from spark_jobs import scratch as scratch_space
-from spark_jobs.dispatch import dispatched
-from spark_jobs.engines import QUERY, Kind
+from spark_jobs.cell.engines import QUERY, Kind
+from spark_jobs.cell.history import reconcile, stream_of
+from spark_jobs.cell.state_log import check_meta, read_meta
+from spark_jobs.cell.step import Step
+from spark_jobs.dispatch.layout import WEIGHT, cell_plan, layout_of
+from spark_jobs.dispatch.shuffle import dispatched
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.history import reconcile, stream_of
-from spark_jobs.layout import WEIGHT, cell_plan, layout_of
+from spark_jobs.ingest.types import spark_type, table_of_spark
 from spark_jobs.session import quietly
-from spark_jobs.state_log import check_meta, read_meta
-from spark_jobs.step import Step
-from spark_jobs.types import spark_type, table_of_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +68,7 @@ def maintain(
 
     ``query``: SQL, Datalog, a motif, or a plan. ``changes``: a DataFrame per relation, with the relation's columns and
     either ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or
-    change codes (``crown.changes.CODES``), or neither: then every row is an insert. All streaming, or all batch.
+    change codes (``crown.ingest.changes.CODES``), or neither: then every row is an insert. All streaming, or all batch.
 
     The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
     anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
@@ -153,7 +153,7 @@ def _task(step: Step) -> Any:
     """The function that travels. It reaches the engine by importing it, so the worker's caches are one per process."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from spark_jobs import step as module
+        from spark_jobs.cell import step as module
 
         return module.run(step, batches)
 

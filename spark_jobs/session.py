@@ -35,7 +35,7 @@ LAPTOP = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.adaptive.enabled": "false",  # a micro-batch's plan is known; planning it again costs more than it finds
     "spark.sql.streaming.metricsEnabled": "false",
-    "spark.python.daemon.module": "spark_jobs.daemon",
+    "spark.python.daemon.module": "spark_jobs.cell.daemon",
 }
 # On two cores the just-in-time compiler takes half of the processor time of a short job: let it wait longer before it
 # compiles a method. Hot loops are compiled soon enough all the same.

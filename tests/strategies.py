@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from plans.expressions import Expr
+from plans.expressions.build import Expr
 from plans.plan import Attribute, Node, Output, Plan
 from plans.schema import Schema
 

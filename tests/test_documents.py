@@ -20,11 +20,11 @@ def name(file: Path) -> str:
 
 
 def test_a_name_is_found_only_where_it_is_defined() -> None:
-    assert architecture.exists("crown.engine.Engine.run")
-    assert architecture.exists("crown.kernels.arena.H_P")
+    assert architecture.exists("crown.engine.engine.Engine.run")
+    assert architecture.exists("crown.kernels.arena.H_P_UPDATES")
     assert architecture.exists("crown.kernels")
-    assert not architecture.exists("crown.engine.Engine.walk")
-    assert not architecture.exists("crown.engine.run")
+    assert not architecture.exists("crown.engine.engine.Engine.walk")
+    assert not architecture.exists("crown.engine.engine.run")
     assert not architecture.exists("crown.engines.Engine")
 
 

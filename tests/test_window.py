@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from crown import window
+from crown.ingest import window
 
 
 def by_definition(rows, length):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 import crown
-from plans.explain import text
+from plans.show.explain import text
 
 HELP = "check a saved state: checksum, header, and every internal view recomputed"
 

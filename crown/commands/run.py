@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import crown
 from crown.arguments import file_of, number_of, same_file
 from crown.errors import ChangeError
-from crown.inputs import batches, read
+from crown.ingest.inputs import batches, read
 from crown.views import View
 from plans import Plan, plan
-from plans.declare import add_query_arguments, query_text, rates_of, schema_of
+from plans.commands.declare import add_query_arguments, query_text, rates_of, schema_of
 
 HELP = "maintain a query over change files in this process and write its deltas"
 

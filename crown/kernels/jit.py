@@ -15,17 +15,20 @@ from typing import Any
 
 import numba
 
-_GROUND = Path(__file__).parent
+_ROOT = Path(__file__).parent.parent
 
 
 @cache
 def family_stamp(directory: Path) -> str:
-    """Digest over the kernel sources that a kernel in ``directory`` may call: its own folder and ``crown/kernels``."""
+    """Returns a digest over the kernel sources that a kernel in ``directory`` may call.
+
+    These are all below its own folder and below every folder ``kernels`` of ``crown``, at any depth.
+    """
+    folders = {directory, *(folder for folder in _ROOT.rglob("kernels") if folder.is_dir())}
     digest = hashlib.sha256()
-    for folder in sorted({_GROUND, directory}):
-        for source in sorted(folder.glob("*.py")):
-            digest.update(source.name.encode())
-            digest.update(source.read_bytes())
+    for source in sorted({source for folder in folders for source in folder.rglob("*.py")}):
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
     return digest.hexdigest()
 
 

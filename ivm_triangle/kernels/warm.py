@@ -1,7 +1,8 @@
 """The first run on a machine: compile the kernels once, saying so, on two cores.
 
-As `crown.kernels.warm` does for the engine: of the two largest parts that everything shares a child process compiles
-one and this process the other; then the child goes on with what only a bulk load and the enumeration by hops need.
+As `crown.engine.kernels.warm` does for the engine: of the two largest parts that everything shares a child process
+compiles one and this process the other; then the child goes on with what only a bulk load and the enumeration by hops
+need.
 """
 
 from __future__ import annotations

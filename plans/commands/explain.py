@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from plans.commands.declare import add_query_arguments
 from plans.commands.plan import add_choice, planned, write
-from plans.declare import add_query_arguments
-from plans.explain import mermaid, text, to_json
-from plans.picture import html, svg
+from plans.show.explain import mermaid, text, to_json
+from plans.show.picture import html, svg
 
 HELP = "show how a query is maintained: class, tree, views, bounds"
 FORMATS = {"text": text, "json": to_json, "mermaid": mermaid, "html": html, "svg": svg}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from plans.declare import add_query_arguments, query_text, rates_of, schema_of
+from plans.commands.declare import add_query_arguments, query_text, rates_of, schema_of
 from plans.errors import PlanError
-from plans.explain import to_json
 from plans.plan import Plan
 from plans.planner import plan
-from plans.rates import read_sample, sample_rates
+from plans.search.rates import read_sample, sample_rates
+from plans.show.explain import to_json
 
 HELP = "plan a query and print the plan as JSON"
 

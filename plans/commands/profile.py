@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.declare import add_query_arguments, query_text, schema_of
+from plans.commands.declare import add_query_arguments, query_text, schema_of
 from plans.errors import PlanError
-from plans.profile import Event, profile
 from plans.schema import Schema, Table, arrow_type
+from plans.search.profile import Event, profile
 
 HELP = "profile a query on a recorded update log: rates, enclosureness, and the tree that suits it"
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crown import snapshot
+from crown.engine import snapshot
 from crown.errors import SnapshotError
-from spark_jobs import triangle_engine
+from spark_jobs.cell.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_meta, strangers
 from spark_jobs.errors import CheckpointError
-from spark_jobs.progress import size
-from spark_jobs.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_meta, strangers
+from spark_jobs.job.progress import size
+from spark_jobs.triangles import engine as triangle_engine
 
 HELP = "show, check or roll back the state that a Spark job keeps in its checkpoint"
 

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from plans.declare import add_dialect, query_text, rates_of, schema_of
-from spark_jobs import submit
+from plans.commands.declare import add_dialect, query_text, rates_of, schema_of
 from spark_jobs.errors import SparkJobError
-from spark_jobs.sources import Input
+from spark_jobs.ingest.sources import Input
+from spark_jobs.job import submit
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
 

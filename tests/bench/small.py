@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import duckdb
 
-from bench import checksum
-from bench.subject import Subject, Totals
-from bench.workloads import Loaded, load
+from bench.cases.workloads import Loaded, load
+from bench.harness import checksum
+from bench.subjects.subject import Subject, Totals
 from plans import plan as make_plan
 
 SMALL = {"vertices": 40, "edges": 260, "persons": 40, "prefix": 0, "span": 0.1, "steps": 60, "window": 70, "keep": 0.6}

@@ -7,11 +7,12 @@ import re
 
 import pytest
 
-from bench import commands, results
-from bench.datasets import DataError
-from bench.run import in_process
-from bench.sections import SCALES, SECTIONS, cell
-from bench.text import quantity, size
+from bench import commands
+from bench.cases.datasets import DataError
+from bench.harness import results
+from bench.harness.run import in_process
+from bench.harness.sections import SCALES, SECTIONS, cell
+from bench.report.text import quantity, size
 
 
 def arguments(*words: str) -> argparse.Namespace:
@@ -84,8 +85,8 @@ def test_what_a_process_cannot_do_is_a_result_not_a_crash() -> None:
 
 
 def test_every_cell_of_every_scale_names_a_known_engine_and_workload() -> None:
-    from bench.engines import ENGINES
-    from bench.workloads import WORKLOADS
+    from bench.cases.workloads import WORKLOADS
+    from bench.subjects.catalogue import ENGINES
 
     for scale in SCALES:
         for section in SECTIONS.values():

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bench import datasets, snb, streams
-from bench.workloads import WORKLOADS
+from bench.cases import datasets, snb, streams
+from bench.cases.workloads import WORKLOADS
 from tests.bench.small import small
 
 EDGES = pa.table({"src": [1, 2, 3, 4, 5, 6], "dst": [2, 3, 4, 5, 6, 1]})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench import tpch
-from bench.baselines.numba_ivm import ALGORITHMS, NumbaIvm
-from bench.baselines.python_ivm import PythonIvm
-from bench.engine import MODES, Crown
-from bench.peers.duck import DuckDelta, DuckRecompute
-from bench.subject import SkipError
-from bench.workloads import WORKLOADS, load
+from bench.cases import tpch
+from bench.cases.workloads import WORKLOADS, load
+from bench.subjects.baselines.numba_ivm import ALGORITHMS, NumbaIvm
+from bench.subjects.baselines.python_ivm import PythonIvm
+from bench.subjects.crown import MODES, Crown
+from bench.subjects.peers.duck import DuckDelta, DuckRecompute
+from bench.subjects.subject import SkipError
 from tests.bench.small import follow, small
 
 QUERIES = ("3-hop", "3-hop-jp", "4-hop", "4-hop-jp", "2-comb", "star", "snb-q2", "enclosureness")

@@ -21,13 +21,14 @@ import pytest
 
 import crown
 import plans
-from crown import budget, propagation
-from crown import state as state_module
-from crown.cells import Cells
+from crown.engine import propagation
+from crown.engine import state as state_module
+from crown.engine.cells import Cells
+from crown.engine.output import Deliverer
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.kernels import arena as A
-from crown.memory import MappedFile
-from crown.output import Deliverer
+from crown.store import budget
+from crown.store.memory import MappedFile
 from plans.plan import Plan
 from tests.engine.views import rows
 from tests.oracles import brute_force

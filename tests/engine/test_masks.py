@@ -20,13 +20,13 @@ from hypothesis.stateful import initialize
 
 import crown
 import plans
-from crown import snapshot
-from crown.engine import Engine
-from crown.masks import with_masks
-from crown.prepare import Clamps
-from crown.sources import sources_of
+from crown.engine import snapshot
+from crown.engine.engine import Engine
+from crown.ingest.masks import with_masks
+from crown.ingest.prepare import Clamps
+from crown.store.relations import sources_of
 from plans.plan import BagAtom, Plan
-from plans.shares import hashable, occurrences, solve
+from plans.search.shares import hashable, occurrences, solve
 from tests.engine.comparison import planned
 from tests.engine.test_maintenance import Maintenance
 from tests.engine.views import Kernel, rows
@@ -38,7 +38,7 @@ MASK = "which"
 
 
 class Dealt(Kernel):
-    """One engine per cell; what ``spark_jobs.dispatch`` does with a change, in Python."""
+    """One engine per cell; what ``spark_jobs.dispatch.shuffle`` does with a change, in Python."""
 
     def __init__(self, plan: Plan, cells: int) -> None:
         self.plan = plan

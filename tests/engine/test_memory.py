@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crown.budget import SLACK, Budget
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
-from crown.memory import ADDRESSABLE, MappedFile, reserve
+from crown.store.budget import SLACK, Budget
+from crown.store.memory import ADDRESSABLE, MappedFile, reserve
 
 
 def _arenas(*live: int, size: int = 1 << 20) -> list[np.ndarray]:

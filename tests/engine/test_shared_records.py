@@ -10,7 +10,7 @@ import pytest
 import crown
 import plans
 from crown.errors import MemoryBudgetError
-from crown.sources import sources_of
+from crown.store.relations import sources_of
 from tests.engine.comparison import SideBySide
 
 GRAPH = {"G": {"src": "int64", "dst": "int64"}}

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import crown
+from crown.engine.output import Deliverer
 from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MemoryBudgetError
-from crown.memory import MappedFile
-from crown.output import Deliverer
+from crown.store.memory import MappedFile
 
 TWO = {"R": {"a": "int64", "b": "int64"}, "S": {"b": "int64", "c": "int64"}}
 JOIN_PROJECT = "SELECT DISTINCT R.a, S.c FROM R, S WHERE R.b = S.b"

@@ -7,8 +7,8 @@ import json
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from crown.engine import Engine
-from crown.prepare import Clamps
+from crown.engine.engine import Engine
+from crown.ingest.prepare import Clamps
 from plans.plan import Plan
 from tests.engine.comparison import planned
 from tests.engine.views import rows

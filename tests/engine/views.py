@@ -13,7 +13,7 @@ import crown
 from crown.reference import ReferenceView
 from plans.errors import PlanError
 from plans.plan import Plan
-from plans.shares import solve
+from plans.search.shares import solve
 from tests.oracles.database import Batch, Row, canonical, to_arrow, to_dicts
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crown.engine.kernels import layout
 from crown.kernels import arena as A
-from crown.kernels import layout
 from crown.kernels.tables import LOW32, table_at
 from tests.kernels.wrappers import (
     alloc,

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from crown.engine.kernels import groups
 from crown.kernels import arena as A
-from crown.kernels import geometry, groups, tables
+from crown.kernels import geometry, lists, tables
 from crown.kernels.context import Context
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
@@ -99,9 +100,9 @@ def remove(arena, t, tag, handle):
 
 @kernel
 def list_append(arena, halves_, field, log_at, carried, row, link):
-    """``groups.list_append``, and what its callers do next: the row remembers where it stands."""
+    """``lists.list_append``, and what its callers do next: the row remembers where it stands."""
     ctx = Context(words(arena), words(halves_), words(arena), words(arena))
-    at = groups.list_append(ctx, field, log_at, carried, row)
+    at = lists.list_append(ctx, field, log_at, carried, row)
     geometry.set_linked_position(ctx.halves, row, link, at)
     return at
 
@@ -109,7 +110,7 @@ def list_append(arena, halves_, field, log_at, carried, row, link):
 @kernel
 def list_remove(arena, halves_, field, log_at, carried, at, link):
     ctx = Context(words(arena), words(halves_), words(arena), words(arena))
-    groups.list_remove(ctx, field, log_at, carried, at, link)
+    lists.list_remove(ctx, field, log_at, carried, at, link)
 
 
 @kernel

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from plans import Expr, arrow_type
-from plans.expressions import col
+from plans.expressions.build import col
 from plans.planner import parse
 
 NAN, INF = float("nan"), float("inf")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from plans import explain
+from plans.show import explain
 from tests.plans.catalogue import CASES
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,8 +7,8 @@ from itertools import combinations, product
 
 from hypothesis import strategies as st
 
-from plans.cost import step_cost
-from plans.hypergraph import components, union
+from plans.search.cost import step_cost
+from plans.theory.hypergraph import components, union
 
 
 @st.composite

@@ -11,10 +11,11 @@ from typing import TypeVar
 import pytest
 
 import crown
-from plans import Plan, PlanError, explain, parse, plan
-from plans.expressions import call, col, lit
+from plans import Plan, PlanError, parse, plan
+from plans.expressions.build import call, col, lit
+from plans.show import explain
 from plans.stack import MAX_NESTING
-from spark_jobs.dispatch import _same_in_spark
+from spark_jobs.dispatch.shuffle import _same_in_spark
 
 SCHEMA = {"g": {"a": "int64", "b": "int64"}}
 _T = TypeVar("_T")

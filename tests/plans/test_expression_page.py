@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from plans.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS, Expr
-from plans.sqlscalar import _BINARY, _CALLS
+from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, Expr
+from plans.frontends.sqlscalar import _BINARY, _CALLS
 from tests.plans.expression_cases import expression, pairs
 from tests.plans.expression_page import PAGE, filled, table
 from tests.plans.limits import entries

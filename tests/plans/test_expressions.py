@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import crown
 from plans import Expr, PlanError, arrow_type, plan
-from plans.expressions import call, cast, col, lit
+from plans.expressions.build import call, cast, col, lit
 from plans.schema import decimal_parts
 
 NAN, INF = float("nan"), float("inf")

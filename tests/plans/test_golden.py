@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from plans import Plan
-from plans.picture import html, svg
+from plans.show.picture import html, svg
 from tests.plans.catalogue import CASES, Case
 from tests.plans.generate import DOCUMENT, GOLDEN, document, golden_files
 

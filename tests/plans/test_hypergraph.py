@@ -7,12 +7,12 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 
-from plans.classify import free_path, hierarchy_violation, is_free_connex, output_violation
-from plans.decomposition import cyclic_parts
-from plans.hypergraph import Hypergraph, acyclic, bits, components, cycle, gyo, neighbours, union
-from plans.jointree import generalized_join_trees
 from plans.planner import complete
-from plans.widths import edge_covers, fhtw
+from plans.search.decomposition import cyclic_parts
+from plans.search.jointree import generalized_join_trees
+from plans.theory.classify import free_path, hierarchy_violation, is_free_connex, output_violation
+from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, cycle, gyo, neighbours, union
+from plans.theory.widths import edge_covers, fhtw
 from tests.plans.hypergraphs import acyclic_hypergraphs, has_join_tree, hypergraphs
 
 Query = tuple[tuple[int, ...], int]

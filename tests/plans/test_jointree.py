@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from plans.classify import is_free_connex
-from plans.hypergraph import components
-from plans.jointree import Tree, generalized_join_trees
+from plans.search.jointree import Tree, generalized_join_trees
+from plans.theory.classify import is_free_connex
+from plans.theory.hypergraph import components
 from tests.plans.hypergraphs import acyclic_hypergraphs, best_by_trying, measure, normal_form
 
 

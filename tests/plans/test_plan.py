@@ -12,8 +12,8 @@ import pytest
 import plans
 from plans import Column, Plan, PlanError, Schema, Table, arrow_type, plan, type_of_arrow
 from plans.commands import explain as explain_command
-from plans.declare import rates_of, schema_of, table_of
-from plans.rates import sample_rates
+from plans.commands.declare import rates_of, schema_of, table_of
+from plans.search.rates import sample_rates
 
 G = {"g": Table("g", (Column("src", "int64"), Column("dst", "int64")), distinct=True)}
 THREE_HOP = (

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import crown
 from plans import Plan, plan
-from plans.declare import query_text
-from plans.hypergraph import bits
+from plans.commands.declare import query_text
 from plans.planner import MAX_CHILDREN
-from plans.shares import hashable, load, occurrences, solve
+from plans.search.shares import hashable, load, occurrences, solve
+from plans.theory.hypergraph import bits
 from tests.oracles import duck
 from tests.oracles.database import Database, canonical, to_arrow
 from tests.plans.hypergraphs import acyclic_hypergraphs, hypergraphs, normal_form

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from plans import Plan, PlanError, plan
-from plans.amplification import Replay, Row
 from plans.commands import explain as explain_command
 from plans.commands import plan as plan_command
 from plans.commands import profile as profile_command
-from plans.profile import FOREVER, Event, enclosureness, kind_of, lifespans, profile, updates_of
+from plans.search.amplification import Replay, Row
+from plans.search.profile import FOREVER, Event, enclosureness, kind_of, lifespans, profile, updates_of
 
 SCHEMA = {"R": {"a": "int64", "b": "int64"}, "S": {"a": "int64", "b": "int64"}, "T": {"a": "int64", "b": "int64"}}
 QUERIES = (

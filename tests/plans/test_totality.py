@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans import Expr, PlanError, arrow_type
-from plans.expressions import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
-from plans.literals import RESERVED
+from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
+from plans.expressions.literals import RESERVED
 from tests.plans import expression_cases as cases
 
 TYPES = ["bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"]

@@ -11,7 +11,7 @@ from crown.errors import CrownError
 from plans.schema import Schema
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
-from spark_jobs.sources import Input, changes
+from spark_jobs.ingest.sources import Input, changes
 from tests.spark.streams import Result, rows_of
 
 SCHEMA = Schema.of(

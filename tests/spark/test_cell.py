@@ -16,12 +16,13 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown.engine import Engine
+from crown.engine.engine import Engine
 from crown.errors import MissingDeleteError
-from spark_jobs import cell as cells
-from spark_jobs.cell import Cell, Report
+from spark_jobs.cell import cell as cells
+from spark_jobs.cell.cell import Cell, Report
+from spark_jobs.cell.delta_file import Link
+from spark_jobs.cell.state_log import CellLog
 from spark_jobs.commands.state import roll_back
-from spark_jobs.delta_file import Link
 from spark_jobs.errors import (
     BrokenChainError,
     CheckpointError,
@@ -29,7 +30,6 @@ from spark_jobs.errors import (
     InputChangedError,
     PlanChangedError,
 )
-from spark_jobs.state_log import CellLog
 
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d).", SCHEMA)
@@ -187,7 +187,7 @@ def test_a_killed_process_leaves_nothing_half_done(make, point, monkeypatch):
             if point == "after the log":
                 monkeypatch.setattr(Engine, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
             if point == "in the snapshot":
-                monkeypatch.setattr("crown.snapshot.save", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+                monkeypatch.setattr("crown.engine.snapshot.save", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
             target = _die_in_the_middle if point == "in the middle" else _apply_all
             child = multiprocessing.get_context("fork").Process(target=target, args=(make, batch, table))
             child.start()

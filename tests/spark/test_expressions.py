@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.dispatch import _same_in_spark, _translated
-from spark_jobs.types import spark_type
+from spark_jobs.dispatch.shuffle import _same_in_spark, _translated
+from spark_jobs.ingest.types import spark_type
 from tests.plans.expression_cases import ROWS, columns, expression, pairs
 
 PAIRS = pairs()

@@ -10,12 +10,12 @@ import shutil
 
 import pytest
 
-from spark_jobs import delta_file
-from spark_jobs.cell import Cell
-from spark_jobs.delta_file import MASKED
+from spark_jobs.cell import delta_file
+from spark_jobs.cell.cell import Cell
+from spark_jobs.cell.delta_file import MASKED
+from spark_jobs.cell.history import SparkHistory, reconcile
+from spark_jobs.cell.state_log import CellLog, check_meta
 from spark_jobs.errors import BrokenChainError, DamagedStateError
-from spark_jobs.history import SparkHistory, reconcile
-from spark_jobs.state_log import CellLog, check_meta
 from tests.spark.test_cell import HOPS, apply, expected, stream
 
 META = {"format": MASKED, "fingerprint": HOPS.fingerprint, "cells": 2, "grid": {}, "query": "Q"}
@@ -201,7 +201,7 @@ def test_files_from_before_streams_were_noted_are_taken(job, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(CellLog, "snapshot_due", lambda *_: True)
-        patched.setattr("spark_jobs.state_log.pack", lambda link, owner: resigned(older(link, owner)))
+        patched.setattr("spark_jobs.cell.state_log.pack", lambda link, owner: resigned(older(link, owner)))
         patched.setattr(CellLog, "mark", lambda self, version: {"version": version})
         job.run(CHANGES[:2])
     (job.state / "0" / "1.snapshot").unlink()

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown.masks import given_masks
-from plans.shares import occurrences
+from crown.ingest.masks import given_masks
+from plans.search.shares import occurrences
+from spark_jobs.dispatch.layout import MASK, cell_plan, layout_of
 from spark_jobs.errors import SparkJobError
-from spark_jobs.layout import MASK, cell_plan, layout_of
 
 
 @pytest.mark.parametrize("cells", [1, 2])

@@ -9,12 +9,12 @@ import shutil
 
 import pytest
 
-from spark_jobs import places
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.failures import reported
-from spark_jobs.source_log import files_in_order
-from spark_jobs.sources import Input, changes
-from spark_jobs.submit import Job, run
+from spark_jobs.ingest.source_log import files_in_order
+from spark_jobs.ingest.sources import Input, changes
+from spark_jobs.job import places
+from spark_jobs.job.failures import reported
+from spark_jobs.job.submit import Job, run
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from collections import defaultdict
 import pyarrow as pa
 import pytest
 
-from crown.masks import given_masks
+from crown.ingest.masks import given_masks
 from spark_jobs import maintain
-from spark_jobs.delta_file import MASKED, ONE_CELL
+from spark_jobs.cell.delta_file import MASKED, ONE_CELL
+from spark_jobs.cell.state_log import CellLog, cell_folders, read_meta
 from spark_jobs.errors import CheckpointError
-from spark_jobs.state_log import CellLog, cell_folders, read_meta
 from tests.spark.streams import ChangeFiles, Oracle, Result, run
 
 SCHEMA = {"e": {"a": "int64", "b": "int64"}, "w": {"a": "int64", "b": "int64", "c": "int64"}}

@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
-from spark_jobs.delta_file import MASKED, ONE_CELL, Link
+from spark_jobs.cell.delta_file import MASKED, ONE_CELL, Link
+from spark_jobs.cell.state_log import CellLog, check_meta, read_meta, read_note
 from spark_jobs.errors import DamagedStateError, InputChangedError, PlanChangedError
-from spark_jobs.state_log import CellLog, check_meta, read_meta, read_note
 
 META = {
     "format": MASKED,

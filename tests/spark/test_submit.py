@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown import window
-from crown.engine import Engine
+from crown.engine.engine import Engine
 from crown.errors import CrownError
+from crown.ingest import window
 from plans.errors import PlanError
+from spark_jobs.cell.state_log import CellLog
 from spark_jobs.commands import state, submit
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.failures import failure
-from spark_jobs.state_log import CellLog
+from spark_jobs.job.failures import failure
 
 PATHS = "Q(a,b,c) :- g(a,b), g(b,c), c > 12."
 

@@ -17,15 +17,15 @@ import pyarrow as pa
 import pytest
 
 import plans
-from crown.engine import Engine
+from crown.engine.engine import Engine
 from crown.errors import MissingDeleteError, SnapshotError
-from spark_jobs import cell as cells
-from spark_jobs import triangle_engine
-from spark_jobs.cell import Cell, Report
+from spark_jobs.cell import cell as cells
+from spark_jobs.cell.cell import Cell, Report
+from spark_jobs.cell.state_log import CellLog
 from spark_jobs.commands.state import read_snapshot
 from spark_jobs.errors import DamagedStateError, PlanChangedError
-from spark_jobs.state_log import CellLog
-from spark_jobs.triangle_engine import QUERY, TriangleKind
+from spark_jobs.triangles import engine as triangle_engine
+from spark_jobs.triangles.engine import QUERY, TriangleKind
 from tests.snapshots import put_together, taken_apart
 
 INTS, NAMES = (plans.plan(QUERY, {"edges": {"src": kind, "dst": kind}}) for kind in ("int64", "string"))

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import local_session, maintain, triangles
-from spark_jobs.triangles import triangle_counts
+from spark_jobs import local_session, maintain
+from spark_jobs.triangles import counts as triangles
+from spark_jobs.triangles.counts import triangle_counts
 from tests.spark.streams import ChangeFiles
 from tests.spark.test_kills import assassin, run_until
 from tests.spark.test_triangles import SCHEMA, Graph, Table, batches, run

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.triangles import triangle_counts
+from spark_jobs.triangles.counts import triangle_counts
 from tests.spark.streams import ChangeFiles
 
 SCHEMA = {"edges": {"src": "int64", "dst": "int64"}}

@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from crown import bags
-from crown.bags import BagError, BagSpec, open_bag
+from crown.bags import protocol as bags
+from crown.bags.generic import GenericBag, binding_order
+from crown.bags.protocol import BagError, BagSpec, open_bag
 from crown.errors import MemoryBudgetError, SnapshotError
-from crown.generic_bag import GenericBag, binding_order
-from crown.memory import reserve
+from crown.store.memory import reserve
 from ivm_triangle import bag as bag_module
 from ivm_triangle.bag import TriangleBag
 from ivm_triangle.invariants import twin
@@ -191,7 +191,7 @@ def test_generic_bag_follows_recomputation(name):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_generic_bag_resumes_in_any_small_buffer(rows, monkeypatch):
-    import crown.generic_bag as module
+    import crown.bags.generic as module
 
     monkeypatch.setattr(module, "BLOCK_ROWS", rows)
     run(Follower(GenericBag(BagSpec(GENERIC["4-cycle"], tuple("abcd")), reserve(WORDS))), random.Random(9), 40, 3)

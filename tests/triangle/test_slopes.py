@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench import triangle_instances as instances
+from bench.cases import triangles as instances
 from bench.triangle_slopes import UPDATES, delays, operations, slope, space, tables
 from bench.triangle_speed import fifo, python_first_order
 from bench.triangle_speed import tables as speed_tables

@@ -1,0 +1,1 @@
+"""What is measured: data sets, streams, queries."""

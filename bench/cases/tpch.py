@@ -1,0 +1,82 @@
+"""TPC-H as a stream: reference tables first, then orders with their lines in a sliding window.
+
+The tables come from the ``tpchgen-cli`` program (PyPI package of that name), which is asked once and whose files are
+kept next to the results. The refresh functions of TPC-H insert new orders with their lines and delete old ones; here
+they do so all the time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.cases.streams import Stream, timed
+
+COLUMNS = {
+    "customer": ("c_custkey", "c_nationkey", "c_mktsegment"),
+    "orders": ("o_orderkey", "o_custkey", "o_orderdate"),
+    "lineitem": ("l_orderkey", "l_linenumber", "l_partkey", "l_suppkey", "l_shipdate", "l_returnflag"),
+    "supplier": ("s_suppkey", "s_nationkey"),
+    "partsupp": ("ps_partkey", "ps_suppkey"),
+    "part": ("p_partkey", "p_size"),
+    "nation": ("n_nationkey", "n_regionkey"),
+    "region": ("r_regionkey", "r_name"),
+}
+SCHEMA = {
+    table: {
+        column: "date"
+        if column.endswith("date")
+        else "string"
+        if column in ("c_mktsegment", "l_returnflag", "r_name")
+        else "int64"
+        for column in columns
+    }
+    for table, columns in COLUMNS.items()
+}
+
+
+def generator() -> str | None:
+    """The ``tpchgen-cli`` program on this machine, or None."""
+    beside = Path(sys.executable).with_name("tpchgen-cli")
+    return str(beside) if beside.exists() else shutil.which("tpchgen-cli")
+
+
+def prepare(folder: Path, scale: float) -> Path:
+    """Generate the tables at that scale factor below ``folder`` unless they are there already; where they are."""
+    target = folder / f"tpch-{scale}"
+    if not all((target / f"{name}.parquet").exists() for name in COLUMNS):
+        program = generator()
+        if program is None:
+            raise FileNotFoundError("tpchgen-cli")
+        command = [program, "parquet", "-s", str(scale), "--output-dir", str(target)]
+        subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+def stream(folder: Path, names: tuple[str, ...], window: float = 0.2) -> Stream:
+    """The stream over the tables ``names`` in ``folder``: whole tables first, orders and their lines in a window."""
+    tables = {name: _table(folder / f"{name}.parquet", name) for name in names}
+    never = np.iinfo(np.int64).max
+    orders = tables["orders"].column("o_orderkey").to_numpy()
+    width = int(window * len(orders))
+    place = np.arange(len(orders))
+    born = {name: np.full(table.num_rows, -1) for name, table in tables.items()}
+    dies = {name: np.full(table.num_rows, never) for name, table in tables.items()}
+    born["orders"], dies["orders"] = 2 * place, 2 * (place + width) - 1
+    order_of_line = np.searchsorted(orders, tables["lineitem"].column("l_orderkey").to_numpy())
+    born["lineitem"], dies["lineitem"] = 2 * order_of_line, 2 * (order_of_line + width) - 1
+    return timed(f"TPC-H ({folder.name}), {len(orders):,} orders in a window of {width:,}", tables, born, dies)
+
+
+def _table(path: Path, name: str) -> pa.Table:
+    table = pq.read_table(path, columns=list(COLUMNS[name]))
+    kinds = {"int64": pa.int64(), "date": pa.date32(), "string": pa.string()}
+    target = pa.schema([(column, kinds[kind]) for column, kind in SCHEMA[name].items()])
+    table = table.cast(target).combine_chunks()
+    return table.sort_by("o_orderkey") if name == "orders" else table

@@ -1,0 +1,248 @@
+"""What is maintained: the paper's queries and TPC-H joins, each with the stream that drives it.
+
+A workload's SQL is read by the planner and, to check results, by DuckDB. ``{n}`` is the filter constant of the data.
+Definitions: "Change Propagation Without Joins", full version, Appendix D; the SNB queries as its experiments run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.cases import datasets, snb, streams, tpch
+from bench.cases.streams import Stream
+
+WINDOW = 0.2
+
+_EDGES = {"src": "int64", "dst": "int64"}
+_GRAPH = {"G": _EDGES}
+_COMB = {"G": _EDGES, "V1": {"v": "int64"}, "V2": {"v": "int64"}}
+_SPLIT = {"G1": _EDGES, "G2": _EDGES, "G3": _EDGES}
+
+_HOP3 = "FROM G G1, G G2, G G3 WHERE G1.dst = G2.src AND G2.dst = G3.src"
+_HOP4 = "FROM G G1, G G2, G G3, G G4 WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G4.src"
+_DUMBBELL = (
+    "FROM G G1, G G2, G G3, G G4, G G5, G G6, G G7 "
+    "WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G1.src "
+    "AND G5.dst = G6.src AND G6.dst = G7.src AND G7.dst = G5.src AND G4.src = G3.dst AND G4.dst = G5.src"
+)
+_SNB_TAGS = (
+    "FROM tag, message, message_tag, knows k1, knows k2 "
+    "WHERE m_messageid = mt_messageid AND mt_tagid = t_tagid AND k1.k_person2id = k2.k_person1id "
+    "AND m_creatorid = k2.k_person2id AND m_c_replyof IS NULL AND k1.k_person1id < {n}"
+)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A query and its stream.
+
+    ``kind`` says where rows come from. ``prefix``: updates measured in a normal run (0: all), because some results grow
+    without bounds; ``checked``: length of the stream on which results are compared with DuckDB, and ``check_options``
+    what else is different there. ``copies``: inputs of the query
+    that one update reaches on average, for the paper's relation updates.
+    """
+
+    name: str
+    title: str
+    sql: str
+    schema: Mapping[str, Mapping[str, str]]
+    kind: str  # graph, comb, snb, tpch, lambda
+    copies: int = 1
+    prefix: int = 0
+    checked: int = 60_000
+    check_options: Mapping[str, Any] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+
+
+WORKLOADS: dict[str, Workload] = {
+    w.name: w
+    for w in (
+        Workload(
+            "3-hop", "3-Hop", f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D {_HOP3} AND G3.dst > {{n}}",
+            _GRAPH, "graph", 3,
+        ),
+        Workload(
+            "3-hop-all", "3-Hop, unfiltered", f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D {_HOP3}",
+            _GRAPH, "graph", 3, prefix=120_000, checked=15_000,
+        ),
+        Workload("3-hop-jp", "3-Hop join-project", f"SELECT DISTINCT G2.src B, G3.src C {_HOP3}", _GRAPH, "graph", 3),
+        Workload(
+            "4-hop", "4-Hop",
+            f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D, G4.dst E {_HOP4} AND G4.dst > {{n}}",
+            _GRAPH, "graph", 4, prefix=115_000, checked=12_000,
+        ),
+        Workload(
+            "4-hop-jp", "4-Hop join-project",
+            f"SELECT DISTINCT G2.src B, G3.src C, G3.dst D {_HOP4} AND G4.dst > {{n}}", _GRAPH, "graph", 4,
+        ),
+        Workload(
+            "2-comb", "2-Comb",
+            "SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D FROM G G1, G G2, G G3, V1, V2 "
+            "WHERE G1.dst = G2.src AND G2.dst = G3.src AND V1.v = G1.src AND V2.v = G3.dst",
+            _COMB, "comb", 3, prefix=400_000,
+        ),
+        Workload(
+            "star", "Star, full join",
+            "SELECT DISTINCT G1.src A, G1.dst B, G2.dst C, G3.dst D, G4.dst E FROM G G1, G G2, G G3, G G4 "
+            "WHERE G1.src = G2.src AND G1.src = G3.src AND G1.src = G4.src",
+            _GRAPH, "graph", 4, prefix=500, checked=60,
+        ),
+        Workload(
+            "dumbbell", "Dumbbell",
+            f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G4.dst D, G6.src E, G7.src F {_DUMBBELL} AND "
+            + " AND ".join(f"G{i}.src > {{n}} AND G{i}.dst > {{n}}" for i in (1, 2, 3, 5, 6, 7)),
+            _GRAPH, "graph", 7, checked=3_000, check_options={"keep": 1.0},
+        ),
+        Workload(
+            "dumbbell-jp", "Dumbbell join-project", f"SELECT DISTINCT G4.src C, G4.dst D {_DUMBBELL}", _GRAPH, "graph",
+            7, prefix=120_000, checked=20_000,
+        ),
+        Workload(
+            "triangle", "Triangle",
+            "SELECT DISTINCT G1.src A, G2.src B, G3.src C FROM G G1, G G2, G G3 "
+            "WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G1.src",
+            _GRAPH, "graph", 3, prefix=300_000,
+        ),
+        Workload(
+            "snb-q1", "SNB Q1",
+            "SELECT DISTINCT p_personid, p_firstname, p_lastname, m_messageid, k_person1id FROM person, message, knows "
+            "WHERE p_personid = m_creatorid AND k_person2id = p_personid",
+            snb.SCHEMA, "snb", tables=("person", "message", "knows"),
+        ),
+        Workload(
+            "snb-q2", "SNB Q2 (tags)",
+            "SELECT DISTINCT k1.k_person1id, k1.k_person2id, k2.k_person2id AS k2_person2id, t_tagid, m_messageid "
+            + _SNB_TAGS,
+            snb.SCHEMA, "snb", tables=("tag", "message", "message_tag", "knows"),
+        ),
+        Workload(
+            "snb-q3", "SNB Q3 (persons)",
+            "SELECT DISTINCT p_personid, p_firstname, p_lastname, m_messageid, k1.k_person1id, k1.k_person2id "
+            "FROM person, message, knows k1, knows k2 WHERE k1.k_person1id < {n} AND k1.k_person2id = k2.k_person1id "
+            "AND k2.k_person2id <> k1.k_person1id AND p_personid = m_creatorid AND p_personid = k2.k_person2id",
+            snb.SCHEMA, "snb", tables=("person", "message", "knows"),
+        ),
+        Workload(
+            "snb-q4", "SNB Q4, before its COUNT",
+            "SELECT DISTINCT t_name, t_tagid, m_messageid FROM tag, message, message_tag, knows "
+            "WHERE m_messageid = mt_messageid AND mt_tagid = t_tagid AND m_creatorid = k_person2id "
+            "AND m_c_replyof IS NULL AND k_person1id < {n}",
+            snb.SCHEMA, "snb", tables=("tag", "message", "message_tag", "knows"),
+        ),
+        Workload(
+            "tpch-q3", "TPC-H Q3, its join",
+            "SELECT DISTINCT o_orderkey, o_orderdate, c_custkey, l_linenumber FROM customer, orders, lineitem "
+            "WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey AND l_orderkey = o_orderkey "
+            "AND o_orderdate < DATE '1995-03-15' AND l_shipdate > DATE '1995-03-15'",
+            tpch.SCHEMA, "tpch", tables=("customer", "orders", "lineitem"),
+        ),
+        Workload(
+            "tpch-q5", "TPC-H Q5, its cyclic join",
+            "SELECT DISTINCT c_custkey, o_orderkey, l_linenumber, s_suppkey, n_nationkey "
+            "FROM customer, orders, lineitem, supplier, nation, region "
+            "WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_suppkey = s_suppkey "
+            "AND c_nationkey = s_nationkey AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey "
+            "AND r_name = 'ASIA' AND o_orderdate >= DATE '1994-01-01' AND o_orderdate < DATE '1995-01-01'",
+            tpch.SCHEMA, "tpch", tables=("customer", "supplier", "nation", "region", "orders", "lineitem"),
+        ),
+        Workload(
+            "tpch-q9", "TPC-H Q9, its join",
+            "SELECT DISTINCT n_nationkey, s_suppkey, p_partkey, o_orderkey, l_linenumber "
+            "FROM part, supplier, lineitem, partsupp, orders, nation "
+            "WHERE s_suppkey = l_suppkey AND ps_suppkey = l_suppkey AND ps_partkey = l_partkey "
+            "AND p_partkey = l_partkey AND o_orderkey = l_orderkey AND s_nationkey = n_nationkey AND p_size < 10",
+            tpch.SCHEMA, "tpch", tables=("part", "supplier", "partsupp", "nation", "orders", "lineitem"),
+        ),
+        Workload(
+            "tpch-q10", "TPC-H Q10, its join",
+            "SELECT DISTINCT c_custkey, n_nationkey, o_orderkey, l_linenumber FROM customer, orders, lineitem, nation "
+            "WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND o_orderdate >= DATE '1993-10-01' "
+            "AND o_orderdate < DATE '1994-01-01' AND l_returnflag = 'R' AND c_nationkey = n_nationkey",
+            tpch.SCHEMA, "tpch", tables=("customer", "nation", "orders", "lineitem"),
+        ),
+        Workload(
+            "tpch-q18", "TPC-H Q18, join, no HAVING",
+            "SELECT DISTINCT c_custkey, o_orderkey, o_orderdate, l_linenumber FROM customer, orders, lineitem "
+            "WHERE c_custkey = o_custkey AND o_orderkey = l_orderkey",
+            tpch.SCHEMA, "tpch", tables=("customer", "orders", "lineitem"),
+        ),
+        Workload(
+            "enclosureness", "3-Hop on the λ stream",
+            "SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D FROM G1, G2, G3 "
+            "WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst > 0",
+            _SPLIT, "lambda",
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A workload with its data: the SQL with its constant filled in, the schema of the tables used, the stream."""
+
+    workload: Workload
+    sql: str
+    schema: dict[str, dict[str, str]]
+    stream: Stream
+
+
+def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) -> Loaded:
+    """The workload over ``data`` (see ``datasets``).
+
+    ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``window``; ``keep`` (share of the edges that
+    the filter keeps, instead of its published constant); ``span`` and ``steps`` of the λ stream; ``persons`` of
+    generated SNB data; ``prefix`` (updates; default the workload's own, 0 for all). Deterministic.
+    """
+    options = dict(options or {})
+    workload = WORKLOADS[name]
+    schema = {t: dict(c) for t, c in workload.schema.items() if not workload.tables or t in workload.tables}
+    threshold = 0
+    if workload.kind in ("graph", "comb", "lambda"):
+        sizes = {k: options[k] for k in ("vertices", "edges", "seed") if k in options}
+        graph = datasets.graph(data if datasets.has_graph(data) else None, **sizes)
+        threshold = graph.threshold
+        if "keep" in options:
+            threshold = _keeping(graph, float(options["keep"]))
+        window = options.get("window", WINDOW)
+        if workload.kind == "graph":
+            stream = streams.windowed(graph.title, "G", graph.edges, window)
+        elif workload.kind == "comb":
+            stream = streams.comb(graph.title, graph.edges, window)
+        else:
+            stream = streams.enclosureness(graph.title, graph.edges, options["span"], options.get("steps"))
+    elif workload.kind == "snb":
+        whole = snb.stream(data, options.get("persons", 2_000))
+        threshold = snb.near_persons(whole)
+        stream = _only(whole, workload.tables)
+    else:
+        stream = tpch.stream(Path(options["tpch"]), workload.tables)
+    prefix = int(options.get("prefix", workload.prefix))
+    if prefix:
+        stream = stream.head(prefix)
+    return Loaded(workload, workload.sql.replace("{n}", str(threshold)), schema, stream)
+
+
+def _keeping(graph: datasets.Graph, share: float) -> int:
+    targets = graph.edges.column("dst").to_numpy()
+    return int(np.quantile(targets, 1 - share, method="lower")) if share < 1 else int(targets.min()) - 1
+
+
+def _only(stream: Stream, names: tuple[str, ...]) -> Stream:
+    """The updates of some of the tables."""
+    numbers = [i for i, name in enumerate(stream.tables) if name in names]
+    place = np.full(len(stream.tables), -1, np.int16)
+    place[numbers] = np.arange(len(numbers))
+    keep = place[stream.relation] >= 0
+    tables = {name: table for name, table in stream.tables.items() if name in names}
+    return replace(
+        stream,
+        tables=tables,
+        relation=place[stream.relation[keep]],
+        row=stream.row[keep],
+        weight=stream.weight[keep],
+    )

@@ -1,0 +1,53 @@
+"""The process in which one cell is measured: ``python -m bench.harness.cell`` with the cell's JSON on standard input.
+
+Writes JSON lines: ``{"progress": [done, of]}`` now and then, ``{"result": {...}}`` at the end. A process of its own
+gives every cell its own peak memory and lets the parent stop what does not come back.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any, TextIO
+
+from bench.harness.measure import measure
+from bench.subjects.catalogue import ENGINES
+
+
+class _Progress:
+    """Writes at most five progress lines a second."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._last = 0.0
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if now - self._last > 0.2:
+            self._last = now
+            print(json.dumps({"progress": [done, of]}), file=self._stream, flush=True)
+
+
+def run(spec: dict[str, Any], stream: TextIO) -> dict[str, Any]:
+    """Measure the cell; progress goes to ``stream``."""
+    entry = ENGINES[spec["engine"]]
+    progress = _Progress(stream)
+    if entry.job:
+        result: dict[str, Any] = entry.load()(spec, progress)
+        return result
+    return measure(spec, lambda loaded: entry.subject(loaded, spec["mode"], **spec.get("arguments", {})), progress)
+
+
+def main() -> int:
+    """Entry point of the process."""
+    spec = json.load(sys.stdin)
+    results = sys.stdout
+    sys.stdout = sys.stderr  # whatever an engine prints is not a result
+    result = run(spec, results)
+    print(json.dumps({"result": result}), file=results, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

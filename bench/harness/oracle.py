@@ -1,0 +1,36 @@
+"""What the results ought to be: DuckDB, from scratch, at checkpoints of a short stream over the same data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.cases.workloads import WORKLOADS, load
+from bench.harness import checksum
+from plans import plan as make_plan
+
+
+def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The ``check`` of a cell: options of the short stream, and (position, rows, checksum) of its checkpoints.
+
+    The window of a graph stream is a third of it, so that rows come, go and come again.
+    """
+    import duckdb
+
+    workload = WORKLOADS[name]
+    short = dict(options) | {"prefix": workload.checked} | dict(workload.check_options)
+    if workload.kind in ("graph", "comb"):
+        short["window"] = max(workload.checked // 3, 1)
+    if workload.kind == "lambda":
+        short |= {"prefix": 0, "steps": 400, "span": 0.0002}
+    loaded = load(name, data, short)
+    plan = make_plan(loaded.sql, loaded.schema)
+    total = len(loaded.stream)
+    expected = []
+    with duckdb.connect(":memory:") as connection:
+        for share in (0.4, 0.7, 0.95):
+            position = int(total * share)
+            for table, rows in loaded.stream.alive(position).items():
+                connection.register(table, rows)
+            ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, plan)).fetchall()
+            expected.append([position, int(count), int(total_checksum)])
+    return {"options": short, "expected": expected}

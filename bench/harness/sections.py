@@ -1,0 +1,215 @@
+"""Which cells make up each section, at each scale.
+
+quick: seconds, for tests. normal: minutes, everything that matters. full: the long tail (10^7 rows, whole streams).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.subjects.catalogue import ENGINES
+
+Cell = dict[str, Any]
+SCALES = ("quick", "normal", "full")
+_SMALL = {"vertices": 2_000, "edges": 12_000, "persons": 150}
+LAMBDA = {0.05: 1, 0.1: 2, 0.2: 4, 0.5: 10, 1.0: 20}
+SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def cell(workload: str, engine: str, mode: str, scale: str, **more: Any) -> Cell:
+    """A cell with the defaults of its engine and the scale."""
+    out: Cell = {
+        "workload": workload,
+        "engine": engine,
+        "mode": mode,
+        "batch_rows": ENGINES[engine].batch_rows,
+        "options": {},
+        "repeats": 1 if scale == "quick" else 3,
+        "bound_s": {"quick": 5.0, "normal": 10.0, "full": 600.0}[scale],
+        "repeat_budget_s": {"quick": 3.0, "normal": 8.0, "full": 60.0}[scale],
+        "checked": True,
+    }
+    out |= more
+    if scale == "quick":
+        out["options"] = _SMALL | out["options"]
+        out["batch_rows"] = min(out["batch_rows"], 2_000)
+    if scale == "full" and "prefix" not in out["options"] and workload not in ("star", "3-hop-all"):
+        out["options"] = out["options"] | {"prefix": 0}
+    return out
+
+
+def targets(scale: str) -> list[Cell]:
+    """What this engine is built for, in its modes, and the plain Python baseline beside it."""
+    cells = [cell("3-hop", "crown", mode, scale) for mode in ("none", "delta", "full", "arrow")]
+    cells.append(cell("3-hop", "python", "delta", scale))
+    if scale == "quick":
+        return cells
+    cells += [
+        cell("4-hop", "crown", "none", scale, options={"prefix": 0}),
+        cell("4-hop", "crown", "delta", scale),
+        cell("4-hop-jp", "crown", "delta", scale),
+        cell("star", "crown", "delta", scale, batch_rows=100),
+        cell("2-comb", "crown", "delta", scale),
+        cell("3-hop", "crown-spark", "spark", scale),
+    ]
+    return cells
+
+
+def engines(scale: str) -> list[Cell]:
+    """The same query and stream for everyone."""
+    names: tuple[str, ...]
+    if scale == "quick":
+        names = ("crown", "first-order", "standard", "higher-order", "yannakakis", "duckdb-delta", "duckdb-recompute")
+        return [cell("3-hop", name, "delta", scale) for name in names]
+    names = tuple(name for name, entry in ENGINES.items() if "delta" in entry.modes)
+    cells = [cell("3-hop", name, "delta", scale) for name in names]
+    names = ("crown", "first-order", "standard", "higher-order", "yannakakis", "python", "duckdb-recompute")
+    for workload in ("4-hop-jp", "2-comb") if scale == "full" else ("4-hop-jp",):
+        cells += [cell(workload, name, "delta", scale, bound_s=5.0) for name in names]
+    return cells
+
+
+def workloads(scale: str) -> list[Cell]:
+    """This engine on every query, beside DuckDB's recompute."""
+    if scale == "quick":
+        return [cell(name, "crown", "delta", scale) for name in ("4-hop-jp", "2-comb", "snb-q2")]
+    names = (
+        "3-hop", "3-hop-jp", "3-hop-all", "4-hop", "4-hop-jp", "2-comb", "star", "triangle", "dumbbell", "dumbbell-jp",
+        "snb-q1", "snb-q2", "snb-q3", "snb-q4", "tpch-q3", "tpch-q5", "tpch-q9", "tpch-q10", "tpch-q18",
+    )  # fmt: skip
+    cells = []
+    for name in names:
+        rows = {"batch_rows": 100} if name == "star" else {}
+        cells.append(cell(name, "crown", "delta", scale, **rows))
+        if scale == "full" or name not in ("star", "dumbbell-jp"):  # one recompute takes most of a minute
+            more = {"bound_s": 2.0, "repeats": 1, "checked": False}
+            cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **rows))
+    return cells
+
+
+def size(scale: str) -> list[Cell]:
+    """Cost of an update against |D|, the number of live rows, on a sliding window over a power-law graph."""
+    sizes = {"quick": (2_000, 8_000), "normal": (10_000, 100_000, 1_000_000)}.get(
+        scale, (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
+    )
+    cells = []
+    for live in sizes:
+        measured = 4_000 if scale == "quick" else 100_000
+        options = {"vertices": live // 6, "edges": live + measured // 2, "window": live, "keep": 0.1}
+        for engine, mode in (("crown", "none"), ("crown", "delta"), ("yannakakis", "none"), ("first-order", "delta")):
+            if scale == "quick" and engine != "crown":
+                continue
+            cells.append(
+                cell(
+                    "3-hop",
+                    engine,
+                    mode,
+                    scale,
+                    options=options | {"prefix": live + measured},
+                    preload=live,
+                    data="generated",
+                    law="size",
+                    x=live,
+                    checked=False,
+                    batch_rows=1_000,
+                )
+            )
+    return cells
+
+
+def enclosed(scale: str) -> list[Cell]:
+    """Running time against λ on the paper's stream, views only, as in the paper's Figure 9 (short version: 7)."""
+    edges = {"quick": 600, "normal": 20_000}.get(scale, 200_000)
+    spans = (0.05, 1.0) if scale == "quick" else tuple(LAMBDA)
+    cells = []
+    for span in spans:
+        options = {"vertices": max(edges // 6, 50), "edges": edges, "span": span, "prefix": 0}
+        for engine in ("crown", "yannakakis"):
+            cells.append(
+                cell(
+                    "enclosureness",
+                    engine,
+                    "none",
+                    scale,
+                    options=options,
+                    data="generated",
+                    law="lambda",
+                    x=LAMBDA[span],
+                    checked=False,
+                    batch_rows=1_000,
+                )
+            )
+    return cells
+
+
+def selectivity(scale: str) -> list[Cell]:
+    """Running time and output against the share of edges the filter keeps, as in the paper's Figure 12."""
+    shares = (0.01, 1.0) if scale == "quick" else SHARES
+    cells = []
+    for workload in ("3-hop", "4-hop-jp"):
+        for share in shares:
+            more = {"options": {"keep": share}, "law": "selectivity", "x": share, "checked": False, "repeats": 1}
+            cells.append(cell(workload, "crown", "full", scale, **more))
+    return cells
+
+
+def batches(scale: str) -> list[Cell]:
+    """Throughput against the number of updates per batch: where a peer gains from large batches, and we do not."""
+    sizes = (10, 1_000) if scale == "quick" else (1, 10, 100, 1_000, 10_000, 100_000)
+    cells = []
+    for rows in sizes:
+        preload = 3_000 if scale == "quick" else 120_000
+        measured = min(max(1_000 * rows, 2_000), 400_000)
+        for engine in ("crown", "duckdb-delta", "first-order"):
+            more = {"options": {"prefix": preload + measured}, "preload": preload, "law": "batch", "x": rows}
+            cells.append(
+                cell("3-hop", engine, "delta", scale, batch_rows=rows, checked=False, repeats=1, bound_s=5.0, **more)
+            )
+    return cells
+
+
+def memory(scale: str) -> list[Cell]:
+    """Ten windows, one after the other, over a graph whose edges are drawn alike all the time: state must stay flat."""
+    options = {"window": 1 / 11}
+    return [
+        cell("3-hop", "crown", "delta", scale, options=options, data="generated", law="memory", x=10, checked=False)
+    ]
+
+
+def cores(scale: str) -> list[Cell]:
+    """The embedded engine on one, two and four threads, and the Spark path on as many cores."""
+    if scale == "quick":
+        return [cell("3-hop", "crown", "delta", scale, arguments={"threads": 2}, law="cores", x=2)]
+    cells = []
+    for n in (1, 2, 4):
+        for workload, mode in (("3-hop", "none"), ("3-hop", "delta"), ("4-hop", "delta")):
+            more = {
+                "arguments": {"threads": n},
+                "law": "cores",
+                "x": n,
+                "batch_rows": 100_000 if mode == "none" else 10_000,
+            }
+            cells.append(cell(workload, "crown", mode, scale, checked=workload == "3-hop", **more))
+        cells.append(cell("3-hop", "crown-spark", "spark", scale, cores=n, law="cores", x=n, checked=False, repeats=1))
+    return cells
+
+
+def startup(scale: str) -> list[Cell]:
+    """The first impression."""
+    if scale == "quick":
+        return []
+    return [cell("3-hop", "crown-startup", "startup", scale, checked=False)]
+
+
+SECTIONS = {
+    "targets": targets,
+    "engines": engines,
+    "workloads": workloads,
+    "size": size,
+    "lambda": enclosed,
+    "selectivity": selectivity,
+    "batches": batches,
+    "memory": memory,
+    "cores": cores,
+    "startup": startup,
+}

@@ -1,0 +1,197 @@
+"""The tables of the report: rows of text made from cells, for HTML and markdown alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.report import paper
+from bench.report.text import engine, quantity, size
+
+Cell = dict[str, Any]
+Sections = dict[str, dict[str, Any]]
+_NUMBER = re.compile(r"<? ?[\d.,]+( ?([KMG]|ms|s|B|[KMG]iB|%))?")
+_LAWS = {"lambda": "λ", "size": "|D|"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings, rows of text, and for each row whether it is this project's."""
+
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    ours: list[bool]
+
+
+def _columns(cells: Sequence[Cell], columns: Sequence[tuple[str, Callable[[Cell], str]]]) -> Table:
+    return Table(
+        tuple(name for name, _ in columns),
+        [tuple(show(cell) for _, show in columns) for cell in cells],
+        [cell["engine"].startswith("crown") for cell in cells],
+    )
+
+
+def _ms(cell: Cell, which: str) -> str:
+    latency = cell.get("latency_ms")
+    if not latency:
+        return "–"
+    return f"{quantity(latency[which])} ms" if latency[which] < 1000 else f"{quantity(latency[which] / 1000)} s"
+
+
+def _outcome(cell: Cell) -> str:
+    check = cell.get("check", {})
+    if cell["status"] == "ok":
+        return {"passed": f"checked, {check.get('rows', 0):,} rows"}.get(
+            check.get("status", ""), check.get("status", "")
+        )
+    text = cell["reason"]
+    return f"{text} (checked)" if check.get("status") == "passed" and cell["status"] == "timeout" else text
+
+
+def _spread(cell: Cell) -> str:
+    if not cell.get("updates_per_s"):
+        return "–"
+    return quantity(cell["updates_per_s_median"]) if cell["repeats"] > 1 else "one run"
+
+
+def _grown(cell: Cell) -> str:
+    if not cell.get("rss_peak"):
+        return "–"
+    return size(cell["rss_peak"])
+
+
+def measured(cells: Sequence[Cell]) -> Table:
+    """What a cell measured, one per row."""
+    return _columns(
+        cells,
+        (
+            ("query", lambda c: c["title"]),
+            ("engine", engine),
+            ("mode", lambda c: c["mode"]),
+            ("batch", lambda c: f"{c['batch_rows']:,}" if c["batch_rows"] else "stream"),
+            ("updates/s", lambda c: quantity(c.get("updates_per_s"))),
+            ("median", _spread),
+            ("deltas/s", lambda c: quantity(c.get("deltas_per_s") or None)),
+            ("enumerated/s", lambda c: quantity(c.get("enumerated_per_s"))),
+            ("batch p50", lambda c: _ms(c, "p50")),
+            ("p99", lambda c: _ms(c, "p99")),
+            ("bytes/row", lambda c: quantity(c.get("bytes_per_row"))),
+            ("peak RSS", _grown),
+            ("touched/update", lambda c: quantity(c.get("amplification"))),
+            ("outcome", _outcome),
+        ),
+    )
+
+
+def queries(cells: Sequence[Cell]) -> Table:
+    """This engine on every query, DuckDB's recompute and the paper's time in the same row."""
+    rows = []
+    for cell in (c for c in cells if c["engine"] == "crown"):
+        other = next((c for c in cells if c["workload"] == cell["workload"] and c["engine"] != "crown"), {})
+        theirs = paper.DELTA_SECONDS.get(cell["workload"])
+        whole = theirs is not None and "Epinions" in cell.get("data", "") and cell.get("of") == paper.UPDATES
+        stats = cell.get("stats", {})
+        rows.append(
+            (
+                cell["title"],
+                cell.get("data", "–"),
+                f"{cell['of']:,}" if "of" in cell else "–",
+                quantity(cell.get("updates_per_s")),
+                quantity(cell.get("deltas_per_s") or None),
+                quantity(cell.get("amplification")),
+                quantity(cell.get("bytes_per_row")),
+                str(stats.get("height", "–")),
+                quantity(other.get("updates_per_s")),
+                quantity(paper.UPDATES / theirs) if whole and theirs else "–",
+                _outcome(cell),
+            )
+        )
+    headings = (
+        "query", "data", "updates", "updates/s", "deltas/s", "touched/update", "bytes/row", "height",
+        "DuckDB recompute", "paper", "outcome",
+    )  # fmt: skip
+    return Table(headings, rows, [True] * len(rows))
+
+
+def law(cells: Sequence[Cell], x: str) -> Table:
+    """A scaling section in numbers."""
+    return _columns(
+        cells,
+        (
+            (x, lambda c: quantity(c["x"])),
+            ("query", lambda c: c["title"]),
+            ("engine", engine),
+            ("mode", lambda c: c["mode"]),
+            ("updates/s", lambda c: quantity(c.get("updates_per_s"))),
+            ("deltas/s", lambda c: quantity(c.get("deltas_per_s") or None)),
+            ("enumerated", lambda c: quantity(c.get("enumerated"))),
+            ("touched/update", lambda c: quantity(c.get("amplification"))),
+            ("longest delay", lambda c: str(c.get("stats", {}).get("max_delay", "–"))),
+            ("bytes/row", lambda c: quantity(c.get("bytes_per_row"))),
+            ("outcome", lambda c: "" if c["status"] == "ok" else c["reason"]),
+        ),
+    )
+
+
+def started(cells: Sequence[Cell]) -> Table:
+    """The first impression in numbers."""
+    return _columns(
+        [c for c in cells if "load_s" in c],
+        (
+            ("import crown", lambda c: f"{1000 * c['import_s']:.0f} ms"),
+            ("first use: numpy, pyarrow, numba", lambda c: f"{c['load_s']:.2f} s"),
+            ("first view and apply, kernels cached", lambda c: f"{c['first_apply_s']:.2f} s"),
+            ("the same, nothing compiled yet", lambda c: f"{c['first_apply_cold_s']:.1f} s"),
+        ),
+    )
+
+
+def losses(sections: Sections) -> Table:
+    """Every place where another engine did more updates per second than ours did in the same setting."""
+    rows = []
+    for name in ("engines", "workloads", "batches", "size", "lambda"):
+        cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
+        for ours in (c for c in cells if c["engine"] == "crown"):
+            for other in cells:
+                same = all(other.get(k) == ours.get(k) for k in ("workload", "mode", "x")) and other is not ours
+                if same and other["updates_per_s"] > ours["updates_per_s"]:
+                    setting = f"batch {ours['batch_rows']:,}"
+                    if ours.get("law") in _LAWS:
+                        setting = f"{_LAWS[ours['law']]} = {quantity(ours['x'])}"
+                    times = other["updates_per_s"] / ours["updates_per_s"]
+                    figures = (quantity(ours["updates_per_s"]), quantity(other["updates_per_s"]), f"{times:.2f}")
+                    rows.append((ours["title"], setting, engine(other), *figures))
+    headings = ("query", "setting", "faster engine", "CROWN, updates/s", "the other, updates/s", "times")
+    return Table(headings, rows, [False] * len(rows))
+
+
+def html(table: Table) -> str:
+    """The table as HTML."""
+    from html import escape
+
+    numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.headings))]
+    kind = [' class="n"' if n else "" for n in numeric]
+    heads = [escape(h).replace("/update", "/<wbr>update") for h in table.headings]
+    head = "".join(f"<th{kind[i]}>{h}</th>" for i, h in enumerate(heads))
+    body = []
+    for row, ours in zip(table.rows, table.ours, strict=True):
+        cells = "".join(f"<td{kind[i]}>{escape(value)}</td>" for i, value in enumerate(row))
+        body.append(f"<tr{' class=ours' if ours else ''}>{cells}</tr>")
+    return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+
+
+def markdown(table: Table) -> str:
+    """The table as markdown."""
+    lines = ["| " + " | ".join(table.headings) + " |", "|" + "---|" * len(table.headings)]
+    for row, ours in zip(table.rows, table.ours, strict=True):
+        cells = [value.replace("|", "\\|") for value in row]
+        if ours:
+            cells[0] = f"**{cells[0]}**"
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _is_number(text: str) -> bool:
+    return text in ("–", "stream", "one run") or _NUMBER.fullmatch(text) is not None

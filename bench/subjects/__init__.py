@@ -1,0 +1,1 @@
+"""Who is measured: this project, its algorithmic baselines, other systems."""

@@ -1,0 +1,102 @@
+"""Change propagation by joins: nested index loops that a program describes.
+
+First-order, higher-order and standard change propagation differ in their programs only
+(``bench.subjects.baselines.programs``). A program belongs to an atom; its steps each bind one more relation by an
+index look-up on what is bound already, and may store the tuple bound so far in a materialized relation. At the end the
+tuple is emitted, or added to a view.
+
+Program: number of steps, action (``EMIT``, ``ADD``, ``DISTINCT``), relation of the action, offset of the steps.
+Step: index, number of attributes it binds, offset of (position in row, attribute) pairs, relation to store in or -1,
+payload position if the relation counts derivations or -1.
+"""
+
+from __future__ import annotations
+
+from bench.subjects.baselines.kernels.sink import S_CAPACITY, S_TOUCHED, S_WIDTH, emit, flush
+from bench.subjects.baselines.kernels.store import I_KEY, P_OUT, P_OUTS, group_of, list_base, store_add
+from crown.kernels.arena import at32, hi
+from crown.kernels.jit import device, kernel
+from crown.kernels.pointers import constants, words
+
+EMIT, ADD, DISTINCT = 0, 1, 2
+G_STEPS, G_ACTION, G_RELATION, G_AT = 0, 1, 2, 3
+STEP, S_INDEX, S_BINDS, S_PAIRS, S_STORE, S_PAYLOAD = 5, 0, 1, 2, 3, 4
+A_RELATION, A_ATTRS, A_WIDTH, A_PROGRAMS, A_LIST, AD = 0, 1, 2, 3, 4, 5
+FRAME = 4  # position, length, base of the list; product of the counts so far
+
+
+@device
+def run_program(M, m32, P, V, F, prog, sign, out, sink, factors):
+    """Propagate the tuple in ``V``. O(tuples it joins with on the way)."""
+    steps = P[prog + G_STEPS]
+    first = P[prog + G_AT]
+    depth = 0
+    product = 1
+    opening = True
+    while depth >= 0:
+        if depth == steps:
+            action = P[prog + G_ACTION]
+            if action == EMIT:
+                emit(P, P[P_OUT], P[P_OUTS], V, out, sink, factors, sign)
+            else:
+                sink[S_TOUCHED] += 1
+                turned = store_add(M, m32, P, P[prog + G_RELATION], V, sign * product)
+                if turned != 0 and action == DISTINCT:
+                    emit(P, P[P_OUT], P[P_OUTS], V, out, sink, factors, sign)
+            depth -= 1
+            opening = False
+            continue
+        f = FRAME * depth
+        s = first + STEP * depth
+        if opening:
+            x = P[s + S_INDEX]
+            g = group_of(M, P, x, V)
+            F[f] = -1
+            F[f + 1] = 0
+            F[f + 3] = product
+            sink[S_TOUCHED] += 1
+            if g != 0:
+                field = g + P[x + I_KEY]
+                F[f + 1] = hi(m32, field)
+                F[f + 2] = list_base(m32, field)
+        i = F[f] + 1
+        if i == F[f + 1]:
+            depth -= 1
+            opening = False
+            continue
+        F[f] = i
+        row = at32(m32, F[f + 2] + i)
+        sink[S_TOUCHED] += 1
+        pairs = P[s + S_PAIRS]
+        for j in range(P[s + S_BINDS]):
+            V[P[pairs + 2 * j + 1]] = M[row + P[pairs + 2 * j]]
+        product = F[f + 3]
+        if P[s + S_PAYLOAD] >= 0:
+            product *= M[row + P[s + S_PAYLOAD]]
+        if P[s + S_STORE] >= 0:
+            store_add(M, m32, P, P[s + S_STORE], V, sign)
+        depth += 1
+        opening = True
+
+
+@kernel
+def apply_rows(M, m32, P, V, F, atom, rows, weights, sign, out, sink, factors):
+    """Insert (``sign`` 1) or delete (-1) tuples of an atom (``rows`` int64[n * width]), one after the other.
+
+    Only tuples that come to be or cease to be are propagated.
+    """
+    n = weights.size
+    sink[S_WIDTH], sink[S_CAPACITY] = out.shape
+    M, m32, P, V, F = words(M), words(m32), constants(P), words(V), words(F)
+    rows, weights, out, sink, factors = words(rows), words(weights), words(out), words(sink), words(factors)
+    width = P[atom + A_WIDTH]
+    attrs = P[atom + A_ATTRS]
+    for i in range(n):
+        for j in range(width):
+            V[P[attrs + j]] = rows[i * width + j]
+        sink[S_TOUCHED] += 1
+        if store_add(M, m32, P, P[atom + A_RELATION], V, sign * weights[i]) != 0:
+            for p in range(P[atom + A_PROGRAMS]):
+                # A step of an earlier program may have rebound attributes of this tuple only to equal values.
+                run_program(M, m32, P, V, F, P[P[atom + A_LIST] + p], sign, out, sink, factors)
+    flush(out, sink, factors, sign)

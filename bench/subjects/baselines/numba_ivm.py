@@ -1,0 +1,144 @@
+"""The compiled baselines as subjects: same change preparation, arena and tables as CROWN's engine, other algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bench.cases.streams import Batch
+from bench.cases.workloads import Loaded
+from bench.harness.checksum import factors
+from bench.subjects.baselines.join_tree import tree_of
+from bench.subjects.baselines.kernels import propagate, sink, store, yannakakis
+from bench.subjects.baselines.programs import Programs, UnsupportedError
+from bench.subjects.subject import SkipError, Totals
+from crown.ingest.prepare import Preparer
+from crown.kernels import arena as A
+from crown.kernels import strings
+from crown.kernels.tables import table_at
+from crown.store.memory import ADDRESSABLE, reserve
+from plans import plan as make_plan
+
+BUFFER_CELLS = 1 << 16
+SEED = 7
+ALGORITHMS = ("first-order", "standard", "higher-order", "yannakakis")
+
+
+class NumbaIvm:
+    """A baseline over the arena. ``algorithm`` is one of ``ALGORITHMS``; ``budget`` bytes of state at most."""
+
+    def __init__(self, loaded: Loaded, mode: str, algorithm: str, budget: int | None = None) -> None:
+        if mode not in ("delta", "none"):
+            raise SkipError(f"the {algorithm} baseline has no mode {mode}")
+        if mode == "none" and algorithm == "first-order":
+            raise SkipError("first-order IVM keeps no views: without deltas there is nothing to measure")
+        plan = make_plan(loaded.sql, loaded.schema)
+        try:
+            if algorithm == "yannakakis":
+                tree = tree_of(plan)
+                P, tables, attributes, self._nodes = tree.P, tree.tables, tree.attributes, tree.nodes
+                depth = len(plan.nodes)
+            else:
+                programs = Programs(plan)
+                self._distinct = not programs.full
+                compiled = {
+                    "first-order": programs.first_order,
+                    "standard": programs.standard,
+                    "higher-order": programs.higher_order,
+                }[algorithm]().compiled()
+                P, tables, attributes, self._nodes = compiled.P, compiled.tables, compiled.attributes, compiled.atoms
+                depth = compiled.depth
+        except UnsupportedError as error:
+            raise SkipError(str(error)) from None
+        self._algorithm = algorithm
+        self._deltas = mode == "delta"
+        if mode == "none" and algorithm == "standard":
+            raise SkipError("standard change propagation computes its deltas to keep its views: see mode delta")
+        self._P = P
+        self._dictionary = table_at(tables)
+        limit = ADDRESSABLE if budget is None else budget // 8
+        self.M = reserve(limit)
+        self._m32, self._m8 = self.M.view(np.int32), self.M.view(np.uint8)
+        A.format_arena(self.M, tables + 1, limit, SEED)
+        store.new_tables(self.M, tables + 1)
+        self._V = np.zeros(max(attributes, 1), np.int64)
+        self._F = np.zeros(propagate.FRAME * (depth + 1), np.int64)
+        self._W = np.zeros(yannakakis.FRAME * (depth + 1), np.int64)
+        self._cur = np.zeros(depth + 1, np.int64)
+        width = len(plan.output)
+        self._out = np.empty((width, BUFFER_CELLS // width), np.int64)
+        self._sink = np.zeros(sink.SINK, np.int64)
+        self._factors = factors(width)
+        self._preparer = Preparer(plan, self._intern)
+        self._updates = 0
+
+    def checking(self) -> None:
+        """Sum up what is emitted."""
+        if not self._deltas:
+            raise SkipError("nothing to check: this mode delivers no deltas; mode delta of this baseline is checked")
+        self._sink[sink.S_CHECK] = 1
+
+    def apply(self, batch: Batch) -> int:
+        """Deletions of all inputs, then insertions, as CROWN does."""
+        prepared = self._preparer.prepare(batch)
+        self._updates += prepared.rows
+        before = int(self._sink[sink.S_EMITTED])
+        for sign in (-1, 1):
+            for change in prepared.changes:
+                for alias, rows in change.of_aliases(sign):
+                    if len(rows):
+                        self._rows(self._nodes[alias.node], rows.values, rows.weights, sign)
+        return int(self._sink[sink.S_EMITTED]) - before
+
+    def _rows(self, at: int, values: np.ndarray, weights: np.ndarray, sign: int) -> None:
+        common = (self._out, self._sink, self._factors)
+        if self._algorithm == "yannakakis":
+            yannakakis.apply_rows(
+                self.M, self._m32, self._P, self._V, self._cur, self._W, self._F, at, values, weights,
+                int(self._deltas), sign, *common,
+            )  # fmt: skip
+        elif self._algorithm == "higher-order" and not self._deltas:
+            raise SkipError("higher-order IVM computes its deltas to keep its views: see mode delta")
+        else:
+            propagate.apply_rows(self.M, self._m32, self._P, self._V, self._F, at, values, weights, sign, *common)
+
+    def load(self, batch: Batch) -> None:
+        """First-order IVM has nothing to keep but its inputs; the others must propagate to load."""
+        complete = self._P
+        if self._algorithm == "first-order" and self._distinct is False:
+            self._P = complete.copy()
+            for atom in self._nodes.values():
+                self._P[atom + propagate.A_PROGRAMS] = 0
+        self.apply(batch)
+        self._P = complete
+
+    def enumerate(self) -> int:
+        """No baseline enumerates."""
+        raise SkipError("the baselines deliver deltas only")
+
+    def totals(self) -> Totals:
+        """Net count and checksum of all deltas so far: those of the result."""
+        return Totals(int(self._sink[sink.S_COUNT]), int(self._sink[sink.S_SUM]))
+
+    def state_bytes(self) -> int:
+        """Bytes of the arena in use."""
+        return 8 * int(self.M[A.H_LIVE])
+
+    def stats(self) -> dict[str, Any]:
+        """Rows and groups read or written; rows of the inputs now."""
+        rows = sum(int(self.M[table_at(i) + A.T_COUNT]) for i in range(len(self._nodes)))
+        touched = int(self._sink[sink.S_TOUCHED])
+        return {"touched": touched, "input_rows": rows, "reserved_bytes": 8 * int(self.M[A.H_TOP])}
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+    def _intern(self, array: pa.Array, add: bool) -> np.ndarray:
+        codes = np.empty(len(array), np.int64)
+        if len(array):
+            offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+            data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
+            strings.encode(self.M, self._m8, self._dictionary, data, offsets, codes, int(add))
+        return codes

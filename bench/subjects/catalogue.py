@@ -1,0 +1,71 @@
+"""Who takes part: name, title, kind, and how a subject is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from bench.cases.workloads import Loaded
+from bench.subjects.subject import Subject
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``kind``: ours, algorithm (other algorithm, same tables), peer (other people's engine).
+
+    ``maker`` is ``module:name``; a *subject* is called with (loaded, mode, **arguments) and driven batch by batch, a
+    *job* (``job=True``) is called with (spec, progress) and returns the result of the whole cell, because it runs
+    elsewhere. ``batch_rows`` is what the engine is measured with unless asked otherwise.
+    """
+
+    title: str
+    kind: str
+    maker: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+    batch_rows: int = 10_000
+    job: bool = False
+    modes: tuple[str, ...] = ("delta",)
+
+    def load(self) -> Callable[..., Any]:
+        """The maker itself; imports its module."""
+        module, name = self.maker.split(":")
+        found: Callable[..., Any] = getattr(import_module(f"bench.subjects.{module}"), name)
+        return found
+
+    def subject(self, loaded: Loaded, mode: str, **more: Any) -> Subject:
+        """A fresh subject. Raises SkipError if it does not take part."""
+        made: Subject = self.load()(loaded, mode, **dict(self.arguments), **more)
+        return made
+
+
+_NUMBA = "baselines.numba_ivm:NumbaIvm"
+
+ENGINES: dict[str, Entry] = {
+    "crown": Entry("CROWN (this project)", "ours", "crown:Crown", modes=("none", "delta", "full", "arrow")),
+    "crown-spark": Entry(
+        "CROWN on Spark (this project)", "ours", "spark_path:run", batch_rows=100_000, job=True, modes=("spark",)
+    ),
+    "crown-startup": Entry(
+        "CROWN, starting (this project)", "ours", "startup:run", batch_rows=0, job=True, modes=("startup",)
+    ),
+    "first-order": Entry("first-order IVM, compiled", "algorithm", _NUMBA, (("algorithm", "first-order"),)),
+    "standard": Entry("binary joins materialized, compiled", "algorithm", _NUMBA, (("algorithm", "standard"),)),
+    "higher-order": Entry("higher-order IVM, compiled", "algorithm", _NUMBA, (("algorithm", "higher-order"),)),
+    "yannakakis": Entry(
+        "Dynamic Yannakakis, compiled", "algorithm", _NUMBA, (("algorithm", "yannakakis"),), modes=("none", "delta")
+    ),
+    "python": Entry("first-order IVM, plain Python", "algorithm", "baselines.python_ivm:PythonIvm"),
+    "duckdb-delta": Entry("DuckDB, delta queries by hand", "peer", "peers.duck:DuckDelta"),
+    "duckdb-recompute": Entry("DuckDB, recompute", "peer", "peers.duck:DuckRecompute"),
+    "flink": Entry("Flink SQL", "peer", "peers.flink:run", job=True, batch_rows=0),
+    "flink-multi-join": Entry(
+        "Flink SQL, multi-join", "peer", "peers.flink:run_multi_join", job=True, batch_rows=0
+    ),
+    "pathway": Entry("Pathway", "peer", "peers.pathway:run", job=True, batch_rows=10_000),
+    "spark-recompute": Entry(
+        "Spark SQL, recompute", "peer", "peers.spark:SparkRecompute", batch_rows=100_000
+    ),
+    "graphframes": Entry("GraphFrames, recompute", "peer", "peers.spark:GraphFrames", batch_rows=100_000),
+}  # fmt: skip

@@ -1,0 +1,99 @@
+"""CROWN's engine as a subject, in its modes.
+
+*none* keeps the views only; *delta* enumerates every delta into reused buffers; *full* keeps the views and enumerates
+the full result now and then; *arrow* delivers deltas as a user of ``crown.View.apply_batches`` gets them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.cases.streams import Batch
+from bench.cases.workloads import Loaded
+from bench.harness.checksum import of_batch
+from bench.subjects.subject import SkipError, Totals
+from crown.engine.cells import Cells
+from crown.engine.engine import Engine
+from crown.errors import CrownError
+from crown.views import View
+from plans import PlanError
+from plans import plan as make_plan
+
+SEED = 7
+MODES = ("none", "delta", "full", "arrow")
+
+
+class Crown:
+    """``crown`` over one arena. ``threads`` > 1 splits the plan into cells, where the engine offers that."""
+
+    def __init__(self, loaded: Loaded, mode: str, threads: int = 1) -> None:
+        if mode == "full" and threads > 1:
+            raise SkipError("the full enumeration into reused buffers is that of one engine")
+        if mode not in MODES:
+            raise SkipError(f"the embedded engine has no mode {mode}")
+        try:
+            self.plan = make_plan(loaded.sql, loaded.schema)
+            self._engine: Engine | Cells
+            self._engine = Engine.create(self.plan, seed=SEED) if threads == 1 else Cells.create(self.plan, threads)
+        except (PlanError, CrownError) as error:
+            raise SkipError(str(error).splitlines()[0]) from None
+        self._view = View(self._engine)
+        self._mode = mode
+        # Deltas that are counted, filtered or netted are only what `run` delivers.
+        self._plain = not (self.plan.support or self.plan.residual)
+        self._checking = False
+        self._count = self._sum = 0
+
+    def checking(self) -> None:
+        """Deliver deltas as Arrow batches and sum them up; where none are delivered the result is asked."""
+        self._checking = True
+
+    def apply(self, batch: Batch) -> int:
+        """One batch in this mode."""
+        if self._mode in ("none", "full"):
+            self._view.update(batch)
+            return 0
+        if self._mode == "delta" and self._plain and not self._checking:
+            return self._engine.apply_discard(batch)
+        n = 0
+        for part in self._view.apply_batches(batch):
+            n += part.num_rows
+            if self._checking:
+                weight = part.column(part.num_columns - 1).to_numpy()
+                self._count += int(weight.sum())
+                self._sum += int((of_batch(part, part.num_columns - 1) * weight).sum())
+        return n
+
+    def load(self, batch: Batch) -> None:
+        """Views only, whatever the mode."""
+        self._view.update(batch)
+
+    def enumerate(self) -> int:
+        """Enumerate the full result into reused buffers."""
+        assert isinstance(self._engine, Engine)
+        return sum(block.shape[1] for block in self._engine.blocks())
+
+    def totals(self) -> Totals:
+        """Followed through the deltas in the modes that deliver them, and then also compared with a full enumeration;
+        in the other modes read off the full enumeration.
+        """
+        count, total = 0, 0
+        for part in self._view.results():
+            count += part.num_rows
+            total += int(of_batch(part, part.num_columns).sum())
+        if self._mode in ("delta", "arrow") and self._checking and (count, total) != (self._count, self._sum):
+            raise AssertionError(f"deltas sum up to {self._count} rows, the full enumeration has {count}")
+        return Totals(count, total)
+
+    def state_bytes(self) -> int:
+        """Bytes of the arena in use."""
+        return int(self._view.stats()["live_bytes"])
+
+    def stats(self) -> dict[str, Any]:
+        """The engine's counters and what its plan is."""
+        stats = self._view.stats()
+        touched = stats["r_updates"] + stats["s_updates"] + stats["p_updates"] + stats["live_flips"]
+        return {**stats, "touched": touched, "height": self.plan.height, "trees": self.plan.candidate_count}
+
+    def close(self) -> None:
+        """Nothing is held but memory."""

@@ -1,0 +1,76 @@
+"""Flink SQL (``apache-flink``): one job over a changelog file, parallelism 1, results into the blackhole sink.
+
+Each relation is one file source with deletes; Flink reads it once for all aliases. Heap state, no checkpoints. The full
+joins are given without DISTINCT, which they do not need; a projection keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.cases.workloads import Loaded
+from bench.harness.checksum import PRIME, factors
+from bench.harness.measure import Progress
+from bench.subjects.peers import foreign
+from bench.subjects.subject import SkipError
+from plans import Plan
+
+MULTI_JOIN = {"table.optimizer.multi-join.enabled": "true"}
+QUICK_METRICS = {"metrics.fetcher.update-interval": "500 ms"}
+MINI_BATCH = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "1 s",
+    "table.exec.mini-batch.size": "50000",
+}
+
+
+def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """A cell with Flink's binary joins."""
+    return _cell(spec, progress, {})
+
+
+def run_multi_join(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """A cell with Flink's multi-way join operator, which stores inputs only."""
+    return _cell(spec, progress, MULTI_JOIN)
+
+
+def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) -> dict[str, Any]:
+    def job(loaded: Loaded, plan: Plan, purpose: str, progress: Progress) -> Any:
+        python = foreign.interpreter("pyflink", "flink")
+        if any(output.type != "int64" for output in plan.output):
+            raise SkipError("its checksum is written for integer outputs only")
+        full = all(
+            set(node.attributes) <= {o.name for o in plan.output}
+            and len(node.columns) == len(loaded.schema[node.relation])
+            for node in plan.nodes
+            if node.kind == "input"
+        )
+        sql = loaded.sql.replace("SELECT DISTINCT", "SELECT") if full else loaded.sql
+        check = purpose == "check"
+        if check:
+            prime = f"CAST({PRIME} AS BIGINT)"
+            terms = [
+                f"MOD({o.name}, {prime}) * CAST({f} AS BIGINT)"
+                for o, f in zip(plan.output, factors(len(plan.output)).tolist(), strict=True)
+            ]
+            h = f"MOD({' + '.join(terms)}, {prime})"
+            sql = f"SELECT COUNT(*), SUM(MOD(h * h, {prime})) FROM (SELECT {h} AS h FROM ({sql}) AS q) AS r"
+        with foreign.scratch() as folder:
+            tables = foreign.changelog(loaded.stream, folder)
+            request = {
+                "tables": {name: table | {"columns": loaded.schema[name]} for name, table in tables.items()},
+                "sql": sql,
+                "settings": settings | QUICK_METRICS | (MINI_BATCH if check else {}),
+                "aggregate": check,
+                "bound_s": spec["bound_s"],
+                "updates": len(loaded.stream),
+            }
+            limit = foreign.STARTUP_S + (foreign.STARTUP_S if check else spec["bound_s"])
+            result, peak = foreign.converse(python, "flink_job.py", request, limit, progress)
+        if check:
+            return result["row"]
+        if result["state"] not in ("FINISHED", "RUNNING"):
+            raise foreign.ForeignError(f"the job ended in state {result['state']}")
+        return foreign.fields(result["emitted"], len(loaded.stream), result["seconds"], peak)
+
+    return foreign.cell(spec, progress, job)

@@ -1,0 +1,131 @@
+"""A Flink SQL job: run by a Python that has ``apache-flink``, which need not be the one that has this project.
+
+Reads a JSON specification on standard input: ``tables`` (name -> columns and a changelog file in Debezium's JSON),
+``sql``, ``settings``, ``bound_s``, and ``aggregate`` (run the query as the last value of an aggregate and return
+it, instead of into the blackhole sink). Writes JSON lines like ``bench.harness.cell``. Time counts from the job
+running to its end or the time bound; updates done are what the sources have emitted by then, as Flink's own metrics
+say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import time
+import urllib.request
+from typing import Any
+
+KINDS = {"int64": "BIGINT", "string": "STRING", "date": "DATE"}
+
+
+def main() -> int:
+    """Run the job that standard input describes."""
+    spec = json.load(sys.stdin)
+    out, sys.stdout = sys.stdout, sys.stderr
+
+    def say(**message: Any) -> None:
+        print(json.dumps(message), file=out, flush=True)
+
+    from pyflink.common import Configuration
+    from pyflink.table import EnvironmentSettings, TableEnvironment
+
+    port = _free_port()
+    configuration = Configuration()
+    settings = {
+        "rest.port": str(port),
+        "rest.bind-port": str(port),
+        "parallelism.default": "1",
+        "taskmanager.numberOfTaskSlots": "1",
+        "taskmanager.memory.managed.size": "512m",
+        "table.exec.resource.default-parallelism": "1",
+    }
+    for key, value in {**settings, **spec["settings"]}.items():
+        configuration.set_string(key, value)
+    environment = TableEnvironment.create(
+        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(configuration).build()
+    )
+    for name, table in spec["tables"].items():
+        columns = ", ".join(f"{column} {KINDS[kind]}" for column, kind in table["columns"].items())
+        environment.execute_sql(
+            f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{table['path']}', "
+            "'format' = 'debezium-json')"
+        )
+    if spec.get("aggregate"):
+        last: list[Any] = []
+        with environment.execute_sql(spec["sql"]).collect() as rows:
+            for row in rows:
+                if row.get_row_kind().name in ("INSERT", "UPDATE_AFTER"):
+                    last = list(row)
+        say(result={"row": [int(v) for v in last]})
+        return 0
+    schema = environment.sql_query(spec["sql"]).get_schema()
+    names = schema.get_field_names()
+    declared = ", ".join(
+        f"c{i} {str(kind).split('(')[0].replace('VARCHAR', 'STRING')}"
+        for i, kind in enumerate(schema.get_field_data_types())
+    )
+    environment.execute_sql(f"CREATE TABLE dropped ({declared}) WITH ('connector' = 'blackhole')")
+    del names
+    result = environment.execute_sql(f"INSERT INTO dropped {spec['sql']}")
+    job = str(result.get_job_client().get_job_id())
+    started = _wait_running(port, job)
+    emitted = 0
+    while True:
+        time.sleep(0.25)
+        status = _get(port, f"/jobs/{job}")
+        if status is None or status["state"] in ("FINISHED", "FAILED", "CANCELED"):
+            break
+        emitted = max(emitted, _emitted(port, job, status))
+        say(progress=[emitted, spec["updates"]])
+        if time.time() - started > spec["bound_s"]:
+            say(result={"state": "RUNNING", "seconds": time.time() - started, "emitted": emitted})
+            result.get_job_client().cancel().result()
+            return 0
+    if status is None:
+        say(result={"state": "UNKNOWN", "seconds": time.time() - started, "emitted": emitted})
+        return 0
+    seconds = status["duration"] / 1000 if status["duration"] > 0 else time.time() - started
+    say(result={"state": status["state"], "seconds": seconds, "emitted": spec["updates"]})
+    return 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _get(port: int, path: str) -> Any:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return json.load(answer)
+    except OSError:
+        return None
+
+
+def _wait_running(port: int, job: str) -> float:
+    until = time.time() + 60
+    while time.time() < until:
+        status = _get(port, f"/jobs/{job}")
+        if status is not None and status["state"] not in ("CREATED", "INITIALIZING"):
+            return time.time()
+        time.sleep(0.05)
+    return time.time()
+
+
+def _emitted(port: int, job: str, status: Any) -> int:
+    """Records that the slowest source operator has emitted so far; a table read by two scans has two of them."""
+    found = []
+    for vertex in status["vertices"]:
+        path = f"/jobs/{job}/vertices/{vertex['id']}/metrics"
+        names = [m["id"] for m in _get(port, path) or []]
+        mine = [name for name in names if re.fullmatch(r"\d+\.Source[^.]*\.numRecordsOut", name)]
+        if mine:
+            found.append(sum(int(m["value"]) for m in _get(port, f"{path}?get={','.join(mine)}") or []))
+    return min(found, default=0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

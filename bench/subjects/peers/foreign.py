@@ -1,0 +1,174 @@
+"""Engines that live in a Python of their own, because what they need does not go together with what we need.
+
+``make bench-peers`` makes one virtual environment per engine beside the project (``.venv-flink``, ``.venv-pathway``);
+the variables ``CROWN_BENCH_FLINK_PYTHON`` and ``CROWN_BENCH_PATHWAY_PYTHON`` name other interpreters.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.cases.streams import Stream
+from bench.cases.workloads import Loaded, load
+from bench.harness.measure import Progress
+from bench.subjects.subject import SkipError
+from plans import Plan
+from plans import plan as make_plan
+
+STARTUP_S = 90.0
+_HERE = Path(__file__).resolve().parent
+
+
+def interpreter(module: str, name: str) -> str:
+    """The Python that has ``module``. Raises SkipError with what to do if there is none."""
+    if importlib.util.find_spec(module) is not None:
+        return sys.executable
+    given = os.environ.get(f"CROWN_BENCH_{name.upper()}_PYTHON")
+    beside = _HERE.parent.parent / f".venv-{name}" / "bin" / "python"
+    if given:
+        return given
+    if beside.exists():
+        return str(beside)
+    raise SkipError(f"{name} is not installed (make bench-peers)")
+
+
+def cell(spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, Plan, str, Progress], Any]) -> dict[str, Any]:
+    """The result of a cell: the check first (``job`` with purpose ``check`` returns [count, checksum]), then the timed
+    run (purpose ``time``: returns the result's fields).
+    """
+    result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
+    try:
+        if spec["mode"] != "delta":
+            raise SkipError(f"no mode {spec['mode']}")
+        if spec.get("check"):
+            position, count, checksum = spec["check"]["expected"][0]
+            short = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
+            found = job(short, make_plan(short.sql, short.schema), "check", progress)
+            if list(found) != [count, checksum]:
+                reason = f"after {position:,} updates: rows and checksum {found}; DuckDB has {[count, checksum]}"
+                return result | {"status": "wrong", "reason": reason, "check": {"status": "failed", "reason": reason}}
+            result["check"] = {"status": "passed", "positions": [position], "rows": count}
+        loaded = load(spec["workload"], spec.get("data"), spec.get("options"))
+        result |= {"data": loaded.stream.title, "of": len(loaded.stream)}
+        return result | job(loaded, make_plan(loaded.sql, loaded.schema), "time", progress)
+    except SkipError as error:
+        return result | {"status": "skipped", "reason": str(error)}
+    except ForeignError as error:
+        return result | {"status": "failed", "reason": str(error)}
+
+
+class ForeignError(Exception):
+    """The other process ended without a result; the message is what it said last."""
+
+
+def converse(
+    python: str, script: str, spec: dict[str, Any], limit: float, progress: Progress
+) -> tuple[dict[str, Any], int]:
+    """Run a script of this package in ``python`` with ``spec`` on its standard input; its result and its peak memory.
+
+    Raises ForeignError if it fails or takes longer than ``limit`` seconds.
+    """
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [python, "-P", str(_HERE / script)], stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.write(json.dumps(spec))
+    process.stdin.close()
+    errors: list[str] = []
+    reader = threading.Thread(target=errors.extend, args=(process.stderr,), daemon=True)
+    watch = threading.Timer(limit, _end, (process,))
+    peak = [0]
+    sampler = threading.Thread(target=_sample, args=(process, peak), daemon=True)
+    for thread in (reader, watch, sampler):
+        thread.start()
+    result = None
+    for line in process.stdout:
+        if line.startswith("{"):
+            message = json.loads(line)
+            if "progress" in message:
+                progress(*message["progress"])
+            result = message.get("result", result)
+    watch.cancel()
+    process.wait()
+    _end(process)
+    process.stdout.close()
+    reader.join(timeout=5)
+    process.stderr.close()
+    if result is None:
+        said = [row.strip() for row in errors if row.strip()]
+        raise ForeignError((said[-1] if said else f"it ended with code {process.returncode}")[:300])
+    return dict(result), peak[0]
+
+
+def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
+    """Follow the resident memory of the process and its children."""
+    while process.poll() is None:
+        total = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[3]) == process.pid:  # its session
+                total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+        peak[0] = max(peak[0], total)
+        time.sleep(0.5)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End what is left of a session that this module started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def changelog(stream: Stream, folder: str) -> dict[str, Any]:
+    """The stream as one file per table in Debezium's JSON, and one ``updates.csv`` (table, weight, values)."""
+    out = {}
+    for number, (name, table) in enumerate(stream.tables.items()):
+        path = Path(folder) / f"{name}.json"
+        here = stream.relation == number
+        rows = [json.dumps(row, default=str) for row in table.to_pylist()]
+        with path.open("w") as file:
+            for row, weight in zip(stream.row[here].tolist(), stream.weight[here].tolist(), strict=True):
+                if weight > 0:
+                    file.write(f'{{"before":null,"after":{rows[row]},"op":"c"}}\n')
+                else:
+                    file.write(f'{{"before":{rows[row]},"after":null,"op":"d"}}\n')
+        out[name] = {"path": str(path)}
+    return out
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder for a changelog, removed afterwards."""
+    return tempfile.TemporaryDirectory(prefix="crown-bench-")
+
+
+def fields(done: int, of: int, seconds: float, peak: int) -> dict[str, Any]:
+    """The fields of a result that a job elsewhere can tell."""
+    out: dict[str, Any] = {
+        "updates": done,
+        "repeats": 1,
+        "seconds": [round(seconds, 3)],
+        "updates_per_s": done / seconds,
+        "updates_per_s_median": done / seconds,
+        "rss_peak": peak,
+    }
+    if done < of:
+        out |= {"status": "timeout", "reason": f"stopped after {seconds:.0f} s with {done:,} of {of:,} updates done"}
+    return out

@@ -1,0 +1,1 @@
+"""The tree engine: one plan, kept up to date in one arena or in several cells."""

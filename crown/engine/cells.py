@@ -1,0 +1,319 @@
+"""Several engines for one plan, on all cores: what HyperCube does between machines, inside one process.
+
+A grid of shares (``plans.search.shares``) cuts the plan into cells that never talk to one another; each is an engine,
+and since kernels run without the GIL, a batch is applied to all of them at once by threads. A row goes to the cells
+whose coordinates its hashed attributes name, and to all along the axes that it lacks. Results of different cells are
+disjoint, so deltas are simply put one after the other. All cells share one dictionary, hence codes can be hashed as
+they are.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import pyarrow as pa
+
+from crown.engine.delivery import Batches, Delivery, is_running
+from crown.engine.engine import BUSY, LOST, Engine
+from crown.engine.state import limits_of
+from crown.errors import ConcurrentChangeError, MemoryBudgetError, UnusableStateError
+from crown.ingest.prepare import Prepared, Preparer, Rows, SourceChange
+from crown.interrupts import Uninterrupted
+from crown.kernels.arena import H_OPEN, format_arena
+from crown.kernels.batches import rows_of_cell
+from crown.kernels.tables import new_table, table_at
+from crown.store.budget import Budget
+from crown.store.dictionary import Dictionary, with_sweep
+from crown.store.memory import ADDRESSABLE, reserve
+from crown.store.relations import Source
+from crown.uncopyable import NotCopyable
+from plans.plan import Plan
+from plans.search.shares import Grid, solve
+
+_AHEAD = 8  # delta batches that a cell may be ahead of the reader
+
+
+class Cells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
+    """``grid.cells`` engines side by side; offers what ``View`` needs of an ``Engine``."""
+
+    def __init__(
+        self, plan: Plan, grid: Grid, dictionary: Dictionary, arena: np.ndarray, engines: list[Engine], words: int
+    ) -> None:
+        self.plan = plan
+        self.grid = grid
+        self.dictionary = dictionary
+        self.engines = engines
+        self.on_missing = engines[0].on_missing
+        self.result_schema = engines[0].result_schema
+        self.delta_schema = engines[0].delta_schema
+        self._arena = arena  # of the dictionary
+        self._words = words  # the budget of all cells and the dictionary
+        self._preparer = Preparer(plan, dictionary.intern)
+        self._conditions = {
+            (source.aliases[0].node, source.aliases[0].atom): [self._when(source, cell) for cell in range(grid.cells)]
+            for source in self._preparer.sources
+        }
+        self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
+        self.uninterrupted = Uninterrupted()
+        self.batches = 0
+        self._batch: ref[Batches] | None = None
+
+    @classmethod
+    def create(cls, plan: Plan, threads: int, *, memory_budget: int | None = None, on_missing: str = "ignore") -> Cells:
+        """Makes empty cells, one per thread. PlanError if the plan cannot be cut (no output attribute to hash)."""
+        grid = solve(plan, threads)
+        words, limit = limits_of(memory_budget)
+        arena = reserve(limit)
+        format_arena(arena, 1, len(arena), secrets.randbits(62))
+        new_table(arena, table_at(0))
+        dictionary = Dictionary(arena, table_at(0), Budget([arena], words))
+        share = None if memory_budget is None else memory_budget // threads
+        engines = [
+            Engine.create(plan, memory_budget=share, on_missing=on_missing, dictionary=dictionary)
+            for _ in range(threads)
+        ]
+        return cls(plan, grid, dictionary, arena, engines, words)
+
+    @classmethod
+    def over(
+        cls, plan: Plan, grid: Grid, arena: np.ndarray, states: Sequence[np.ndarray], on_missing: str, words: int
+    ) -> Cells:
+        """Returns cells over existing states: the dictionary's arena, and one per cell; ``words`` is their budget."""
+        dictionary = Dictionary(arena, table_at(0), Budget([arena], words))
+        engines = [Engine(plan, s, None, on_missing, dictionary, words) for s in states]
+        return cls(plan, grid, dictionary, arena, engines, words)
+
+    @property
+    def parts(self) -> list[np.ndarray]:
+        """All arenas: the dictionary's, then those of each cell."""
+        return [self._arena, *(part for engine in self.engines for part in engine.parts)]
+
+    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
+        """``Engine.prepare``."""
+        self.ready()
+        if self.dictionary.overgrown:
+            self.compact()
+        self._share_budget()
+        try:
+            return self._preparer.prepare(changes, strict)
+        except MemoryBudgetError:
+            return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
+
+    def _share_budget(self) -> None:
+        """What the dictionary and the cells leave each other of the budget: cells have equal shares."""
+        if self._words >= ADDRESSABLE:
+            return
+        used = [engine.budget.used for engine in self.engines]
+        self.dictionary.budget.change(self._words - sum(used))
+        left = self._words - self.dictionary.budget.used
+        for engine in self.engines:
+            engine.budget.change(left // len(self.engines))
+
+    def run(
+        self,
+        prepared: Prepared,
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        closing: Callable[[], None] | None = None,
+    ) -> Delivery:
+        """``Engine.run``.
+
+        Cells in parallel, delta batches as they come. If a cell refuses the batch, all take it back.
+        """
+        self.ready()
+        self._share_budget()
+        parts = self._divided(prepared.changes)
+        for engine, part in zip(self.engines, parts, strict=True):
+            engine.refuse_missing(part)
+        batch = self._deliver(parts, deltas, consolidate, closing)
+        self._batch = ref(batch)
+        return Delivery(batch, self.uninterrupted)
+
+    def _deliver(
+        self,
+        parts: list[Prepared],
+        deltas: bool,
+        consolidate: bool | None,
+        closing: Callable[[], None] | None,
+    ) -> Batches:
+        """The batch as a transaction over all cells; see ``Engine._deliver``."""
+        batches: queue.Queue[pa.RecordBatch] = queue.Queue(_AHEAD * len(parts))
+        unwanted, stopped = threading.Event(), threading.Event()
+
+        def work(engine: Engine, part: Prepared) -> bool:
+            """Apply a cell's part; False if it was taken back because the batch was stopped."""
+            delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
+            for batch in delivery:
+                while not unwanted.is_set():
+                    if stopped.is_set():
+                        delivery.abort()
+                        return False
+                    try:
+                        batches.put(batch, timeout=0.1)
+                        break
+                    except queue.Full:
+                        continue
+                else:
+                    delivery.close()
+            return True
+
+        jobs: list[Future[bool]] = []
+        try:
+            self._arena[H_OPEN] = 1
+            for engine, part in zip(self.engines, parts, strict=True):
+                jobs.append(self._pool.submit(work, engine, part))
+            try:
+                yield pa.RecordBatch.from_pylist([], self.delta_schema)
+                while not (all(job.done() for job in jobs) and batches.empty()):
+                    self.uninterrupted.check()
+                    try:
+                        yield batches.get(timeout=0.01)
+                    except queue.Empty:
+                        continue
+            except GeneratorExit:  # closed early: the rest of the batch is applied all the same
+                unwanted.set()
+            for job in jobs:
+                job.result()
+            if closing is not None:
+                closing()
+            self.batches += 1
+            self._arena[H_OPEN] = 0
+        except BaseException as error:
+            stopped.set()
+            self._roll_back(parts, jobs, error)
+            raise
+
+    def _roll_back(self, parts: list[Prepared], jobs: Sequence[Future[bool]], error: BaseException) -> None:
+        """Take the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
+        if len(jobs) < len(parts):
+            return  # whether another cell has begun is not known: the state is lost
+        for engine, part, job in zip(self.engines, parts, jobs, strict=True):
+            if job.exception() is None and job.result():
+                with suppress(MemoryBudgetError):  # that engine is lost, then
+                    engine.take_back(part.changes, engine.clamps)
+        self._arena[H_OPEN] = 0
+        if self.lost and isinstance(error, Exception):
+            raise UnusableStateError(f"{error}. {LOST}") from error
+        if not self.lost and self.dictionary.budget.tight:
+            self._sweep()
+
+    def _divided(self, changes: Sequence[SourceChange]) -> list[Prepared]:
+        """The part of each cell: every change, with the tuples that some alias reads there. In parallel."""
+
+        def part(cell: int) -> Prepared:
+            mine = []
+            for change in changes:
+                first = change.source.aliases[0]
+                conditions = self._conditions[first.node, first.atom][cell]
+                deletes, inserts = (
+                    _rows_of_cell(rows, change.source, conditions) for rows in (change.deletes, change.inserts)
+                )
+                filtered = change.filtered if cell == 0 else (0,) * len(change.filtered)
+                mine.append(SourceChange(change.source, deletes, inserts, filtered))
+            return Prepared(tuple(mine), 0, {})
+
+        return list(self._pool.map(part, range(len(self.engines))))
+
+    def _when(self, source: Source, cell: int) -> np.ndarray:
+        """When an alias of a source reads a tuple in a cell; see ``rows_of_cell``."""
+        found = []
+        for bit, alias in enumerate(source.aliases):
+            for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
+                if name in alias.attributes:
+                    word = alias.words[alias.attributes.index(name)]
+                    found += [bit, word, share, cell // self.grid.stride(axis) % share]
+        return np.array(found, np.int64)
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """``Engine.results``, one cell after the other."""
+        self.ready()
+        for engine in self.engines:
+            yield from engine.results()
+
+    def count(self) -> int:
+        """``Engine.count``."""
+        self.ready()
+        return sum(self._pool.map(Engine.count, self.engines))
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """``Engine.contains``: a result is in one cell only, which is found by asking each."""
+        self.ready()
+        return any(engine.contains(values) for engine in self.engines)
+
+    def apply_discard(self, changes: Mapping[str, Any]) -> int:
+        """``Engine.apply_discard``, in parallel; for measuring only: a cell's refusal is not taken back in others."""
+        parts = self._divided(self.prepare(changes).changes)
+        work: Callable[[Engine, Prepared], int] = Engine.discard
+        return sum(self._pool.map(work, self.engines, parts))
+
+    def compact(self) -> int:
+        """``State.compact`` for the shared dictionary."""
+        self.ready()
+        return self._sweep()
+
+    def _sweep(self) -> int:
+        for engine in self.engines:
+            engine.mark_values()
+        return self.dictionary.sweep()
+
+    def stats(self) -> dict[str, Any]:
+        """``State.stats``, summed over the cells (rows copied to several cells count in each.
+
+        ``max_delay`` is the maximum).
+        """
+        if not is_running(self._batch):
+            self.ready()
+        total = _summed([engine.stats() for engine in self.engines])
+        total["max_delay"] = max(engine.stats()["max_delay"] for engine in self.engines)
+        total["dictionary"] = len(self.dictionary)
+        total["cells"] = self.grid.cells
+        return total
+
+    def check_invariants(self) -> None:
+        """``Engine.check_invariants`` of every cell."""
+        self.ready()
+        for engine in self.engines:
+            engine.check_invariants()
+
+    @property
+    def lost(self) -> bool:
+        """``State.lost``, of any cell or the dictionary."""
+        return bool(self._arena[H_OPEN]) or any(engine.lost for engine in self.engines)
+
+    def ready(self) -> None:
+        """``Engine.ready``."""
+        if is_running(self._batch):
+            raise ConcurrentChangeError(BUSY)
+        if self.lost:
+            raise UnusableStateError(LOST)
+
+
+def _rows_of_cell(rows: Rows, source: Source, conditions: np.ndarray) -> Rows:
+    if not len(rows):
+        return rows
+    values, weights, masks = np.empty_like(rows.values), np.empty_like(rows.weights), np.empty(len(rows), np.int64)
+    given = rows.masks & ((1 << len(source.aliases)) - 1)  # no bit is left when no alias reads the tuple here
+    n = rows_of_cell(rows.values, source.width, rows.weights, given, conditions, values, weights, masks)
+    return Rows(values[: n * source.width], weights[:n], masks[:n])
+
+
+def _summed(all_stats: list[dict[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in all_stats[0].items():
+        values = [stats[key] for stats in all_stats]
+        if isinstance(value, dict):
+            out[key] = _summed(values)
+        elif isinstance(value, int):
+            out[key] = sum(values)
+        else:
+            out[key] = value
+    return out

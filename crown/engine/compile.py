@@ -1,0 +1,225 @@
+"""Plan -> plan array: what the kernels read instead of code made for each query.
+
+The array's words are described in ``crown.engine.kernels.layout``, those of the state in ``geometry``. Everything that
+depends on the query alone is decided here, once: positions of keys, which lists carry values, and for every free node
+the loops (steps, leaves) that lead from a witness of that node to all its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crown.engine.kernels import layout as L
+from crown.kernels.arena import PLAIN
+from crown.kernels.geometry import groups_table, row_words, rows_table, table_total
+from crown.kernels.tables import table_at
+from crown.store.relations import sources_of
+from plans.plan import Node, Plan
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and where everything of a node is.
+
+    Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
+    each attribute is; ``offset`` of its block in the record.
+    """
+
+    array: np.ndarray
+    tables: int
+    children: tuple[tuple[int, ...], ...]
+    record: tuple[int, ...]
+    words: tuple[Mapping[str, int], ...]
+    offset: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """One loop of a program: over the list between ``source`` and ``target``."""
+
+    kind: int
+    source: int
+    target: int
+    index: int  # position of the child in its parent's row
+
+
+class _Words:
+    """An append-only array of words; lists are placed and named by their offset."""
+
+    def __init__(self, nodes: int) -> None:
+        self.words: list[int] = [0] * (L.P_NODES + L.ND * nodes)
+
+    def place(self, values: Sequence[int]) -> int:
+        offset = len(self.words)
+        self.words.extend(values)
+        return offset
+
+
+def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
+    """Child indices of every node, in plan order."""
+    return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
+
+
+def compile_plan(plan: Plan) -> Layout:
+    """The layout of ``plan``. Table numbers: see ``crown.kernels.geometry``."""
+    nodes = plan.nodes
+    n = len(nodes)
+    children = children_of(nodes)
+    records = _records(plan)
+    words: list[Mapping[str, int]] = [{}] * n
+    offset, record = [0] * n, [0] * n
+    out = _Words(n)
+    for members, width in records:
+        at = width
+        for i, word in members.items():
+            words[i], offset[i] = word, at
+            at += row_words(len(children[i]))
+        made = out.place([width, at, table_at(rows_table(min(members))), len(members), out.place(list(members))])
+        for i in members:
+            record[i] = made
+    layout = Layout(np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset))
+    for members, _ in records:
+        tags = 1
+        for i in members:
+            start = L.P_NODES + L.ND * i
+            out.words[start : start + L.ND] = _descriptor(plan, layout, i, tags, out)
+            tags += 1 + len(children[i])
+    out.words[L.P_COUNT] = n
+    out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
+    out.words[L.P_FULL] = _program(plan, layout, None, out)
+    return replace(layout, array=np.array(out.words, np.int64))
+
+
+def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
+    """The records: per node that has a block in it the word of each attribute, and the words of the tuple."""
+    found = []
+    for source in sources_of(plan):
+        members = {
+            alias.node: dict(zip(alias.attributes, alias.words, strict=True))
+            for alias in source.aliases
+            if plan.nodes[alias.node].bag is None
+        }
+        if members:
+            found.append((members, source.width))
+    for i, node in enumerate(plan.nodes):
+        if node.kind != "input":
+            found.append(({i: {a: j for j, a in enumerate(node.attributes)}}, len(node.attributes)))
+    return found
+
+
+def _descriptor(plan: Plan, layout: Layout, i: int, tags: int, out: _Words) -> list[int]:
+    nodes, children, words = plan.nodes, layout.children, layout.words
+    node = nodes[i]
+    d = [0] * L.ND
+    d[L.N_RECORD] = layout.record[i]
+    d[L.N_OFFSET] = layout.offset[i]
+    d[L.N_CHILDREN] = len(children[i])
+    d[L.N_CHILD] = out.place(children[i])
+    d[L.N_FREE] = int(node.free)
+    d[L.N_VIRTUAL] = int(node.kind == "virtual")
+    d[L.N_PARENT] = node.parent
+    d[L.N_KEY] = len(node.key)
+    d[L.N_CARRIED] = _carried(nodes, layout, i)
+    d[L.N_ROWS] = table_at(rows_table(i))
+    d[L.N_GROUPS] = table_at(groups_table(len(nodes), i))
+    d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
+    d[L.N_TAGS] = tags
+    d[L.N_KPOS] = out.place([words[i][a] for a in node.key])
+    if node.parent >= 0:
+        d[L.N_PPOS] = out.place([words[node.parent][a] for a in node.key])
+        if nodes[node.parent].kind == "virtual":
+            d[L.N_VPOS] = out.place([words[i][a] for a in nodes[node.parent].attributes])
+    if node.free:
+        d[L.N_PROGRAM] = _program(plan, layout, i, out)
+    return d
+
+
+def _from_row(layout: Layout, i: int, attribute: str) -> int:
+    """Where an attribute of node ``i`` is, counted from the row."""
+    return layout.words[i][attribute] - layout.offset[i]
+
+
+def _carried(nodes: Sequence[Node], layout: Layout, i: int) -> int:
+    """The attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
+    node = nodes[i]
+    own = [a for a in node.attributes if a not in node.key]
+    below = layout.children[i]
+    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, layout.children, c) for c in below):
+        return int(PLAIN)
+    return _from_row(layout, i, own[0])
+
+
+def _adds(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> bool:
+    """Does an enumeration have to visit node ``i`` below its parent's row? Not if it is bound, nor if it and all
+    below it only repeat attributes: then there is exactly one row for the key, and it is known.
+    """
+    node = nodes[i]
+    own = any(a not in node.key for a in node.attributes)
+    return node.free and (own or any(_adds(nodes, children, c) for c in children[i]))
+
+
+def _program(plan: Plan, layout: Layout, witness: int | None, out: _Words) -> int:
+    """Place the program that starts at ``witness`` (None: at the root's group); its offset.
+
+    First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
+    depends is a leaf.
+    """
+    nodes, children = plan.nodes, layout.children
+    visited = [[c for c in children[i] if _adds(nodes, children, c)] for i in range(len(nodes))]
+    loops: list[_Loop] = []
+    starts: list[tuple[int, int]] = []  # (node whose free children are still to visit, child that is already bound)
+    if witness is None:
+        loops.append(_Loop(L.ROOT, 0, 0, 0))
+        starts.append((0, -1))
+    else:
+        starts.append((witness, -1))
+        node = witness
+        while nodes[node].parent >= 0:
+            parent = nodes[node].parent
+            loops.append(_Loop(L.UP, node, parent, 0))
+            starts.append((parent, node))
+            node = parent
+    while starts:
+        node, done = starts.pop(0)
+        for c in visited[node]:
+            if c != done:
+                loops.append(_Loop(L.DOWN, node, c, children[node].index(c)))
+                starts.append((c, -1))
+    sources = {loop.source for loop in loops if loop.kind != L.ROOT}
+    steps = [loop for loop in loops if loop.target in sources]
+    leaves = [loop for loop in loops if loop.target not in sources]
+
+    bound = ([] if witness is None else [witness]) + [loop.target for loop in steps]
+    provider: dict[str, int] = {}
+    for node in bound:
+        for a in nodes[node].attributes:
+            provider.setdefault(a, node)
+    column = {a: c for c, a in enumerate(plan.free)}
+    last = steps[-1].target if steps else -1
+    fixed_columns = [(column[a], node, _from_row(layout, node, a)) for a, node in provider.items() if a in column]
+    fixed_columns.sort(key=lambda fix: fix[1] != last)
+    varying = sum(node == last for _, node, _ in fixed_columns)
+    leaf_words: list[int] = []
+    leaf_count = 0
+    for loop in leaves:
+        attributes = nodes[loop.target].attributes
+        pairs: list[int] = []
+        for a in attributes:
+            if a in column and a not in provider:
+                provider[a] = loop.target
+                pairs += [column[a], _from_row(layout, loop.target, a)]
+        carried = _carried(nodes, layout, loop.target) if loop.kind == L.DOWN else int(PLAIN)
+        leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
+        leaf_count += 1
+    step_words = [w for loop in steps for w in (loop.kind, loop.source, loop.target, loop.index)]
+    lists = [out.place(step_words), out.place(leaf_words), out.place([w for fix in fixed_columns for w in fix])]
+    ahead = 0
+    for leaf in range(leaf_count):
+        at = leaf * L.LEAF
+        if leaf_words[at + L.STEP_KIND] == L.DOWN and leaf_words[at + L.STEP_SOURCE] == last:
+            ahead = lists[1] + at
+            break
+    return out.place([len(steps), leaf_count, len(fixed_columns), *lists, ahead, varying])

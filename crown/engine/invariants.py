@@ -1,0 +1,297 @@
+"""Every invariant of the engine's state, executable: all views are recomputed from the rows of R and compared.
+
+Checked: V_s, V_p, V_l and the counters against their definitions; the rows of virtual nodes; group membership,
+positions, live prefixes, carried values; the support counts of results against an enumeration; reachability in the hash
+tables; and that the blocks in use account for every word handed out. Not checked: that a string stands once in the
+dictionary, and the counters that only ``stats`` shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import N_CARRIED, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.kernels import arena as A
+from crown.kernels import geometry as at
+from crown.kernels import strings
+from crown.kernels.arena import class_words, size_class
+from crown.kernels.tables import LOW32, table_at
+
+if TYPE_CHECKING:
+    from crown.engine.engine import Engine
+
+
+@dataclass
+class _Row:
+    handle: int
+    values: tuple[int, ...]
+    count: int
+    copies: int
+    group: int
+    position: int
+    below: list[tuple[int, int]]  # (group, position in its parents) per child
+
+
+class _Reader:
+    """Reads records of the arena as Python values."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.arena = engine.arena
+        self.halves = engine._halves
+        self.plan = engine.plan
+        self.layout = engine._layout
+        self.children = engine._layout.children
+        self.plan_array = engine._plan_array
+
+    def handles(self, table: int) -> list[int]:
+        """All records of a table; each MUST be reachable from its home slot."""
+        slots, mask = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_MASK])
+        words = [int(w) for w in self.arena[slots : slots + mask + 1]]
+        for s, word in enumerate(words):
+            home = (word >> 32) & mask
+            while word and home != s:
+                assert words[home] != 0, f"table {table}: slot {s} is cut off from its home"
+                home = (home + 1) & mask
+        found = [word & LOW32 for word in words if word]
+        assert len(found) == int(self.arena[table + A.T_COUNT]), f"table {table}: wrong count"
+        assert len(found) == len(set(found)), f"table {table}: a record stands twice"
+        return found
+
+    def row(self, node: int, handle: int) -> _Row:
+        """The row of a node whose block is at ``handle``."""
+        width = int(self.plan_array[self.layout.record[node] + R_WIDTH])
+        record = handle - self.layout.offset[node]
+        words = self.layout.words[node]
+        values = tuple(int(self.arena[record + words[a]]) for a in self.plan.nodes[node].attributes)
+        links = [at.link_of(j) for j in range(len(self.children[node]))]
+        return _Row(
+            handle,
+            values,
+            count=int(at.row_count(self.halves, handle)),
+            copies=int(at.copies(self.halves, record, width)),
+            group=int(at.row_group(self.halves, handle)),
+            position=int(at.row_position(self.halves, handle)),
+            below=[
+                (int(at.linked_group(self.halves, handle, link)), int(at.linked_position(self.halves, handle, link)))
+                for link in links
+            ],
+        )
+
+    def rows_of(self, node: int) -> set[int]:
+        """The rows of a node that is not virtual: blocks in the records of its source, where it reads the tuple."""
+        record = self.layout.record[node]
+        offset = self.layout.offset[node]
+        blocks = [handle + offset for handle in self.handles(int(self.plan_array[record + R_TABLE]))]
+        return {block for block in blocks if at.row_group(self.halves, block) != 0}
+
+    def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
+        """Handles in the children list of a group above a node, and the values carried beside them."""
+        carried = self.carried(node)
+        field = at.children_field(g, len(self.plan.nodes[node].key))
+        handles, many = self._entries(field, at.children_log(field), carried)
+        if carried == A.PLAIN or not many:
+            return handles, None
+        first = int(at.list_block(self.halves, field))
+        return handles, [int(v) for v in self.arena[first : first + len(handles)]]
+
+    def parents_of(self, node: int, g: int) -> list[int]:
+        """Handles in the parents list of a group above a node."""
+        field = at.parents_field(g, len(self.plan.nodes[node].key))
+        return self._entries(field, at.parents_log(field), int(A.PLAIN))[0]
+
+    def carried(self, node: int) -> int:
+        """The word, counted from a row of the node, that its children lists carry, or PLAIN."""
+        return int(self.plan_array[node_at(node) + N_CARRIED])
+
+    def _entries(self, field: int, log_at: int, carried: int) -> tuple[list[int], bool]:
+        """Handles in a list, and whether they are in a block of their own."""
+        n = int(at.list_length(self.halves, field))
+        base = int(at.list_base(self.halves, field, log_at, carried))
+        many = bool(self.halves[log_at])
+        assert many or n <= 1, "a list of capacity 1 holds more"
+        return [int(x) for x in self.halves[base : base + n]], many
+
+
+def check(engine: Engine) -> None:
+    """Raise AssertionError if any invariant is broken."""
+    reader = _Reader(engine)
+    plan, children = engine.plan, reader.children
+    count = len(plan.nodes)
+    rows: list[dict[int, _Row]] = []
+    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.arena[A.H_ROOT])}]
+    for c in range(1, count):
+        k = len(plan.nodes[c].key)
+        handles = reader.handles(table_at(at.groups_table(count, c)))
+        keyed = {tuple(int(v) for v in engine.arena[h : h + k]): h for h in handles}
+        assert len(keyed) == len(handles), f"{plan.nodes[c].name}: two groups with one key"
+        groups.append(keyed)
+    for i, node in enumerate(plan.nodes):
+        if node.kind == "virtual":
+            c = children[i][0]
+            found: set[int] = set()
+            for g in groups[c].values():
+                found |= set(reader.parents_of(c, g))
+        else:
+            found = reader.rows_of(i)
+        assert len(found) == int(engine.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
+        rows.append({h: reader.row(i, h) for h in found})
+        assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
+        assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
+    in_view, live = _definitions(reader, rows)
+    for i in range(count):
+        _check_rows(reader, i, rows, groups, in_view)
+        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.arena[A.H_LIVE_ON]))
+    _check_words(engine, reader, rows, groups)
+    for i, bag in engine._bags.items():
+        bag.check_invariants()
+        stored = {tuple(int(v) for v in r) for block in bag.results() for r in block}
+        assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
+    if plan.support:
+        _check_support(engine, reader)
+
+
+def _check_support(engine: Engine, reader: _Reader) -> None:
+    """Behind every output tuple stand as many enumerated rows as its count says."""
+    width = engine.support.width
+    records = [engine.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(engine.support.table)]
+    counts = {tuple(record[:width]): record[width] for record in records}
+    found = Counter(tuple(row) for block in engine.blocks() for row in engine.output_codes(block).T.tolist())
+    assert counts == found, "the support counts are not those of the enumerated rows"
+
+
+def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:
+    """Projection of a row of ``node`` (the child itself or its parent) on key(child)."""
+    attributes = reader.plan.nodes[node].attributes
+    return tuple(values[attributes.index(a)] for a in reader.plan.nodes[child].key)
+
+
+def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set[int]], list[set[int]]]:
+    """V_s of every node bottom-up and V_l of every free node top-down, by definition, as sets of handles."""
+    nodes, children = reader.plan.nodes, reader.children
+    in_view: list[set[int]] = [set() for _ in nodes]
+    keys: list[set[tuple[int, ...]]] = [set() for _ in nodes]
+    for i in reversed(range(len(nodes))):
+        for h, row in rows[i].items():
+            if all(_key(reader, c, i, row.values) in keys[c] for c in children[i]):
+                in_view[i].add(h)
+        keys[i] = {_key(reader, i, i, rows[i][h].values) for h in in_view[i]}
+        if nodes[i].kind == "virtual":
+            union = {_key_values(reader, c, i, k) for c in children[i] for k in keys[c]}
+            assert {r.values for r in rows[i].values()} == union, f"{nodes[i].name}: not the union of its children"
+    live: list[set[int]] = [set() for _ in nodes]
+    for i, node in enumerate(nodes):
+        if node.parent < 0:
+            live[i] = set(in_view[i])
+        elif node.free:
+            above = {_key(reader, i, node.parent, rows[node.parent][h].values) for h in live[node.parent]}
+            live[i] = {h for h in in_view[i] if _key(reader, i, i, rows[i][h].values) in above}
+    return in_view, live
+
+
+def _key_values(reader: _Reader, child: int, node: int, key: tuple[int, ...]) -> tuple[int, ...]:
+    """A key of ``child`` in the attribute order of its virtual parent."""
+    named = dict(zip(reader.plan.nodes[child].key, key, strict=True))
+    return tuple(named[a] for a in reader.plan.nodes[node].attributes)
+
+
+def _check_rows(
+    reader: _Reader,
+    i: int,
+    rows: list[dict[int, _Row]],
+    groups: list[dict[tuple[int, ...], int]],
+    in_view: list[set[int]],
+) -> None:
+    node = reader.plan.nodes[i]
+    for h, row in rows[i].items():
+        assert row.group == groups[i].get(_key(reader, i, i, row.values)), f"{node.name}: a row names a wrong group"
+        assert (row.position >= 0) == (h in in_view[i]), f"{node.name}: row {row.values} in V_s: {row.position >= 0}"
+        full = 0
+        for j, c in enumerate(reader.children[i]):
+            g, position = row.below[j]
+            assert g == groups[c].get(_key(reader, c, i, row.values)), f"{node.name}: a row names a wrong child group"
+            assert reader.parents_of(c, g)[position] == h, f"{node.name}: a position in a parents list is wrong"
+            full += bool(reader.children_of(c, g)[0])
+        assert row.count == full, f"{node.name}: count of {row.values} is {row.count}, not {full}"
+
+
+def _check_groups(
+    reader: _Reader,
+    i: int,
+    rows: list[dict[int, _Row]],
+    groups: list[dict[tuple[int, ...], int]],
+    in_view: list[set[int]],
+    live: list[set[int]],
+    live_on: bool,
+) -> None:
+    node = reader.plan.nodes[i]
+    k = len(node.key)
+    carried = reader.carried(i)
+    below: dict[tuple[int, ...], set[int]] = {}
+    for h, row in rows[i].items():
+        below.setdefault(_key(reader, i, i, row.values), set()).add(h)
+    above: dict[tuple[int, ...], set[int]] = {}
+    if node.parent >= 0:
+        for h, row in rows[node.parent].items():
+            above.setdefault(_key(reader, i, node.parent, row.values), set()).add(h)
+        assert set(groups[i]) == set(below) | set(above), f"{node.name}: groups without rows, or rows without groups"
+    for key, g in groups[i].items():
+        live_count = int(at.live_parents(reader.halves, g, k))
+        assert at.references(reader.halves, g, k) == len(below.get(key, ())), f"{node.name}: references of group {key}"
+        handles, values = reader.children_of(i, g)
+        assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
+        assert set(handles) == below.get(key, set()) & in_view[i], f"{node.name}: children of group {key}"
+        for position, h in enumerate(handles):
+            assert rows[i][h].position == position, f"{node.name}: a position in a children list is wrong"
+            assert values is None or values[position] == int(reader.arena[h + carried]), (
+                f"{node.name}: a carried value is stale"
+            )
+        if node.parent < 0:
+            assert live_count == 1, "the root's group has exactly one live parent"
+            continue
+        parents = reader.parents_of(i, g)
+        assert len(parents) == len(set(parents)), f"{node.name}: a parent stands twice"
+        assert set(parents) == above.get(key, set()), f"{node.name}: parents of group {key}"
+        if live_on:
+            expected = above.get(key, set()) & live[node.parent] if node.free else set()
+            assert set(parents[:live_count]) == expected, f"{node.name}: live parents of group {key}"
+            assert live_count == len(expected), f"{node.name}: number of live parents of group {key}"
+
+
+def _check_words(
+    engine: Engine, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
+) -> None:
+    """Header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
+
+    def block(words: int) -> int:
+        return int(class_words(size_class(words)))
+
+    plan = engine.plan
+    total = A.header_words(engine._layout.tables)
+    total += sum(block(int(engine.arena[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
+    for i, node in enumerate(plan.nodes):
+        if i == _owner(reader, i):
+            records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
+            total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
+        k = len(node.key)
+        for g in groups[i].values():
+            total += block(at.group_words(k))
+            children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
+            if children_log:
+                total += block(at.list_words(children_log, reader.carried(i)))
+            parents_log = int(reader.halves[at.parents_log(at.parents_field(g, k))])
+            if parents_log:
+                total += block(at.list_words(parents_log, int(A.PLAIN)))
+    for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
+        total += block(int(strings.entry_words(int(engine.arena[h]) & strings.LENGTH)))
+    total += len(reader.handles(engine.support.table)) * block(at.counted_words(len(plan.output)))
+    assert total == int(engine.arena[A.H_LIVE]), (
+        f"{int(engine.arena[A.H_LIVE])} words handed out, {total} accounted for"
+    )
+
+
+def _owner(reader: _Reader, node: int) -> int:
+    """The node whose table a node's records are in: the first alias of its source."""
+    return int(reader.plan_array[reader.plan_array[reader.layout.record[node] + R_NODES]])

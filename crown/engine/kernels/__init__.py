@@ -1,0 +1,1 @@
+"""Kernels of the tree engine: the paper's algorithms over the arena."""

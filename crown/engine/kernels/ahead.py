@@ -1,0 +1,231 @@
+"""Look-ahead: while one row of a batch is applied, the memory that the next ones need is already on its way.
+
+A change is a chain of dependent cache misses: slot of the hash table, record, list, the row that moves in a list. A
+batch knows all its keys beforehand, so the chains of several rows are walked at once, one link per stage: the farther
+ahead a row is, the earlier the link. Each key is hashed once, when its tuple is ``FAR`` ahead; its tag waits in a ring
+of ``RING`` tuples in the scratch array. What is fetched is a hint: a row that is looked at may have changed by the
+time it is applied, but the row itself stays where it is, and so do the groups that it names.
+"""
+
+from __future__ import annotations
+
+from crown.engine.kernels.groups import child_at, node_at
+from crown.engine.kernels.layout import (
+    N_CARRIED,
+    N_CHILDREN,
+    N_GROUPS,
+    N_KEY,
+    N_KPOS,
+    N_OFFSET,
+    N_PARENT,
+    N_PPOS,
+    N_TAGS,
+    P_IDENTITY,
+    R_ALIASES,
+    R_NODES,
+    R_TABLE,
+    R_WIDTH,
+    R_WORDS,
+    RING,
+    X_READY,
+    X_RING,
+    X_STRIDE,
+)
+from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.geometry import (
+    children_base,
+    children_count,
+    last_group_word,
+    link_of,
+    linked_group,
+    linked_position,
+    parents_base,
+    parents_count,
+    row_group,
+    row_position,
+)
+from crown.kernels.jit import device
+from crown.kernels.pointers import prefetch
+from crown.kernels.tables import LOW32, hash_key
+
+FAR, MIDDLE, NEAR, NEXT = 12, 8, 5, 2
+
+
+@device
+def ring_at(scratch, i):
+    """Where the tags of tuple ``i`` are kept: its own, then per alias that of its group's key and its child groups'."""
+    return scratch[X_RING] + (i & (RING - 1)) * scratch[X_STRIDE]
+
+
+@device
+def spare_tags(scratch):
+    """Where the tags of a row are kept that is no tuple of the batch."""
+    return scratch[X_RING] + RING * scratch[X_STRIDE]
+
+
+@device
+def group_tag(tags):
+    """Where the tag of the row's own group is, in the tags of a row."""
+    return tags
+
+
+@device
+def link_tag(tags, j):
+    """Where the tag of the group of child ``j`` is, in the tags of a row."""
+    return tags + 1 + j
+
+
+@device
+def tag_groups(ctx, d, src, base, at):
+    """Tags of the group keys of a row whose values are ``src[base ...]``, to ``scratch[at ...]``."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    if plan[d + N_PARENT] >= 0:
+        scratch[group_tag(at)] = hash_key(arena, plan, plan[d + N_KPOS], plan[d + N_KEY], src, base)
+    for j in range(plan[d + N_CHILDREN]):
+        dc = node_at(child_at(plan, d, j))
+        scratch[link_tag(at, j)] = hash_key(arena, plan, plan[dc + N_PPOS], plan[dc + N_KEY], src, base)
+
+
+@device
+def _home(arena, t, tag):
+    """Word of the home slot of ``tag`` in table ``t``."""
+    return arena[t + T_SLOTS] + (tag & arena[t + T_MASK])
+
+
+@device
+def _first(arena, t, tag):
+    """The record that the home slot of ``tag`` names, or 0."""
+    return arena[_home(arena, t, tag)] & LOW32
+
+
+@device
+def _fetch(arena, handle, last):
+    """A small record, from its first word to word ``last``: it may lie across two lines."""
+    prefetch(arena, handle)
+    prefetch(arena, handle + last)
+
+
+@device
+def _fetch_children_end(halves, g, k, carried):
+    """The end of a group's children list, where the next entry goes."""
+    if g != 0:
+        prefetch(halves, children_base(halves, g, k, carried) + children_count(halves, g, k))
+
+
+@device
+def _fetch_parents_end(halves, g, k):
+    """The end of a group's parents list."""
+    if g != 0:
+        prefetch(halves, parents_base(halves, g, k) + parents_count(halves, g, k))
+
+
+@device
+def ahead_insert(ctx, rec, rows, n, i):
+    """Stages for insertions into the records of ``rec`` when tuple ``i`` of ``n`` is about to be applied."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    width = plan[rec + R_WIDTH]
+    aliases = plan[rec + R_ALIASES]
+    nodes = plan[rec + R_NODES]
+    ready = scratch[X_READY]
+    while ready < n and ready <= i + FAR:
+        at = ring_at(scratch, ready)
+        scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
+        prefetch(arena, _home(arena, plan[rec + R_TABLE], scratch[at]))
+        for q in range(nodes, nodes + aliases):
+            d = node_at(plan[q])
+            tags = at + plan[d + N_TAGS]
+            tag_groups(ctx, d, rows, ready * width, tags)
+            if plan[d + N_PARENT] >= 0:
+                prefetch(arena, _home(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]))
+            for j in range(plan[d + N_CHILDREN]):
+                prefetch(
+                    arena,
+                    _home(arena, plan[node_at(child_at(plan, d, j)) + N_GROUPS], scratch[link_tag(tags, j)]),
+                )
+        ready += 1
+    scratch[X_READY] = ready
+    if i + MIDDLE < n:
+        at = ring_at(scratch, i + MIDDLE)
+        for q in range(nodes, nodes + aliases):
+            d = node_at(plan[q])
+            tags = at + plan[d + N_TAGS]
+            if plan[d + N_PARENT] >= 0:
+                _fetch(
+                    arena, _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]), last_group_word(plan[d + N_KEY])
+                )
+            for j in range(plan[d + N_CHILDREN]):
+                dc = node_at(child_at(plan, d, j))
+                _fetch(
+                    arena,
+                    _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)]),
+                    last_group_word(plan[dc + N_KEY]),
+                )
+    if i + NEAR < n:
+        at = ring_at(scratch, i + NEAR)
+        for q in range(nodes, nodes + aliases):
+            d = node_at(plan[q])
+            tags = at + plan[d + N_TAGS]
+            if plan[d + N_PARENT] >= 0:
+                k = plan[d + N_KEY]
+                g = _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)])
+                _fetch_children_end(halves, g, k, plan[d + N_CARRIED])
+            for j in range(plan[d + N_CHILDREN]):
+                dc = node_at(child_at(plan, d, j))
+                k = plan[dc + N_KEY]
+                g = _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)])
+                _fetch_parents_end(halves, g, k)
+
+
+@device
+def _fetch_entries(halves, base, at, n):
+    """Entry ``at`` of a list of length ``n`` and its last one, which will take its place."""
+    prefetch(halves, base + at)
+    prefetch(halves, base + n - 1)
+
+
+@device
+def ahead_delete(ctx, rec, rows, n, i):
+    """Stages for deletions: slot, record, the groups that it names, the entries of their lists."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    width = plan[rec + R_WIDTH]
+    t = plan[rec + R_TABLE]
+    aliases = plan[rec + R_ALIASES]
+    nodes = plan[rec + R_NODES]
+    ready = scratch[X_READY]
+    while ready < n and ready <= i + FAR:
+        at = ring_at(scratch, ready)
+        scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
+        prefetch(arena, _home(arena, t, scratch[at]))
+        ready += 1
+    scratch[X_READY] = ready
+    if i + MIDDLE < n:
+        _fetch(arena, _first(arena, t, scratch[ring_at(scratch, i + MIDDLE)]), plan[rec + R_WORDS] - 1)
+    if i + NEAR < n:
+        record = _first(arena, t, scratch[ring_at(scratch, i + NEAR)])
+        if record != 0:
+            for q in range(nodes, nodes + aliases):
+                d = node_at(plan[q])
+                row = record + plan[d + N_OFFSET]
+                if row_group(halves, row) != 0:
+                    _fetch(arena, row_group(halves, row), last_group_word(plan[d + N_KEY]))
+                    for j in range(plan[d + N_CHILDREN]):
+                        dc = node_at(child_at(plan, d, j))
+                        _fetch(arena, linked_group(halves, row, link_of(j)), last_group_word(plan[dc + N_KEY]))
+    if i + NEXT < n:
+        record = _first(arena, t, scratch[ring_at(scratch, i + NEXT)])
+        if record != 0:
+            for q in range(nodes, nodes + aliases):
+                d = node_at(plan[q])
+                row = record + plan[d + N_OFFSET]
+                g = row_group(halves, row)
+                if g != 0:
+                    k = plan[d + N_KEY]
+                    at = row_position(halves, row)
+                    if at >= 0:
+                        base = children_base(halves, g, k, plan[d + N_CARRIED])
+                        _fetch_entries(halves, base, at, children_count(halves, g, k))
+                    for j in range(plan[d + N_CHILDREN]):
+                        h = linked_group(halves, row, link_of(j))
+                        k = plan[node_at(child_at(plan, d, j)) + N_KEY]
+                        at = linked_position(halves, row, link_of(j))
+                        _fetch_entries(halves, parents_base(halves, h, k), at, parents_count(halves, h, k))

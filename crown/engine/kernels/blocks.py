@@ -1,0 +1,181 @@
+"""Blocks of an enumeration: with all steps bound, the product of the leaves' lists.
+
+A block is a virtual array; any range of it is written column by column (mixed-radix digits, the longest list
+innermost).
+"""
+
+from __future__ import annotations
+
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import (
+    DOWN,
+    FIX,
+    FIX_COLUMN,
+    FIX_NODE,
+    FIX_WORD,
+    G_FIX0,
+    G_FIXED,
+    G_LEAF0,
+    G_LEAVES,
+    LEAF,
+    LEAF_CARRIED,
+    LEAF_COLUMNS,
+    LEAF_PAIRS,
+    N_CARRIED,
+    N_KEY,
+    O_BASE,
+    O_LENGTH,
+    O_REPEAT,
+    OPEN,
+    STEP_CHILD,
+    STEP_KIND,
+    STEP_SOURCE,
+    STEP_TARGET,
+    UP,
+    X_CAPACITY,
+)
+from crown.kernels.arena import H_ROOT, PLAIN, ZERO, at32
+from crown.kernels.geometry import (
+    carried_base,
+    children_base,
+    children_count,
+    children_field,
+    link_of,
+    linked_group,
+    live_parents,
+    parents_base,
+    parents_field,
+    row_group,
+)
+from crown.kernels.jit import device
+
+
+@device
+def open_list(ctx, cur, loop):
+    """(field, half word of the first handle, length) of the list that the step or leaf at ``loop`` runs over."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    kind = plan[loop + STEP_KIND]
+    source = plan[loop + STEP_SOURCE]
+    if kind == DOWN:
+        g = linked_group(halves, scratch[cur + source], link_of(plan[loop + STEP_CHILD]))
+        d = node_at(plan[loop + STEP_TARGET])
+        k = plan[d + N_KEY]
+        return children_field(g, k), children_base(halves, g, k, plan[d + N_CARRIED]), children_count(halves, g, k)
+    if kind == UP:
+        g = row_group(halves, scratch[cur + source])
+        k = plan[node_at(source) + N_KEY]
+        return parents_field(g, k), parents_base(halves, g, k), live_parents(halves, g, k)
+    g = arena[H_ROOT]
+    return children_field(g, ZERO), children_base(halves, g, ZERO, PLAIN), children_count(halves, g, ZERO)
+
+
+@device
+def fill_rows(out, at, m, v):
+    """One value over words at .. at+m of the output."""
+    for x in range(at, at + m):
+        out[x] = v
+
+
+@device
+def _emit_carried(arena, out, j, m, s, base, n, repeat):
+    """Digits s .. s+m of a leaf whose values lie contiguously from word ``base``, to words j .. j+m."""
+    if repeat == 1:
+        at = s % n
+        while m > 0:
+            run = min(n - at, m)
+            for x in range(run):
+                out[j + x] = arena[base + at + x]
+            j += run
+            m -= run
+            at = 0
+    else:
+        at = (s // repeat) % n
+        run = repeat - s % repeat
+        while m > 0:
+            run = min(run, m)
+            fill_rows(out, j, run, arena[base + at])
+            j += run
+            m -= run
+            run = repeat
+            at += 1
+            if at == n:
+                at = 0
+
+
+@device
+def _emit_gathered(ctx, out, j, m, s, base, n, repeat, attribute):
+    """Digits s .. s+m of a leaf whose values are read from its rows, to words j .. j+m."""
+    arena, halves = ctx.arena, ctx.halves
+    if repeat == 1:
+        at = s % n
+        while m > 0:
+            run = min(n - at, m)
+            for x in range(run):
+                out[j + x] = arena[at32(halves, base + at + x) + attribute]
+            j += run
+            m -= run
+            at = 0
+    else:
+        at = (s // repeat) % n
+        run = repeat - s % repeat
+        while m > 0:
+            run = min(run, m)
+            fill_rows(out, j, run, arena[at32(halves, base + at) + attribute])
+            j += run
+            m -= run
+            run = repeat
+            at += 1
+            if at == n:
+                at = 0
+
+
+@device
+def open_block(ctx, cur, leaf, prog):
+    """Note base, length and repeat of every leaf; the longest list gets repeat 1. Number of tuples of the block."""
+    halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
+    leaves = plan[prog + G_LEAVES]
+    q = plan[prog + G_LEAF0]
+    longest = 0
+    for i in range(leaves):
+        p = q + LEAF * i
+        field, base, n = open_list(ctx, cur, p)
+        if plan[p + LEAF_CARRIED] != PLAIN:
+            base = carried_base(halves, field, plan[p + LEAF_CARRIED])
+        scratch[leaf + OPEN * i + O_BASE] = base
+        scratch[leaf + OPEN * i + O_LENGTH] = n
+        if n > scratch[leaf + OPEN * longest + O_LENGTH]:
+            longest = i
+    total = 1
+    if leaves > 0:
+        scratch[leaf + OPEN * longest + O_REPEAT] = 1
+        total = scratch[leaf + OPEN * longest + O_LENGTH]
+        for i in range(leaves - 1, -1, -1):
+            if i != longest:
+                scratch[leaf + OPEN * i + O_REPEAT] = total
+                total *= scratch[leaf + OPEN * i + O_LENGTH]
+    return total
+
+
+@device
+def emit_block(ctx, cur, leaf, prog, out, j, m, s):
+    """Write tuples s .. s+m of the open block to rows j .. j+m of ``out``."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    capacity = scratch[X_CAPACITY]
+    q = plan[prog + G_FIX0]
+    for i in range(plan[prog + G_FIXED]):
+        p = q + FIX * i
+        fill_rows(
+            out, plan[p + FIX_COLUMN] * capacity + j, m, arena[scratch[cur + plan[p + FIX_NODE]] + plan[p + FIX_WORD]]
+        )
+    q = plan[prog + G_LEAF0]
+    for i in range(plan[prog + G_LEAVES]):
+        p = q + LEAF * i
+        base = scratch[leaf + OPEN * i + O_BASE]
+        n = scratch[leaf + OPEN * i + O_LENGTH]
+        repeat = scratch[leaf + OPEN * i + O_REPEAT]
+        if plan[p + LEAF_CARRIED] != PLAIN:
+            _emit_carried(arena, out, plan[plan[p + LEAF_PAIRS]] * capacity + j, m, s, base, n, repeat)
+        else:
+            for c in range(plan[p + LEAF_COLUMNS]):
+                pair = plan[p + LEAF_PAIRS] + 2 * c
+                _emit_gathered(ctx, out, plan[pair] * capacity + j, m, s, base, n, repeat, plan[pair + 1])

@@ -1,0 +1,126 @@
+"""Rows come and go: records with their values, and the groups that a row is in.
+
+Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
+"""
+
+from __future__ import annotations
+
+from crown.engine.kernels.ahead import group_tag, link_tag, spare_tags, tag_groups
+from crown.engine.kernels.groups import child_at, group_drop, group_get, node_at
+from crown.engine.kernels.layout import (
+    N_CHILDREN,
+    N_KEY,
+    N_KPOS,
+    N_OFFSET,
+    N_PARENT,
+    N_PPOS,
+    N_RECORD,
+    N_ROWS,
+    R_WIDTH,
+    R_WORDS,
+)
+from crown.kernels.arena import H_ROOT, NONE, ONE, alloc, release
+from crown.kernels.geometry import (
+    T_ROWS,
+    children_count,
+    link_of,
+    linked_group,
+    linked_position,
+    references,
+    row_group,
+    set_copies,
+    set_linked_group,
+    set_linked_position,
+    set_references,
+    set_row_count,
+    set_row_group,
+    set_row_position,
+)
+from crown.kernels.jit import device
+from crown.kernels.lists import parents_append, parents_remove
+
+
+@device
+def store(ctx, rec, src, base, pos):
+    """A new record with its values: word ``j`` is ``src[base + plan[pos + j]]``."""
+    arena, plan = ctx.arena, ctx.plan
+    record = alloc(arena, plan[rec + R_WORDS])
+    for j in range(plan[rec + R_WIDTH]):
+        arena[record + j] = src[base + plan[pos + j]]
+    return record
+
+
+@device
+def r_update_insert(ctx, node, record, tags):
+    """Algorithm 4 (R-UPDATE), insertion: the row enters its groups and counts the children that have its key in V_p.
+
+    Returns the row; if all children have its key, it is to enter V_s (line 5: see ``update``). ``tags``: where in
+    ``scratch`` the tags of its group keys are, see ``ahead``.
+    """
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    d = node_at(node)
+    row = record + plan[d + N_OFFSET]
+    if plan[d + N_PARENT] >= 0:
+        g = group_get(ctx, node, scratch[group_tag(tags)], arena, record, plan[d + N_KPOS])
+    else:
+        g = arena[H_ROOT]
+    set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) + 1)
+    set_row_group(halves, row, g)
+    set_row_position(halves, row, NONE)
+    count = 0
+    for j in range(plan[d + N_CHILDREN]):
+        c = child_at(plan, d, j)
+        dc = node_at(c)
+        k = plan[dc + N_KEY]
+        h = group_get(ctx, c, scratch[link_tag(tags, j)], arena, record, plan[dc + N_PPOS])
+        set_linked_group(halves, row, link_of(j), h)
+        set_linked_position(halves, row, link_of(j), parents_append(ctx, h, k, row))
+        if children_count(halves, h, k) > 0:
+            count += 1
+    set_row_count(halves, row, count)
+    arena[plan[d + N_ROWS] + T_ROWS] += 1
+    return row
+
+
+@device
+def r_update_delete(ctx, node, row):
+    """Algorithm 4 (R-UPDATE), deletion: the row leaves its groups, and those that nobody needs any more are freed.
+
+    The row MUST be outside V_s; one that is inside leaves that first (line 8: see ``update``).
+    """
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    d = node_at(node)
+    for j in range(plan[d + N_CHILDREN]):
+        c = child_at(plan, d, j)
+        k = plan[node_at(c) + N_KEY]
+        link = link_of(j)
+        h = linked_group(halves, row, link)
+        parents_remove(ctx, h, k, linked_position(halves, row, link), link)
+        group_drop(ctx, c, h)
+    g = row_group(halves, row)
+    set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) - 1)
+    if plan[d + N_PARENT] >= 0:
+        group_drop(ctx, node, g)
+    arena[plan[d + N_ROWS] + T_ROWS] -= 1
+
+
+@device
+def add_virtual(ctx, node, child, pos):
+    """The row of a virtual node that a child's record calls for; ``pos`` says where that has its values."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    d = node_at(node)
+    rec = plan[d + N_RECORD]
+    record = store(ctx, rec, arena, child, pos)
+    set_copies(halves, record, plan[rec + R_WIDTH], ONE)
+    spare = spare_tags(scratch)
+    tag_groups(ctx, d, arena, record, spare)
+    return r_update_insert(ctx, node, record, spare)
+
+
+@device
+def drop_virtual(ctx, node, row):
+    """Forget a virtual row that no child calls for any more."""
+    arena, plan = ctx.arena, ctx.plan
+    d = node_at(node)
+    r_update_delete(ctx, node, row)
+    release(arena, row - plan[d + N_OFFSET], plan[plan[d + N_RECORD] + R_WORDS])

@@ -1,0 +1,204 @@
+"""Whole-state kernels: set up, look-ups, counting, rebuilding live views, walking rows."""
+
+from __future__ import annotations
+
+from crown.engine.kernels.groups import child_at, node_at
+from crown.engine.kernels.layout import (
+    N_CARRIED,
+    N_CHILDREN,
+    N_FREE,
+    N_GROUPS,
+    N_KEY,
+    N_OFFSET,
+    N_PPOS,
+    N_RECORD,
+    N_VIRTUAL,
+    P_COUNT,
+    P_IDENTITY,
+    R_TABLE,
+    R_WIDTH,
+)
+from crown.engine.kernels.live import set_live
+from crown.kernels.arena import (
+    FORMAT,
+    H_BUDGET,
+    H_FORMAT,
+    H_LIVE_ON,
+    H_MAGIC,
+    H_ROOT,
+    MAGIC,
+    ONE,
+    PLAIN,
+    T_MASK,
+    T_SLOTS,
+    ZERO,
+    alloc,
+    at32,
+    format_arena,
+)
+from crown.kernels.context import Context
+from crown.kernels.geometry import (
+    children_base,
+    children_count,
+    copies,
+    group_number,
+    group_words,
+    link_of,
+    linked_group,
+    parents_base,
+    parents_count,
+    row_position,
+    set_live_parents,
+)
+from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
+from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
+
+
+@kernel
+def create(arena, halves, plan, tables, limit, budget, seed):
+    """An empty state: header, tables, and the root's group with its one live parent that does not exist."""
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    format_arena(arena, tables, limit, seed)
+    for t in range(tables):
+        new_table(arena, table_at(t))
+    size = group_words(ZERO)
+    g = alloc(arena, size)
+    for j in range(size):
+        arena[g + j] = 0
+    set_live_parents(halves, g, ZERO, ONE)
+    arena[H_ROOT] = g
+    arena[H_BUDGET] = budget
+    arena[H_LIVE_ON] = 1
+
+
+@kernel
+def root_size(arena, halves):
+    """Rows in V_s(root)."""
+    arena, halves = words(arena), words(halves)
+    return children_count(halves, arena[H_ROOT], ZERO)
+
+
+@kernel
+def in_view(arena, halves, plan, node, values):
+    """True iff ``values`` (int64[width], in the order of the node's record) is a row of V_s(node). Expected O(1)."""
+    arena, halves, plan, values = words(arena), words(halves), constants(plan), words(values)
+    d = node_at(node)
+    if (
+        plan[d + N_VIRTUAL] == 1
+    ):  # a virtual row has no table of its own: it is the one parent of its first child's group
+        c = child_at(plan, d, ZERO)
+        dc = node_at(c)
+        k = plan[dc + N_KEY]
+        tag = hash_key(arena, plan, plan[dc + N_PPOS], k, values, ZERO)
+        g = find(arena, plan[dc + N_GROUPS], tag, plan, plan[dc + N_PPOS], k, values, ZERO)
+        if g == 0 or parents_count(halves, g, k) == 0:
+            return False
+        row = at32(halves, parents_base(halves, g, k))
+    else:
+        rec = plan[d + N_RECORD]
+        identity = plan[P_IDENTITY]
+        tag = hash_key(arena, plan, identity, plan[rec + R_WIDTH], values, ZERO)
+        record = find(arena, plan[rec + R_TABLE], tag, plan, identity, plan[rec + R_WIDTH], values, ZERO)
+        if record == 0:
+            return False
+        row = record + plan[d + N_OFFSET]
+    return row_position(halves, row) >= 0
+
+
+@kernel
+def missing_copies(arena, halves, plan, rec, rows, weights):
+    """Index of the first delete that finds too few copies, or -1. Changes nothing.
+
+    ``rows``: int64[n * width] of record descriptor ``rec``; ``weights`` > 0.
+    """
+    n = weights.size
+    arena, halves, plan, rows = words(arena), words(halves), constants(plan), words(rows)
+    width = plan[rec + R_WIDTH]
+    identity = plan[P_IDENTITY]
+    for i in range(n):
+        tag = hash_key(arena, plan, identity, width, rows, i * width)
+        record = find(arena, plan[rec + R_TABLE], tag, plan, identity, width, rows, i * width)
+        if record == 0 or copies(halves, record, width) < weights[i]:
+            return i
+    return -1
+
+
+@kernel
+def clear_live(arena, halves, plan):
+    """Forget all liveness. O(groups)."""
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    for c in range(1, plan[P_COUNT]):
+        d = node_at(c)
+        k = plan[d + N_KEY]
+        t = plan[d + N_GROUPS]
+        slots = arena[t + T_SLOTS]
+        for s in range(slots, slots + arena[t + T_MASK] + 1):
+            if arena[s] != 0:
+                set_live_parents(halves, arena[s] & LOW32, k, ZERO)
+    arena[H_LIVE_ON] = 0
+
+
+@kernel
+def rebuild_live(arena, halves, plan, scratch):
+    """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
+    arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
+    ctx = Context(arena, halves, plan, scratch)
+    root = arena[H_ROOT]
+    base = children_base(halves, root, ZERO, PLAIN)
+    for i in range(children_count(halves, root, ZERO)):
+        set_live(ctx, ZERO, at32(halves, base + i), ONE)
+    arena[H_LIVE_ON] = 1
+
+
+@kernel
+def count_results(arena, halves, plan, sums, order):
+    """Number of results, bottom-up without enumerating.
+
+    Results below a row = product over its free children of the sum over the group. ``sums`` (float64 and int64 agree
+    until 2^53) is zeroed scratch, int64[``group_numbers``]; ``order`` the free nodes, children first. -1
+    if the count leaves 62 bits. O(state).
+    """
+    arena, halves, plan = words(arena), words(halves), constants(plan)
+    limit = 4.0e18
+    for o in range(order.size):
+        node = order[o]
+        d = node_at(node)
+        k = plan[d + N_KEY]
+        groups = 1
+        slots = 0
+        if node > 0:
+            t = plan[d + N_GROUPS]
+            slots = arena[t + T_SLOTS]
+            groups = arena[t + T_MASK] + 1
+        for s in range(groups):
+            g = arena[H_ROOT]
+            if node > 0:
+                if arena[slots + s] == 0:
+                    continue
+                g = arena[slots + s] & LOW32
+            base = children_base(halves, g, k, plan[d + N_CARRIED])
+            total = 0
+            estimate = 0.0
+            for i in range(children_count(halves, g, k)):
+                row = at32(halves, base + i)
+                product = 1
+                size = 1.0
+                for j in range(plan[d + N_CHILDREN]):
+                    c = child_at(plan, d, j)
+                    if plan[node_at(c) + N_FREE] == 1:
+                        below = sums[group_number(linked_group(halves, row, link_of(j)))]
+                        product *= below
+                        size *= below
+                total += product
+                estimate += size
+            if estimate > limit:
+                return -1
+            sums[group_number(g)] = total
+    return sums[group_number(arena[H_ROOT])]
+
+
+@kernel
+def is_ours(arena):
+    """True iff the header is one that this version of the engine wrote."""
+    return arena[H_MAGIC] == MAGIC and arena[H_FORMAT] == FORMAT

@@ -1,0 +1,183 @@
+"""Batches: R-UPDATE for every tuple of a source, at each of its aliases, and the walk that follows from it.
+
+A batch can be left where ``out`` is full, or before a tuple that does not fit, and entered again: what it is at lies in
+``scratch``. Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
+"""
+
+from __future__ import annotations
+
+from crown.engine.kernels.ahead import ahead_delete, ahead_insert, ring_at
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import (
+    N_CHILDREN,
+    N_OFFSET,
+    N_TAGS,
+    P_IDENTITY,
+    R_ALIASES,
+    R_NODES,
+    R_TABLE,
+    R_WIDTH,
+    R_WORDS,
+    X_ALIAS,
+    X_CAPACITY,
+    X_I,
+    X_PHASE,
+    X_READY,
+    X_RECORD,
+)
+from crown.engine.kernels.rows import r_update_delete, r_update_insert, store
+from crown.engine.kernels.walk import delete_walk, insert_walk, push
+from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release
+from crown.kernels.context import Context
+from crown.kernels.geometry import (
+    copies,
+    row_count,
+    row_group,
+    row_position,
+    set_copies,
+    set_row_group,
+    set_row_position,
+)
+from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
+from crown.kernels.tables import find, insert, remove
+
+IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is to enter or leave, it is being walked
+MAX_COPIES = 2**31 - 1
+DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
+
+
+@kernel
+def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
+    """Insert every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
+
+    ``rec``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks`` int64[n] or [1]: bit
+    ``i`` says that alias ``i`` reads the tuple.
+
+    DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and call
+    again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``scratch[X_I]`` on have not been
+    applied.
+    """
+    n = weights.size
+    every = masks.size == n
+    scratch[X_CAPACITY] = out.shape[1]
+    scratch[X_READY] = scratch[X_I]
+    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
+    ctx = Context(arena, halves, plan, scratch)
+    rows, weights, masks = words(rows), words(weights), words(masks)
+    width = plan[rec + R_WIDTH]
+    t = plan[rec + R_TABLE]
+    aliases = plan[rec + R_ALIASES]
+    while True:
+        if scratch[X_PHASE] == WALKING:
+            if not insert_walk(ctx, out):
+                return FULL
+            scratch[X_PHASE] = TURN
+            scratch[X_ALIAS] += 1
+        i = scratch[X_I]
+        if scratch[X_PHASE] == TURN:
+            j = scratch[X_ALIAS]
+            if j == aliases:
+                scratch[X_PHASE] = IDLE
+                scratch[X_I] = i + 1
+                continue
+            node = plan[plan[rec + R_NODES] + j]
+            d = node_at(node)
+            if masks[i if every else 0] >> j & 1:
+                row = r_update_insert(ctx, node, scratch[X_RECORD], ring_at(scratch, i) + plan[d + N_TAGS])
+                if row_count(halves, row) == plan[d + N_CHILDREN]:  # it enters V_s
+                    push(scratch, row, node)
+                    scratch[X_PHASE] = WALKING
+                    continue
+            else:
+                row = scratch[X_RECORD] + plan[d + N_OFFSET]
+                set_row_group(halves, row, ZERO)
+                set_row_position(halves, row, NONE)
+            scratch[X_ALIAS] = j + 1
+            continue
+        if i == n:
+            scratch[X_I] = 0
+            return DONE
+        if arena[H_LIVE] > arena[H_BUDGET]:
+            return OVER_BUDGET
+        ahead_insert(ctx, rec, rows, n, i)
+        arena[H_R_UPDATES] += 1
+        arena[H_EPOCH] += 1
+        tag = scratch[ring_at(scratch, i)]
+        record = find(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width)
+        if record != 0:
+            present = copies(halves, record, width) + weights[i]
+            if present > MAX_COPIES:
+                return TOO_MANY
+            set_copies(halves, record, width, present)
+            scratch[X_I] = i + 1
+        else:
+            record = store(ctx, rec, rows, i * width, plan[P_IDENTITY])
+            set_copies(halves, record, width, weights[i])
+            insert(arena, t, tag, record)
+            scratch[X_RECORD] = record
+            scratch[X_ALIAS] = 0
+            scratch[X_PHASE] = TURN
+
+
+@kernel
+def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, out):
+    """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
+    n = weights.size
+    scratch[X_CAPACITY] = out.shape[1]
+    scratch[X_READY] = scratch[X_I]
+    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
+    ctx = Context(arena, halves, plan, scratch)
+    rows, weights, missing = words(rows), words(weights), words(missing)
+    width = plan[rec + R_WIDTH]
+    t = plan[rec + R_TABLE]
+    aliases = plan[rec + R_ALIASES]
+    while True:
+        if scratch[X_PHASE] == WALKING:
+            if not delete_walk(ctx, out):
+                return FULL
+            node = plan[plan[rec + R_NODES] + scratch[X_ALIAS]]
+            r_update_delete(ctx, node, scratch[X_RECORD] + plan[node_at(node) + N_OFFSET])
+            scratch[X_PHASE] = TURN
+            scratch[X_ALIAS] += 1
+        i = scratch[X_I]
+        if scratch[X_PHASE] == TURN:
+            j = scratch[X_ALIAS]
+            if j == aliases:
+                release(arena, scratch[X_RECORD], plan[rec + R_WORDS])
+                scratch[X_PHASE] = IDLE
+                scratch[X_I] = i + 1
+                continue
+            node = plan[plan[rec + R_NODES] + j]
+            row = scratch[X_RECORD] + plan[node_at(node) + N_OFFSET]
+            if row_position(halves, row) >= 0:  # it leaves V_s first
+                push(scratch, row, node)
+                scratch[X_PHASE] = WALKING
+                continue
+            if row_group(halves, row) != 0:
+                r_update_delete(ctx, node, row)
+            scratch[X_ALIAS] = j + 1
+            continue
+        if i == n:
+            scratch[X_I] = 0
+            return DONE
+        ahead_delete(ctx, rec, rows, n, i)
+        arena[H_R_UPDATES] += 1
+        arena[H_EPOCH] += 1
+        tag = scratch[ring_at(scratch, i)]
+        record = find(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width)
+        present = 0
+        if record != 0:
+            present = copies(halves, record, width)
+        if present > weights[i]:
+            set_copies(halves, record, width, present - weights[i])
+            scratch[X_I] = i + 1
+            continue
+        missing[i] = weights[i] - present
+        if record == 0:
+            scratch[X_I] = i + 1
+            continue
+        remove(arena, t, tag, record)
+        scratch[X_RECORD] = record
+        scratch[X_ALIAS] = 0
+        scratch[X_PHASE] = TURN

@@ -1,0 +1,216 @@
+"""Propagation of a batch: net changes of sources through bags and tree, and back again if the batch is stopped.
+
+    SourceChange -> (bag ->) R-, S-, P-updates -> blocks of codes
+
+A batch can be stopped between two blocks, and wherever a kernel comes back without having applied everything (over
+budget, too many copies). How far it got is known then to the tuple, so what was applied is taken back by its inverse.
+Invariant: while ``_settled`` is true, ``_done`` says what the state has of the batch. A generator that is suspended
+can be resumed to finish the tuple in which a kernel was left, and settles then. An exception in the midst of it, which
+only a full arena or the handler of a signal can cause, leaves ``_settled`` false: what was applied is then unknown, and
+the state is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from inspect import GEN_SUSPENDED, getgeneratorstate
+
+import numpy as np
+
+from crown.bags.protocol import Bag, BagBudgetError
+from crown.engine.compile import Layout
+from crown.engine.kernels import layout, update
+from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
+from crown.ingest.prepare import Clamps, Rows, SourceChange
+from crown.kernels import arena as A
+from crown.store.budget import Budget
+
+_NONE_MISSING = np.zeros(0, np.int64)
+Blocks = Generator[tuple[int, np.ndarray], None, None]
+BLOCK_CELLS = 1 << 16  # cells of the output buffer: it stays in the second-level cache
+
+
+def buffer(columns: int) -> np.ndarray:
+    """Returns an output buffer for a kernel: int64[columns, rows]."""
+    return np.empty((columns, BLOCK_CELLS // max(columns, 1)), np.int64)
+
+
+class Propagation:
+    """Applies batches to the arena of a compiled plan and to its bags; ``columns`` are enumerated."""
+
+    def __init__(
+        self, arena: np.ndarray, compiled: Layout, bags: Mapping[int, Bag], budget: Budget, columns: int
+    ) -> None:
+        self._arena = arena
+        self._halves = arena.view(np.int32)
+        self._compiled = compiled
+        self._bags = bags
+        self._part = {node: 1 + i for i, node in enumerate(bags)}  # number of a bag's arena
+        self._budget = budget
+        self._scratch = layout.new_scratch(len(compiled.words))
+        self._out = buffer(columns)
+        self._changes: Sequence[SourceChange] = ()
+        self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
+        self._running: Blocks | None = None
+        self._settled = True
+        self._halted = False
+        self.clamps = Clamps()
+
+    @property
+    def scratch(self) -> np.ndarray:
+        """The kernels' scratch array."""
+        return self._scratch
+
+    def blocks(self, changes: Sequence[SourceChange], mode: int) -> Blocks:
+        """Applies a batch: deletions of all sources, then insertions of all sources.
+
+        Yields (sign, int64[free, n]) blocks, valid until the next step. Raises MemoryBudgetError or ChangeError where
+        the batch cannot go on; call ``take_back`` then.
+        """
+        self._changes = changes
+        self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
+        self.clamps = Clamps()
+        self._halted = False
+        self._settled = True
+        self._scratch[layout.X_MODE] = mode
+        self._scratch[layout.X_I] = self._scratch[layout.X_FILL] = 0
+        self._running = self._run()
+        return self._running
+
+    def hush(self) -> None:
+        """Go on without output: nobody wants it any more."""
+        self._scratch[layout.X_MODE] = self._quiet_mode()
+
+    def take_back(self) -> None:
+        """Undo what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
+
+        Raises UnusableStateError if that is not known, MemoryBudgetError if there is no memory for it.
+        """
+        self._halted = True
+        self.hush()
+        if self._running is not None and getgeneratorstate(self._running) == GEN_SUSPENDED:
+            for _ in self._running:
+                raise AssertionError("a quiet update produced output")
+        if not self._settled:
+            raise UnusableStateError("how far the batch got is not known")
+        applied = []
+        for i, change in enumerate(self._changes):
+            deletes = self.clamps.effective(i, change.deletes.head(self._done[-1][i]))
+            inserts = change.inserts.head(self._done[1][i])
+            applied.append(SourceChange(change.source, deletes, inserts, change.filtered).inverse())
+        self.apply_quietly(applied)
+
+    def apply_quietly(self, changes: Sequence[SourceChange]) -> None:
+        """Apply changes that are known to fit, without output and beyond any budget."""
+        with self._budget.lifted():
+            for _ in self.blocks(changes, self._quiet_mode()):
+                raise AssertionError("a quiet update produced output")
+        self.settle()
+
+    def settle(self) -> None:
+        """The batch stands: nothing of it will be taken back."""
+        self._changes, self._running = (), None
+
+    def _quiet_mode(self) -> int:
+        return layout.MODE_LIVE if self._arena[A.H_LIVE_ON] else layout.MODE_VIEWS
+
+    def _run(self) -> Blocks:
+        scratch = self._scratch
+        for sign in (-1, 1):
+            for number, change in enumerate(self._changes):
+                rows = change.deletes if sign < 0 else change.inserts
+                if self._halted:
+                    return
+                if len(rows):
+                    self._settled = False  # until `_note`
+                    if change.source.aliases[0].node in self._bags:
+                        yield from self._through_bag(number, rows, sign)
+                    else:
+                        yield from self._through_tree(number, rows, sign)
+            if scratch[layout.X_FILL]:
+                yield from self._handed(sign)
+
+    def _handed(self, sign: int) -> Blocks:
+        """The output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
+        yield sign, self._out[:, : self._scratch[layout.X_FILL]]
+        self._scratch[layout.X_FILL] = 0
+
+    def _through_tree(self, number: int, rows: Rows, sign: int) -> Blocks:
+        scratch, node = self._scratch, self._changes[number].source.aliases[0].node
+        missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
+        scratch[layout.X_I] = 0
+        self._budget.allow(0)
+        while True:
+            status = self._step(node, rows, missing, sign)
+            if status == update.FULL:
+                yield from self._handed(sign)
+                if self._halted:  # only the tuple in which the kernel was left is finished
+                    rows = rows.head(int(scratch[layout.X_I]) + 1)
+            elif status != update.OVER_BUDGET or not self._budget.extend(0):
+                break
+        self._note(number, sign, len(rows) if status == update.DONE else int(scratch[layout.X_I]), missing)
+        if status == update.OVER_BUDGET:
+            raise self._budget.refusal()
+        if status == update.TOO_MANY:
+            raise ChangeError(
+                f"relation {self._changes[number].source.relation!r}: a row would get more than {update.MAX_COPIES} "
+                "copies; the batch was undone. Check the weights of its inserts"
+            )
+
+    def _through_bag(self, number: int, rows: Rows, sign: int) -> Blocks:
+        """Changes of a bag's atom: the bag says what this does to its relation, and that is applied to its node.
+
+        A bag stops between two of its rows only, so if the tree has no room for one row's tuples they enter all the
+        same, and the bag is stopped then.
+        """
+        alias = self._changes[number].source.aliases[0]
+        bag, part = self._bags[alias.node], self._part[alias.node]
+        missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
+        table, weights = rows.table(), sign * rows.weights
+        applied, refused, full = 0, False, False
+        while applied < len(rows) and not full:
+            self._budget.allow(part)
+            try:
+                for block, _ in bag.apply(alias.atom, table[applied:], weights[applied:], missing[applied:]):
+                    refused |= yield from self._enter(alias.node, block, sign)
+                    if refused or self._halted:
+                        self._budget.stop(part)
+                applied = len(rows)
+            except BagBudgetError as stopped:
+                applied += stopped.applied
+                full = refused or self._halted or not self._budget.extend(part)
+        self._note(number, sign, applied, missing)
+        if refused or (full and not self._halted):
+            raise self._budget.refusal()
+
+    def _enter(self, node: int, block: np.ndarray, sign: int) -> Generator[tuple[int, np.ndarray], None, bool]:
+        """Tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
+        scratch, over = self._scratch, False
+        tuples = Rows(block.reshape(-1), np.ones(len(block), np.int64))
+        ignored = np.zeros(len(block), np.int64)
+        scratch[layout.X_I] = 0
+        self._budget.allow(0)
+        while (status := self._step(node, tuples, ignored, sign)) != update.DONE:
+            if status == update.FULL:
+                yield from self._handed(sign)
+            elif not self._budget.extend(0):
+                over = True
+                self._arena[A.H_BUDGET] = self._arena[A.H_LIMIT]
+        return over
+
+    def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
+        """Write down how many tuples of a change have been applied, and what they did not find."""
+        if sign < 0 and np.count_nonzero(missing):
+            self.clamps.note(number, missing)
+        self._scratch[layout.X_I] = 0
+        self._done[sign][number] = applied
+        self._settled = True
+
+    def _step(self, node: int, rows: Rows, missing: np.ndarray, sign: int) -> int:
+        state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
+        try:
+            if sign > 0:
+                return update.insert_batch(*state, rows.values, rows.weights, rows.masks, self._out)
+            return update.delete_batch(*state, rows.values, rows.weights, missing, self._out)
+        except MemoryError as error:
+            raise MemoryBudgetError(f"{error}: the batch was applied in part") from error

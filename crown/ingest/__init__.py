@@ -1,0 +1,1 @@
+"""From the user's tables to netted tuples: reading, checking, coding."""

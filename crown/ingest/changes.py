@@ -1,0 +1,269 @@
+"""Change batches: what users hand in, checked and brought to Arrow columns.
+
+A batch of one relation is a table (Arrow, pandas, columns by name, or a list of dicts) with the relation's columns and,
+if it is not all inserts, a column ``_weight`` of whole numbers: +n adds n copies of the row, -n removes n. A batch is a
+Z-set: order within it does not matter, weights of equal rows add up.
+
+The rules are the same for every form of table:
+
+- Without a column ``_weight`` every row is one insert. With it every row needs a weight: a row that has none (NULL,
+  None, NaN, a dict without the key) is a bad row. 0 changes nothing, but its row is checked. 1.0 is 1, and the text "1"
+  is, too; 1.5 and True are no weights.
+- A dict that lacks a column of the relation which the query reads, and which other rows have, is a bad row; None is
+  NULL. (Where a table cannot tell the two apart, as in JSON lines, both are NULL.)
+- pandas' NaN means NULL, as everywhere in pandas.
+- Names of columns are the relation's, in any case, each once. Other columns are ignored, unless one could be meant for
+  ``_weight`` (``weight``, ``_WEIGHT``, ``_weights``): that is an error.
+
+Checking finds every row that cannot be taken, with the reason; who asked decides whether that is an error or a
+quarantine. Batches may be of one row, many thousand times a second, so nothing is worked out twice that the relation or
+the names of the columns decide, and no Arrow kernel is called for an array that is what it should be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.errors import ChangeError
+from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
+from crown.ingest.masks import EVERY, given_masks
+from plans.schema import Table, arrow_type
+
+MAX_WEIGHT = 2**31 - 1
+_NO_WEIGHT = f"{WEIGHT} is missing: where a batch has this column, every row needs a whole number in it"
+_INT64 = pa.int64()
+
+CODES: dict[str, int] = {
+    "+": 1, "-": -1, "+1": 1, "-1": -1, "1": 1,
+    "insert": 1, "delete": -1, "i": 1, "d": -1,
+    "+I": 1, "-U": -1, "+U": 1, "-D": -1,  # Flink RowKind
+    "c": 1, "r": 1,  # Debezium create and snapshot read; its updates carry two rows and must be unwrapped before
+    "update_preimage": -1, "update_postimage": 1,  # Delta change data feed
+}  # fmt: skip
+"""Codes of a change column and the weights they stand for (the table is shared with the Spark sources)."""
+
+
+@dataclass
+class CheckedBatch:
+    """The usable rows of a batch.
+
+    ``columns``: Arrow arrays by declared column name, all of the same length; ``weights`` int64[n]; ``bad``: position
+    in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order;
+    ``masks`` int64[n], or ``EVERY`` (see ``crown.ingest.masks``).
+    """
+
+    columns: dict[str, pa.Array]
+    weights: np.ndarray
+    bad: dict[int, str] = field(default_factory=dict)
+    bad_rows: list[str] = field(default_factory=list)
+    masks: np.ndarray = field(default_factory=lambda: EVERY)
+
+
+class Checker:
+    """Checks batches of one relation, of which ``columns`` (names of ``table``) are wanted."""
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        self._relation = table.name
+        self._declared = {column.name.lower() for column in table.columns}
+        kinds = {column.name: column.type for column in table.columns}
+        self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
+        self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
+        self._places: list[int | None] = [None] * len(columns)
+        self._weight: int | None = None
+
+    def check(self, data: Any) -> CheckedBatch:
+        """Bring ``data`` to the declared types; rows that do not fit are left out and listed.
+
+        Raises ChangeError if ``data`` is no table at all, if a column is missing from all of it or is there twice, or
+        if one could be meant for ``_weight``. O(n), vectorised unless a row is bad.
+        """
+        names, n, column = opened(self._relation, data)
+        if names != self._names:
+            self._locate(names)
+        bad: dict[int, str] = {}
+        out: dict[str, pa.Array] = {}
+        for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
+            if place is not None:
+                out[name] = _convert(column(place), name, kind, target, bad)
+            elif n:
+                raise ChangeError(
+                    f"relation {self._relation!r}: column {name!r} is missing from the batch, "
+                    f"which has: {', '.join(names)}"
+                )
+            else:
+                out[name] = pa.array([], target)
+        weights = np.ones(n, np.int64) if self._weight is None else _weights(column(self._weight), bad)
+        masks = given_masks(data, names, column)
+        if not bad:
+            return CheckedBatch(out, weights, masks=masks)
+        rows = sorted(bad)
+        keep = np.ones(n, bool)
+        keep[rows] = False
+        mask = pa.array(keep)
+        given = {name: column(i) for i, name in enumerate(names)}
+        texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
+        out = {name: array.filter(mask) for name, array in out.items()}
+        masks = masks if masks is EVERY else masks[keep]
+        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts, masks)
+
+    def _locate(self, names: list[str]) -> None:
+        wrong = doubtful(names, self._declared)
+        if wrong is not None:
+            raise ChangeError(f"relation {self._relation!r}: {wrong}")
+        place = {name.lower(): i for i, name in enumerate(names)}
+        self._places = [place.get(name.lower()) for name, _, _ in self._wanted]
+        self._weight = names.index(WEIGHT) if WEIGHT in names else None
+        self._names = list(names)
+
+
+def relations_of(changes: Any) -> Mapping[str, Any]:
+    """The argument of ``apply``, if it is a mapping of relation names to their changes; else ChangeError says what is
+    wanted.
+    """
+    if isinstance(changes, Mapping):
+        for name in changes:
+            if not isinstance(name, str):
+                break
+        else:
+            return changes
+    found = "keys that are no text" if isinstance(changes, Mapping) else f"{type(changes).__name__} {changes!r:.100}"
+    raise ChangeError(
+        "changes must be a dict from the name of a relation to a table or a list of dicts, such as "
+        f'{{"R": [{{"a": 1, "_weight": -1}}]}}, not {found}'
+    )
+
+
+def _text(row: dict[str, Any]) -> str:
+    """A row as JSON text, whatever is in it."""
+    try:
+        return json.dumps(row, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps({name: repr(value) for name, value in row.items()})
+
+
+def _convert(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
+    """The column as ``target``, which is ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
+    try:
+        return _cast(column if isinstance(column, pa.Array) else _array(column, target), target)
+    except REFUSED:
+        pass  # find the rows that are to blame
+    values = []
+    for row in range(len(column)):
+        value = column[row]
+        fitting = None
+        if value is ABSENT:
+            bad.setdefault(row, f"column {name!r} is missing")
+        else:
+            try:
+                single = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else _array([value])
+                fitting = _cast(single, target)[0].as_py()
+            except REFUSED:
+                bad.setdefault(row, f"column {name!r}: {item(column, row)!r} does not fit {kind}")
+        values.append(fitting)
+    return pa.array(values, target)
+
+
+_INTEGERS = {pa.int32(): np.int32, pa.int64(): np.int64}
+_NATURAL: dict[pa.DataType | None, set[type]] = {
+    pa.int32(): {int, type(None)},
+    pa.int64(): {int, type(None)},
+    pa.float64(): {float, type(None)},
+    pa.string(): {str, type(None)},
+}
+"""Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
+
+
+def integers(values: np.ndarray, target: pa.DataType) -> pa.Array:
+    """Arrow array over the buffer of an int32 or int64 array, of a type as wide. ``pa.array`` would load pandas, if it
+    is there, which takes 0.2 s of the first batch.
+    """
+    return pa.Array.from_buffers(target, len(values), [None, pa.py_buffer(values)], 0)
+
+
+def _array(values: list[Any], target: pa.DataType | None = None) -> pa.Array:
+    """Python values as an array, of type ``target`` if that is theirs by nature.
+
+    Arrow would drop the nanoseconds of a pandas Timestamp without a word.
+    """
+    kinds = set(map(type, values))
+    if kinds == {int} and target in _INTEGERS:
+        return integers(np.array(values, _INTEGERS[target]), target)
+    if kinds <= _NATURAL.get(target, set()):
+        return pa.array(values, target)
+    array = pa.array(values)
+    if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
+        raise pa.ArrowInvalid("nanoseconds")
+    return array
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A cast that changes no value.
+
+    Kinds do not mix (text parses, but nothing becomes text), and going back gives the same.
+    """
+    source = array.type
+    if source == target:
+        return array
+    if pa.types.is_null(source):
+        return array.cast(target)
+    if pa.types.is_dictionary(source):
+        return _cast(array.dictionary_decode(), target)
+    if _is_text(source):
+        return array.cast(target, safe=True)
+    if _family(source) != _family(target):
+        raise pa.ArrowInvalid(f"{source} is no {target}")
+    out = array.cast(target, safe=True)
+    if pa.types.is_decimal(source) and pa.types.is_integer(target):
+        return out  # exact, or refused; an integer may need more digits than its decimal type has
+    back = out.cast(source, safe=False)
+    same = pc.equal(array, back)
+    if pa.types.is_floating(source):
+        same = pc.or_(same, pc.and_(pc.is_nan(array), pc.is_nan(back)))
+    if not pc.all(same, min_count=0).as_py():
+        raise pa.ArrowInvalid(f"a value of {source} does not fit {target}")
+    return out
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    kinds = pa.types
+    return bool(kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_))
+
+
+def _family(type_: pa.DataType) -> str:
+    """Types between which a conversion makes sense."""
+    kinds = pa.types
+    if kinds.is_boolean(type_):
+        return "bool"
+    if kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_decimal(type_):
+        return "number"
+    if kinds.is_timestamp(type_):
+        return "instant" if type_.tz else "wall clock"
+    if kinds.is_date(type_):
+        return "wall clock"
+    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
+        return "binary"
+    return str(type_)
+
+
+def _weights(column: Any, bad: dict[int, str]) -> np.ndarray:
+    own: dict[int, str] = {}
+    array = _convert(column, WEIGHT, "int64", _INT64, own)
+    if array.null_count:
+        for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            if is_missing(item(column, row)):
+                own[row] = _NO_WEIGHT
+        array = array.fill_null(0)
+    weights = array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel
+    if len(weights) and (weights.min() < -MAX_WEIGHT or weights.max() > MAX_WEIGHT):
+        for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)).tolist():
+            own[row] = f"{WEIGHT} {weights[row]} is out of range"
+    for row, reason in own.items():
+        bad.setdefault(row, reason)
+    return weights

@@ -1,0 +1,155 @@
+"""Access to the columns of whatever a user hands in as a table: Arrow, pandas, columns by name, or a list of dicts.
+
+Nothing is converted here but what Arrow does by itself; ``crown.ingest.changes`` checks the values.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from crown.errors import ChangeError
+
+REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
+
+
+class _Absent:
+    """Stands for a key that a dict does not have."""
+
+
+ABSENT = _Absent()
+
+WEIGHT = "_weight"
+
+Column = Callable[[int], Any]  # position -> Arrow array, or a list where the values may have mixed types
+
+
+def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
+    """Column names, number of rows, and access to the columns; those not asked for cost nothing."""
+    if isinstance(data, pa.Table):
+        names = data.schema.names
+        return names, data.num_rows if names else 0, lambda i: _whole(data.column(i))
+    if isinstance(data, pa.RecordBatch):
+        names = data.schema.names
+        return names, data.num_rows if names else 0, lambda i: _plain(data.column(i))
+    if _is_frame(data):
+        names = [str(c) for c in data.columns]
+        series = [one for _, one in data.items()]
+        return names, len(data) if names else 0, lambda i: _from_pandas(series[i])
+    if isinstance(data, Mapping):
+        return _opened_columns(relation, data)
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
+        return _opened_rows(relation, list(data))
+    raise ChangeError(
+        f"relation {relation!r}: changes must be a pyarrow Table, a pandas DataFrame or a list of dicts, "
+        f"not {type(data).__name__}"
+    )
+
+
+def _opened_columns(relation: str, data: Mapping[str, Any]) -> tuple[list[str], int, Column]:
+    names = list(data)
+    columns = [_column(relation, name, values) for name, values in data.items()]
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        told = ", ".join(f"{name} has {len(column)}" for name, column in zip(names, columns, strict=True))
+        raise ChangeError(f"relation {relation!r}: the columns of a batch must be equally long; of rows, {told}")
+    return names, max(lengths, default=0), columns.__getitem__
+
+
+def _opened_rows(relation: str, rows: list[Any]) -> tuple[list[str], int, Column]:
+    if not (set(map(type, rows)) <= {dict} or all(isinstance(row, Mapping) for row in rows)):
+        raise ChangeError(f"relation {relation!r}: a list of changes must hold dicts, one per row")
+    if not rows:
+        return [], 0, [].__getitem__
+    keys = rows[0].keys()
+    if all(row.keys() == keys for row in rows):
+        names = list(keys)
+        return names, len(rows), lambda i: list(map(itemgetter(names[i]), rows))
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return names, len(rows), lambda i: [row.get(names[i], ABSENT) for row in rows]
+
+
+def _column(relation: str, name: str, values: Any) -> Any:
+    if isinstance(values, list):
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return _whole(values)
+    try:
+        if not isinstance(values, (str, bytes, Mapping, Set)):
+            return pa.array(values)
+    except REFUSED:
+        pass
+    raise ChangeError(
+        f"relation {relation!r}: column {name!r} must be a list or an array, not {type(values).__name__} "
+        f"{values!r:.100}; one row alone is written as [{{...}}]"
+    )
+
+
+def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
+    """Says what is wrong with the names of a batch's columns, of which something would be ignored without a word.
+
+    Returns None if nothing is. ``declared``: the columns of the relation, in lower case.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        if not isinstance(name, str):
+            return f"a column is called {name!r}; name it by a text"
+        known = name.lower() in declared
+        key = name.lower() if known else name
+        if key in seen:
+            return f"the batch has two columns {seen[key]!r} and {name!r}; leave one out"
+        seen[key] = name
+        if not known and name != WEIGHT and name.replace("_", " ").strip().lower() in ("weight", "weights"):
+            return (
+                f"the batch has a column {name!r}; rename it to {WEIGHT!r} if it says how many copies of a row come or "
+                "go, and leave it out (or declare it in the schema) if it does not"
+            )
+    return None
+
+
+def is_missing(value: Any) -> bool:
+    """True iff a Python value stands for no value: None, NaN, or one of pandas' own."""
+    pandas = sys.modules.get("pandas")
+    if value is None or (pandas is not None and value is pandas.NA):
+        return True
+    try:
+        return bool(value != value)
+    except (ArithmeticError, TypeError, ValueError):  # nothing that can be compared with itself
+        return False
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    return _plain(array)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _is_frame(data: Any) -> bool:
+    """Is it a pandas frame? Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def _from_pandas(series: Any) -> Any:
+    try:
+        array = pa.Array.from_pandas(series)
+        return _whole(array) if isinstance(array, pa.ChunkedArray) else array
+    except REFUSED:
+        return [None if value is sys.modules["pandas"].NA else value for value in series]
+
+
+def item(column: Any, row: int) -> Any:
+    """One value of a column as a Python value; None where a dict lacks the key."""
+    value = column[row]
+    if value is ABSENT:
+        return None
+    return value.as_py() if isinstance(value, pa.Scalar) else value

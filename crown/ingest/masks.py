@@ -1,0 +1,47 @@
+"""Masks: which aliases of a relation read a row.
+
+A row that every alias reads has no mask (``EVERY``). Two things keep a row from an alias: a NULL in a column that the
+alias joins on, and, in a cell of a plan that was cut, a hash that belongs to another cell. What is known of the cells
+comes with the batch: an Arrow table may have a column of masks (bit ``i``: occurrence ``i`` of the plan, in the order
+of ``plans.search.shares.occurrences``, reads the row), which it names in its metadata. A name alone would not do: any
+column of the user's may have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.store.codec import NULL
+
+EVERY = np.full(1, -1, np.int64)  # the mask of tuples that every alias reads
+_KEY = b"crown.masks"
+
+
+def with_masks(schema: pa.Schema, name: str) -> pa.Schema:
+    """The schema of a table of changes whose column ``name`` (int64, of the schema, without NULLs) holds masks."""
+    return schema.with_metadata({_KEY: name.encode()})
+
+
+def given_masks(data: Any, names: Sequence[str], column: Callable[[int], Any]) -> np.ndarray:
+    """The masks (int64[n]) that come with a batch, as ``crown.ingest.columns.opened`` has opened it; else ``EVERY``."""
+    metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
+    if not metadata or _KEY not in metadata:
+        return EVERY
+    masks: np.ndarray = column(names.index(metadata[_KEY].decode())).to_numpy()
+    return masks.copy()  # Arrow's is read-only, which makes it another type to a kernel
+
+
+def reads(masks: np.ndarray, bit: int) -> np.ndarray:
+    """True (bool[n]) for every mask that has the bit."""
+    found: np.ndarray = (masks >> bit & 1).astype(bool)
+    return found
+
+
+def null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
+    """True (bool[n]) for every tuple of ``table`` (int64[n, width]) in which one of those words is NULL."""
+    found: np.ndarray = (table[:, words] == NULL).any(axis=1)
+    return found

@@ -1,0 +1,57 @@
+"""Rows that could not be taken, kept with the reason: one Parquet file per batch in a side folder, never overwritten.
+
+Columns: ``batch`` (number of the batch since the view was made), ``relation``, ``row`` (0-based position in the
+batch), ``reason``, ``data`` (the row as JSON text). A file appears whole or not at all, and before its batch is
+applied: a batch whose bad rows cannot be kept is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from crown.errors import ChangeError
+from crown.ingest.changes import CheckedBatch
+
+SCHEMA = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("relation", pa.string()),
+        ("row", pa.int64()),
+        ("reason", pa.string()),
+        ("data", pa.string()),
+    ]
+)
+
+
+def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> int:
+    """Write the bad rows of batch number ``batch`` to ``folder`` (made if absent). Returns how many there are.
+
+    ChangeError if the system refuses; nothing is left behind then.
+    """
+    rows = [
+        {"batch": batch, "relation": relation, "row": row, "reason": reason, "data": data}
+        for relation, checked in bad.items()
+        for (row, reason), data in zip(checked.bad.items(), checked.bad_rows, strict=True)
+    ]
+    target = folder / f"batch-{batch:09d}-{uuid.uuid4().hex[:12]}.parquet"
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            pq.write_table(pa.Table.from_pylist(rows, SCHEMA), file)
+        os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise ChangeError(
+            f"the batch has {len(rows)} bad rows, and the quarantine {folder} cannot take them "
+            f"({error.strerror or error}); the batch was not applied"
+        ) from error
+    return len(rows)

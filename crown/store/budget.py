@@ -1,0 +1,122 @@
+"""How much memory one state may take: its own arena, the dictionary, and the arena of each bag, together.
+
+A kernel compares the live words of the arena that it works on with that arena's ``H_BUDGET``, before each insertion. So
+before a kernel runs, ``allow`` writes there what the other arenas leave of the whole. For a state in a file, ``allow``
+also sees to it that the disk has blocks for what may come: no arena gets past ``H_LIMIT``, up to which they are
+reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from crown.errors import MemoryBudgetError
+from crown.kernels import arena as A
+from crown.store.memory import ADDRESSABLE, MappedFile
+
+SLACK = 1 << 17  # words
+
+
+class Budget:
+    """The budget of a state in ``words``; ``parts`` are its arenas, one after the other in ``file`` if there is one."""
+
+    def __init__(self, parts: Sequence[np.ndarray], words: int = ADDRESSABLE, file: MappedFile | None = None) -> None:
+        self.words = words
+        self.full_disk = False  # True once the disk had no block for what was wanted
+        self._parts = parts
+        self._file = file
+        self._fixed = words >= ADDRESSABLE and file is None
+        self._lifted = False
+
+    @property
+    def used(self) -> int:
+        """Live words of all parts."""
+        return sum(int(part[A.H_LIVE]) for part in self._parts)
+
+    @property
+    def tight(self) -> bool:
+        """True if there is a budget, and more than half of it is in use."""
+        return self.words < ADDRESSABLE and 2 * self.used > self.words
+
+    def change(self, words: int) -> None:
+        """Set the budget."""
+        self.words = words
+        self._fixed = words >= ADDRESSABLE and self._file is None
+
+    def allow(self, part: int, expected: int = 0) -> None:
+        """Write down what arena number ``part`` may take. O(parts).
+
+        ``expected``: words that the kernel may take before it looks at its budget again.
+        """
+        arena = self._parts[part]
+        if self._fixed:
+            arena[A.H_BUDGET] = self.words
+            return
+        live = int(arena[A.H_LIVE])
+        allowed = len(arena) if self._lifted else self.words - (self.used - live)
+        if self._file is not None:
+            allowed = min(allowed, live + self._room(part, expected))
+        arena[A.H_BUDGET] = allowed
+
+    def stop(self, part: int) -> None:
+        """Allow arena number ``part`` nothing: its kernel comes back before the next insertion."""
+        self._parts[part][A.H_BUDGET] = -1
+
+    def extend(self, part: int) -> bool:
+        """Returns True if a kernel that came back over its budget can go on: the disk had blocks for more."""
+        self.allow(part)
+        arena = self._parts[part]
+        if self._lifted and arena[A.H_LIVE] > arena[A.H_BUDGET]:
+            arena[A.H_BUDGET] = arena[A.H_LIMIT]  # the last reserve
+        return bool(arena[A.H_LIVE] <= arena[A.H_BUDGET])
+
+    def refusal(self) -> MemoryBudgetError:
+        """The error of a batch for which there is no memory."""
+        used = 8 * self.used
+        if self.full_disk:
+            return MemoryBudgetError(
+                f"the disk has no room for more state ({used} bytes in use when the batch stopped); it was undone. "
+                "Make room on the disk of the state file, or keep the state elsewhere"
+            )
+        return MemoryBudgetError(
+            f"the batch needs more state than memory_budget={8 * self.words} bytes allows ({used} in use when it "
+            "stopped); it was undone. Raise memory_budget, keep the state in a file (path=...), or spread it over "
+            "more cells"
+        )
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """A context in which a batch is taken back: only the disk, and the length of an arena, set a limit."""
+        before, self._lifted = self._lifted, True
+        try:
+            yield
+        finally:
+            self._lifted = before
+
+    def _room(self, part: int, expected: int = 0) -> int:
+        """Words that may come before more blocks are needed, so that the largest step of a single change still fits.
+
+        That step is the growth of the largest table: from a third of what is there, at most, to twice that.
+        """
+        arena = self._parts[part]
+        top = int(arena[A.H_TOP])
+        step = 2 * (top + expected) // 3 + expected + SLACK
+        wanted = top + step
+        if arena[A.H_LIMIT] < min(wanted, len(arena)):
+            self._reserve(part, min(wanted + top // 3 + SLACK, len(arena)))
+        return max(int(arena[A.H_LIMIT]) - wanted, -1)
+
+    def _reserve(self, part: int, words: int) -> None:
+        arena = self._parts[part]
+        known = int(arena[A.H_LIMIT])
+        assert self._file is not None
+        try:
+            self._file.reserve(part * len(arena) + known, words - known)
+        except OSError:
+            self.full_disk = True
+            return
+        self.full_disk = False
+        arena[A.H_LIMIT] = words

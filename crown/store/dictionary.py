@@ -1,0 +1,101 @@
+"""The dictionary of an engine: byte values <-> codes, in an arena.
+
+A code is the handle of the value's entry, so decoding is a copy and no second structure exists. Entries are not
+counted: what no row refers to is marked and swept when the dictionary has doubled since the last sweep.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from crown.errors import MemoryBudgetError
+from crown.kernels import strings
+from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
+from crown.store.budget import Budget
+from crown.store.codec import binary_array
+
+Result = TypeVar("Result")
+
+
+class Dictionary:
+    """Dictionary ``table`` (a header word) of ``arena``, the first part of ``budget``.
+
+    Interning may be called from several threads.
+    """
+
+    def __init__(self, arena: np.ndarray, table: int, budget: Budget) -> None:
+        self.table = table
+        self.budget = budget
+        self._M = arena
+        self._m8 = arena.view(np.uint8)
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return int(self._M[self.table + T_COUNT])
+
+    @property
+    def overgrown(self) -> bool:
+        """True when a sweep is due: amortized O(1) per value ever entered."""
+        return len(self) > 2 * int(self._M[H_DICT_SWEPT]) + 1024
+
+    def intern(self, array: pa.Array, add: bool) -> np.ndarray:
+        """Codes (int64[n]) of a large_binary array without NULLs.
+
+        Unknown values are entered, or get code 0. Raises MemoryBudgetError if there is no room for them; some have
+        been entered then, and the next sweep takes them out. O(bytes).
+        """
+        codes = np.empty(len(array), np.int64)
+        if len(array):
+            offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+            data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
+            with self._lock:
+                self._encode(data, offsets, codes, int(add))
+        return codes
+
+    def _encode(self, data: np.ndarray, offsets: np.ndarray, codes: np.ndarray, add: int) -> None:
+        self.budget.allow(0)
+        done = 0
+        while done < len(codes):
+            try:
+                done += int(strings.encode(self._M, self._m8, self.table, data, offsets[done:], codes[done:], add))
+            except MemoryError as error:
+                raise self.budget.refusal() from error
+            if done < len(codes) and not self.budget.extend(0):
+                raise self.budget.refusal()
+
+    def extern(self, codes: np.ndarray, target: pa.DataType) -> pa.Array:
+        """The values (of a string, binary or decimal type) that codes (int64[n]) stand for. O(bytes)."""
+        offsets = np.empty(len(codes) + 1, np.int64)
+        data = np.empty(strings.decoded_size(self._M, codes, offsets), np.uint8)
+        strings.decode(self._M, self._m8, codes, offsets, data)
+        return binary_array(codes != strings.NULL, offsets, data, target)
+
+    def mark_column(self, arena: np.ndarray, table: int, word: int) -> None:
+        """Keep, in the coming sweep, the values that word ``word`` of the records of a table refers to. O(table)."""
+        strings.mark(self._M, arena, table, word)
+
+    def mark_codes(self, codes: np.ndarray) -> None:
+        """Keep, in the coming sweep, the values with these codes (int64[n])."""
+        strings.mark_codes(self._M, codes)
+
+    def sweep(self) -> int:
+        """Free every entry that has not been marked; how many. O(dictionary)."""
+        return int(strings.sweep(self._M, self.table))
+
+
+def with_sweep(work: Callable[[], Result], sweep: Callable[[], object]) -> Result:
+    """Returns what ``work`` returns, which enters values and found no room for them before, after a ``sweep``.
+
+    Values that only refused batches had fill a dictionary until it is swept.
+    """
+    sweep()
+    try:
+        return work()
+    except MemoryBudgetError:
+        sweep()
+        raise

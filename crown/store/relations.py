@@ -1,0 +1,98 @@
+"""Where an engine's rows come from: one tuple of a relation is stored once, however many aliases read it.
+
+A self-join reads a relation through several aliases. Those that use the same columns and have the same predicate read
+the same tuples, so they share a *source*: one record per tuple, one look-up per change, and in the record one block of
+counters and links per alias. Rows that an alias cannot use (NULL in one of its join attributes; rows of other cells)
+are masked: bit ``i`` of a tuple's mask says that alias ``i`` of the source reads it. The mask is a function of the
+tuple: what decides are NULLs and hashes of columns that the alias reads, and so of words of the source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from crown.errors import CrownError
+from plans.expressions.build import Expr
+from plans.plan import BagAtom, Node, Plan
+
+MAX_ALIASES = 62  # bits of a mask, with room for the sign
+
+
+@dataclass(frozen=True)
+class Alias:
+    """One reader of a source: a node, and the atom of a bag node (else 0).
+
+    ``occurrence``: its number in ``plans.search.shares.occurrences``; ``words[j]``: the word of the tuple that is
+    attribute
+    ``j``; ``not_null``: words that must not be NULL, because they are joined on.
+    """
+
+    node: int
+    atom: int
+    occurrence: int
+    attributes: tuple[str, ...]
+    words: tuple[int, ...]
+    not_null: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Tuples of a relation, as its aliases see them: the words are ``columns``."""
+
+    relation: str
+    columns: tuple[str, ...]
+    predicate: Expr | None
+    aliases: tuple[Alias, ...]
+
+    @property
+    def width(self) -> int:
+        """Words of a tuple."""
+        return len(self.columns)
+
+
+def sources_of(plan: Plan) -> tuple[Source, ...]:
+    """The sources of a plan, in the order of their first alias. An atom of a bag is a source of its own."""
+    atoms: list[tuple[int, int, Node | BagAtom]] = []
+    for i, node in enumerate(plan.nodes):
+        if node.kind == "input":
+            atoms.append((i, 0, node))
+        elif node.bag is not None:
+            atoms += [(i, j, atom) for j, atom in enumerate(node.bag.atoms)]
+    uses = Counter(a for _, _, atom in atoms for a in atom.attributes)
+    found: dict[tuple[object, ...], Source] = {}
+    for number, (i, j, atom) in enumerate(atoms):
+        names = tuple(column.lower() for column in atom.columns)
+        key: tuple[object, ...] = (atom.relation.lower(), frozenset(names), str(atom.predicate))
+        if plan.nodes[i].bag is not None or len(set(names)) < len(names):
+            key = (i, j)
+        while key in found and len(found[key].aliases) == MAX_ALIASES:
+            key = (*key, MAX_ALIASES)
+        source = found.setdefault(key, Source(atom.relation, tuple(atom.columns), atom.predicate, ()))
+        columns = [column.lower() for column in source.columns]
+        words = tuple(range(len(names))) if key == (i, j) else tuple(columns.index(name) for name in names)
+        joined = tuple(
+            words[p] for p, a in enumerate(atom.attributes) if uses[a] > 1 and not plan.attributes[a].null_safe
+        )
+        alias = Alias(i, j, number, tuple(atom.attributes), words, joined)
+        found[key] = replace(source, aliases=(*source.aliases, alias))
+    return tuple(found.values())
+
+
+def not_covering(plan: Plan) -> None:
+    """Raise CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
+
+    A relation is kept as its projection on the columns that the query reads. Unless these hold a declared key, or are
+    all there are, a row that is not there may look like one that is.
+    """
+    for source in sources_of(plan):
+        table = plan.table(source.relation)
+        read = {column.lower() for column in source.columns}
+        keyed = bool(table.key) and {column.lower() for column in table.key} <= read
+        unread = [column.name for column in table.columns if column.name.lower() not in read]
+        if unread and not keyed:
+            raise CrownError(
+                f'on_missing="raise" cannot be kept for relation {table.name!r}: the query does not read its column '
+                f"{unread[0]!r}, so a row that is absent may look like one that is there. Declare a key among the "
+                'columns that the query reads, leave the others out of the schema, or use on_missing="ignore"'
+            )

@@ -1,0 +1,293 @@
+"""Scalar expressions: typed, immutable, JSON-able, evaluated on whole Arrow columns.
+
+`Expr(op, type, args, value)` is a tree (`plans.expressions.expr`). Leaves are columns (`value` is the name) and
+literals (`value` is a Python value of the type). Everything else is built by `call`, which checks the types, inserts
+the casts and knows SQL's three-valued logic. `str(expr)` is SQL that DuckDB and Spark read alike; `evaluate` is
+vectorised (`plans.expressions.evaluate`).
+
+An expression has the type and the values that Spark 4 gives it in ANSI mode (its default), or is refused with a
+PlanError. Where Spark would stop a query at run time, on overflow, division by zero or a cast of a value that does not
+fit, the value is NULL: one row must not stop a maintained view for ever. `plans.expressions.coercion` has the types,
+docs/expressions.md the list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from plans.errors import PlanError
+from plans.expressions import literals
+from plans.expressions.coercion import (
+    INTEGERS,
+    MAX_DIGITS,
+    QUOTIENT_DIGITS,
+    as_decimal,
+    common,
+    comparable,
+    decimal_result,
+    named,
+    numeric,
+)
+from plans.expressions.expr import Expr
+from plans.schema import decimal_parts
+
+COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "nseq": "IS NOT DISTINCT FROM"}
+MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
+ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
+_FUNCTION_TYPES = {
+    "lower": ("string", "string"),
+    "upper": ("string", "string"),
+    "length": ("string", "int32"),
+    "concat": ("string", "string"),
+    "substring": ("string", "string"),
+    "year": ("date", "int32"),
+    "month": ("date", "int32"),
+    "day": ("date", "int32"),
+}
+FUNCTIONS = {"coalesce", *_FUNCTION_TYPES}
+_PATTERN_LENGTH = 10_000
+_SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
+_STRING_DIGITS = 15  # decimals of so few digits compare with text alike as decimals and as doubles
+_ZONE_HINT = "the answer depends on a session's time zone; convert the column before it enters the stream"
+
+
+def col(name: str, type_: str) -> Expr:
+    """A column."""
+    return Expr("col", type_, (), name)
+
+
+def lit(value: Any, type_: str | None = None) -> Expr:
+    """A literal; the type follows from the Python value unless given. PlanError if no column could hold it."""
+    value, type_ = literals.checked(value, type_)
+    return Expr("literal", type_, (), value)
+
+
+NULL = Expr("literal", "null")
+TRUE = Expr("literal", "bool", (), True)
+
+
+def conjoin(conditions: Sequence[Expr]) -> Expr:
+    """The conjunction of conditions, flattened and without repetitions; a single one is left as it is."""
+    if len(conditions) == 1:
+        return conditions[0]
+    parts = list(dict.fromkeys(part for condition in conditions for part in condition.conjuncts()))
+    return parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+def call(op: str, *args: Expr, value: Any = None) -> Expr:
+    """Apply an operator: checks types, inserts casts. PlanError when the operands do not fit."""
+    if op in COMPARISONS:
+        left, right = _aligned(COMPARISONS[op], *args)
+        return Expr(op, "bool", (left, right))
+    if op in ARITHMETIC:
+        return _arithmetic(op, *args)
+    if op in ("and", "or", "not"):
+        return Expr(op, "bool", tuple(_boolean(op.upper(), arg) for arg in args))
+    if op == "isnull":
+        return Expr(op, "bool", args)
+    if op == "in":
+        return _in(args)
+    if op == "like":
+        return _like(args, value)
+    if op in ("neg", "abs"):
+        if not numeric(args[0].type):
+            raise PlanError(f"{'-' if op == 'neg' else 'ABS'} needs a number, not {args[0].type}")
+        arg = cast(args[0], "float64") if args[0].type == "null" else args[0]
+        if (decimal_parts(arg.type) or (0, 0))[0] > _SIGNED_DIGITS:
+            raise PlanError(
+                f"{'-' if op == 'neg' else 'ABS'} of {arg.type}: Spark rounds it to {_SIGNED_DIGITS} digits",
+                hint=f"cast it to a decimal of at most {_SIGNED_DIGITS} digits",
+            )
+        return Expr(op, arg.type, (arg,))
+    if op == "case":
+        return _case(args)
+    if op in FUNCTIONS:
+        return _function(op, args)
+    raise PlanError(f"operator {op!r} is not supported")
+
+
+def cast(arg: Expr, type_: str) -> Expr:
+    """Convert to another type: between numbers where only digits can be lost, from integers, dates and truth values to
+    text, between dates and wall clocks. A value that does not fit is NULL. PlanError for every other conversion.
+    """
+    if arg.type == type_:
+        return arg
+    if arg.type == "null" or (arg.op == "literal" and arg.value is None):
+        return Expr("literal", type_)
+    if arg.op == "literal":
+        folded = _folded(arg, type_)
+        if folded is not None:
+            return folded
+        if arg.type == "string" and type_ != "binary":
+            raise PlanError(f"{arg.value!r} is not a value of type {type_}, or not written in a form that is read here")
+    source = arg.type
+    number = numeric(source) and (
+        type_ == "float64"
+        or (source in INTEGERS and type_ in INTEGERS)
+        or (source != "float64" and decimal_parts(type_) is not None)
+    )
+    text = type_ == "string" and (source in ("bool", "date") or source in INTEGERS)
+    days = {source, type_} == {"date", "timestamp_ntz"}
+    if number or text or days:
+        return Expr("cast", type_, (arg,))
+    zoned = "timestamp" in (source, type_) and {source, type_} <= {"timestamp", "timestamp_ntz", "date", "string"}
+    raise PlanError(
+        f"a cast from {source} to {type_} is not supported",
+        hint=_ZONE_HINT
+        if zoned
+        else "databases differ in this conversion; convert the column before it enters the stream",
+    )
+
+
+def _folded(arg: Expr, type_: str) -> Expr | None:
+    """The literal in another type, if it is exactly a value of that type (or the nearest double)."""
+    try:
+        return lit(literals.converted(arg.value, arg.type, type_), type_)
+    except ValueError:
+        return None
+
+
+def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Both sides of a comparison in the type in which they are compared."""
+    left, right = _unquoted(left, right.type), _unquoted(right, left.type)
+    if decimal_parts(left.type) or decimal_parts(right.type):
+        left, right = _short(left, right.type), _short(right, left.type)
+    type_ = comparable(left.type, right.type)
+    if type_ is None:
+        zoned = {left.type, right.type} in ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
+        raise PlanError(
+            f"{symbol} compares {left.type} with {right.type}",
+            hint=_ZONE_HINT if zoned else "both sides must have the same type; use CAST",
+        )
+    return cast(left, type_), cast(right, type_)
+
+
+def _unquoted(arg: Expr, other: str) -> Expr:
+    """A string literal as a value of the type that it is compared with."""
+    if arg.op != "literal" or arg.type != "string" or other in ("string", "null"):
+        return arg
+    if arg.value is None:
+        return cast(arg, other)
+    parts = decimal_parts(other)
+    if parts is not None and parts[0] > _STRING_DIGITS:
+        raise PlanError(
+            f"{arg.value!r} is compared with {other}, for which Spark takes both as doubles",
+            hint="write the number without quotes",
+        )
+    folded = _folded(arg, other)
+    if folded is None:
+        raise PlanError(f"{arg.value!r} is not a value of type {other}, to which it is compared")
+    return folded
+
+
+def _short(arg: Expr, other: str) -> Expr:
+    """A whole number next to a decimal so wide that only a value of the decimal's own type leaves room for it."""
+    if arg.op != "literal" or arg.value is None or arg.type not in INTEGERS or decimal_parts(other) is None:
+        return arg
+    p, s = as_decimal(other)
+    fits = max(p - s, as_decimal(arg.type)[0]) + s <= MAX_DIGITS
+    return arg if fits else _folded(arg, other) or arg
+
+
+def _in(args: tuple[Expr, ...]) -> Expr:
+    args = (args[0], *(_unquoted(item, args[0].type) for item in args[1:]))
+    if any(arg.type == "float64" for arg in args) and all(numeric(arg.type) for arg in args):
+        args = tuple(cast(arg, "float64") for arg in args)  # Spark compares all of a list in one type
+    aligned = [_aligned("IN", args[0], item) for item in args[1:]]
+    if any(pair[0] != args[0] for pair in aligned) or any(pair[1].op != "literal" for pair in aligned):
+        return call("or", *(call("eq", args[0], item) for item in args[1:]))
+    return Expr("in", "bool", (args[0], *(pair[1] for pair in aligned)))
+
+
+def _like(args: tuple[Expr, ...], escape: str | None) -> Expr:
+    if args[0].type not in ("string", "null"):
+        raise PlanError(f"LIKE needs a string on its left, not {args[0].type}")
+    pattern = args[1].value
+    if len(pattern) > _PATTERN_LENGTH:
+        raise PlanError(f"a pattern of LIKE has at most {_PATTERN_LENGTH} characters, not {len(pattern)}")
+    if escape:
+        for mark in re.findall(re.escape(escape) + r"(.?)", pattern, re.DOTALL):
+            if mark not in ("%", "_", escape):
+                raise PlanError(
+                    f"the ESCAPE character {escape!r} stands "
+                    + (f"before {mark!r}" if mark else "at the end of the pattern"),
+                    hint=f"it may stand before %, _ and itself: write {escape}{escape} for the character",
+                )
+    return Expr("like", "bool", args, escape)
+
+
+def _boolean(symbol: str, arg: Expr) -> Expr:
+    if arg.type not in ("bool", "null"):
+        raise PlanError(f"{symbol} needs a condition, not a value of type {arg.type}")
+    return arg
+
+
+def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
+    symbol = ARITHMETIC[op]
+    if not (numeric(left.type) and numeric(right.type)):
+        raise PlanError(f"{symbol} needs numbers, not {left.type} and {right.type}")
+    if left.type == "null":
+        left = cast(left, "float64" if right.type == "null" else right.type)
+    if right.type == "null":
+        right = cast(right, left.type)
+    types = (left.type, right.type)
+    if "float64" in types or (op == "div" and all(type_ in INTEGERS for type_ in types)):
+        return Expr(op, "float64", (cast(left, "float64"), cast(right, "float64")))
+    if all(type_ in INTEGERS for type_ in types):
+        type_ = "int64" if "int64" in types else "int32"
+        return Expr(op, type_, (cast(left, type_), cast(right, type_)))
+    (p, s), (q, t) = _places(left), _places(right)
+    precision, scale = decimal_result(op, (p, s), (q, t))
+    needed = {"div": p - s + t + scale, "mod": max(p - s, q - t) + max(s, t)}.get(op, 0)
+    if needed > QUOTIENT_DIGITS:
+        raise PlanError(
+            f"{left.type} {symbol} {right.type} needs {needed} digits on the way, more than {QUOTIENT_DIGITS}",
+            hint="cast both sides to decimals with fewer digits",
+        )
+    return Expr(op, named(precision, scale), (left, right))
+
+
+def _places(arg: Expr) -> tuple[int, int]:
+    """Precision and scale of an operand next to a decimal; a whole number that is written out counts its digits."""
+    if arg.op == "literal" and arg.value is not None and arg.type in INTEGERS:
+        return literals.digits(arg.value)
+    return as_decimal(arg.type)
+
+
+def _case(args: tuple[Expr, ...]) -> Expr:
+    """`args` = condition, value, condition, value, ..., default."""
+    type_ = "null"
+    for branch in (*args[1:-1:2], args[-1]):
+        both_ways = common(type_, branch.type)
+        if both_ways is None:
+            raise PlanError(f"CASE has branches of type {type_} and {branch.type}", hint="cast them to one type")
+        type_ = both_ways
+    conditions = [_boolean("WHEN", arg) for arg in args[:-1:2]]
+    values = [cast(arg, type_) for arg in args[1:-1:2]]
+    pairs = [part for pair in zip(conditions, values, strict=True) for part in pair]
+    return Expr("case", type_, (*pairs, cast(args[-1], type_)))
+
+
+def _function(name: str, args: tuple[Expr, ...]) -> Expr:
+    if name == "coalesce":
+        type_ = "null"
+        for arg in args:
+            both_ways = common(type_, arg.type)
+            if both_ways is None:
+                raise PlanError(f"COALESCE has arguments of type {type_} and {arg.type}", hint="cast them to one type")
+            type_ = both_ways
+        return Expr(name, type_, tuple(cast(arg, type_) for arg in args))
+    wanted, result = _FUNCTION_TYPES[name]
+    args = tuple(cast(arg, wanted) if arg.type == "null" else arg for arg in args)
+    for arg in args if name == "concat" else args[:1]:
+        if arg.type != wanted and not (wanted == "date" and arg.type == "timestamp_ntz"):
+            zoned = wanted == "date" and arg.type == "timestamp"
+            raise PlanError(f"{name.upper()} needs a {wanted}, not {arg.type}", hint=_ZONE_HINT if zoned else "")
+    if name == "substring":
+        if any(arg.op != "literal" or arg.type != "int32" or arg.value is None for arg in args[1:]):
+            raise PlanError("SUBSTRING needs whole numbers for its start and length")
+        if args[1].value < 1 or (len(args) > 2 and args[2].value < 0):
+            raise PlanError("SUBSTRING counts from 1 and needs a length of at least 0")
+    return Expr(name, result, args)

@@ -1,0 +1,175 @@
+"""Exact decimal arithmetic on whole Arrow columns, with Spark's rounding: half up, once, NULL where it does not fit.
+
+A decimal is worked on as its unscaled whole number in 256 bits (`_WIDE`). Arrow checks the precisions that its types
+name before it computes, not the values after, so a column may bear any precision on the way (`_labelled`, no copy):
+values stay far below 2^255 by the planner's limits on digits (`QUOTIENT_DIGITS`).
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.coercion import MAX_DIGITS, QUOTIENT_DIGITS
+from plans.expressions.literals import digits
+
+_WIDE = pa.decimal256(76, 0)
+_OPERAND, _FACTOR = pa.decimal256(1, 0), pa.decimal256(74, 0)  # Arrow allows a product of these two
+_DIVIDEND, _DIVISOR = pa.decimal256(QUOTIENT_DIGITS, 2), pa.decimal256(1, 0)  # Arrow adds two digits to divide these
+_WHOLE = {pa.int32(): 10, pa.int64(): 19}
+_TO_DOUBLE = 22  # 10^22 is the largest power of ten that is a double
+
+
+def result(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
+    """`left op right` in the decimal type `type_`; op is add, sub, mul, div or mod. O(n).
+
+    Operands are decimal or integer arrays or scalars. NULL where the result does not fit, or the divisor is zero.
+    """
+    left, right = _decimal(left), _decimal(right)
+    quick = _quick(op, left, right, type_)
+    if quick is not None:
+        return quick
+    return on_arrays(lambda a, b: _exact(op, a, b, type_), left, right)
+
+
+def converted(value: Any, type_: pa.DataType) -> Any:
+    """A decimal or integer array or scalar in another decimal type: rounded, NULL where it does not fit. O(n)."""
+    whole, scale = _WHOLE.get(value.type), 0
+    if whole is None:
+        whole, scale = value.type.precision - value.type.scale, value.type.scale
+    if type_.scale >= scale and type_.precision - type_.scale >= whole:
+        return pc.cast(value, type_)
+    return on_arrays(lambda a: _fitted(_rescaled(_unscaled(a), a.type.scale, type_.scale), type_), _decimal(value))
+
+
+def doubles(value: Any) -> Any:
+    """The doubles nearest to decimals. O(n)."""
+    return on_arrays(_doubles, value)
+
+
+def _doubles(value: pa.Array) -> pa.Array:
+    if value.type.precision <= MAX_DIGITS // 2 and value.type.scale <= _TO_DOUBLE:
+        whole = words(value, np.int64, 2)[::2]
+        if not len(whole) or max(int(whole.max()), -int(whole.min())) <= 2**53:
+            quotient = whole / 10.0**value.type.scale  # both are doubles exactly, so it is rounded once
+            return array_of(quotient, pa.float64(), value)
+    return pc.cast(pc.cast(value, pa.string()), pa.float64())  # Arrow's own way rounds more than once
+
+
+def _decimal(value: Any) -> Any:
+    """An integer as a decimal; a literal one with no more digits than it has, as Spark counts them."""
+    if pa.types.is_decimal(value.type):
+        return value
+    if isinstance(value, pa.Scalar) and value.is_valid:
+        return pa.scalar(decimal.Decimal(value.as_py()), pa.decimal128(*digits(value.as_py())))
+    return pc.cast(value, pa.decimal128(10 if value.type == pa.int32() else 20, 0))
+
+
+def _quick(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
+    """The result by Arrow's 128-bit arithmetic, where that rounds nothing; else None."""
+    (p, s), (q, t) = ((one.type.precision, one.type.scale) for one in (left, right))
+    if op == "mul" and p + q + 1 <= MAX_DIGITS:
+        return converted(pc.multiply(left, right), type_)
+    if op in ("add", "sub") and max(p - s, q - t) + max(s, t) + 1 <= MAX_DIGITS:
+        return converted((pc.add if op == "add" else pc.subtract)(left, right), type_)
+    return None
+
+
+def _exact(op: str, left: pa.Array, right: pa.Array, type_: pa.DataType) -> pa.Array:
+    a, b, s, t = _unscaled(left), _unscaled(right), left.type.scale, right.type.scale
+    if op == "mul":
+        return _fitted(_rescaled(_times(a, b), s + t, type_.scale), type_)
+    if op == "div":
+        a = _times(a, _power(type_.scale - s + t))
+    else:
+        scale = max(s, t)
+        a, b = _times(a, _power(scale - s)), _times(b, _power(scale - t))
+    if op in ("add", "sub"):
+        total = _wide(pc.add if op == "add" else pc.subtract, a, b)
+        return _fitted(_rescaled(total, scale, type_.scale), type_)
+    nothing = pc.equal(b, _number(0))
+    size = pc.if_else(nothing, _number(1), pc.abs(b))
+    quotient, rest = _divided(pc.abs(a), size, _labelled(_estimate(pc.abs(a), size), pa.decimal256(76, 2)))
+    negative = pc.less(a, _number(0))
+    if op == "div":
+        negative = pc.xor(negative, pc.less(b, _number(0)))
+    found = _rounded(quotient, rest, size) if op == "div" else rest
+    signed = pc.if_else(negative, pc.negate(found), found)
+    return _fitted(pc.if_else(nothing, pa.scalar(None, _WIDE), signed), type_)
+
+
+def _rescaled(value: pa.Array, scale: int, wanted: int) -> pa.Array:
+    """Unscaled numbers of one scale as those of another, rounded half up."""
+    if wanted >= scale:
+        return _times(value, _power(wanted - scale))
+    size, power = pc.abs(value), _power(scale - wanted)
+    quotient, rest = _divided(size, power, _labelled(size, pa.decimal256(76, scale - wanted)))
+    found = _rounded(quotient, rest, power)
+    return pc.if_else(pc.less(value, _number(0)), pc.negate(found), found)
+
+
+def _estimate(dividend: pa.Array, divisor: pa.Array) -> pa.Array:
+    """100 times the quotient, truncated."""
+    return pc.divide(_labelled(dividend, _DIVIDEND), _labelled(divisor, _DIVISOR))
+
+
+def _divided(dividend: pa.Array, divisor: Any, estimate: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Quotient and remainder of numbers that are not negative.
+
+    The estimate, truncated, is the quotient: but Arrow's 256-bit division can miss by one, which the remainder shows.
+    """
+    truncated = pc.cast(estimate, options=pc.CastOptions(target_type=_WIDE, allow_decimal_truncate=True))
+    rest = _wide(pc.subtract, dividend, _times(truncated, divisor))
+    more, less = pc.greater_equal(rest, divisor), pc.less(rest, _number(0))
+    step = pc.if_else(more, _number(1), pc.if_else(less, _number(-1), _number(0)))
+    return _wide(pc.add, truncated, step), _wide(pc.subtract, rest, _times(step, divisor))
+
+
+def _rounded(quotient: pa.Array, rest: pa.Array, divisor: Any) -> pa.Array:
+    """The quotient of numbers that are not negative, half up."""
+    up = pc.greater_equal(_wide(pc.add, rest, rest), divisor)
+    return _wide(pc.add, quotient, pc.if_else(up, _number(1), _number(0)))
+
+
+def _fitted(value: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Unscaled numbers as decimals of `type_`; NULL where there are too many digits."""
+    fits = pc.less(pc.abs(value), _power(type_.precision))
+    narrow = pc.cast(pc.if_else(fits, value, pa.scalar(None, _WIDE)), pa.decimal128(MAX_DIGITS, 0))
+    return _labelled(narrow, type_)
+
+
+def _unscaled(value: pa.Array) -> pa.Array:
+    return pc.cast(_labelled(value, pa.decimal128(MAX_DIGITS, 0)), _WIDE)
+
+
+def _labelled(value: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The same words under another precision and scale."""
+    return pa.Array.from_buffers(type_, len(value), value.buffers(), value.null_count, value.offset)
+
+
+def _wide(function: Callable[[Any, Any], pa.Array], left: pa.Array, right: Any) -> pa.Array:
+    if isinstance(right, pa.Scalar):
+        right = pa.scalar(right.as_py(), _FACTOR)
+    else:
+        right = _labelled(right, _OPERAND)
+    return _labelled(function(_labelled(left, _OPERAND), right), _WIDE)
+
+
+def _times(value: pa.Array, factor: Any) -> pa.Array:
+    if isinstance(factor, pa.Scalar) and factor.as_py() == 1:
+        return value
+    return _wide(pc.multiply, value, factor)
+
+
+def _number(value: int) -> pa.Scalar:
+    return pa.scalar(decimal.Decimal(value), _WIDE)
+
+
+def _power(exponent: int) -> pa.Scalar:
+    return _number(10**exponent)

@@ -1,0 +1,177 @@
+"""The tree of a scalar expression: immutable, typed, JSON-able. `plans.expressions.build` builds it.
+
+No method recurses, so that no tree is too deep: a chain of n additions has n levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from plans.expressions import literals
+
+_JSON_DEPTH = 40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Expr:
+    """A scalar expression over named columns.
+
+    `op` is `col`, `literal` or an operator; `type` a planner type, or `null` for the untyped NULL literal.
+    """
+
+    op: str
+    type: str
+    args: tuple[Expr, ...] = ()
+    value: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "depth", 1 + max((arg.depth for arg in self.args), default=0))
+        object.__setattr__(self, "_hash", hash((self.op, self.type, self.args, self.value)))
+
+    depth: int = field(init=False)
+    """The number of levels of the tree."""
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Expr):
+            return NotImplemented
+        pairs = [(self, other)]
+        while pairs:
+            one, two = pairs.pop()
+            if one is two:
+                continue
+            if hash(one) != hash(two) or (one.op, one.type, one.value) != (two.op, two.type, two.value):
+                return False
+            if len(one.args) != len(two.args):
+                return False
+            pairs += zip(one.args, two.args, strict=True)
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Expr {self}: {self.type}>"
+
+    def __reduce__(self) -> tuple[Callable[..., Expr], tuple[list[tuple[Any, ...]]]]:
+        return _of_postfix, ([(node.op, node.type, len(node.args), node.value) for node in self.postorder()],)
+
+    def postorder(self) -> Iterator[Expr]:
+        """The nodes of the tree, operands before their operators, from left to right."""
+        todo = [(self, False)]
+        while todo:
+            node, seen = todo.pop()
+            if seen or not node.args:
+                yield node
+            else:
+                todo.append((node, True))
+                todo += [(arg, False) for arg in reversed(node.args)]
+
+    def fold(self, combine: Callable[[Expr, list[Any]], Any]) -> Any:
+        """What `combine(node, results of its operands)` makes of the tree, from the leaves up."""
+        results: list[Any] = []
+        for node in self.postorder():
+            cut = len(results) - len(node.args)
+            results[cut:] = [combine(node, results[cut:])]
+        return results[0]
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The names of the columns that the expression reads."""
+        return frozenset(node.value for node in self.postorder() if node.op == "col")
+
+    def evaluate(self, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:
+        """One value per row, as an Arrow array of `arrow_type(self.type)`.
+
+        `columns` maps names to Arrow arrays of equal length; `length` is needed only when there are none.
+        Cost: one vectorised pass per operator.
+        """
+        from plans.expressions.evaluate import evaluate
+
+        return evaluate(self, columns, length)
+
+    def substitute(self, column: Callable[[str], Expr]) -> Expr:
+        """The expression with each column replaced by `column(name)`; types are taken anew, but not of arithmetic."""
+        from plans.expressions.build import ARITHMETIC, call, cast
+
+        def rebuilt(node: Expr, args: list[Expr]) -> Expr:
+            if node.op == "col":
+                return column(node.value)
+            if tuple(args) == node.args:
+                return node
+            if node.op == "cast":
+                return cast(args[0], node.type)
+            if node.op in ARITHMETIC or node.op in ("neg", "abs"):  # overflow is that of the types as they were written
+                operands = (cast(new, old.type) for new, old in zip(args, node.args, strict=True))
+                return Expr(node.op, node.type, tuple(operands), node.value)
+            return call(node.op, *args, value=node.value)
+
+        made: Expr = self.fold(rebuilt)
+        return made
+
+    def conjuncts(self) -> tuple[Expr, ...]:
+        """The operands of a conjunction, flattened."""
+        found: list[Expr] = []
+        todo = [self]
+        while todo:
+            part = todo.pop()
+            if part.op == "and":
+                todo += reversed(part.args)
+            else:
+                found.append(part)
+        return tuple(found)
+
+    def to_json(self) -> Any:
+        """A JSON-able form; `Expr.from_json` is its inverse.
+
+        A tree of objects; a very deep one, which many readers of JSON refuse, as the list of its nodes in postorder.
+        """
+        if self.depth <= _JSON_DEPTH:
+            return self.fold(lambda node, args: node.json_node(args))
+        return {"op": "postorder", "type": self.type, "nodes": [n.json_node(len(n.args)) for n in self.postorder()]}
+
+    def json_node(self, args: Any) -> dict[str, Any]:
+        """The object of this node alone, with what is given for its operands."""
+        data: dict[str, Any] = {"op": self.op, "type": self.type}
+        if self.args:
+            data["args"] = args
+        if self.value is not None:
+            data["value"] = literals.to_json(self.value)
+        return data
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Expr:
+        """The inverse of `to_json`."""
+        nodes: list[Mapping[str, Any]] = []
+        todo = [data]
+        while todo:  # operators before their operands, from right to left: the reverse of postorder
+            node = todo.pop()
+            if node["op"] == "postorder":
+                nodes += reversed(node["nodes"])
+                continue
+            nodes.append({**node, "args": len(node.get("args", ()))})
+            todo += node.get("args", ())
+        return _of_postfix((n["op"], n["type"], n.get("args", 0), _value(n)) for n in reversed(nodes))
+
+    def __str__(self) -> str:
+        from plans.expressions.sqltext import sql_of
+
+        return sql_of(self)
+
+
+def _of_postfix(nodes: Iterable[tuple[Any, ...]]) -> Expr:
+    """The tree of nodes in postorder: (op, type, number of operands, value)."""
+    stack: list[Expr] = []
+    for op, type_, count, value in nodes:
+        cut = len(stack) - count
+        stack[cut:] = [Expr(op, type_, tuple(stack[cut:]), value)]
+    return stack[0]
+
+
+def _value(node: Mapping[str, Any]) -> Any:
+    value = node.get("value")
+    return literals.from_json(value, node["type"]) if node["op"] == "literal" else value

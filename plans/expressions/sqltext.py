@@ -1,0 +1,131 @@
+"""Expressions as SQL text that DuckDB and Spark (4.0 and later) both read, with the same meaning."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from typing import Any
+
+from plans.expressions.build import ARITHMETIC, COMPARISONS, Expr
+from plans.schema import decimal_parts
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = """
+    all and any as between by case cast cross desc distinct else end except exists false for from full group having in
+    inner intersect into is join left like limit natural not null on or order outer right select table then to true
+    union unique user using when where with
+"""
+_RESERVED = frozenset(_WORDS.split())
+_TYPES = {
+    "bool": "BOOLEAN",
+    "int32": "INT",
+    "int64": "BIGINT",
+    "float64": "DOUBLE",
+    "string": "STRING",
+    "binary": "BINARY",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP",
+}
+
+
+def identifier(name: str) -> str:
+    """A name as it stands in SQL: quoted only where it must be."""
+    parts = name.split(".")
+    if all(_PLAIN.fullmatch(part) and part.lower() not in _RESERVED for part in parts):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def type_name(type_: str) -> str:
+    """The SQL name of a planner type."""
+    parts = decimal_parts(type_)
+    return f"DECIMAL({parts[0]},{parts[1]})" if parts else _TYPES.get(type_, type_.upper())
+
+
+def sql_of(expr: Expr) -> str:
+    """The SQL text of an expression."""
+    found: str = expr.fold(_sql_of)
+    return found
+
+
+def _sql_of(expr: Expr, texts: list[str]) -> str:
+    """The text of one operator, given those of its operands."""
+    op, args = expr.op, expr.args
+
+    def operand(index: int) -> str:
+        return texts[index] if _is_simple(args[index]) else f"({texts[index]})"
+
+    if op == "col":
+        return identifier(expr.value)
+    if op == "literal":
+        return literal(expr.value)
+    if op in COMPARISONS:
+        return f"{operand(0)} {COMPARISONS[op]} {operand(1)}"
+    if op in ARITHMETIC:
+        return f"{operand(0)} {ARITHMETIC[op]} {operand(1)}"
+    if op in ("and", "or"):
+        first = texts[0] if args[0].op == op else _bracketed(args[0], texts[0])  # they associate to the left
+        rest = [_bracketed(arg, part) for arg, part in zip(args[1:], texts[1:], strict=True)]
+        return f" {op.upper()} ".join([first, *rest])
+    if op == "not":
+        if args[0].op == "isnull":
+            return f"{texts[0].removesuffix('NULL')}NOT NULL"
+        return f"NOT ({texts[0]})"
+    if op == "isnull":
+        return f"{operand(0)} IS NULL"
+    if op == "in":
+        return f"{operand(0)} IN ({', '.join(texts[1:])})"
+    if op == "like":
+        escape = f" ESCAPE {text(expr.value)}" if expr.value else ""
+        return f"{operand(0)} LIKE {texts[1]}{escape}"
+    if op == "neg":
+        return f"- {operand(0)}"
+    if op == "cast":
+        return f"CAST({texts[0]} AS {type_name(expr.type)})"
+    if op == "case":
+        whens = (f"WHEN {c} THEN {v}" for c, v in zip(texts[:-1:2], texts[1:-1:2], strict=True))
+        return f"CASE {' '.join(whens)} ELSE {texts[-1]} END"
+    if op == "concat":
+        return " || ".join(operand(i) for i in range(len(args)))
+    return f"{op.upper()}({', '.join(texts)})"
+
+
+def _bracketed(expr: Expr, sql: str) -> str:
+    return f"({sql})" if expr.op in ("and", "or") else sql
+
+
+def text(value: str) -> str:
+    """A string literal: backslashes, which only Spark takes for escapes, are spelled by their number."""
+    return " || CHR(92) || ".join("'" + part.replace("'", "''") + "'" for part in value.split("\\"))
+
+
+def literal(value: Any) -> str:
+    """A literal in SQL."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return text(value) if "\\" not in value else f"({text(value)})"
+    if isinstance(value, bytes):
+        return f"UNHEX('{value.hex()}')"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    if isinstance(value, float):
+        if value != value or abs(value) == float("inf"):
+            return f"CAST('{value}' AS DOUBLE)"
+        return f"{value!r}" if "e" in repr(value) else f"{value!r}e0"
+    return str(value)
+
+
+def _is_simple(expr: Expr) -> bool:
+    """Whether the text of the expression is one operand as it stands."""
+    if expr.op == "literal" and isinstance(expr.value, (int, float, decimal.Decimal)) and expr.value < 0:
+        return False
+    return expr.op in ("col", "literal", "cast", "case", "substring") or not expr.args

@@ -1,0 +1,1 @@
+"""Front-ends: SQL, Datalog and motifs become queries."""

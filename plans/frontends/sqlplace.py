@@ -1,0 +1,125 @@
+"""Where the nodes of a SQL syntax tree stand in the text, and what they are called there.
+
+Part of `plans.frontends.sql`: nodes are sqlglot's, told apart by their `key`, so that this module needs no import of
+it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from plans.errors import PlanError, Position
+
+_CLOCK = {"currentdate", "currenttimestamp", "currenttime", "rand", "uuid", "localtimestamp"}
+_CLOCK_NAMES = {
+    "NOW",
+    "CURDATE",
+    "RANDOM",
+    "RANDN",
+    "MONOTONICALLY_INCREASING_ID",
+    "UNIX_TIMESTAMP",
+    "CURRENT_TIMEZONE",
+}
+_SUBQUERIES = {"select", "subquery", "exists"}
+_NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
+_HINTS = {
+    "ilike": "write LOWER(...) LIKE with a pattern in lower case",
+    "tuple": "compare its values one by one",
+}
+
+
+def extent(node: Any) -> tuple[int, int] | None:
+    """The offsets of the text that a node was made of; None if none of its parts has a place."""
+    if "span" in node.meta:
+        found: tuple[int, int] = node.meta["span"]
+        return found
+    starts, ends = [], []
+    for part in node.walk():
+        meta = part.meta
+        if "span" in meta:
+            starts.append(meta["span"][0])
+            ends.append(meta["span"][1])
+        if "start" in meta:
+            starts.append(meta["start"])
+            ends.append(meta["end"] + 1)
+        if "until" in meta:
+            ends.append(meta["until"])
+    return (min(starts), max(ends)) if starts else None
+
+
+def place_of(text: str, node: Any) -> Position | None:
+    """Where a node stands."""
+    found = extent(node) if node is not None else None
+    return Position.of(text, *found) if found is not None else None
+
+
+def spelling(text: str, node: Any) -> str:
+    """What the text calls a construct: the name before the parenthesis, the sign between or before the operands."""
+    meta, key = node.meta, str(node.key)
+    if "start" in meta:
+        return text[meta["start"] : meta["end"] + 1].upper()
+    if key in _NAMED:
+        return _NAMED[key]
+    begin, end = meta.get("span") or extent(node) or (0, 0)
+    called = re.compile(r"([A-Za-z_][\w.]*)\s*\(").match(text, begin) if "span" in meta else None
+    if called is not None:
+        return called[1].upper()
+    left, right = (extent(part) if hasattr(part, "walk") else None for part in map(node.args.get, _OPERANDS))
+    if left is None:
+        first = re.compile(r"\w+").match(text, begin)
+        return first[0].upper() if first else key.upper()
+    between = text[left[1] : right[0]] if right is not None else text[begin : left[0]] or text[left[1] : end]
+    word = re.sub(r"/\*.*?\*/|--[^\n]*|[()]|'[^']*'", " ", between, flags=re.DOTALL)
+    return " ".join(word.split()).upper()[:30] or key.upper()
+
+
+_OPERANDS = ("this", "expression")
+
+
+def refusal(text: str, node: Any) -> tuple[str, str]:
+    """What to call a construct that is not supported, and what to do instead."""
+    if node.key == "filter":
+        node = node.this
+    ancestors = {cls.__name__ for cls in type(node).__mro__}
+    word = spelling(text, node)
+    if "AggFunc" in ancestors or node.key == "groupconcat":
+        return f"the aggregate {word}", "maintain the join and aggregate its deltas downstream"
+    if node.key == "window":
+        return "a window function (OVER)", "compute it where the result is read"
+    if node.key in _CLOCK or word in _CLOCK_NAMES:
+        return word, "its value changes without any input changing; make it a column of a relation"
+    if node.key in _SUBQUERIES or has_query(node):
+        return "a subquery inside an expression", "IN and EXISTS work as conditions of their own, joined by AND"
+    return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or where the result is read")
+
+
+def check_quantifier(text: str, node: Any) -> None:
+    """PlanError for `LIKE ANY (...)`, `= ALL (...)` and their kin."""
+    right = node.args.get("expression")
+    if right is None or right.key not in ("any", "all"):
+        return
+    place = extent(right)
+    word = re.compile(r"\w+").match(text, place[0]) if place is not None else None
+    quantifier = word[0].upper() if word is not None else right.key.upper()
+    hint = "write the comparisons one by one, joined by " + ("AND" if right.key == "all" else "OR")
+    if any(part.key == "select" for part in right.walk()):
+        hint = "use IN with the subquery" if node.key == "eq" and right.key == "any" else "use a join"
+    sign = spelling(text, node).removesuffix(quantifier).strip()
+    raise PlanError(f"{sign} {quantifier} is not supported", hint=hint)
+
+
+def has_query(node: Any) -> bool:
+    """Whether a condition is EXISTS, or IN with a subquery."""
+    return node.key == "exists" or node.args.get("query") is not None
+
+
+def negation(text: str, node: Any) -> Position | None:
+    """Where the NOT of `NOT EXISTS (...)` or `x NOT IN (...)` stands, with the word that it negates."""
+    inner = node.this.unnest()
+    left = extent(inner.this) if inner.key == "in" else None
+    for start in (left[1] if left is not None else 0, (extent(node) or (0, 0))[0]):
+        found = re.compile(r"[\s)]*(NOT\s+(?:IN|EXISTS))\b", re.IGNORECASE).match(text, start)
+        if found:
+            return Position.of(text, *found.span(1))
+    return place_of(text, node)

@@ -1,0 +1,143 @@
+"""What SQL is refused by its form: clauses, joins and statements, by the words they are written with. Part of
+`plans.frontends.sql`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from plans.errors import PlanError, Position
+from plans.frontends.sqlparse import Words
+from plans.frontends.sqlplace import extent, place_of
+
+_CLAUSES = {
+    "group": ("GROUP BY", "aggregates are not supported: maintain the join and aggregate its deltas downstream"),
+    "having": ("HAVING", "aggregates are not supported: filter downstream"),
+    "order": ("ORDER BY", "a maintained result has no order: sort where it is read"),
+    "sort": ("SORT BY", "a maintained result has no order: sort where it is read"),
+    "limit": ("LIMIT", "a maintained result is the whole result: limit where it is read"),
+    "offset": ("OFFSET", "a maintained result is the whole result: limit where it is read"),
+    "qualify": ("QUALIFY", "window functions are not supported"),
+    "windows": ("WINDOW", "window functions are not supported"),
+    "laterals": ("LATERAL VIEW", "explode the column before it enters the stream"),
+    "pivots": ("PIVOT", "pivot where the result is read"),
+    "sample": ("TABLESAMPLE", "sample the input stream instead"),
+    "connect": ("CONNECT BY", "recursion is not supported"),
+    "into": ("INTO", "write the deltas with a sink"),
+}
+
+# What the user calls what sqlglot keeps under these names.
+_CALLED = {
+    "sample": "TABLESAMPLE", "pivots": "PIVOT", "laterals": "LATERAL VIEW", "using": "USING",
+    "locks": "FOR UPDATE", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY",
+}  # fmt: skip
+_SET_WORDS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT", "ALL", "DISTINCT"})
+_JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
+
+# What a node may carry besides; anything else changes what it means and is refused by its name.
+_SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind"}
+_JOIN = {"this", "on", "using", "kind", "side", "method"}
+_TABLE = {"this", "alias", "db", "catalog", "joins"}
+
+
+class Refuser:
+    """The text of a query, and the errors about it."""
+
+    def __init__(self, text: str, words: Words) -> None:
+        self.text = text
+        self.words = words
+
+    def error(
+        self,
+        message: str,
+        node: exp.Expression | None = None,
+        hint: str = "",
+        at: tuple[int, int] | None = None,
+    ) -> PlanError:
+        """The error, with the place `at`, or else that of the node."""
+        position = Position.of(self.text, *at) if at is not None else place_of(self.text, node)
+        return PlanError(message, hint=hint, position=position, text=self.text)
+
+    def check_clauses(self, node: exp.Select) -> None:
+        """Refuse what a SELECT may not have, by the words it is written with."""
+        for name, (words, hint) in _CLAUSES.items():
+            clause = node.args.get(name)
+            if not clause:
+                continue
+            clause = clause[0] if isinstance(clause, list) else clause
+            if isinstance(clause, exp.Fetch):
+                words = "FETCH"
+            if name == "group":
+                hint = self.group_hint(node, hint)
+            raise self.error(f"{words} is not supported", node, hint, self.phrase(words, clause))
+        distinct = node.args.get("distinct")
+        if distinct and distinct.args.get("on"):
+            at = self.words.phrase("DISTINCT ON")
+            raise self.error("DISTINCT ON is not supported", node, "it picks rows by order", at)
+        self.check_arguments(node, _SELECT, "SELECT")
+
+    def check_table(self, node: exp.Table) -> None:
+        """Refuse a table with a past, a sample or a shape of its own."""
+        self.check_arguments(node, _TABLE, "a table")
+
+    def check_join(self, join: exp.Join) -> tuple[str, str]:
+        """Refuse what is no inner and no semi-join; else its kind and method."""
+        side, kind = (join.side or "").upper(), (join.kind or "").upper()
+        method = (join.args.get("method") or "").upper()
+        inner = kind in ("", "INNER", "CROSS") and not side
+        if not (inner or (kind == "SEMI" and side in ("", "LEFT"))) or method not in ("", "NATURAL"):
+            place = extent(join)
+            words = _JOIN_WORDS.match(self.text, place[0]) if place is not None else None
+            word = " ".join(words[0].upper().split()) if words is not None else f"{side or kind or method} JOIN"
+            hint = "negation is not supported" if kind == "ANTI" else "only inner joins are maintained: use JOIN"
+            raise self.error(f"{word} is not supported", join, hint, words.span() if words is not None else None)
+        self.check_arguments(join, _JOIN, "JOIN")
+        return kind, method
+
+    def phrase(self, words: str, clause: exp.Expression | None) -> tuple[int, int] | None:
+        """Where the words stand that introduce a clause."""
+        inside = extent(clause) if isinstance(clause, exp.Expression) else None
+        before = self.words.phrase(words, inside[1]) if inside is not None else None
+        return before or self.words.phrase(words)
+
+    def group_hint(self, node: exp.Select, hint: str) -> str:
+        """What to do about a GROUP BY: one without aggregates only removes duplicates."""
+        having = node.args.get("having")
+        parts = [*node.expressions, *([having] if having is not None else [])]
+        group = node.args["group"]
+        plain = all(name == "expressions" or not value for name, value in group.args.items())
+        rolled = group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
+        counted = any(part.find(exp.AggFunc) is not None for part in parts)
+        if having is not None or counted or rolled or not plain:
+            return hint
+        chosen = {part.unalias().sql().lower() for part in node.expressions}
+        if chosen == {part.sql().lower() for part in group.expressions}:
+            return "it groups by exactly what is selected: use SELECT DISTINCT"
+        return "without aggregates, GROUP BY only removes duplicates: use SELECT DISTINCT"
+
+    def check_arguments(self, node: exp.Expression, known: set[str], what: str) -> None:
+        """Refuse a node that carries more than is known here: that changes what it means."""
+        for name, value in node.args.items():
+            if name not in known and value not in (None, False, []):
+                word = _CALLED.get(name, name.strip("_").upper().replace("_", " "))
+                part = value[0] if isinstance(value, list) else value
+                if isinstance(part, exp.Version):
+                    word = f"{part.name} AS OF"
+                if isinstance(part, exp.Pivot) and part.args.get("unpivot"):
+                    word = "UNPIVOT"
+                raise self.error(f"{what} with {word} is not supported", node, at=self.phrase(word, part))
+
+    def refuse_statement(self, node: exp.Expression) -> PlanError:
+        """The error of what is no SELECT."""
+        if isinstance(node, exp.SetOperation):
+            right = extent(node.expression)
+            at = self.words.run_before(right[0], _SET_WORDS) if right is not None else None
+            word = self.text[slice(*at)].upper() if at is not None else node.key.upper()
+            hint = "maintain each branch as a view of its own and combine them downstream"
+            return self.error(f"{' '.join(word.split())} is not supported", node, hint, at)
+        place = extent(node) or (0, 0)
+        first = re.compile(r"[(\s]*(\w+)").match(self.text, place[0])
+        named, at = (first[1].upper(), first.span(1)) if first is not None else ("this", None)
+        return self.error(f"{named} is not a query that can be maintained", node, "write a SELECT", at)

@@ -1,0 +1,1 @@
+"""The search for a plan: generalized join trees, decompositions, costs, bounds and shares."""

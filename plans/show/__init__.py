@@ -1,0 +1,1 @@
+"""Plans for people: EXPLAIN as text, JSON, mermaid and pictures."""

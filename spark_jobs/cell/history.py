@@ -1,0 +1,206 @@
+"""The two sources of truth, compared: what Spark has begun and committed, and what the cells have in their logs.
+
+Spark's checkpoint has ``offsets/b``, written before batch ``b`` is executed, and ``commits/b``, written after. A cell
+has ``b.delta`` of every batch that was executed: each executes a task per batch, also without rows, because nothing in
+the operator's plan can be optimized away (``spark_jobs.dispatch.shuffle``). So
+
+- a batch that Spark committed, with new data, and that a cell has not, was not applied to it, or its delta is lost;
+- a batch that a cell has and Spark has not begun means that offsets and commits are lost, or were set back.
+
+Compared are the whole histories when a stream is built and Spark's checkpoint is in the same folder (``reconcile``),
+and, by the cell itself, every batch with the one before it (``check_next``), which reads Spark's files only if batches
+are missing in between. Spark skips such batches itself if no source had anything new; their offsets do not move.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from spark_jobs.cell.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_meta
+from spark_jobs.errors import BrokenChainError
+
+_BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+class SparkHistory:
+    """What Spark's own checkpoint in ``folder`` says about its batches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @staticmethod
+    def of(folder: Path, stream: str) -> SparkHistory | None:
+        """The checkpoint in ``folder`` if it is that stream's, else None: then Spark keeps it in another place."""
+        return SparkHistory(folder) if stream_of(folder) == stream else None
+
+    def committed(self) -> int:
+        """The newest batch that Spark committed; −1 if there is none."""
+        return self._newest("commits")
+
+    def begun(self) -> int:
+        """The newest batch that Spark has begun; −1 if there is none."""
+        return self._newest("offsets")
+
+    def had_data(self, batch: int) -> bool:
+        """False if the sources had nothing new for the batch: their offsets are those of the batch before.
+
+        True also if that cannot be told, because Spark no longer keeps the offsets (see ``minBatchesToRetain``).
+        """
+        now, before = self._offsets(batch), self._offsets(batch - 1)
+        if batch == 0:
+            return now is None or any(line != "-" for line in now)
+        return now is None or now != before
+
+    def _newest(self, kind: str) -> int:
+        try:
+            names = [path.name for path in (self.folder / kind).iterdir()]
+        except OSError:
+            names = []
+        return max((int(name) for name in names if _BATCH.fullmatch(name)), default=-1)
+
+    def _offsets(self, batch: int) -> list[str] | None:
+        """The lines of ``offsets/<batch>`` that are the sources': all but the version and the batch's settings."""
+        try:
+            return (self.folder / "offsets" / str(batch)).read_text().splitlines()[2:]
+        except (OSError, ValueError):
+            return None
+
+
+def stream_of(folder: Path) -> str | None:
+    """The id of the stream whose Spark checkpoint is in ``folder``; None if there is none that can be read."""
+    try:
+        found = json.loads((folder / "metadata").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+
+
+# -- when a stream is built -------------------------------------------------------------------------------------------
+
+
+def reconcile(folder: Path, stream: str, operator: str) -> None:
+    """Compare Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before it goes on.
+
+    Raises :class:`BrokenChainError` that names both. Cost: listings of Spark's folders and of the cells'.
+    """
+    spark, state = SparkHistory(folder), folder / "crown" / stream / operator
+    committed = spark.committed()  # in this order, so that a stream which is running meanwhile is no contradiction
+    newest = {path.name: CellLog(path, "").newest() for path in cell_folders(state)}
+    meta = read_meta(state)
+    cells = range(meta["cells"]) if meta is not None else range(1)
+    begun = spark.begun()
+    for cell in map(str, cells):
+        version = newest.get(cell, EMPTY)
+        if version > begun:
+            raise ahead(folder, begun + 1, version, cell, state)
+        lost = [b for b in _after(version, committed + 1) if spark.had_data(b)]
+        if lost:
+            others = [name for name, has in newest.items() if has >= lost[0]]
+            raise behind(folder, lost[0], cell, state, committed, bool(others))
+
+
+def _after(version: int, stop: int) -> range:
+    """The batches after a version and before ``stop``."""
+    return range(max(version + 1, 0), stop)
+
+
+# -- when a cell is given a batch -------------------------------------------------------------------------------------
+
+
+def check_next(log: CellLog, before: int, batch: int, spark_folder: Path | None) -> None:
+    """Raise unless the cell, whose newest version before ``batch`` is ``before``, may take that batch now.
+
+    ``spark_folder``: where Spark's checkpoint of the stream would be; without it, and if it is not there, every gap is
+    an error. Costs nothing when the batches are next to each other.
+    """
+    missing = _after(before, batch)
+    if not missing and before not in (EMPTY, BACKFILL):
+        return
+    state = log.folder.parent
+    spark = SparkHistory.of(spark_folder, state.parent.name) if spark_folder is not None else None
+    if before in (EMPTY, BACKFILL) and spark is not None:
+        _no_other_stream(state)
+    for number in missing:
+        if _siblings_have(log, number):
+            raise behind(spark_folder, number, log.cell, state, batch - 1, True)
+        if spark is None:
+            raise BrokenChainError(
+                f"cell {log.cell}: Spark executes batch {batch}, but the newest in {log.folder} is {_name(before)}; "
+                "whether there was any data in between cannot be told, because Spark's checkpoint of this stream is in "
+                "another folder. A foreachBatch function did not read its batch, or the state was lost. Start again "
+                "with new checkpoints, and give checkpoint= the stream's own checkpointLocation"
+            )
+        if spark.had_data(number):
+            raise behind(spark.folder, number, log.cell, state, batch - 1, False)
+
+
+def _no_other_stream(state: Path) -> None:
+    """Raise if another stream has left state of the same operator in a checkpoint that is one stream's."""
+    root, operator = state.parent.parent, state.name
+    for meta in root.glob(f"*/{operator}/meta.json"):
+        other = meta.parent
+        if other == state or other.parent.name == "backfill":
+            continue
+        newest = max((CellLog(cell, "").newest() for cell in cell_folders(other)), default=EMPTY)
+        if newest > EMPTY:
+            raise BrokenChainError(
+                f"Spark began stream {state.parent.name} anew in {root.parent}, but {other} has the state of stream "
+                f"{other.parent.name} up to batch {newest}: Spark's metadata, offsets and commits were lost. Put them "
+                "back from a copy; or, to begin again from the first row with an empty output, delete "
+                f"{root} and {root.parent / 'metadata'}"
+            )
+
+
+def _siblings_have(log: CellLog, batch: int) -> bool:
+    """True if another cell of the operator has that batch."""
+    folders = cell_folders(log.folder.parent)
+    return any((folder / f"{batch}.delta").exists() for folder in folders if folder != log.folder)
+
+
+# -- what is said -----------------------------------------------------------------------------------------------------
+
+
+def behind(folder: Path | None, batch: int, cell: str, state: Path, committed: int, partial: bool) -> BrokenChainError:
+    """The error for a batch that Spark committed with data and a cell does not have; ``partial``: others have it."""
+    where = folder / "offsets" if folder is not None else "Spark"
+    repair = (
+        f"To repair, stop the query, run `crown state {state} --rollback-to {batch - 1}`, and delete offsets and "
+        f"commits from {batch} on in Spark's own checkpoint"
+    )
+    if partial:
+        return BrokenChainError(
+            f"cell {cell} never saw batch {batch}, which other cells applied: a consumer of that batch read only part "
+            f"of it (limit, show, head, isEmpty in foreachBatch), or its delta was lost. Run such actions on the "
+            f"written output instead. {repair}"
+        )
+    return BrokenChainError(
+        f"Spark has gone on to batch {committed} ({where}), but no cell has batch {batch} ({state}), which had new "
+        "data: a foreachBatch function did not read it, or the state was lost. Put lost files back from a copy, and "
+        f"have foreachBatch read every batch. {repair}; or start again with a new checkpoint"
+    )
+
+
+def ahead(folder: Path | None, batch: int, version: int, cell: str, state: Path) -> BrokenChainError:
+    """The error for a cell that has a batch which Spark has not begun."""
+    where = f" ({folder / 'offsets'})" if folder is not None else ""
+    return BrokenChainError(
+        f"Spark goes on with batch {batch}{where}, but cell {cell} is at batch {version} already ({state}): offsets "
+        "and commits of Spark's checkpoint were lost or set back, or a second job writes here. Put them back "
+        f"from a copy; or, if batches from {batch} on shall be executed again, run `crown state {state} --rollback-to "
+        f"{batch - 1}`; "
+        "or start again with a new checkpoint and a new output"
+    )
+
+
+def lost(log: CellLog, version: int) -> BrokenChainError:
+    """The error for a live engine that is at a version which is gone from its log."""
+    return BrokenChainError(
+        f"cell {log.cell} has applied batch {version}, but {log.folder} has no trace of it: files of the state were "
+        "lost or removed. Put them back from a copy, or start again with a new checkpoint"
+    )
+
+
+def _name(version: int) -> str:
+    return f"batch {version}" if version >= 0 else "nothing"

@@ -1,0 +1,183 @@
+"""What runs in a worker process: the rows of one cell and one micro-batch in, that cell's deltas out.
+
+The task's context tells which micro-batch of which streaming query it is (both stable over restarts) and which cell
+(the partition). Outside a stream there is no batch number and no state: the rows are one batch on an empty engine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.plan import Plan
+from plans.search.shares import Grid
+from spark_jobs.cell.cell import Cell, Report
+from spark_jobs.cell.delta_file import format_of
+from spark_jobs.cell.engines import QUERY, Kind
+from spark_jobs.cell.state_log import BACKFILL, CellLog, check_meta
+from spark_jobs.cell.warm import warm_up
+from spark_jobs.cell.worker_input import complete
+from spark_jobs.dispatch.layout import Layout
+from spark_jobs.errors import BrokenChainError, CheckpointError
+
+
+@dataclass(frozen=True)
+class Step:
+    """Everything a task must know. Travels in the closure of the operator; never stored.
+
+    ``plan``: JSON of the cell's plan; ``fingerprint``: of the whole query's plan and of what runs in the cells,
+    ``kind``; ``root``: the state directory, None for a batch job; ``scratch``: where live engines are; ``sample``: how
+    many deltas to note for the driver to show; ``backfill``: True in the batch job that fills the state.
+    """
+
+    plan: str
+    query: str
+    fingerprint: str
+    grid: Grid
+    layout: Layout
+    operator: str
+    root: str | None
+    scratch: str | None
+    consolidate: bool | None
+    on_missing: str
+    keep: int
+    quarantine: str | None
+    run: str
+    sample: int = 0
+    backfill: bool = False
+    kind: Kind = QUERY
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What ``meta.json`` of the operator must say."""
+        return {
+            "format": format_of(self.grid.cells),
+            "fingerprint": self.fingerprint,
+            "cells": self.grid.cells,
+            "grid": self.grid.to_json(),
+            "query": self.query,
+        }
+
+
+def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function under ``mapInArrow``."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a step runs inside a Spark task only")
+    cell = context.partitionId()
+    query_id = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    warm_up(Plan.from_json(step.plan), step.kind)
+    if step.root is None or step.backfill:
+        return one_shot(step, cell, complete(batches))
+    if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
+        raise CheckpointError(
+            "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
+            "pyspark.InheritableThread, or wrap the functions of a pool in pyspark.inheritable_thread_target"
+        )
+    return micro_batch(step, query_id, int(batch), cell, complete(batches))
+
+
+def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a snapshot."""
+    changes, bad = step.layout.split(batches)
+    _quarantine(step, Path(step.run), 0, cell, bad)
+    engine = step.kind.create(Plan.from_json(step.plan), None, step.on_missing)
+    engine.begin()
+    yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
+    engine.commit(0)
+    if step.backfill and step.root is not None:
+        folder = Path(step.root) / "backfill" / step.operator
+        check_meta(folder, step.meta)
+        log = CellLog(folder / str(cell), step.fingerprint, format_of(step.grid.cells))
+        log.write_snapshot(BACKFILL, lambda path: step.kind.save(engine, path, log.mark(BACKFILL)))
+
+
+def micro_batch(
+    step: Step, query_id: str, batch: int, cell: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """One cell of one micro-batch of a stream, exactly once. The input is read to its end before any state is
+    touched.
+    """
+    if step.root is None or step.scratch is None:
+        raise RuntimeError("a micro-batch needs a state directory and a scratch directory")
+    changes, bad = step.layout.split(batches)
+    started = time.perf_counter()
+    operator = Path(step.root) / query_id / step.operator
+    check_meta(operator, step.meta)
+    _quarantine(step, Path(query_id) / step.operator, batch, cell, bad)
+    log = CellLog(operator / str(cell), step.fingerprint, format_of(step.grid.cells))
+    state = Cell(
+        Plan.from_json(step.plan),
+        log,
+        Path(step.scratch) / query_id / step.operator / str(cell),
+        kind=step.kind,
+        base=_backfill(step, cell),
+        keep=step.keep,
+        spark=Path(step.root).parent,
+        on_missing=step.on_missing,
+    )
+    report, sample = Report(), _Sample(step.sample)
+    for deltas in state.apply(batch, changes, report, step.consolidate):
+        sample.add(deltas)
+        yield deltas
+    total_ms = 1000.0 * (time.perf_counter() - started)
+    note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
+    log.write_note(batch, note)
+
+
+class _Sample:
+    """Some deltas of a batch, as text, for the progress display: half of them retractions, if there are any."""
+
+    def __init__(self, wanted: int) -> None:
+        self.rows: list[list[str]] = []
+        self._room = {-1: wanted // 2, 1: wanted - wanted // 2}
+
+    def add(self, deltas: pa.RecordBatch) -> None:
+        """Note rows of a batch until there are enough."""
+        for sign, room in self._room.items():
+            if room:
+                weight = deltas.column(deltas.num_columns - 1)
+                some = deltas.filter(pc.equal(pc.sign(weight), sign)).slice(0, room).to_pylist()
+                self.rows += [[str(value) for value in row.values()] for row in some]
+                self._room[sign] -= len(some)
+
+
+def _backfill(step: Step, cell: int) -> Path | None:
+    """The snapshot that a backfill left for this cell; None if there was no backfill."""
+    folder = Path(str(step.root)) / "backfill" / step.operator
+    if not folder.is_dir():
+        return None
+    check_meta(folder, step.meta)
+    base = folder / str(cell) / f"{BACKFILL}.snapshot"
+    if not base.is_file():
+        raise BrokenChainError(
+            f"cell {cell} has no backfill, though {folder} has one: run bulk_load() to its end again"
+        )
+    return base
+
+
+def _quarantine(step: Step, place: Path, batch: int, cell: int, bad: list[str]) -> None:
+    """Write the bad rows of a cell and batch to a file whose name says so: writing it again changes nothing."""
+    if step.quarantine is None or not bad:
+        return
+    folder = Path(step.quarantine) / place
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
+    with open(temporary, "w") as file:
+        for text in bad:
+            file.write(json.dumps({"batch": batch, **json.loads(text)}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, folder / f"{batch}.{cell}.jsonl")

@@ -1,0 +1,63 @@
+"""Compiled kernels, loaded before the first batch, and compiled by one process while the others wait.
+
+The first use of a kernel on a machine compiles it, in seconds; later processes load it from a cache. Four workers that
+start together would compile everything four times, on the same cores. So whoever comes first compiles, under a lock.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import fcntl
+from typing import Any
+
+import pyarrow as pa
+
+import plans
+from plans.plan import Plan
+from plans.schema import arrow_type, decimal_parts
+from spark_jobs.cell.engines import QUERY, Kind
+from spark_jobs.scratch import scratch_root
+
+_warm: set[str] = set()
+_VALUES: dict[str, Any] = {
+    "bool": False,
+    "int32": 0,
+    "int64": 0,
+    "float64": 0.0,
+    "string": "",
+    "binary": b"",
+    "date": dt.date(1970, 1, 1),
+    "timestamp": dt.datetime(1970, 1, 1, tzinfo=dt.UTC),
+    "timestamp_ntz": dt.datetime(1970, 1, 1),
+}
+
+
+def warm_up(plan: Plan, kind: Kind = QUERY) -> None:
+    """Have this process run the plan's kernels once, on a row per relation; does nothing the second time."""
+    if kind.fingerprint(plan) in _warm:
+        return
+    with open(scratch_root() / "compile.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        engine = kind.create(plan, None, "ignore")
+        for weight in (1, -1):
+            changes = {table.name: _row(table.columns, weight) for table in plan.tables}
+            for _ in engine.run(engine.prepare(changes)):
+                pass
+    _warm.add(kind.fingerprint(plan))
+
+
+def warm_up_common() -> None:
+    """The kernels that every plan uses, for a process from which workers are forked."""
+    schema = {"r": {"a": "int64", "s": "string"}}
+    for query in ("Q(a, s, b) :- r(a, s), r(b, s).", "Q(a, b) :- r(a, s), r(b, s)."):
+        warm_up(plans.plan(query, schema))
+
+
+def _row(columns: Any, weight: int) -> pa.Table:
+    values = {c.name: pa.array([_value(c.type)], arrow_type(c.type)) for c in columns}
+    return pa.table({**values, "_weight": pa.array([weight], pa.int64())})
+
+
+def _value(type_: str) -> Any:
+    return decimal.Decimal(0) if decimal_parts(type_) else _VALUES[type_]

@@ -1,0 +1,120 @@
+"""What travels from the sources to the cells: one table for all relations, and how a cell takes it apart again.
+
+Relations differ in their columns, a shuffle wants one schema. The columns a query uses are laid into typed *slots*: the
+``k``-th column of type ``t`` of any relation goes to the ``k``-th slot of that type. Two edge tables travel in two
+slots, not in four. Beside the slots::
+
+    _cell    int     where the row goes; the partition is the cell
+    _tag     int     which relation it is of (left out if there is only one)
+    _mask    bigint  bit i: the i-th occurrence of a relation in the plan reads it there (left out with one cell)
+    _weight  bigint  copies added (> 0) or removed (< 0)
+    _bad     string  for a quarantined row: relation, row and reason as JSON (only with on_bad_row="quarantine")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.ingest.masks import with_masks
+from plans.plan import BagAtom, Plan
+from plans.schema import Column, Table, arrow_type
+from plans.search.shares import occurrences
+from spark_jobs.errors import SparkJobError
+
+MAX_ATOMS = 62  # bits of a bigint, with room for the sign
+CELL, TAG, MASK, WEIGHT, BAD = "_cell", "_tag", "_mask", "_weight", "_bad"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``relations[t]`` has tag ``t``; ``placed[t]`` maps its used columns to slot numbers; ``slots`` are planner types.
+
+    ``masked``: rows carry masks, because there are several cells, of which the aliases of a relation read different
+    rows. A row comes to a cell once, and a relation is stored there once.
+    """
+
+    relations: tuple[str, ...]
+    placed: tuple[Mapping[str, int], ...]
+    slots: tuple[str, ...]
+    masked: bool
+    quarantine: bool
+
+    @property
+    def tagged(self) -> bool:
+        """True if rows carry the number of their relation."""
+        return len(self.relations) > 1 or self.quarantine
+
+    def split(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, pa.Table], list[str]]:
+        """What arrived at a cell: changes by relation, masks included, and the quarantined rows. O(rows)."""
+        parts: dict[str, list[pa.RecordBatch]] = {}
+        bad: list[str] = []
+        for batch in batches:
+            if self.quarantine:
+                marked = batch.column(BAD)
+                if marked.null_count < len(marked):
+                    bad += marked.drop_null().to_pylist()
+                    batch = batch.filter(marked.is_null())
+            for tag, relation in enumerate(self.relations):
+                rows = batch.filter(pc.equal(batch.column(TAG), tag)) if len(self.relations) > 1 else batch
+                if rows.num_rows:
+                    parts.setdefault(relation, []).append(self._columns(rows, tag))
+        return {name: pa.Table.from_batches(pieces) for name, pieces in parts.items()}, sorted(bad)
+
+    def _columns(self, rows: pa.RecordBatch, tag: int) -> pa.RecordBatch:
+        """The relation's columns. Cast even where types agree: Spark's non-null columns come as ``nullable=False``."""
+        names, arrays = [], []
+        for name, slot in self.placed[tag].items():
+            names.append(name)
+            arrays.append(rows.column(f"s{slot}").cast(arrow_type(self.slots[slot])))
+        fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+        schema = pa.schema([*fields, (WEIGHT, pa.int64())])
+        arrays.append(rows.column(WEIGHT))
+        if self.masked:
+            free = MASK
+            while free in map(str.lower, names):  # a column of the relation may be called so
+                free += "_"
+            schema = with_masks(schema.append(pa.field(free, pa.int64())), free)
+            arrays.append(rows.column(MASK))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def layout_of(plan: Plan, *, cells: int, quarantine: bool) -> Layout:
+    """The layout for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
+    atoms = occurrences(plan)
+    if cells > 1 and len(atoms) > MAX_ATOMS:
+        raise SparkJobError(
+            f"a query with {len(atoms)} relations runs in one cell (at most {MAX_ATOMS} can be cut): cells=1"
+        )
+    slots: list[str] = []
+    placed: list[dict[str, int]] = []
+    relations = tuple(dict.fromkeys(plan.table(atom.relation).name for atom in atoms))
+    for relation in relations:
+        taken: dict[str, int] = {}
+        for column in used(plan.table(relation), atoms):
+            free = [i for i, type_ in enumerate(slots) if type_ == column.type and i not in taken.values()]
+            if not free:
+                slots.append(column.type)
+                free = [len(slots) - 1]
+            taken[column.name] = free[0]
+        placed.append(taken)
+    return Layout(relations, tuple(placed), tuple(slots), cells > 1, quarantine)
+
+
+def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
+    """The columns of a table that some atom reads, in table order; the first one if none does, to count rows by."""
+    names: set[str] = set()
+    for atom in atoms:
+        if atom.relation.lower() == table.name.lower():
+            names |= {name.lower() for name in (*atom.columns, *(atom.predicate.columns if atom.predicate else ()))}
+    return tuple(column for column in table.columns if column.name.lower() in names) or table.columns[:1]
+
+
+def cell_plan(plan: Plan, layout: Layout) -> Plan:
+    """The plan that a cell's engine runs: the query's, with tables cut down to the columns used."""
+    atoms = occurrences(plan)
+    tables = (plan.table(name) for name in layout.relations)
+    return replace(plan, tables=tuple(Table(table.name, used(table, atoms)) for table in tables))

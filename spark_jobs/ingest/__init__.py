@@ -1,0 +1,1 @@
+"""From sources to checked change rows, in Spark's JVM."""

@@ -1,0 +1,77 @@
+"""Edge lists as they are published: text with comment lines on top, one edge per line, maybe zipped.
+
+A list is read once and written as a folder of change files (Parquet, ``--batch-rows`` updates each, in order), from
+which a stream then reads one file per micro-batch. With a window the updates are those of a sliding window over the
+list (``crown.ingest.window``). The folder is part of the checkpoint: a restarted job goes on with the same files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zipfile
+import zlib
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from crown.ingest import window
+from crown.ingest.edge_lists import EdgeListError, read
+from plans.schema import Table
+from spark_jobs.errors import SourceError
+
+_FIRST_FILE = 1_000_000_000  # seconds since 1970: the first file's time; the stream takes files in the order of time
+
+
+def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str | None = None) -> int:
+    """Write the list as change files into ``folder``, unless it is there already; returns the number of updates.
+
+    ``span``: the window, in rows or as a fraction of the list; None for inserts only. Raises :class:`SourceError` if
+    the list cannot be read, or if the folder was staged from another list or with another window. O(updates); the list
+    itself is held in memory while it is staged.
+    """
+    status = path.stat()
+    wanted = {
+        "source": str(path),
+        "bytes": status.st_size,
+        "modified": status.st_mtime_ns,
+        "window": span,
+        "batch_rows": batch_rows,
+    }
+    manifest = folder / "_manifest.json"
+    if manifest.exists():
+        try:
+            found = json.loads(manifest.read_text())
+        except ValueError:
+            raise SourceError(f"{manifest} is damaged: delete its folder, which is made again") from None
+        if {key: found.get(key) for key in wanted} != wanted:
+            raise SourceError(
+                f"the checkpoint was started with {found['source']} (window {found['window']}, {found['batch_rows']} "
+                f"rows per batch); now it is {path} (window {span}, {batch_rows} rows per batch). Use the same, or "
+                "a new checkpoint"
+            )
+        return int(found["updates"])
+    try:
+        edges = read(path, table)
+    except EdgeListError as error:
+        raise SourceError(str(error)) from None
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise SourceError(f"{path} cannot be read as an edge list: it is damaged ({error})") from None
+    batches = (
+        window.appended(edges, batch_rows)
+        if span is None
+        else window.sliding(edges, window.size(span, edges.num_rows), batch_rows)
+    )
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    updates = 0
+    for number, batch in enumerate(batches):
+        file = partial / f"{number:06d}.parquet"
+        pq.write_table(batch, file, compression="lz4")
+        os.utime(file, (_FIRST_FILE + number, _FIRST_FILE + number))
+        updates += batch.num_rows
+    (partial / manifest.name).write_text(json.dumps({**wanted, "updates": updates}))
+    os.replace(partial, folder)
+    return updates

@@ -1,0 +1,151 @@
+"""Checking change rows with Spark expressions, before any cell has its rows: none starts on a batch with a bad one.
+
+A row is bad if it could not be read at all, if its weight or change code is not one, or if a value does not fit its
+column's type: ``"12a"`` or ``1.5`` for an int64, 300 digits for a decimal(10,2). Values are cast with ``try_cast`` and
+compared with what they were; nothing is nulled, truncated or rounded silently. All of it is generated JVM code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from crown.ingest.changes import CODES, MAX_WEIGHT
+from crown.ingest.columns import WEIGHT, doubtful
+from crown.ingest.edge_lists import UNREADABLE
+from plans.schema import Table, decimal_parts
+from spark_jobs.errors import SourceError
+from spark_jobs.ingest.types import spark_type, type_of_spark
+
+_RESERVED = -(2**63)
+
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """The rows of one relation, as expressions over ``frame``.
+
+    ``columns``: typed values by declared column name; ``weight``: bigint; ``reason``: why a row is bad, NULL for good
+    ones (None if no row of this frame can be bad); ``text``: the row as it came, as JSON.
+    """
+
+    frame: DataFrame
+    columns: dict[str, Column]
+    weight: Column
+    reason: Column | None
+    text: Column
+
+
+def check(frame: DataFrame, table: Table, needed: Sequence[str], change: str | None) -> CheckedRows:
+    """Expressions that bring ``frame`` to the types of ``table``; ``needed`` names the columns that matter.
+
+    ``change``: the column with weights or change codes; None takes ``_weight`` if there is one, else every row is an
+    insert. Raises :class:`SourceError` if a column is missing from the frame altogether.
+    """
+    declared = {column.name.lower() for column in table.columns} | ({change.lower()} if change is not None else set())
+    wrong = doubtful(frame.columns, declared)
+    if wrong is not None:
+        raise SourceError(f"relation {table.name!r}: {wrong}")
+    fields = {field.name.lower(): field for field in frame.schema.fields}
+    reasons: list[Column] = []
+    if UNREADABLE in fields:
+        reasons.append(F.col(UNREADABLE))
+    weight, why = _weight(fields, table.name, change)
+    reasons += why
+    columns: dict[str, Column] = {}
+    for name in needed:
+        column = table.column(name)
+        field = fields.get(name.lower())
+        if column is None or field is None:
+            raise SourceError(
+                f"relation {table.name!r}: the input has no column {name!r}; it has {', '.join(frame.columns)}. "
+                "Rename a column, or give the schema that the input has"
+            )
+        value, bad = _fit(F.col(f"`{field.name}`"), field.dataType, column.type)
+        columns[column.name] = value
+        reasons += [F.when(bad, _misfit(column.name, F.col(f"`{field.name}`"), column.type))] if bad is not None else []
+    kept = [F.col(f"`{field.name}`") for field in frame.schema.fields if field.name != UNREADABLE]
+    return CheckedRows(frame, columns, weight, F.coalesce(*reasons) if reasons else None, F.to_json(F.struct(*kept)))
+
+
+def _misfit(name: str, value: Column, type_: str) -> Column:
+    shown = F.substring(value.cast("string"), 1, 100)
+    return F.concat(F.lit(f"column '{name}': "), F.lit("'"), shown, F.lit(f"' is not a value of type {type_}"))
+
+
+def _weight(fields: dict[str, T.StructField], relation: str, change: str | None) -> tuple[Column, list[Column]]:
+    """The weight of a row, and the reasons why it may have none."""
+    field = fields.get((change or WEIGHT).lower())
+    if field is None:
+        if change is not None:
+            raise SourceError(
+                f"relation {relation!r}: the input has no change column {change!r}: it has {', '.join(fields)}"
+            )
+        return F.lit(1).cast("bigint"), []
+    code = F.col(f"`{field.name}`")
+    if isinstance(field.dataType, T.StringType):
+        up = [text for text, weight in CODES.items() if weight > 0]
+        down = [text for text, weight in CODES.items() if weight < 0]
+        number = code.try_cast("bigint")
+        weight = (
+            F.when(code.isin(up), F.lit(1).cast("bigint"))
+            .when(code.isin(down), F.lit(-1).cast("bigint"))
+            .otherwise(number)
+        )
+    elif isinstance(field.dataType, T.ByteType | T.ShortType | T.IntegerType | T.LongType):
+        weight = code.cast("bigint")
+    else:
+        raise SourceError(
+            f"relation {relation!r}: the change column {field.name!r} has type {field.dataType.simpleString()}: "
+            "give whole numbers or change codes"
+        )
+    known = ", ".join(CODES)
+    shown = F.coalesce(F.concat(F.lit("'"), F.substring(code.cast("string"), 1, 100), F.lit("'")), F.lit("NULL"))
+    unknown = F.concat(F.lit("unknown change code "), shown, F.lit(f"; use a whole number or one of {known}"))
+    out_of_range = F.concat(F.lit("weight "), shown, F.lit(" is out of range"))
+    reasons = [F.when(weight.isNull(), unknown), F.when(F.abs(weight) > MAX_WEIGHT, out_of_range)]
+    return weight, reasons
+
+
+def _fit(value: Column, source: T.DataType, type_: str) -> tuple[Column, Column | None]:
+    """The value in the planner's type, and the condition under which it does not fit (None: it always does)."""
+    target = spark_type(type_)
+    reserved = value == F.lit(_RESERVED).cast("bigint")
+    if type(source) is type(target) and not isinstance(target, T.DecimalType):
+        return value, reserved if type_ == "int64" else None
+    if isinstance(source, T.StringType):
+        return _parse(value, type_)
+    if type_of_spark(source) == type_ or (type_ == "int64" and type_of_spark(source) == "int32"):
+        return value.cast(target), None
+    numbers = T.NumericType
+    if not (isinstance(source, numbers) and isinstance(target, numbers)) and not isinstance(target, T.StringType):
+        raise SourceError(
+            f"a column of type {source.simpleString()} cannot be read as {type_}: cast it first, or change the schema"
+        )
+    cast = value.try_cast(target)
+    lossy = cast.isNull() | (~cast.try_cast(source).eqNullSafe(value))
+    return cast, value.isNotNull() & lossy
+
+
+def _parse(text: Column, type_: str) -> tuple[Column, Column]:
+    """A value read from text, and the condition under which the text is not one."""
+    if type_ == "binary":
+        value = F.try_to_binary(text, F.lit("base64"))
+        return value, text.isNotNull() & value.isNull()
+    value = text.try_cast(spark_type(type_))
+    bad = value.isNull()
+    parts = decimal_parts(type_)
+    if parts is not None:  # the cast rounds; the widest scale that holds the same whole digits does not
+        precision, scale = parts
+        exact = text.try_cast(T.DecimalType(38, 38 - (precision - scale)))
+        bad = bad | (~exact.eqNullSafe(value))
+    elif type_ == "float64":  # 1e400 overflows to infinity without a word
+        bad = bad | ((F.abs(value) == float("inf")) & ~F.lower(text).contains("inf"))
+    elif type_ == "date":  # the cast drops a time of day
+        bad = bad | (~text.try_cast("timestamp_ntz").eqNullSafe(value.cast("timestamp_ntz")))
+    elif type_ == "int64":
+        bad = bad | (value == F.lit(_RESERVED).cast("bigint"))
+    return value, text.isNotNull() & bad

@@ -1,0 +1,186 @@
+"""Inputs of a job: folders of change files (CSV, JSON lines, Parquet) and edge lists, as change DataFrames.
+
+Text is read as text. Spark's readers would turn a value that does not fit its type, or a missing field, into NULL
+without a word; here every value arrives as it stands and is checked in ``spark_jobs.ingest.rows``. What is wrong with
+a record as a whole (fields missing, not JSON) goes into the column ``_unreadable``.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from crown.ingest.edge_lists import UNREADABLE
+from plans.schema import Table
+from spark_jobs.errors import SourceError
+from spark_jobs.ingest.rows import WEIGHT
+from spark_jobs.ingest.source_log import LOCAL
+
+FORMATS = ("csv", "json", "parquet", "edges")
+_SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
+_SPEC = re.compile(r"(?P<name>\w+)=(?P<path>.+?)(?::(?P<options>\w+=[^:,]*(?:,\w+=[^:,]*)*))?")
+_CORRUPT = "_corrupt_record"
+FILE = "_file"
+"""Column of a batch frame: the file that a row is from."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One ``--input``: a relation's name, where its changes are, their format, and options for the reader.
+
+    ``files``: change files per micro-batch, None for all there are.
+    """
+
+    name: str
+    path: Path
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    files: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> Input:
+        """``name=path`` or ``name=path:option=value,...``.
+
+        Options: ``format`` (csv, json, parquet, edges; default: by the name of the file, or of the first file in the
+        folder), ``files`` (per micro-batch), and those of Spark's reader, such as ``sep`` or ``header``. Raises
+        :class:`SourceError`.
+        """
+        match = _SPEC.fullmatch(text)
+        if match is None:
+            raise SourceError(f"--input {text!r}: give name=path, or name=path:option=value,option=value")
+        options = dict(pair.split("=", 1) for pair in (match["options"] or "").split(",") if pair)
+        path = Path(match["path"]).expanduser().resolve()
+        if not path.exists():
+            raise SourceError(f"--input {match['name']}: there is no {path}")
+        kind = options.pop("format", None) or _guess(match["name"], path)
+        if kind not in FORMATS:
+            raise SourceError(f"--input {match['name']}: format {kind!r} is unknown; use one of {', '.join(FORMATS)}")
+        if kind == "edges" and path.is_dir():
+            raise SourceError(f"--input {match['name']}: an edge list is one file, but {path} is a folder")
+        files = options.pop("files", None)
+        if files is not None and (not files.isdigit() or int(files) < 1):
+            raise SourceError(f"--input {match['name']}: files={files}: give a whole number, 1 or more")
+        return Input(match["name"], path, kind, options, int(files) if files is not None else None)
+
+
+def changes(spark: SparkSession, given: Input, table: Table | None, change: str | None, streaming: bool) -> DataFrame:
+    """The changes of a relation from a folder (or a single file) as a DataFrame.
+
+    ``table``: the declared relation (needed for CSV and JSON, whose values have no types of their own); ``change``: the
+    column with weights or change codes. Raises :class:`SourceError`.
+    """
+    if given.format == "parquet":
+        return _load(spark, given, "parquet", _parquet_schema(spark, given), {}, streaming)
+    if table is None:
+        raise SourceError(
+            f"relation {given.name!r}: {given.format} has no types; declare it: --schema '{given.name}(...)'"
+        )
+    if given.format == "csv":
+        return _csv(spark, given, table, change, streaming)
+    return _json(spark, given, table, change, streaming)
+
+
+def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, streaming: bool) -> DataFrame:
+    header = given.options.get("header", "true").lower() == "true"
+    names = _header(given) if header else None
+    names = names or [column.name for column in table.columns] + [change or WEIGHT]
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in [*names, _CORRUPT]])
+    options = {"header": str(header).lower(), "enforceSchema": "false", "columnNameOfCorruptRecord": _CORRUPT}
+    frame = _load(spark, given, "csv", schema, options, streaming)
+    said = F.concat(F.lit(f"the line does not have the {len(names)} fields {', '.join(names)}: "), F.col(_CORRUPT))
+    return frame.withColumn(UNREADABLE, F.when(F.col(_CORRUPT).isNotNull(), said)).drop(_CORRUPT)
+
+
+def _json(spark: SparkSession, given: Input, table: Table, change: str | None, streaming: bool) -> DataFrame:
+    lines = _load(spark, given, "text", T.StructType([T.StructField("value", T.StringType())]), {}, streaming)
+    parsed = lines.filter(F.trim("value") != "").withColumn("fields", F.from_json("value", "map<string,string>"))
+    fields, weight = F.col("fields"), change or WEIGHT
+    names = [column.name for column in table.columns]
+    reasons = [F.when(fields.isNull(), F.concat(F.lit("not a JSON object: "), F.substring("value", 1, 200)))]
+    wanted = names if change is None else [*names, change]
+    reasons += [F.when(~F.map_contains_key("fields", name), F.lit(f"column '{name}' is missing")) for name in wanted]
+    columns = [fields[name].alias(name) for name in names]
+    given_weight = F.when(F.map_contains_key("fields", weight), fields[weight]).otherwise(F.lit("1"))
+    kept = [] if streaming else [F.col(FILE)]
+    return parsed.select(*columns, given_weight.alias(weight), F.coalesce(*reasons).alias(UNREADABLE), *kept)
+
+
+def _parquet_schema(spark: SparkSession, given: Input) -> T.StructType:
+    first = next(_files(given.path), None)
+    if first is None:
+        raise SourceError(
+            f"relation {given.name!r}: {given.path} has no file yet; a Parquet folder needs one to know its columns"
+        )
+    try:
+        pq.read_schema(first)
+    except (OSError, pa.ArrowException):
+        raise SourceError(
+            f"relation {given.name!r}: {first} is no Parquet file that can be read: take it out, or say its format"
+        ) from None
+    return spark.read.parquet(str(first)).schema
+
+
+def _load(
+    spark: SparkSession, given: Input, kind: str, schema: T.StructType, options: Mapping[str, str], streaming: bool
+) -> DataFrame:
+    """Spark's reader on the folder, as a stream or a batch."""
+    passed = {**options, **given.options}
+    folder = given.path
+    if folder.is_file():
+        passed["pathGlobFilter"] = folder.name
+        folder = folder.parent
+    if not streaming:
+        frame = spark.read.format(kind).schema(schema).options(**passed).load(str(folder))
+        return frame.withColumn(FILE, F.regexp_replace("_metadata.file_path", LOCAL, "/"))
+    if given.files is not None:
+        passed["maxFilesPerTrigger"] = str(given.files)
+    return spark.readStream.format(kind).schema(schema).options(**passed).load(str(folder))
+
+
+def _header(given: Input) -> list[str] | None:
+    """The column names on the first line of the first file; None if there is no file yet."""
+    first = next(_files(given.path), None)
+    if first is None:
+        return None
+    try:
+        with open(first, newline="", encoding=given.options.get("encoding", "utf-8")) as file:
+            names = next(csv.reader(file, delimiter=given.options.get("sep", ",")), [])
+    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+        raise SourceError(f"relation {given.name!r}: the first line of {first} cannot be read ({error})") from None
+    if not names or len(set(names)) < len(names):
+        raise SourceError(
+            f"relation {given.name!r}: the first line of {first} is not a header: {names}; or use header=false"
+        )
+    return names
+
+
+def _guess(name: str, path: Path) -> str:
+    """The format, by the name of the file or of the first file in the folder; whatever else is a file is an edge
+    list.
+    """
+    first = next(_files(path), None)
+    if first is None:
+        raise SourceError(f"--input {name}: {path} is empty; say what is coming: {name}={path}:format=csv")
+    kind = _SUFFIXES.get(first.suffix)
+    if kind is None and path.is_dir():
+        raise SourceError(f"--input {name}: {first.name} does not tell its format; say {name}={path}:format=csv")
+    return kind or "edges"
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The data files of a folder in order of name, or the file itself; hidden files and those that start with _ are
+    none.
+    """
+    if path.is_file():
+        yield path
+    else:
+        yield from sorted(file for file in path.iterdir() if file.is_file() and file.name[0] not in "._")

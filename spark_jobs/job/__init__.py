@@ -1,0 +1,1 @@
+"""Whole jobs: inputs, sinks, folders, progress, failures, verification."""

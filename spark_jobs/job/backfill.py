@@ -1,0 +1,70 @@
+"""Starting a stream from tables that are already there.
+
+``bulk_load`` runs the query once over batch tables and leaves each cell's engine as the snapshot that a stream with the
+same checkpoint starts from. The stream then needs to bring only what changed since.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from plans.search.shares import solve
+from spark_jobs.cell.step import Step
+from spark_jobs.dispatch.layout import cell_plan, layout_of
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.operator import Query, applied, default_cells, local_folder, planned
+
+
+def bulk_load(
+    spark: SparkSession,
+    query: Query,
+    tables: Mapping[str, DataFrame],
+    *,
+    checkpoint: str,
+    schema: Any = None,
+    dialect: str = "spark",
+    cells: int | None = None,
+    rates: Mapping[str, float] | None = None,
+    change: str | None = None,
+    on_missing: str = "ignore",
+    operator: str = "crown",
+) -> DataFrame:
+    """The query's result over batch ``tables``, as a DataFrame of inserts; computing it fills ``checkpoint``.
+
+    Spark is lazy: the state is complete when an action has read the whole result (write it to the sink that the stream
+    will write to). A stream that finds only some cells filled is refused. Arguments as for ``maintain``. Bad rows are
+    errors here: mend the table first. Cost O(tables + result), state in the workers' memory while it runs.
+    """
+    for name, frame in tables.items():
+        if frame.isStreaming:
+            raise SourceError(
+                f"relation {name!r} is a stream: bulk_load() takes batch tables, maintain() takes streams"
+            )
+    folder = local_folder(checkpoint)
+    if any((folder / "crown").glob(f"*/{operator}/*/*.delta")):
+        raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
+    plan = planned(query, tables, schema, change, rates, dialect)
+    grid = solve(plan, default_cells(spark, plan) if cells is None else cells)
+    layout = layout_of(plan, cells=grid.cells, quarantine=False)
+    step = Step(
+        plan=json.dumps(cell_plan(plan, layout).to_json()),
+        query=plan.query,
+        fingerprint=plan.fingerprint,
+        grid=grid,
+        layout=layout,
+        operator=operator,
+        root=str(folder / "crown"),
+        scratch=None,
+        consolidate=None,
+        on_missing=on_missing,
+        keep=0,
+        quarantine=None,
+        run=uuid.uuid4().hex,
+        backfill=True,
+    )
+    return applied(spark, plan, step, tables, change)

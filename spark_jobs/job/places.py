@@ -1,0 +1,148 @@
+"""The folders of a job: they are there, may be written, are used by nobody else, and belong together.
+
+A job is known by a word of its own, which is in its checkpoint (``output.json``) and in its output folder
+(``_crown.json``, which readers pass over). Spark's file sink alone would take any folder, and skip the batches whose
+numbers are there already.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.cell.history import SparkHistory, stream_of
+from spark_jobs.errors import CheckpointError, SparkJobError
+
+_SINK = re.compile(r"([0-9]+)(?:\.compact)?")
+
+
+def usable(folder: Path, option: str) -> None:
+    """Make the folder if it is not there. Raises :class:`SparkJobError` if it cannot be, or cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (FileExistsError, NotADirectoryError):
+        raise SparkJobError(f"{option} {folder}: it is a file, or below one; give a folder") from None
+    except OSError as error:
+        raise SparkJobError(f"{option} {folder} cannot be written ({error.strerror}): give another folder") from None
+
+
+@contextmanager
+def held(checkpoint: Path) -> Iterator[None]:
+    """Hold a checkpoint as long as a job runs. Raises :class:`CheckpointError` if another job holds it."""
+    handle = os.open(checkpoint / ".crown.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.pread(handle, 32, 0).decode(errors="replace") or "unknown"
+            raise CheckpointError(
+                f"another job (process {owner}) is running on the checkpoint {checkpoint}: wait for its end, or give "
+                "this one a checkpoint of its own"
+            ) from None
+        os.truncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def without_output(checkpoint: Path) -> None:
+    """Raise unless a run of the job that writes no files leaves no gap in its output."""
+    mine = _read(checkpoint / "output.json")
+    if mine is not None:
+        raise SparkJobError(
+            f"the job of {checkpoint} writes to {mine.get('output')}, and its batches would be missing there if they "
+            "went elsewhere: give that folder as --output, or another --checkpoint"
+        )
+
+
+def claim_output(folder: Path, checkpoint: Path) -> None:
+    """Make sure that an output folder is empty, or this job's with all of its batches; then mark it as this job's.
+
+    An output from before there were marks is taken if its newest batch fits Spark's checkpoint. Raises
+    :class:`SparkJobError`.
+    """
+    committed = SparkHistory(checkpoint).committed()
+    mine, theirs = _read(checkpoint / "output.json"), _read(folder / "_crown.json")
+    if committed >= 0 and not folder.exists():
+        raise SparkJobError(
+            f"--output {folder} is not there, but the job of {checkpoint} has written {committed + 1} batches"
+            f"{_where(mine)}: give that folder, put it back, or begin again with a new checkpoint and output"
+        )
+    usable(folder, "--output")
+    written = _written(folder)
+    found = sorted({path.name for path in folder.iterdir()} - {"_crown.json", "_spark_metadata"})
+    if written < 0 and not found:
+        theirs = None  # a job that failed before its first batch has no claim
+    foreign = theirs is not None and (mine is None or theirs.get("job") != mine.get("job"))
+    if foreign or (written >= 0 and stream_of(checkpoint) is None):
+        raise SparkJobError(
+            f"{folder} holds the output of a job with another checkpoint, and Spark would skip every batch whose "
+            "number is there already: go on with that checkpoint, or choose another folder"
+        )
+    if theirs is None and written < 0:
+        if found:
+            raise SparkJobError(
+                f"--output {folder} holds files that are not of this job ({found[0]}, for one): give an "
+                "empty folder, or a new one"
+            )
+        if committed >= 0:
+            raise SparkJobError(
+                f"--output {folder} is empty, but the job of {checkpoint} has gone {committed + 1} batches"
+                f"{_where(mine)}: they would be missing. Give the folder that has them, or begin again with a new "
+                "checkpoint"
+            )
+    if not committed <= written <= committed + 1:
+        raise SparkJobError(
+            f"{folder} has batches up to {written}, but by its checkpoint {checkpoint} the job is at batch "
+            f"{committed}: one of the two was replaced or set back. Put back the one that belongs to the other, or "
+            "begin again with a new checkpoint and output"
+        )
+    job = (mine or {}).get("job") or uuid.uuid4().hex
+    _write(checkpoint / "output.json", {"job": job, "output": str(folder)})
+    _write(folder / "_crown.json", {"job": job})
+
+
+def _where(mine: dict[str, Any] | None) -> str:
+    return f" to {mine['output']}" if mine is not None and "output" in mine else ""
+
+
+def _written(folder: Path) -> int:
+    """The newest batch in the log of Spark's file sink; −1 if there is none."""
+    try:
+        names = os.listdir(folder / "_spark_metadata")
+    except OSError:
+        return -1
+    return max((int(found[1]) for found in map(_SINK.fullmatch, names) if found is not None), default=-1)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError):
+        raise SparkJobError(f"{path} is damaged: put it back from a copy, or use new folders") from None
+    return found if isinstance(found, dict) else None
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Write a file that appears in one step, unless it says so already."""
+    if _read(path) == content:
+        return
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(partial, "w") as file:
+        file.write(json.dumps(content))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)

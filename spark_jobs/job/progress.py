@@ -1,0 +1,150 @@
+"""What the operator did, batch by batch, for people: one line per micro-batch and a summary.
+
+The numbers come from Spark's own progress of the stream and from the notes that the cells leave beside their state
+(``spark_jobs.cell.step``); no extra job runs for them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cell.state_log import cell_folders, read_note
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """One micro-batch. ``rows``: changes read; ``deltas``: changes of the result; ``seconds``: from trigger to commit.
+
+    ``state_rows`` and ``state_bytes``: live rows of all cells (copies of a self-join counted) and the bytes they take.
+    ``absent``: deletes that found nothing, since the stream began. ``bad``: rows quarantined. ``sample``: a few deltas.
+    """
+
+    batch: int
+    rows: int
+    deltas: int
+    seconds: float
+    state_rows: int
+    state_bytes: int
+    absent: int
+    bad: int
+    restored: bool
+    redone: bool
+    sample: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """Rows per second, end to end."""
+        return self.rows / self.seconds if self.seconds else 0.0
+
+    def line(self) -> str:
+        """The progress line."""
+        said = (
+            f"batch {self.batch:>5}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  {self.rate:>9,.0f} "
+            f"rows/s  state {self.state_rows:>10,} rows {size(self.state_bytes):>9}  {1000 * self.seconds:>6,.0f} ms"
+        )
+        notes = [f"{self.bad:,} rows quarantined"] if self.bad else []
+        notes += ["restored from the log"] if self.restored else []
+        notes += ["executed again"] if self.redone else []
+        return said + (f"  ({', '.join(notes)})" if notes else "")
+
+
+@dataclass
+class Summary:
+    """The batches of one run, added up."""
+
+    batches: list[BatchProgress] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def totals(self) -> dict[str, Any]:
+        """The run in numbers: JSON-able. ``steady_rate`` leaves out the first batch, which compiles and starts
+        workers.
+        """
+        rows = sum(b.rows for b in self.batches)
+        later = self.batches[1:]
+        seconds = sum(b.seconds for b in later)
+        times = sorted(b.seconds for b in later or self.batches)
+        last = self.batches[-1] if self.batches else None
+        return {
+            "batches": len(self.batches),
+            "rows": rows,
+            "deltas": sum(b.deltas for b in self.batches),
+            "seconds": time.monotonic() - self.started,
+            "steady_rate": sum(b.rows for b in later) / seconds if seconds else 0.0,
+            "latency_p50": times[len(times) // 2] if times else 0.0,
+            "latency_max": times[-1] if times else 0.0,
+            "state_rows": last.state_rows if last else 0,
+            "peak_state_bytes": max((b.state_bytes for b in self.batches), default=0),
+            "absent_deletes": last.absent if last else 0,
+            "quarantined": sum(b.bad for b in self.batches),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The closing lines."""
+        total = self.totals()
+        yield (
+            f"{total['rows']:,} rows in, {total['deltas']:,} deltas out, {total['batches']} batches, "
+            f"{total['seconds']:.1f} s"
+        )
+        if len(self.batches) > 1:
+            yield (
+                f"{total['steady_rate']:,.0f} rows/s after the first batch; a batch took {total['latency_p50']:.2f} s "
+                f"(median), {total['latency_max']:.2f} s (longest)"
+            )
+        yield f"state: {total['state_rows']:,} rows at the end, {size(total['peak_state_bytes'])} at most"
+        if total["absent_deletes"]:
+            yield f"{total['absent_deletes']:,} deletes found nothing to delete"
+        if total["quarantined"]:
+            yield f"{total['quarantined']:,} bad rows quarantined"
+
+
+class Watcher:
+    """Turns a running stream's progress into ``BatchProgress``. ``operator``: folder name under the state directory."""
+
+    def __init__(self, query: StreamingQuery, root: Path, operator: str) -> None:
+        self._query = query
+        self._folder = root / str(query.id) / operator
+        self._seen = -1
+
+    def new(self) -> Iterator[BatchProgress]:
+        """The micro-batches committed since the last call."""
+        for raw in self._query.recentProgress:
+            progress = json.loads(raw.json)
+            if progress["batchId"] > self._seen and "addBatch" in progress["durationMs"]:
+                self._seen = progress["batchId"]
+                yield self._batch(progress)
+
+    def _batch(self, progress: dict[str, Any]) -> BatchProgress:
+        batch = progress["batchId"]
+        found = (read_note(cell, batch) for cell in cell_folders(self._folder))
+        notes = [note for note in found if note is not None]
+        states = [note["state"] for note in notes]
+        return BatchProgress(
+            batch=batch,
+            rows=progress["numInputRows"],
+            deltas=sum(note["deltas"] for note in notes),
+            seconds=progress["durationMs"]["triggerExecution"] / 1000,
+            state_rows=sum(state["input_rows"] for state in states),
+            state_bytes=sum(state["live_bytes"] for state in states),
+            absent=sum(sum(state["missing_deletes"].values()) for state in states),
+            bad=sum(note["bad"] for note in notes),
+            restored=any(note["restored"] > 0 for note in notes),
+            redone=any(note["redone"] for note in notes),
+            sample=tuple(tuple(row) for note in notes for row in note["sample"]),
+        )
+
+
+def size(count: float) -> str:
+    """Bytes for people: 26.5 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"

@@ -1,0 +1,47 @@
+"""Where deltas go: a folder of files (exactly once), the console, or nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from spark_jobs.errors import SparkJobError
+from spark_jobs.job.progress import BatchProgress
+
+CONSOLE, NOOP = "console", "noop"
+FILE_FORMATS = ("parquet", "json", "csv", "orc")
+CONSOLE_ROWS = 10
+
+
+def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigger: str | None) -> StreamingQuery:
+    """Start writing ``deltas``; ``trigger``: ``"5 seconds"``, or None to take what is there and stop.
+
+    Files go through Spark's file sink, whose log makes every micro-batch appear once. The console shows the deltas that
+    the cells put aside (``sample=``): Spark's own would bring all of them to the driver, and ``show`` would run only
+    some cells.
+    """
+    if output not in (CONSOLE, NOOP) and format_ not in FILE_FORMATS:
+        raise SparkJobError(f"--format {format_}: use one of {', '.join(FILE_FORMATS)}")
+    writer: DataStreamWriter = deltas.writeStream.option("checkpointLocation", str(checkpoint)).outputMode("append")
+    writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
+    if output in (CONSOLE, NOOP):
+        return writer.format(NOOP).start()
+    return writer.format(format_).start(str(Path(output).resolve()))
+
+
+def sample_lines(progress: BatchProgress, columns: Iterable[str], most: int) -> list[str]:
+    """Some deltas of a batch as lines: ``+ (1, 5, 7)``, or ``- …`` for a retraction, with the weight if it is not
+    ±1.
+    """
+    lines = []
+    for *values, weight in progress.sample[:most]:
+        sign, copies = ("-" if weight.startswith("-") else "+"), weight.lstrip("-")
+        pairs = ", ".join(f"{name}={value}" for name, value in zip(columns, values, strict=True))
+        lines.append(f"    {sign} {pairs}" + (f"  × {copies}" if copies != "1" else ""))
+    if lines and progress.deltas > len(lines):
+        lines.append(f"      … and {progress.deltas - len(lines):,} more")
+    return lines

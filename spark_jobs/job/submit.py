@@ -1,0 +1,256 @@
+"""A whole job: inputs → ``maintain`` → sink, with progress, a summary and, if asked, a check against a recompute."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crown.interrupts import Uninterrupted
+from plans.plan import Plan
+from plans.schema import Column, Schema, Table
+from spark_jobs.dispatch.layout import layout_of
+from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.ingest import edges
+from spark_jobs.ingest.source_log import files_in_order
+from spark_jobs.ingest.sources import Input, changes
+from spark_jobs.job import places, sinks
+from spark_jobs.job.failures import reported
+from spark_jobs.job.progress import Summary, Watcher
+from spark_jobs.operator import maintain, planned
+from spark_jobs.session import local_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_INTERVAL = re.compile(r"(\d+\s*(microsecond|millisecond|second|minute|hour|day)s?\s*)+", re.I)
+_MEMORY = re.compile(r"(\d+)([mgt])b?", re.I)
+_LEAST_MEMORY = 512  # MiB; Spark does not start with less
+POLL_SECONDS = 0.2
+OPERATOR = "crown"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run; the fields are the options of ``crown submit``."""
+
+    query: str
+    inputs: tuple[Input, ...]
+    output: str
+    checkpoint: Path | None = None
+    format: str = "parquet"
+    trigger: str | None = None
+    schema: Schema = field(default_factory=Schema)
+    dialect: str = "spark"
+    window: str | None = None
+    batch_rows: int = 100_000
+    change: str | None = None
+    cells: int | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    on_bad_row: str = "fail"
+    quarantine: str | None = None
+    on_missing: str = "ignore"
+    cores: int | None = None
+    memory: str = "2g"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    scratch: str | None = None
+    sample: int = 0
+    verify: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it. ``verified`` is None unless a check was asked for."""
+
+    summary: Summary
+    verified: bool | None
+
+
+def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
+    """Run a job to its end, or, with a trigger, until interrupted. ``say`` gets every line meant for people.
+
+    Raises ``SparkJobError``, ``CrownError`` or ``PlanError``, each with one sentence for the user, whether the mistake
+    shows here, in Spark or in a worker process. What Spark reported is then in a file that the sentence names.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    _check(job)
+    if job.checkpoint is not None:
+        places.usable(job.checkpoint, "--checkpoint")
+    checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
+    try:
+        with places.held(checkpoint):
+            if job.output not in (sinks.CONSOLE, sinks.NOOP):
+                places.claim_output(Path(job.output).resolve(), checkpoint)
+            else:
+                places.without_output(checkpoint)
+            return _run(job, checkpoint, say)
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if isinstance(error, BrokenPipeError) or _interrupted(error):
+            raise
+        raise reported(error, job.checkpoint) from None
+    finally:
+        if job.checkpoint is None:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """True if the error is what became of Ctrl-C in the middle of a call to Spark; raises that then."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        error = error.__context__
+    return False
+
+
+def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
+    with Uninterrupted():  # a JVM whose starting is broken off complains at length
+        spark = local_session("crown submit", cores=job.cores, memory=job.memory, conf=job.conf)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
+    schema = _schema(job)
+    frames = {given.name: _frame(spark, given, schema, job, checkpoint, True) for given in job.inputs}
+    sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
+    deltas = maintain(
+        spark,
+        job.query,
+        frames,
+        checkpoint=str(checkpoint),
+        schema=schema,
+        dialect=job.dialect,
+        cells=job.cells,
+        rates=job.rates or None,
+        change=job.change,
+        on_bad_row=job.on_bad_row,
+        quarantine=job.quarantine,
+        on_missing=job.on_missing,
+        scratch=job.scratch,
+        sample=sample,
+    )
+    summary = _follow(job, deltas, checkpoint, sample, say)
+    for line in summary.lines():
+        say(line)
+    if not job.verify:
+        return Outcome(summary, None)
+    plan = planned(job.query, frames, schema, job.change, job.rates or None, job.dialect)
+    return Outcome(summary, _verified(spark, job, plan, schema, checkpoint, summary, say))
+
+
+def _check(job: Job) -> None:
+    names = [given.name.lower() for given in job.inputs]
+    if len(set(names)) < len(names):
+        raise SourceError("two inputs have the same name: a relation has one input; merge the folders")
+    if job.window is not None and not any(given.format == "edges" for given in job.inputs):
+        raise SourceError(
+            "--window turns an edge list into a sliding window, but no input is an edge list (format=edges)"
+        )
+    if job.verify and job.output in (sinks.CONSOLE, sinks.NOOP):
+        raise SparkJobError("--verify compares the written output: give a folder as --output")
+    if job.trigger is not None and not _INTERVAL.fullmatch(job.trigger.strip()):
+        raise SparkJobError(f"--trigger {job.trigger!r}: give an interval, such as '5 seconds' or '1 minute'")
+    memory = _MEMORY.fullmatch(job.memory)
+    if memory is None or int(memory[1]) * 1024 ** "mgt".index(memory[2].lower()) < _LEAST_MEMORY:
+        raise SparkJobError(f"--memory {job.memory!r}: give {_LEAST_MEMORY}m or more, such as 2g")
+    if job.cores is not None and job.cores < 1:
+        raise SparkJobError(f"--cores {job.cores}: give 1 or more")
+    if job.checkpoint is None and job.output not in (sinks.CONSOLE, sinks.NOOP):
+        raise SparkJobError("--output to files needs --checkpoint DIR, where the job's state is kept for its next run")
+
+
+def _schema(job: Job) -> Schema:
+    """The declared relations, and for each undeclared edge list the columns src and dst."""
+    tables = [job.schema[name] for name in job.schema]
+    for given in job.inputs:
+        if given.format == "edges" and given.name not in job.schema:
+            tables.append(Table(given.name, (Column("src", "int64"), Column("dst", "int64"))))
+    return Schema(tuple(tables))
+
+
+def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> DataFrame:
+    """The changes of one input; an edge list is first staged as change files in the checkpoint."""
+    table = schema.get(given.name)
+    if given.format != "edges":
+        return changes(spark, given, table, job.change, streaming)
+    if table is None:
+        raise SourceError(f"relation {given.name!r} is not declared")
+    folder = checkpoint / "staging" / given.name
+    edges.stage(given.path, table, folder, batch_rows=job.batch_rows, span=job.window)
+    return changes(spark, Input(given.name, folder, "parquet", {}, given.files or 1), table, None, streaming)
+
+
+def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Callable[[str], None]) -> Summary:
+    """Start the stream and report every micro-batch until it ends."""
+    summary = Summary()
+    query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
+    watcher = Watcher(query, checkpoint / "crown", OPERATOR)
+
+    def report() -> None:
+        for progress in watcher.new():
+            summary.batches.append(progress)
+            say(progress.line())
+            for line in sinks.sample_lines(progress, deltas.columns[:-1], sample):
+                say(line)
+
+    try:
+        while not _ended(query):
+            report()
+        report()
+    except KeyboardInterrupt:
+        query.stop()
+        report()
+    finally:
+        if query.isActive:  # the reader of our output is gone
+            with suppress(Exception):
+                query.stop()
+    return summary
+
+
+def _ended(query: StreamingQuery) -> bool:
+    """Wait a moment; True if the stream is over. Raises what it died of."""
+    if query.isActive:
+        time.sleep(POLL_SECONDS)
+        return False
+    query.awaitTermination()
+    return True
+
+
+def _verified(
+    spark: SparkSession,
+    job: Job,
+    plan: Plan,
+    schema: Schema,
+    checkpoint: Path,
+    summary: Summary,
+    say: Callable[[str], None],
+) -> bool:
+    """Compare the accumulated output with a recompute from scratch, and say how it came out."""
+    from spark_jobs.job import verify
+
+    frames = {given.name: _frame(spark, given, schema, job, checkpoint, False) for given in job.inputs}
+    relations = layout_of(plan, cells=1, quarantine=False).relations
+    by_name = {name.lower(): frame for name, frame in frames.items()}
+    applied = {
+        name: verify.applied(by_name[name.lower()], files_in_order(checkpoint, source))
+        for source, name in enumerate(relations)
+    }
+    clamped = not summary.batches or bool(summary.totals()["absent_deletes"])
+    columns = [output.name for output in plan.output]
+    say("recomputing the query from scratch with Spark ...")
+    maintained = verify.digest(
+        verify.accumulated(spark.read.format(job.format).load(str(Path(job.output).resolve())), columns)
+    )
+    expected = verify.digest(verify.recomputed(plan, applied, job.change, clamped=clamped))
+    say(f"maintained  {maintained}")
+    say(f"recomputed  {expected}")
+    say("equal" if maintained == expected else "DIFFERENT")
+    return maintained == expected

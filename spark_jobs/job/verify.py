@@ -1,0 +1,120 @@
+"""The maintained result against a from-scratch recompute by Spark: same rows, or not.
+
+What was maintained is the sum of the written delta stream. What it should be is the query, run by Spark SQL over the
+net contents of the inputs, as far as they were applied: without files that came later, without quarantined rows, and
+with deletes that take away what was there and no more. Compared are the number of rows and the sum of their 64-bit
+hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from plans.plan import Plan
+from plans.search.shares import occurrences
+from spark_jobs.dispatch.layout import WEIGHT, used
+from spark_jobs.errors import SparkJobError
+from spark_jobs.ingest.rows import check
+from spark_jobs.ingest.sources import FILE
+
+BATCH = "_batch"
+
+
+@dataclass(frozen=True)
+class Digest:
+    """A result in two numbers: how many rows, and the sum of their hashes (of name-less values, in column order)."""
+
+    rows: int
+    checksum: int
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows, checksum {self.checksum}"
+
+
+def digest(result: DataFrame) -> Digest:
+    """Count and checksum of a DataFrame's rows."""
+    hashed = F.xxhash64(*(F.col(f"`{name}`") for name in result.columns)).cast("decimal(38,0)")
+    row = result.agg(F.count(F.lit(1)).alias("n"), F.sum(hashed).alias("sum")).collect()[0]
+    return Digest(int(row["n"]), int(row["sum"] or 0))
+
+
+def accumulated(deltas: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The result that a delta stream adds up to. Raises :class:`SparkJobError` if some row does not add up to 0 or
+    1.
+    """
+    total = deltas.groupBy(*(F.col(f"`{name}`") for name in columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
+    strange = total.filter(~F.col(WEIGHT).isin(0, 1)).limit(1).collect()
+    if strange:
+        raise SparkJobError(f"the delta stream adds up to weight {strange[0][WEIGHT]} for {strange[0].asDict()}")
+    return total.filter(F.col(WEIGHT) == 1).drop(WEIGHT)
+
+
+def applied(frame: DataFrame, order: Mapping[str, int]) -> DataFrame:
+    """The rows of the files in ``order``, with the number of their batch as ``_batch``; see ``source_log``."""
+    numbers = frame.sparkSession.createDataFrame(list(order.items()), f"{FILE} string, {BATCH} long")
+    return frame.join(F.broadcast(numbers), FILE).drop(FILE)
+
+
+def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, *, clamped: bool) -> DataFrame:
+    """The plan's query by Spark SQL's joins, over the net contents of the change tables ``frames`` (by relation).
+
+    ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
+    are worked out batch by batch. Only for queries whose predicates mean the same in Spark SQL.
+    """
+    by_name = {name.lower(): frame for name, frame in frames.items()}
+    parts: list[DataFrame] = []
+    bound: dict[str, Column] = {}
+    conditions: list[Column] = []
+    for atom in occurrences(plan):
+        table = plan.table(atom.relation)
+        rows = check(
+            by_name[table.name.lower()], table, [column.name for column in used(table, occurrences(plan))], change
+        )
+        good = rows.frame if rows.reason is None else rows.frame.filter(rows.reason.isNull())
+        typed = good.select(
+            *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT), F.col(BATCH)
+        )
+        if atom.predicate is not None:
+            typed = typed.filter(F.expr(str(atom.predicate)))
+        net = _net(typed, [F.col(f"`{name}`") for name in dict.fromkeys(atom.columns)], clamped)
+        renamed = [
+            F.col(f"`{c}`").alias(f"{atom.name}.{a}") for c, a in zip(atom.columns, atom.attributes, strict=True)
+        ]
+        parts.append(net.filter(F.col(WEIGHT) > 0).select(*renamed))
+        for attribute in atom.attributes:
+            here = F.col(f"`{atom.name}.{attribute}`")
+            if attribute in bound:
+                same = (
+                    bound[attribute].eqNullSafe(here)
+                    if plan.attributes[attribute].null_safe
+                    else bound[attribute] == here
+                )
+                conditions.append(same)
+            bound.setdefault(attribute, here)
+    joined = reduce(DataFrame.crossJoin, parts)
+    if conditions:
+        joined = joined.filter(reduce(Column.__and__, conditions))
+    result = joined.select(*(value.alias(attribute) for attribute, value in bound.items()))
+    for predicate in plan.residual:
+        result = result.filter(F.expr(str(predicate)))
+    return result.select(*(F.expr(str(output.expr)).alias(output.name) for output in plan.output)).distinct()
+
+
+def _net(changes: DataFrame, key: list[Column], clamped: bool) -> DataFrame:
+    """How many copies of each row there are after all batches.
+
+    Each batch takes away what is there at most: n ← max(0, n + w). That is the sum of all w, less the smallest of its
+    partial sums if that is negative.
+    """
+    total = F.sum(WEIGHT).alias(WEIGHT)
+    if not clamped:
+        return changes.groupBy(*key).agg(total)
+    so_far = F.sum(WEIGHT).over(Window.partitionBy(*key).orderBy(BATCH)).alias("so_far")
+    sums = changes.groupBy(*key, F.col(BATCH)).agg(total).select(*key, BATCH, so_far)
+    copies = F.max_by("so_far", BATCH) - F.least(F.lit(0), F.min("so_far"))
+    return sums.groupBy(*key).agg(copies.alias(WEIGHT))

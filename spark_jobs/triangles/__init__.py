@@ -1,0 +1,1 @@
+"""Running triangle counts as an operator of their own."""

@@ -1,0 +1,283 @@
+"""The number of triangles of a graph as an engine for a cell: linear space, however many triangles there are.
+
+    edge changes → engine of the distinct edges → edges that come and go → IVM^ε (Δ0, set intersection tables) → count
+
+Two states, of which the first is the truth: a ``crown`` engine with the edges and their copies, which also knows types,
+dictionaries and absent deletes; and the triangle's own, with the edges that are there, the heavy pairs and the count.
+The second follows the exact deltas of the first, also when a batch is taken back. The version and the mark "clean" are
+the first one's, set after both are done; a snapshot is one file with a copy of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.bags.protocol import column_of_table
+from crown.engine.engine import Engine
+from crown.engine.state import back, check_header
+from crown.errors import SnapshotError
+from crown.ingest.prepare import Clamps, Prepared
+from crown.kernels.arena import H_LIMIT, H_TOP
+from crown.kernels.tables import LOW32
+from crown.store import words_file
+from crown.store.budget import SLACK
+from crown.store.codec import encode
+from crown.store.memory import ADDRESSABLE, MappedFile, reserve
+from ivm_triangle import Triangle
+from ivm_triangle.kernels import layout as at
+from plans.errors import PlanError
+from plans.plan import Plan
+
+EPSILON = 0.5  # worst-case optimal, and the smallest at which the tables are linear
+QUERY = "edge(src, dst) :- edges(src, dst), src != dst."
+MAGIC = b"crown triangle count"
+SCHEMA = pa.schema([("count", pa.int64())])
+
+
+class MappedTriangle(Triangle):
+    """Δ0 of one relation with itself (each tuple stored once), its state in ``file``, or in memory.
+
+    A new one is made if the file, or ``arena``, is zero.
+    """
+
+    def __init__(self, file: MappedFile | None = None, arena: np.ndarray | None = None) -> None:
+        if file is not None and not file.words[H_LIMIT]:
+            back(file, [SLACK])
+        memory = arena if file is None else file.words
+        super().__init__(epsilon=EPSILON, strategy="sit", edges="edges", arena=memory, file=file)
+
+    @property
+    def words(self) -> np.ndarray:
+        """The part of the arena that is in use."""
+        return self._state.words
+
+    def sizes(self) -> dict[str, int]:
+        """Sizes and counters. O(1)."""
+        word = self._state.word
+        return {
+            "N": word(at.C_BASE),
+            "tuples": word(at.C_SIZE),
+            "major_rebalancings": word(at.C_MAJORS),
+            "minor_rebalancings": word(at.C_MINORS),
+            "operations": word(at.C_OPS),
+            "live_bytes": self._state.live_bytes,
+            "reserved_bytes": 8 * word(H_TOP),
+        }
+
+    def tuples(self) -> set[tuple[int, int]]:
+        """The present tuples, as codes. O(N)."""
+        words, arena = column_of_table(self._state.M, 3, 0), self._state.M
+        return set(zip(arena[words >> 32].tolist(), arena[words & LOW32].tolist(), strict=True))
+
+
+class TriangleCount:
+    """Directed cycles a → b → c → a of the distinct edges; with ``both``, an edge, given in one direction, is both.
+
+    One stored relation plays all three. A directed cycle is counted in three rotations, a triangle of an undirected
+    graph in six. Per changed edge O(√N) amortized; space O(N). Values are the codes of the edges' engine.
+    """
+
+    def __init__(self, edges: Engine, triangle: MappedTriangle, both: bool) -> None:
+        self.edges = edges
+        self.triangle = triangle
+        self.both = both
+
+    # -- what the edges' engine is for both ---------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the edges."""
+        return self.edges.plan
+
+    @property
+    def clamps(self) -> Clamps:
+        """Copies that the deletes of the last batch did not find."""
+        return self.edges.clamps
+
+    @property
+    def version(self) -> int:
+        """Number of the last batch applied."""
+        return self.edges.version
+
+    @property
+    def clean(self) -> bool:
+        """False while, or after a crash in, the application of a batch."""
+        return self.edges.clean
+
+    def begin(self) -> None:
+        """Mark both states dirty."""
+        self.edges.begin()
+
+    def commit(self, version: int) -> None:
+        """Mark both states clean."""
+        self.edges.commit(version)
+
+    def prepare(self, changes: Mapping[str, Any]) -> Prepared:
+        """See ``Engine.prepare``."""
+        return self.edges.prepare(changes)
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Apply a batch; yields one row, the count after it (none without ``deltas``). One number needs no
+        ``consolidate``.
+
+        A ``ChangeError`` comes before anything has changed, or after the edges' engine took its part back.
+        """
+        self._follow(prepared)
+        return self._told(deltas)
+
+    def _told(self, wanted: bool) -> Iterator[pa.RecordBatch]:
+        if wanted:
+            yield pa.record_batch([pa.array([self.count], pa.int64())], schema=SCHEMA)
+
+    def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
+        """Take back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
+        prepared = self.edges.prepare(changes)
+        values, weights = self.edges.take_back(prepared.changes, clamps or Clamps(), wanted=True)
+        source, target = values.reshape(len(weights), 2).T
+        if len(weights):
+            self.triangle.apply_codes(self._arcs(source, target, weights))
+
+    def _follow(self, prepared: Prepared) -> None:
+        """Apply a batch to the edges, then the edges that came and went to the triangle."""
+        changed = pa.Table.from_batches(self.edges.run(prepared), self.edges.delta_schema)
+        if not len(changed):
+            return
+        intern = self.edges.dictionary.intern
+        source, target = (
+            encode(changed.column(i).combine_chunks(), self.plan.output[i].type, intern, False) for i in range(2)
+        )
+        self.triangle.apply_codes(self._arcs(source, target, changed.column(2).to_numpy()))
+
+    def _arcs(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
+        relation = np.zeros(len(source), np.int64)
+        rows = np.stack([relation, source, target, weights], axis=1)
+        return np.concatenate([rows, rows[:, [0, 2, 1, 3]]]) if self.both else rows
+
+    # -- looking inside -----------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """The number of triangles. O(1)."""
+        return self.triangle.count() // (6 if self.both else 3)
+
+    def stats(self) -> dict[str, Any]:
+        """The edges' engine's, with the bytes of both states, and sizes and counters of the triangle's."""
+        edges, triangle = self.edges.stats(), self.triangle.sizes()
+        both = {name: edges[name] + triangle[name] for name in ("live_bytes", "reserved_bytes")}
+        return edges | both | {"triangle": triangle | {"count": self.count}}
+
+    def check_invariants(self) -> None:
+        """Both states by their definitions, and that they hold the same edges; raises AssertionError. Slow."""
+        self.edges.check_invariants()
+        self.triangle.check_invariants()
+        present = {(x, y) for _, x, y, _ in self._present().tolist()}
+        assert self.triangle.tuples() == present, "the two states hold different edges"
+
+    def _present(self) -> np.ndarray:
+        """The arcs of all distinct edges."""
+        order = [self.plan.free.index(output.expr.value) for output in self.plan.output]
+        blocks = [np.empty((2, 0), np.int64), *(block[order] for block in self.edges.blocks())]  # indexing copies
+        source, target = np.concatenate(blocks, axis=1)
+        return self._arcs(source, target, np.ones(len(source), np.int64))
+
+
+@dataclass(frozen=True)
+class TriangleKind:
+    """How a ``TriangleCount`` is kept: the edges in the file of the cell, the triangle state in one beside it.
+
+    The second file is removed before the first is made anew, and complete before the first is clean: so a clean first
+    file and a second one beside it belong together.
+    """
+
+    both: bool
+
+    def fingerprint(self, plan: Plan) -> str:
+        """The plan's, and what is counted over it."""
+        return f"{'triangles' if self.both else 'directed triangles'} of {plan.fingerprint}"
+
+    def columns(self, plan: Plan) -> list[tuple[str, str]]:
+        """The count."""
+        return [("count", "int64")]
+
+    def create(self, plan: Plan, path: Path | None, on_missing: str) -> TriangleCount:
+        """No edges yet."""
+        if path is not None:
+            _beside(path).unlink(missing_ok=True)
+        edges = Engine.create(plan, path, on_missing=on_missing)
+        edges.begin()
+        file = None if path is None else MappedFile.create(_beside(path), ADDRESSABLE)
+        return TriangleCount(edges, MappedTriangle(file), self.both)
+
+    def attach(self, plan: Plan, path: Path, on_missing: str) -> TriangleCount:
+        """Both mappings. O(1)."""
+        file = MappedFile.open(_beside(path))
+        return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(file), self.both)
+
+    def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
+        """Both states as they were written. O(N)."""
+        edges, triangle, extra = read(source, plan, path)
+        edges.on_missing = on_missing
+        return TriangleCount(edges, triangle, self.both), extra
+
+    def save(self, engine: TriangleCount, path: Path, extra: dict[str, Any]) -> None:
+        """Both states, in one file of words. O(N)."""
+        edges = engine.edges
+        edges.compact()
+        header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra}
+        words_file.write(path, MAGIC, header, [engine.triangle.words, edges.arena[: int(edges.arena[H_TOP])]])
+
+
+def read(
+    source: Path, plan: Plan | None = None, path: Path | None = None
+) -> tuple[Engine, MappedTriangle, dict[str, Any]]:
+    """What ``TriangleKind.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
+
+    Raises ``SnapshotError`` for a foreign, damaged or truncated file, and one of another plan than ``plan``.
+    """
+    try:
+        with source.open("rb") as file:
+            header = words_file.read_header(file, source, MAGIC, "the triangle count", {"plan", "on_missing", "extra"})
+            saved = Plan.from_json(header["plan"])
+            if plan is not None and saved.fingerprint != plan.fingerprint:
+                raise SnapshotError(f"{source} was taken of edges of another type")
+            words = [int(n) for n in header["words"]]
+            if len(words) != 2 or max(words) > ADDRESSABLE:
+                raise SnapshotError(f"{source} is damaged: its parts are {words} words")
+            files = None if path is None else _files(path, words)
+            arenas = (reserve(), reserve()) if files is None else (files[0].words, files[1].words)
+            words_file.fill(file, [arenas[0][: words[0]], arenas[1][: words[1]]], int(header["crc32"]), source)
+    except (OSError, PlanError) as error:
+        raise SnapshotError(f"cannot read the snapshot {source}: {error}") from error
+    triangle, edges = arenas
+    check_header(edges, saved, source)
+    if files is None:
+        return Engine(saved, edges, None, header["on_missing"]), MappedTriangle(arena=triangle), header["extra"]
+    triangle[H_LIMIT], edges[H_LIMIT] = words
+    engine = Engine(saved, edges, files[1], header["on_missing"])
+    engine.begin()
+    return engine, MappedTriangle(files[0]), header["extra"]
+
+
+def _files(path: Path, words: list[int]) -> tuple[MappedFile, MappedFile]:
+    """New files for the triangle and the edges, with blocks for that many words each."""
+    for old in (_beside(path), path):
+        old.unlink(missing_ok=True)
+    made = MappedFile.create(_beside(path), ADDRESSABLE), MappedFile.create(path, ADDRESSABLE)
+    for file, wanted in zip(made, words, strict=True):
+        back(file, [wanted])
+    return made
+
+
+def _beside(path: Path) -> Path:
+    return path.with_suffix(".triangles")
