@@ -28,7 +28,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from crown.errors import CrownError
-from crown.store.relations import Alias, Source, sources_of
+from crown.store.relations import Alias, StoredRelation, stored_relations
 from plans.expressions.build import Expr
 from plans.plan import Plan
 from plans.schema import arrow_type
@@ -95,7 +95,7 @@ class ReferenceView:
         self.key = [_projection(node.attributes, node.key) for node in nodes]
         self.key_in_parent = [_projection(nodes[max(node.parent, 0)].attributes, node.key) for node in nodes]
         self.tables = {table.name: table for table in plan.tables}
-        self.sources = sources_of(plan)
+        self.sources = stored_relations(plan)
 
         self.relation: list[dict[Row, int]] = [{} for _ in nodes]  # R_e, with multiplicities (1 in virtual nodes)
         self.counter: list[dict[Row, int]] = [{} for _ in nodes]
@@ -133,7 +133,7 @@ class ReferenceView:
 
     def _weights(
         self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]
-    ) -> list[tuple[Source, Counter[Row]]]:
+    ) -> list[tuple[StoredRelation, Counter[Row]]]:
         """Per source, the tuples that the batch changes and their summed weights: selections sorted out."""
         for relation in changes:
             self.tables[relation]

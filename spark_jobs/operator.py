@@ -27,11 +27,11 @@ from plans.plan import Plan
 from plans.schema import Schema
 from plans.search.shares import Grid, hashable, solve
 from spark_jobs import scratch as scratch_space
-from spark_jobs.cell.engines import QUERY, Kind
+from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.history import reconcile, stream_of
 from spark_jobs.cell.state_log import check_meta, read_meta
 from spark_jobs.cell.step import Step
-from spark_jobs.dispatch.layout import WEIGHT, cell_plan, layout_of
+from spark_jobs.dispatch.envelope import WEIGHT, cell_plan, envelope_of
 from spark_jobs.dispatch.shuffle import dispatched
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.ingest.types import spark_type, table_of_spark
@@ -62,7 +62,7 @@ def maintain(
     operator: str = "crown",
     scratch: str | None = None,
     sample: int = 0,
-    kind: Kind = QUERY,
+    engines: EngineFactory = QUERY,
 ) -> DataFrame:
     """Maintain ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -87,7 +87,7 @@ def maintain(
     - ``operator``: a name, needed when one stream has more than one.
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``sample``: how many deltas per batch to keep for the progress display.
-    - ``kind``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
+    - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -110,14 +110,14 @@ def maintain(
         not_covering(plan)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
     grid = _grid(spark, plan, cells, stored)
-    layout = layout_of(plan, cells=grid.cells, quarantine=on_bad_row == "quarantine")
+    envelope = envelope_of(plan, cells=grid.cells, quarantine=on_bad_row == "quarantine")
     space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
     step = Step(
-        plan=json.dumps(cell_plan(plan, layout).to_json()),
+        plan=json.dumps(cell_plan(plan, envelope).to_json()),
         query=plan.query,
-        fingerprint=kind.fingerprint(plan),
+        fingerprint=engines.fingerprint(plan),
         grid=grid,
-        layout=layout,
+        envelope=envelope,
         operator=operator,
         root=str(folder / "crown") if folder is not None and streaming else None,
         scratch=str(space) if space is not None else None,
@@ -127,7 +127,7 @@ def maintain(
         quarantine=str(local_folder(quarantine)) if quarantine is not None else None,
         run=uuid.uuid4().hex,
         sample=sample,
-        kind=kind,
+        engines=engines,
     )
     if certain and stored is not None and folder is not None:
         check_meta(stored, step.meta)
@@ -140,11 +140,11 @@ def applied(
 ) -> DataFrame:
     """The DataFrame whose partitions run ``step``, one per cell."""
     by_name = {name.lower(): frame for name, frame in changes.items()}
-    frames = {name: by_name[name.lower()] for name in step.layout.relations}
+    frames = {name: by_name[name.lower()] for name in step.envelope.relations}
     cores = spark.sparkContext.defaultParallelism
     counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
-    cells = dispatched(plan, step.layout, step.grid, frames, change, cores, counter)
-    fields = [T.StructField(name, spark_type(type_)) for name, type_ in step.kind.columns(plan)]
+    cells = dispatched(plan, step.envelope, step.grid, frames, change, cores, counter)
+    fields = [T.StructField(name, spark_type(type_)) for name, type_ in step.engines.columns(plan)]
     with quietly():
         return cells.mapInArrow(_task(step), T.StructType(fields))
 

@@ -25,7 +25,7 @@ from crown.engine.delivery import Batches, Delivery, is_running
 from crown.engine.engine import BUSY, LOST, Engine
 from crown.engine.state import limits_of
 from crown.errors import ConcurrentChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.prepare import Prepared, Preparer, Rows, SourceChange
+from crown.ingest.prepare import Prepared, Preparer, RelationChange, Tuples
 from crown.interrupts import Uninterrupted
 from crown.kernels.arena import H_OPEN, format_arena
 from crown.kernels.batches import rows_of_cell
@@ -33,7 +33,7 @@ from crown.kernels.tables import new_table, table_at
 from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary, with_sweep
 from crown.store.memory import ADDRESSABLE, reserve
-from crown.store.relations import Source
+from crown.store.relations import StoredRelation
 from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 from plans.search.shares import Grid, solve
@@ -206,7 +206,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         if not self.lost and self.dictionary.budget.tight:
             self._sweep()
 
-    def _divided(self, changes: Sequence[SourceChange]) -> list[Prepared]:
+    def _divided(self, changes: Sequence[RelationChange]) -> list[Prepared]:
         """The part of each cell: every change, with the tuples that some alias reads there. In parallel."""
 
         def part(cell: int) -> Prepared:
@@ -218,12 +218,12 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
                     _rows_of_cell(rows, change.source, conditions) for rows in (change.deletes, change.inserts)
                 )
                 filtered = change.filtered if cell == 0 else (0,) * len(change.filtered)
-                mine.append(SourceChange(change.source, deletes, inserts, filtered))
+                mine.append(RelationChange(change.source, deletes, inserts, filtered))
             return Prepared(tuple(mine), 0, {})
 
         return list(self._pool.map(part, range(len(self.engines))))
 
-    def _when(self, source: Source, cell: int) -> np.ndarray:
+    def _when(self, source: StoredRelation, cell: int) -> np.ndarray:
         """When an alias of a source reads a tuple in a cell; see ``rows_of_cell``."""
         found = []
         for bit, alias in enumerate(source.aliases):
@@ -297,13 +297,13 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             raise UnusableStateError(LOST)
 
 
-def _rows_of_cell(rows: Rows, source: Source, conditions: np.ndarray) -> Rows:
+def _rows_of_cell(rows: Tuples, source: StoredRelation, conditions: np.ndarray) -> Tuples:
     if not len(rows):
         return rows
     values, weights, masks = np.empty_like(rows.values), np.empty_like(rows.weights), np.empty(len(rows), np.int64)
     given = rows.masks & ((1 << len(source.aliases)) - 1)  # no bit is left when no alias reads the tuple here
     n = rows_of_cell(rows.values, source.width, rows.weights, given, conditions, values, weights, masks)
-    return Rows(values[: n * source.width], weights[:n], masks[:n])
+    return Tuples(values[: n * source.width], weights[:n], masks[:n])
 
 
 def _summed(all_stats: list[dict[str, Any]]) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from crown.engine.kernels import layout as L
 from crown.kernels.arena import PLAIN
 from crown.kernels.geometry import groups_table, row_words, rows_table, table_total
 from crown.kernels.tables import table_at
-from crown.store.relations import sources_of
+from crown.store.relations import stored_relations
 from plans.plan import Node, Plan
 
 
 @dataclass(frozen=True)
-class Layout:
+class CompiledPlan:
     """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and where everything of a node is.
 
     Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
@@ -63,8 +63,8 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
 
 
-def compile_plan(plan: Plan) -> Layout:
-    """The layout of ``plan``. Table numbers: see ``crown.kernels.geometry``."""
+def compile_plan(plan: Plan) -> CompiledPlan:
+    """The compiled of ``plan``. Table numbers: see ``crown.kernels.geometry``."""
     nodes = plan.nodes
     n = len(nodes)
     children = children_of(nodes)
@@ -80,23 +80,23 @@ def compile_plan(plan: Plan) -> Layout:
         made = out.place([width, at, table_at(rows_table(min(members))), len(members), out.place(list(members))])
         for i in members:
             record[i] = made
-    layout = Layout(np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset))
+    compiled = CompiledPlan(np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset))
     for members, _ in records:
         tags = 1
         for i in members:
             start = L.P_NODES + L.ND * i
-            out.words[start : start + L.ND] = _descriptor(plan, layout, i, tags, out)
+            out.words[start : start + L.ND] = _descriptor(plan, compiled, i, tags, out)
             tags += 1 + len(children[i])
     out.words[L.P_COUNT] = n
     out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
-    out.words[L.P_FULL] = _program(plan, layout, None, out)
-    return replace(layout, array=np.array(out.words, np.int64))
+    out.words[L.P_FULL] = _program(plan, compiled, None, out)
+    return replace(compiled, array=np.array(out.words, np.int64))
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
     """The records: per node that has a block in it the word of each attribute, and the words of the tuple."""
     found = []
-    for source in sources_of(plan):
+    for source in stored_relations(plan):
         members = {
             alias.node: dict(zip(alias.attributes, alias.words, strict=True))
             for alias in source.aliases
@@ -110,19 +110,19 @@ def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
     return found
 
 
-def _descriptor(plan: Plan, layout: Layout, i: int, tags: int, out: _Words) -> list[int]:
-    nodes, children, words = plan.nodes, layout.children, layout.words
+def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, tags: int, out: _Words) -> list[int]:
+    nodes, children, words = plan.nodes, compiled.children, compiled.words
     node = nodes[i]
     d = [0] * L.ND
-    d[L.N_RECORD] = layout.record[i]
-    d[L.N_OFFSET] = layout.offset[i]
+    d[L.N_RECORD] = compiled.record[i]
+    d[L.N_OFFSET] = compiled.offset[i]
     d[L.N_CHILDREN] = len(children[i])
     d[L.N_CHILD] = out.place(children[i])
     d[L.N_FREE] = int(node.free)
     d[L.N_VIRTUAL] = int(node.kind == "virtual")
     d[L.N_PARENT] = node.parent
     d[L.N_KEY] = len(node.key)
-    d[L.N_CARRIED] = _carried(nodes, layout, i)
+    d[L.N_CARRIED] = _carried(nodes, compiled, i)
     d[L.N_ROWS] = table_at(rows_table(i))
     d[L.N_GROUPS] = table_at(groups_table(len(nodes), i))
     d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
@@ -133,23 +133,23 @@ def _descriptor(plan: Plan, layout: Layout, i: int, tags: int, out: _Words) -> l
         if nodes[node.parent].kind == "virtual":
             d[L.N_VPOS] = out.place([words[i][a] for a in nodes[node.parent].attributes])
     if node.free:
-        d[L.N_PROGRAM] = _program(plan, layout, i, out)
+        d[L.N_PROGRAM] = _program(plan, compiled, i, out)
     return d
 
 
-def _from_row(layout: Layout, i: int, attribute: str) -> int:
+def _from_row(compiled: CompiledPlan, i: int, attribute: str) -> int:
     """Where an attribute of node ``i`` is, counted from the row."""
-    return layout.words[i][attribute] - layout.offset[i]
+    return compiled.words[i][attribute] - compiled.offset[i]
 
 
-def _carried(nodes: Sequence[Node], layout: Layout, i: int) -> int:
+def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
     """The attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
     node = nodes[i]
     own = [a for a in node.attributes if a not in node.key]
-    below = layout.children[i]
-    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, layout.children, c) for c in below):
+    below = compiled.children[i]
+    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, compiled.children, c) for c in below):
         return int(PLAIN)
-    return _from_row(layout, i, own[0])
+    return _from_row(compiled, i, own[0])
 
 
 def _adds(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> bool:
@@ -161,13 +161,13 @@ def _adds(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> b
     return node.free and (own or any(_adds(nodes, children, c) for c in children[i]))
 
 
-def _program(plan: Plan, layout: Layout, witness: int | None, out: _Words) -> int:
+def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Words) -> int:
     """Place the program that starts at ``witness`` (None: at the root's group); its offset.
 
     First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
     depends is a leaf.
     """
-    nodes, children = plan.nodes, layout.children
+    nodes, children = plan.nodes, compiled.children
     visited = [[c for c in children[i] if _adds(nodes, children, c)] for i in range(len(nodes))]
     loops: list[_Loop] = []
     starts: list[tuple[int, int]] = []  # (node whose free children are still to visit, child that is already bound)
@@ -199,7 +199,7 @@ def _program(plan: Plan, layout: Layout, witness: int | None, out: _Words) -> in
             provider.setdefault(a, node)
     column = {a: c for c, a in enumerate(plan.free)}
     last = steps[-1].target if steps else -1
-    fixed_columns = [(column[a], node, _from_row(layout, node, a)) for a, node in provider.items() if a in column]
+    fixed_columns = [(column[a], node, _from_row(compiled, node, a)) for a, node in provider.items() if a in column]
     fixed_columns.sort(key=lambda fix: fix[1] != last)
     varying = sum(node == last for _, node, _ in fixed_columns)
     leaf_words: list[int] = []
@@ -210,8 +210,8 @@ def _program(plan: Plan, layout: Layout, witness: int | None, out: _Words) -> in
         for a in attributes:
             if a in column and a not in provider:
                 provider[a] = loop.target
-                pairs += [column[a], _from_row(layout, loop.target, a)]
-        carried = _carried(nodes, layout, loop.target) if loop.kind == L.DOWN else int(PLAIN)
+                pairs += [column[a], _from_row(compiled, loop.target, a)]
+        carried = _carried(nodes, compiled, loop.target) if loop.kind == L.DOWN else int(PLAIN)
         leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
         leaf_count += 1
     step_words = [w for loop in steps for w in (loop.kind, loop.source, loop.target, loop.index)]

@@ -1,7 +1,7 @@
 """The engine: one plan, one state, batches in, exact deltas out.
 
-    changes -> Preparer -> SourceChange (codes) -> Propagation over the arena -> blocks of codes -> Deliverer -> record
-    batches
+    changes -> Preparer -> RelationChange (codes) -> Propagation over the arena -> blocks of codes -> OutputHead ->
+    record batches
 
 A batch is a transaction over dictionary, bags, tree and support counts. Whatever stops it (a refusal, a budget, an
 error while outputs are evaluated, Ctrl-C), the state is afterwards as before the batch. If it cannot be taken back, the
@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from crown.engine import invariants
 from crown.engine.delivery import Batches, Delivery, is_running
+from crown.engine.head import Gathered, OutputHead, sliced
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, state
-from crown.engine.output import Deliverer, Gathered, sliced
 from crown.engine.propagation import Propagation, buffer
 from crown.engine.state import State
 from crown.errors import (
@@ -33,7 +33,7 @@ from crown.errors import (
     MissingDeleteError,
     UnusableStateError,
 )
-from crown.ingest.prepare import Clamps, Prepared, Preparer, SourceChange
+from crown.ingest.prepare import MissingDeletes, Prepared, Preparer, RelationChange
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.kernels.geometry import group_numbers, tallies_of
@@ -69,7 +69,7 @@ class Engine(State):
     ) -> None:
         super().__init__(plan, arena, file, on_missing, dictionary, words)
         self._preparer = Preparer(plan, self.dictionary.intern)
-        self._deliverer = Deliverer(plan, self.dictionary.intern, self.dictionary.extern)
+        self._head = OutputHead(plan, self.dictionary.intern, self.dictionary.extern)
         self._propagation = Propagation(self.arena, self._layout, self._bags, self.budget, len(plan.free))
         self._own_dictionary = dictionary is None
         self.uninterrupted = Uninterrupted()
@@ -77,19 +77,19 @@ class Engine(State):
         self._batch: ref[Batches] | None = None  # being applied, while it is alive
         n = len(plan.nodes)
         self._tallies = [tallies_of(n, i) for i in range(n)]
-        self.clamps = Clamps()  # of the last batch applied
+        self.clamps = MissingDeletes()  # of the last batch applied
         if on_missing == "raise":
             not_covering(plan)
 
     @property
     def result_schema(self) -> pa.Schema:
         """Arrow schema of the result."""
-        return self._deliverer.schema
+        return self._head.schema
 
     @property
     def delta_schema(self) -> pa.Schema:
         """Arrow schema of the deltas: the result's and ``_weight``."""
-        return self._deliverer.delta_schema
+        return self._head.delta_schema
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """Check, code, filter and consolidate a batch.
@@ -158,26 +158,26 @@ class Engine(State):
         return n
 
     def _deliver(
-        self, changes: Sequence[SourceChange], deltas: bool, gather: bool, closing: Callable[[], None] | None
+        self, changes: Sequence[RelationChange], deltas: bool, gather: bool, closing: Callable[[], None] | None
     ) -> Batches:
         """The batch as a transaction. What it yields first is empty: from then on closing it applies the batch."""
-        gathered = Gathered(self._deliverer.width)
+        gathered = Gathered(self._head.width)
         counting, wanted = self.plan.support, True
         blocks = self._propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS)
         try:
             self._open(deltas)
             try:
-                yield self._deliverer.nothing
+                yield self._head.nothing
             except GeneratorExit:
                 wanted = self._unwanted()
             for sign, block in blocks:
                 if gather and (wanted or counting):
-                    gathered.add(self._deliverer.codes(block), sign)
+                    gathered.add(self._head.codes(block), sign)
                 elif wanted:
-                    columns, n = self._deliverer.columns(block)
+                    columns, n = self._head.columns(block)
                     if n:
                         try:
-                            yield self._deliverer.batch(columns, np.full(n, sign, np.int64))
+                            yield self._head.batch(columns, np.full(n, sign, np.int64))
                         except GeneratorExit:
                             wanted = self._unwanted()
                 self.uninterrupted.check()
@@ -186,7 +186,7 @@ class Engine(State):
                 values, weights = self.support.add(values, weights)
             if wanted and len(weights):
                 with suppress(GeneratorExit):
-                    yield from sliced(self._deliverer, values, weights)
+                    yield from sliced(self._head, values, weights)
             if closing is not None:
                 closing()
             self._close(changes)
@@ -209,7 +209,7 @@ class Engine(State):
             state.clear_live(self.arena, self._halves, self._plan_array)
             state.rebuild_live(self.arena, self._halves, self._plan_array, self._propagation.scratch)
 
-    def _close(self, changes: Sequence[SourceChange]) -> None:
+    def _close(self, changes: Sequence[RelationChange]) -> None:
         """The batch stands, from the one word on that says so."""
         self.clamps = self._propagation.clamps
         self.arena[A.H_OPEN] = 0
@@ -232,7 +232,7 @@ class Engine(State):
         if self._own_dictionary and self.budget.tight:
             super().compact()  # of values that only this batch had
 
-    def _tally(self, changes: Sequence[SourceChange], clamps: Clamps, sign: int) -> None:
+    def _tally(self, changes: Sequence[RelationChange], clamps: MissingDeletes, sign: int) -> None:
         """Count what ``stats`` tells of the changes, per alias; ``sign`` -1 to take that back."""
         for number, change in enumerate(changes):
             missing = clamps.missing(number, len(change.deletes)) if clamps else None
@@ -243,28 +243,28 @@ class Engine(State):
                 if missing is not None:
                     self.arena[tallies.missing] += sign * int(missing[change.deletes.read_by(bit)].sum())
 
-    def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
+    def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
         """Take back the last batch, given what was applied and the clamps of that run. O(changes * lambda)."""
         self.ready()
-        self.take_back(self._preparer.prepare(changes).changes, clamps or Clamps())
+        self.take_back(self._preparer.prepare(changes).changes, clamps or MissingDeletes())
 
     def take_back(
-        self, changes: Sequence[SourceChange], clamps: Clamps, wanted: bool = False
+        self, changes: Sequence[RelationChange], clamps: MissingDeletes, wanted: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """``undo`` for changes that are prepared already; no budget stands in its way.
 
         Returns, if ``wanted``, the change of the output as codes: (int64[n * outputs] tuples, int64[n] weights).
         """
         inverse = [
-            SourceChange(c.source, clamps.effective(i, c.deletes), c.inserts, c.filtered).inverse()
+            RelationChange(c.source, clamps.effective(i, c.deletes), c.inserts, c.filtered).inverse()
             for i, c in enumerate(changes)
         ]
-        gathered = Gathered(self._deliverer.width)
+        gathered = Gathered(self._head.width)
         with self.uninterrupted, self.budget.lifted():
             if wanted or self.plan.support:
                 self._open(True)
                 for sign, block in self._propagation.blocks(inverse, layout.MODE_DELTAS):
-                    gathered.add(self._deliverer.codes(block), sign)
+                    gathered.add(self._head.codes(block), sign)
             else:
                 self.arena[A.H_OPEN] = 1
                 self._propagation.apply_quietly(inverse)
@@ -325,9 +325,9 @@ class Engine(State):
 
     def _enumerate(self) -> Iterator[pa.RecordBatch]:
         for block in self.blocks():
-            columns, n = self._deliverer.columns(block)
+            columns, n = self._head.columns(block)
             if n:
-                yield self._deliverer.rows(columns, n)
+                yield self._head.rows(columns, n)
 
     def blocks(self) -> Iterator[np.ndarray]:
         """The enumeration beneath ``results``: codes int64[free attributes, n] in one reused buffer."""
@@ -345,12 +345,12 @@ class Engine(State):
             scratch[layout.X_FILL] = 0
 
     def _scan_support(self) -> Iterator[pa.RecordBatch]:
-        out = buffer(self._deliverer.width)
+        out = buffer(self._head.width)
         epoch = int(self.arena[A.H_EPOCH])
         for n in self.support.scan(out):
             if n:
-                columns = self._deliverer.decoded(out[:, :n].copy())  # the next block goes into the same buffer
-                yield self._deliverer.rows(columns, n)
+                columns = self._head.decoded(out[:, :n].copy())  # the next block goes into the same buffer
+                yield self._head.rows(columns, n)
                 self._unchanged(epoch)
 
     def _unchanged(self, epoch: int) -> None:
@@ -360,7 +360,7 @@ class Engine(State):
 
     def output_codes(self, block: np.ndarray) -> np.ndarray:
         """Returns the output tuples, int64[outputs, m], behind a block of ``blocks``, as codes."""
-        return self._deliverer.codes(block)
+        return self._head.codes(block)
 
     def count(self) -> int:
         """Number of result rows. O(state), without enumerating them unless the plan has residual predicates."""
@@ -368,7 +368,7 @@ class Engine(State):
         if self.plan.support:
             return len(self.support)
         if self.plan.residual:
-            return sum(self._deliverer.columns(block)[1] for block in self.blocks())
+            return sum(self._head.columns(block)[1] for block in self.blocks())
         free = np.array([i for i, node in enumerate(self.plan.nodes) if node.free][::-1], np.int64)
         sums = np.zeros(group_numbers(int(self.arena[A.H_TOP])), np.int64)
         total = int(state.count_results(self.arena, self._halves, self._plan_array, sums, free))
@@ -382,15 +382,15 @@ class Engine(State):
         Expected O(1); O(result) where the outputs leave attributes open that a declared key determines.
         """
         self.ready()
-        arrays = self._deliverer.row(values)
+        arrays = self._head.row(values)
         if self.plan.support:
             codes = [self._code(a, o.type) for a, o in zip(arrays, self.plan.output, strict=True)]
             return self.support.has(np.array(codes, np.int64))
-        free = self._deliverer.free_values(arrays)
+        free = self._head.free_values(arrays)
         if free is None:
             return False
         if len(free) < len(self.plan.free):
-            return any(self._deliverer.matches(block, arrays) for block in self.blocks())
+            return any(self._head.matches(block, arrays) for block in self.blocks())
         codes_of = {a: self._code(array, self.plan.attributes[a].type) for a, array in free.items()}
         for i, node in enumerate(self.plan.nodes):
             if node.free:

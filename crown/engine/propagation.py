@@ -1,6 +1,6 @@
 """Propagation of a batch: net changes of sources through bags and tree, and back again if the batch is stopped.
 
-    SourceChange -> (bag ->) R-, S-, P-updates -> blocks of codes
+    RelationChange -> (bag ->) R-, S-, P-updates -> blocks of codes
 
 A batch can be stopped between two blocks, and wherever a kernel comes back without having applied everything (over
 budget, too many copies). How far it got is known then to the tuple, so what was applied is taken back by its inverse.
@@ -18,10 +18,10 @@ from inspect import GEN_SUSPENDED, getgeneratorstate
 import numpy as np
 
 from crown.bags.protocol import Bag, BagBudgetError
-from crown.engine.compile import Layout
+from crown.engine.compile import CompiledPlan
 from crown.engine.kernels import layout, update
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.prepare import Clamps, Rows, SourceChange
+from crown.ingest.prepare import MissingDeletes, RelationChange, Tuples
 from crown.kernels import arena as A
 from crown.store.budget import Budget
 
@@ -39,7 +39,7 @@ class Propagation:
     """Applies batches to the arena of a compiled plan and to its bags; ``columns`` are enumerated."""
 
     def __init__(
-        self, arena: np.ndarray, compiled: Layout, bags: Mapping[int, Bag], budget: Budget, columns: int
+        self, arena: np.ndarray, compiled: CompiledPlan, bags: Mapping[int, Bag], budget: Budget, columns: int
     ) -> None:
         self._arena = arena
         self._halves = arena.view(np.int32)
@@ -49,19 +49,19 @@ class Propagation:
         self._budget = budget
         self._scratch = layout.new_scratch(len(compiled.words))
         self._out = buffer(columns)
-        self._changes: Sequence[SourceChange] = ()
+        self._changes: Sequence[RelationChange] = ()
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
         self._running: Blocks | None = None
         self._settled = True
         self._halted = False
-        self.clamps = Clamps()
+        self.clamps = MissingDeletes()
 
     @property
     def scratch(self) -> np.ndarray:
         """The kernels' scratch array."""
         return self._scratch
 
-    def blocks(self, changes: Sequence[SourceChange], mode: int) -> Blocks:
+    def blocks(self, changes: Sequence[RelationChange], mode: int) -> Blocks:
         """Applies a batch: deletions of all sources, then insertions of all sources.
 
         Yields (sign, int64[free, n]) blocks, valid until the next step. Raises MemoryBudgetError or ChangeError where
@@ -69,7 +69,7 @@ class Propagation:
         """
         self._changes = changes
         self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
-        self.clamps = Clamps()
+        self.clamps = MissingDeletes()
         self._halted = False
         self._settled = True
         self._scratch[layout.X_MODE] = mode
@@ -97,10 +97,10 @@ class Propagation:
         for i, change in enumerate(self._changes):
             deletes = self.clamps.effective(i, change.deletes.head(self._done[-1][i]))
             inserts = change.inserts.head(self._done[1][i])
-            applied.append(SourceChange(change.source, deletes, inserts, change.filtered).inverse())
+            applied.append(RelationChange(change.source, deletes, inserts, change.filtered).inverse())
         self.apply_quietly(applied)
 
-    def apply_quietly(self, changes: Sequence[SourceChange]) -> None:
+    def apply_quietly(self, changes: Sequence[RelationChange]) -> None:
         """Apply changes that are known to fit, without output and beyond any budget."""
         with self._budget.lifted():
             for _ in self.blocks(changes, self._quiet_mode()):
@@ -135,7 +135,7 @@ class Propagation:
         yield sign, self._out[:, : self._scratch[layout.X_FILL]]
         self._scratch[layout.X_FILL] = 0
 
-    def _through_tree(self, number: int, rows: Rows, sign: int) -> Blocks:
+    def _through_tree(self, number: int, rows: Tuples, sign: int) -> Blocks:
         scratch, node = self._scratch, self._changes[number].source.aliases[0].node
         missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
         scratch[layout.X_I] = 0
@@ -157,7 +157,7 @@ class Propagation:
                 "copies; the batch was undone. Check the weights of its inserts"
             )
 
-    def _through_bag(self, number: int, rows: Rows, sign: int) -> Blocks:
+    def _through_bag(self, number: int, rows: Tuples, sign: int) -> Blocks:
         """Changes of a bag's atom: the bag says what this does to its relation, and that is applied to its node.
 
         A bag stops between two of its rows only, so if the tree has no room for one row's tuples they enter all the
@@ -186,7 +186,7 @@ class Propagation:
     def _enter(self, node: int, block: np.ndarray, sign: int) -> Generator[tuple[int, np.ndarray], None, bool]:
         """Tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
         scratch, over = self._scratch, False
-        tuples = Rows(block.reshape(-1), np.ones(len(block), np.int64))
+        tuples = Tuples(block.reshape(-1), np.ones(len(block), np.int64))
         ignored = np.zeros(len(block), np.int64)
         scratch[layout.X_I] = 0
         self._budget.allow(0)
@@ -206,7 +206,7 @@ class Propagation:
         self._done[sign][number] = applied
         self._settled = True
 
-    def _step(self, node: int, rows: Rows, missing: np.ndarray, sign: int) -> int:
+    def _step(self, node: int, rows: Tuples, missing: np.ndarray, sign: int) -> int:
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if sign > 0:

@@ -26,7 +26,7 @@ from crown.errors import CrownError, SnapshotError
 from crown.kernels import arena as A
 from crown.store import words_file
 from crown.store.memory import MappedFile, reserve
-from crown.store.relations import sources_of
+from crown.store.relations import stored_relations
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.search.shares import Grid, hashable
@@ -161,7 +161,7 @@ def _plan(given: Any, wanted: Plan | None, path: Path) -> Plan:
     try:
         saved = Plan.from_json(given)
         fingerprint = saved.fingerprint
-        for source in sources_of(saved):
+        for source in stored_relations(saved):
             table = saved.table(source.relation)
             if any(table.column(name) is None for name in source.columns):
                 raise PlanError(f"relation {table.name} lacks a column")

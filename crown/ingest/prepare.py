@@ -1,6 +1,6 @@
 """From checked changes to what the kernels take: projected, filtered, coded, consolidated tuples of each source.
 
-Rows that a predicate rejects, that have NULL in a join attribute, or that no alias reads in this cell can never take
+Tuples that a predicate rejects, that have NULL in a join attribute, or that no alias reads in this cell can never take
 part in a result and stop here. Work that several aliases of a self-join share is done once.
 """
 
@@ -17,13 +17,13 @@ from crown.ingest.changes import CheckedBatch, Checker, relations_of
 from crown.ingest.masks import EVERY, null, reads
 from crown.kernels.batches import consolidate, pick
 from crown.store.codec import Intern, UnencodableError, encode
-from crown.store.relations import Alias, Source, sources_of
+from crown.store.relations import Alias, StoredRelation, stored_relations
 from plans.plan import Plan
 from plans.schema import Table
 
 
 @dataclass(frozen=True)
-class Rows:
+class Tuples:
     """Distinct tuples of one source and one sign: ``values`` int64[n * width] row-major, ``weights`` int64[n] > 0.
 
     ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` says that alias ``i`` of the source reads the tuple.
@@ -40,13 +40,13 @@ class Rows:
         """The tuples as int64[n, width]."""
         return self.values.reshape(len(self), -1) if len(self) else self.values.reshape(0, 0)
 
-    def chosen(self, keep: np.ndarray | slice, masks: np.ndarray | None = None) -> Rows:
+    def chosen(self, keep: np.ndarray | slice, masks: np.ndarray | None = None) -> Tuples:
         """The tuples where ``keep`` (bool[n], or a slice) says so; with ``masks`` (int64[n]) as their masks."""
         if masks is None:
             masks = self.masks if self.masks is EVERY else self.masks[keep]
-        return Rows(np.ascontiguousarray(self.table()[keep]).reshape(-1), self.weights[keep], masks)
+        return Tuples(np.ascontiguousarray(self.table()[keep]).reshape(-1), self.weights[keep], masks)
 
-    def head(self, n: int) -> Rows:
+    def head(self, n: int) -> Tuples:
         """The first ``n`` tuples."""
         return self.chosen(slice(n)) if n < len(self) else self
 
@@ -60,29 +60,29 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class SourceChange:
+class RelationChange:
     """Net changes of a source. ``filtered[i]``: rows that alias ``i`` would read, but for its predicate or a NULL."""
 
-    source: Source
-    deletes: Rows
-    inserts: Rows
+    source: StoredRelation
+    deletes: Tuples
+    inserts: Tuples
     filtered: tuple[int, ...]
 
-    def inverse(self) -> SourceChange:
+    def inverse(self) -> RelationChange:
         """The change that takes this one back."""
-        return SourceChange(self.source, self.inserts, self.deletes, self.filtered)
+        return RelationChange(self.source, self.inserts, self.deletes, self.filtered)
 
-    def of_aliases(self, sign: int) -> Iterable[tuple[Alias, Rows]]:
+    def of_aliases(self, sign: int) -> Iterable[tuple[Alias, Tuples]]:
         """What each alias reads of the deletes (``sign`` -1) or inserts, its tuples in the order of its attributes."""
         rows = self.deletes if sign < 0 else self.inserts
         for bit, alias in enumerate(self.source.aliases):
             mine = rows if rows.masks is EVERY else rows.chosen(rows.read_by(bit), EVERY)
             if alias.words != tuple(range(self.source.width)) and len(mine):
-                mine = Rows(np.ascontiguousarray(mine.table()[:, alias.words]).reshape(-1), mine.weights)
+                mine = Tuples(np.ascontiguousarray(mine.table()[:, alias.words]).reshape(-1), mine.weights)
             yield alias, mine
 
 
-class Clamps:
+class MissingDeletes:
     """What deletes of a batch did not find: per change (position in ``Prepared.changes``) and row, the missing copies.
 
     A batch can be taken back only if these are known, so they are kept with it (``to_rows`` / ``from_rows``:
@@ -96,14 +96,14 @@ class Clamps:
         """Remember the non-zero entries of ``missing`` (int64 per delete of that change)."""
         self._missing[change] = {int(i): int(missing[i]) for i in np.flatnonzero(missing)}
 
-    def effective(self, change: int, deletes: Rows) -> Rows:
+    def effective(self, change: int, deletes: Tuples) -> Tuples:
         """The deletes as they took place."""
         found = self._missing.get(change)
         if not found:
             return deletes
         weights = deletes.weights.copy()
         weights[list(found)] -= np.array(list(found.values()))
-        return Rows(deletes.values, weights, deletes.masks).chosen(weights > 0)
+        return Tuples(deletes.values, weights, deletes.masks).chosen(weights > 0)
 
     def missing(self, change: int, deletes: int) -> np.ndarray:
         """Missing copies (int64) of each of that many deletes of a change."""
@@ -120,7 +120,7 @@ class Clamps:
         return [[c, r, m] for c, rows in self._missing.items() for r, m in rows.items()]
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Sequence[int]]) -> Clamps:
+    def from_rows(cls, rows: Iterable[Sequence[int]]) -> MissingDeletes:
         """Inverse of ``to_rows``."""
         clamps = cls()
         for change, row, missing in rows:
@@ -135,7 +135,7 @@ class Prepared:
     No error of its rows can come any more. ``rows``: rows taken; ``bad``: left out, by relation.
     """
 
-    changes: tuple[SourceChange, ...]
+    changes: tuple[RelationChange, ...]
     rows: int
     bad: dict[str, CheckedBatch]
 
@@ -147,7 +147,7 @@ class Preparer:
     """
 
     def __init__(self, plan: Plan, intern: Intern) -> None:
-        self.sources = sources_of(plan)
+        self.sources = stored_relations(plan)
         self._intern = intern
         self._relations: dict[str, _Relation] = {}
         for table in plan.tables:
@@ -200,7 +200,7 @@ class Preparer:
                 raise BadRowError(relation, error.row, f"column {name!r}: {error.reason}") from None
         return _Coded(batch, codes)
 
-    def _net(self, source: Source, coded: _Coded) -> _Net:
+    def _net(self, source: StoredRelation, coded: _Coded) -> _Net:
         columns, weights, masks = coded.batch.columns, coded.batch.weights, coded.batch.masks
         n = len(weights)
         passed, rejected = coded.matrix(source.columns), EVERY[:0]
@@ -220,7 +220,7 @@ class Preparer:
 class _Relation:
     """What the sources over one relation need of its batches, worked out once."""
 
-    def __init__(self, table: Table, sources: Sequence[Source]) -> None:
+    def __init__(self, table: Table, sources: Sequence[StoredRelation]) -> None:
         self.name = table.name
         kinds = {column.name: column.type for column in table.columns}
         coded = dict.fromkeys(c for source in sources for c in source.columns)
@@ -256,30 +256,30 @@ class _Net:
     All masks are those that came with the batch: their bits are occurrences of the plan.
     """
 
-    deletes: Rows
-    inserts: Rows
+    deletes: Tuples
+    inserts: Tuples
     rejected: np.ndarray
     passed: np.ndarray
     masks: np.ndarray
 
 
-def _change(source: Source, coded: _Coded, net: _Net) -> SourceChange:
+def _change(source: StoredRelation, coded: _Coded, net: _Net) -> RelationChange:
     """The change of a source, with masks if the batch has some, or NULLs in a column on which some alias joins."""
     joined: list[tuple[int, ...]] = [()] * len(source.aliases)
     if coded.nulls:
         nullable = {w for w, name in enumerate(source.columns) if coded.batch.columns[name].null_count}
         joined = [tuple(w for w in alias.not_null if w in nullable) for alias in source.aliases]
     if net.masks is EVERY and not any(joined):
-        return SourceChange(source, net.deletes, net.inserts, (len(net.rejected),) * len(source.aliases))
+        return RelationChange(source, net.deletes, net.inserts, (len(net.rejected),) * len(source.aliases))
     deletes, inserts = (_read(rows, source.aliases, joined) for rows in (net.deletes, net.inserts))
     filtered = []
     for alias, words in zip(source.aliases, joined, strict=True):
         nulls = null(net.passed, words) & reads(net.masks, alias.occurrence)
         filtered.append(int(np.count_nonzero(nulls) + np.count_nonzero(reads(net.rejected, alias.occurrence))))
-    return SourceChange(source, deletes, inserts, tuple(filtered))
+    return RelationChange(source, deletes, inserts, tuple(filtered))
 
 
-def _read(rows: Rows, aliases: Sequence[Alias], joined: Sequence[tuple[int, ...]]) -> Rows:
+def _read(rows: Tuples, aliases: Sequence[Alias], joined: Sequence[tuple[int, ...]]) -> Tuples:
     """The tuples that some alias reads, with masks of aliases: by its bit, and if none of its ``joined`` is NULL.
 
     Equal tuples have equal masks. What came with the batch is a function of the columns that the alias reads, for all
@@ -297,29 +297,31 @@ def _read(rows: Rows, aliases: Sequence[Alias], joined: Sequence[tuple[int, ...]
     if not read.all():
         rows, masks = rows.chosen(read, EVERY), masks[read]
     every = bool((masks == (1 << len(aliases)) - 1).all())
-    return Rows(rows.values, rows.weights, EVERY if every else masks)
+    return Tuples(rows.values, rows.weights, EVERY if every else masks)
 
 
-def split_by_sign(values: np.ndarray, width: int, weights: np.ndarray, masks: np.ndarray = EVERY) -> tuple[Rows, Rows]:
+def split_by_sign(
+    values: np.ndarray, width: int, weights: np.ndarray, masks: np.ndarray = EVERY
+) -> tuple[Tuples, Tuples]:
     """Net deletes and inserts of a batch: one row per tuple and sign, but equal inserts of a batch without deletes stay
     apart.
 
     ``values`` int64[n * width], ``weights`` int64[n], ``masks`` int64[n] or ``EVERY`` (none is changed). O(n).
     """
-    empty = Rows(values[:0], weights[:0])
+    empty = Tuples(values[:0], weights[:0])
     if not len(weights):
         return empty, empty
     if weights.min() > 0:
-        return empty, Rows(values, weights, masks)
+        return empty, Tuples(values, weights, masks)
     if len(weights) == 1 and weights[0] < 0:
-        return Rows(values, -weights, masks), empty
+        return Tuples(values, -weights, masks), empty
     weights = weights.copy()
     consolidate(values, width, weights)
     return _picked(values, width, weights, masks, -1), _picked(values, width, weights, masks, 1)
 
 
-def _picked(values: np.ndarray, width: int, weights: np.ndarray, masks: np.ndarray, sign: int) -> Rows:
+def _picked(values: np.ndarray, width: int, weights: np.ndarray, masks: np.ndarray, sign: int) -> Tuples:
     rows = np.empty_like(values)
     counts = np.empty_like(weights)
     m = pick(values, width, weights, sign, rows, counts)
-    return Rows(rows[: m * width], counts[:m], masks if masks is EVERY else masks[sign * weights > 0])
+    return Tuples(rows[: m * width], counts[:m], masks if masks is EVERY else masks[sign * weights > 0])

@@ -37,7 +37,7 @@ class Alias:
 
 
 @dataclass(frozen=True)
-class Source:
+class StoredRelation:
     """Tuples of a relation, as its aliases see them: the words are ``columns``."""
 
     relation: str
@@ -51,7 +51,7 @@ class Source:
         return len(self.columns)
 
 
-def sources_of(plan: Plan) -> tuple[Source, ...]:
+def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
     """The sources of a plan, in the order of their first alias. An atom of a bag is a source of its own."""
     atoms: list[tuple[int, int, Node | BagAtom]] = []
     for i, node in enumerate(plan.nodes):
@@ -60,7 +60,7 @@ def sources_of(plan: Plan) -> tuple[Source, ...]:
         elif node.bag is not None:
             atoms += [(i, j, atom) for j, atom in enumerate(node.bag.atoms)]
     uses = Counter(a for _, _, atom in atoms for a in atom.attributes)
-    found: dict[tuple[object, ...], Source] = {}
+    found: dict[tuple[object, ...], StoredRelation] = {}
     for number, (i, j, atom) in enumerate(atoms):
         names = tuple(column.lower() for column in atom.columns)
         key: tuple[object, ...] = (atom.relation.lower(), frozenset(names), str(atom.predicate))
@@ -68,7 +68,7 @@ def sources_of(plan: Plan) -> tuple[Source, ...]:
             key = (i, j)
         while key in found and len(found[key].aliases) == MAX_ALIASES:
             key = (*key, MAX_ALIASES)
-        source = found.setdefault(key, Source(atom.relation, tuple(atom.columns), atom.predicate, ()))
+        source = found.setdefault(key, StoredRelation(atom.relation, tuple(atom.columns), atom.predicate, ()))
         columns = [column.lower() for column in source.columns]
         words = tuple(range(len(names))) if key == (i, j) else tuple(columns.index(name) for name in names)
         joined = tuple(
@@ -85,7 +85,7 @@ def not_covering(plan: Plan) -> None:
     A relation is kept as its projection on the columns that the query reads. Unless these hold a declared key, or are
     all there are, a row that is not there may look like one that is.
     """
-    for source in sources_of(plan):
+    for source in stored_relations(plan):
         table = plan.table(source.relation)
         read = {column.lower() for column in source.columns}
         keyed = bool(table.key) and {column.lower() for column in table.key} <= read

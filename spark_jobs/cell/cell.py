@@ -30,11 +30,11 @@ from typing import Any, cast
 import pyarrow as pa
 
 from crown.errors import ChangeError, SnapshotError
-from crown.ingest.prepare import Clamps
+from crown.ingest.prepare import MissingDeletes
 from plans.plan import Plan
 from spark_jobs.cell import history
 from spark_jobs.cell.delta_file import Changes, Link
-from spark_jobs.cell.engines import QUERY, Kind, Maintained
+from spark_jobs.cell.engines import QUERY, EngineFactory, Maintained
 from spark_jobs.cell.state_log import BACKFILL, EMPTY, CellLog
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 
@@ -68,7 +68,7 @@ class Cell:
     """The state of one cell of a maintained query.
 
     ``plan``: the plan of the cell's engine; ``log``: where its history is kept; ``live``: a host-local folder for the
-    mapped engine; ``kind``: what engine that is; ``base``: the snapshot of a backfill, or None; ``keep``: how many
+    mapped engine; ``engines``: what engine that is; ``base``: the snapshot of a backfill, or None; ``keep``: how many
     batches back Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would be, or None.
     """
 
@@ -78,7 +78,7 @@ class Cell:
         log: CellLog,
         live: Path,
         *,
-        kind: Kind = QUERY,
+        engines: EngineFactory = QUERY,
         base: Path | None = None,
         keep: int = 100,
         spark: Path | None = None,
@@ -88,7 +88,7 @@ class Cell:
         self.plan = plan
         self.log = log
         self.live = live
-        self.kind = kind
+        self.engines = engines
         self.base = base
         self.keep = keep
         self.spark = spark
@@ -182,7 +182,7 @@ class Cell:
         known = _attached.get(self._arena)
         if known is not None and known[0] == self._identity() and known[1].plan.fingerprint == self.plan.fingerprint:
             return known[1]
-        return self._remember(self.kind.attach(self.plan, self._arena, self.on_missing))
+        return self._remember(self.engines.attach(self.plan, self._arena, self.on_missing))
 
     def _identity(self) -> tuple[int, int, str]:
         status = os.stat(self._arena)
@@ -200,11 +200,11 @@ class Cell:
         _attached.pop(self._arena, None)
         source = self.log.snapshot_path(snapshots[-1]) if snapshots else self.base
         if source is None:
-            engine = self.kind.create(self.plan, self._arena, self.on_missing)
+            engine = self.engines.create(self.plan, self._arena, self.on_missing)
             _commit(engine, EMPTY)
             return self._remember(engine)
         try:
-            engine, extra = self.kind.load(source, self.plan, self._arena, self.on_missing)
+            engine, extra = self.engines.load(source, self.plan, self._arena, self.on_missing)
         except SnapshotError as error:
             raise DamagedStateError(
                 f"cell {self.log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy; "
@@ -237,7 +237,7 @@ class Cell:
 
     def _undo(self, engine: Maintained, batch: int) -> None:
         link = self.log.read(batch)
-        clamps = Clamps.from_rows(json.loads(self._clamps.read_text()))
+        clamps = MissingDeletes.from_rows(json.loads(self._clamps.read_text()))
         engine.begin()
         engine.undo(link.changes, clamps)
         _commit(engine, link.prev)
@@ -245,7 +245,7 @@ class Cell:
     def _snapshot(self, engine: Maintained, batch: int) -> None:
         """Write the engine down. Dirty meanwhile, since that may tidy the arena first."""
         engine.begin()
-        self.log.write_snapshot(batch, lambda path: self.kind.save(engine, path, self.log.mark(batch)))
+        self.log.write_snapshot(batch, lambda path: self.engines.save(engine, path, self.log.mark(batch)))
         _commit(engine, batch)
 
     def _finish(self, engine: Maintained, batch: int) -> None:

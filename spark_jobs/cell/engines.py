@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from crown.engine import snapshot
 from crown.engine.engine import Engine
-from crown.ingest.prepare import Clamps, Prepared
+from crown.ingest.prepare import MissingDeletes, Prepared
 from plans.plan import Plan
-from spark_jobs.dispatch.layout import WEIGHT
+from spark_jobs.dispatch.envelope import WEIGHT
 
 
 class Maintained(Protocol):
     """A live engine, as a cell uses it; see ``crown.engine.engine.Engine`` for what each of these does."""
 
     @property
-    def clamps(self) -> Clamps:
+    def clamps(self) -> MissingDeletes:
         """What the deletes of the last batch did not find; ``undo`` wants it back."""
         ...
 
@@ -62,7 +62,7 @@ class Maintained(Protocol):
         """Apply a batch and yield what is to be told of it; a generator that applies the rest when it is closed."""
         ...
 
-    def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
+    def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
         """Take the last batch back."""
         ...
 
@@ -71,7 +71,7 @@ class Maintained(Protocol):
         ...
 
 
-class Kind(Protocol):
+class EngineFactory(Protocol):
     """How engines of one kind are made, found again, and written down. Travels to the workers with the step."""
 
     def fingerprint(self, plan: Plan) -> str:
@@ -103,7 +103,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True)
-class QueryKind:
+class TreeEngines:
     """The engine of the query itself: its rows are the query's deltas."""
 
     def fingerprint(self, plan: Plan) -> str:
@@ -133,4 +133,4 @@ class QueryKind:
         snapshot.save(engine, path, extra)
 
 
-QUERY = QueryKind()
+QUERY = TreeEngines()

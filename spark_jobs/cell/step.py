@@ -22,11 +22,11 @@ from plans.plan import Plan
 from plans.search.shares import Grid
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.delta_file import format_of
-from spark_jobs.cell.engines import QUERY, Kind
+from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.state_log import BACKFILL, CellLog, check_meta
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import complete
-from spark_jobs.dispatch.layout import Layout
+from spark_jobs.dispatch.envelope import Envelope
 from spark_jobs.errors import BrokenChainError, CheckpointError
 
 
@@ -35,15 +35,15 @@ class Step:
     """Everything a task must know. Travels in the closure of the operator; never stored.
 
     ``plan``: JSON of the cell's plan; ``fingerprint``: of the whole query's plan and of what runs in the cells,
-    ``kind``; ``root``: the state directory, None for a batch job; ``scratch``: where live engines are; ``sample``: how
-    many deltas to note for the driver to show; ``backfill``: True in the batch job that fills the state.
+    ``engines``; ``root``: the state directory, None for a batch job; ``scratch``: where live engines are; ``sample``:
+    how many deltas to note for the driver to show; ``backfill``: True in the batch job that fills the state.
     """
 
     plan: str
     query: str
     fingerprint: str
     grid: Grid
-    layout: Layout
+    envelope: Envelope
     operator: str
     root: str | None
     scratch: str | None
@@ -54,7 +54,7 @@ class Step:
     run: str
     sample: int = 0
     backfill: bool = False
-    kind: Kind = QUERY
+    engines: EngineFactory = QUERY
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     cell = context.partitionId()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
-    warm_up(Plan.from_json(step.plan), step.kind)
+    warm_up(Plan.from_json(step.plan), step.engines)
     if step.root is None or step.backfill:
         return one_shot(step, cell, complete(batches))
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
@@ -91,9 +91,9 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a snapshot."""
-    changes, bad = step.layout.split(batches)
+    changes, bad = step.envelope.split(batches)
     _quarantine(step, Path(step.run), 0, cell, bad)
-    engine = step.kind.create(Plan.from_json(step.plan), None, step.on_missing)
+    engine = step.engines.create(Plan.from_json(step.plan), None, step.on_missing)
     engine.begin()
     yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
     engine.commit(0)
@@ -101,7 +101,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
         folder = Path(step.root) / "backfill" / step.operator
         check_meta(folder, step.meta)
         log = CellLog(folder / str(cell), step.fingerprint, format_of(step.grid.cells))
-        log.write_snapshot(BACKFILL, lambda path: step.kind.save(engine, path, log.mark(BACKFILL)))
+        log.write_snapshot(BACKFILL, lambda path: step.engines.save(engine, path, log.mark(BACKFILL)))
 
 
 def micro_batch(
@@ -112,7 +112,7 @@ def micro_batch(
     """
     if step.root is None or step.scratch is None:
         raise RuntimeError("a micro-batch needs a state directory and a scratch directory")
-    changes, bad = step.layout.split(batches)
+    changes, bad = step.envelope.split(batches)
     started = time.perf_counter()
     operator = Path(step.root) / query_id / step.operator
     check_meta(operator, step.meta)
@@ -122,7 +122,7 @@ def micro_batch(
         Plan.from_json(step.plan),
         log,
         Path(step.scratch) / query_id / step.operator / str(cell),
-        kind=step.kind,
+        engines=step.engines,
         base=_backfill(step, cell),
         keep=step.keep,
         spark=Path(step.root).parent,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import plans
 from plans.plan import Plan
 from plans.schema import arrow_type, decimal_parts
-from spark_jobs.cell.engines import QUERY, Kind
+from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.scratch import scratch_root
 
 _warm: set[str] = set()
@@ -33,18 +33,18 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def warm_up(plan: Plan, kind: Kind = QUERY) -> None:
+def warm_up(plan: Plan, engines: EngineFactory = QUERY) -> None:
     """Have this process run the plan's kernels once, on a row per relation; does nothing the second time."""
-    if kind.fingerprint(plan) in _warm:
+    if engines.fingerprint(plan) in _warm:
         return
     with open(scratch_root() / "compile.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        engine = kind.create(plan, None, "ignore")
+        engine = engines.create(plan, None, "ignore")
         for weight in (1, -1):
             changes = {table.name: _row(table.columns, weight) for table in plan.tables}
             for _ in engine.run(engine.prepare(changes)):
                 pass
-    _warm.add(kind.fingerprint(plan))
+    _warm.add(engines.fingerprint(plan))
 
 
 def warm_up_common() -> None:

@@ -17,7 +17,7 @@ from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
 from plans.schema import decimal_parts
 from plans.search.shares import Grid, occurrences
-from spark_jobs.dispatch.layout import BAD, CELL, MASK, TAG, WEIGHT, Layout, used
+from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, used
 from spark_jobs.ingest.rows import CheckedRows, check
 from spark_jobs.ingest.types import spark_type
 
@@ -38,14 +38,14 @@ _PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 def dispatched(
     plan: Plan,
-    layout: Layout,
+    envelope: Envelope,
     grid: Grid,
     frames: Mapping[str, DataFrame],
     change: str | None,
     cores: int,
     counter: str | None = None,
 ) -> DataFrame:
-    """The rows of all ``frames`` (by relation), checked, masked and partitioned by cell; columns as in ``layout``.
+    """The rows of all ``frames`` (by relation), checked, masked and partitioned by cell; columns as in ``envelope``.
 
     Without quarantine a bad row fails the stage before the shuffle with relation, row and reason in the message. One
     cell on ``ONE_TASK_CORES`` cores or fewer needs no shuffle: reading, checking and applying are one task, which
@@ -56,7 +56,7 @@ def dispatched(
     over nothing away, up to the first node that counts; and a projection above the shuffle, too. So with the counter
     below the shuffle and nothing above it, every cell runs a task for every batch that is read, also without rows.
     """
-    parts = [_relation(plan, layout, grid, tag, frames[name], change) for tag, name in enumerate(layout.relations)]
+    parts = [_relation(plan, envelope, grid, tag, frames[name], change) for tag, name in enumerate(envelope.relations)]
     union = reduce(DataFrame.unionAll, parts)
     if counter is not None:
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
@@ -65,26 +65,26 @@ def dispatched(
     return union.repartitionById(grid.cells, F.col(CELL))
 
 
-def _relation(plan: Plan, layout: Layout, grid: Grid, tag: int, frame: DataFrame, change: str | None) -> DataFrame:
-    table = plan.table(layout.relations[tag])
+def _relation(plan: Plan, envelope: Envelope, grid: Grid, tag: int, frame: DataFrame, change: str | None) -> DataFrame:
+    table = plan.table(envelope.relations[tag])
     atoms = occurrences(plan)
     rows = check(frame, table, [column.name for column in used(table, atoms)], change)
-    placed = layout.placed[tag]
+    placed = envelope.placed[tag]
     selected = [
-        rows.columns[name].cast(spark_type(layout.slots[slot])).alias(f"s{slot}") for name, slot in placed.items()
+        rows.columns[name].cast(spark_type(envelope.slots[slot])).alias(f"s{slot}") for name, slot in placed.items()
     ]
-    selected.append(_strict_weight(rows, table.name, layout.quarantine).alias(WEIGHT))
-    if layout.tagged:
+    selected.append(_strict_weight(rows, table.name, envelope.quarantine).alias(WEIGHT))
+    if envelope.tagged:
         selected.append(F.lit(tag).alias(TAG))
-    if layout.quarantine:
+    if envelope.quarantine:
         selected.append(_bad(rows, table.name).alias(BAD))
     typed = frame.select(*selected)
     mine = [(bit, atom) for bit, atom in enumerate(atoms) if plan.table(atom.relation).name == table.name]
     column = {name.lower(): F.col(f"s{slot}") for name, slot in placed.items()}
-    sent = _sent(plan, layout, grid, typed, mine, column)
+    sent = _sent(plan, envelope, grid, typed, mine, column)
     slots = [
         F.col(f"s{i}") if i in placed.values() else F.lit(None).cast(spark_type(t)).alias(f"s{i}")
-        for i, t in enumerate(layout.slots)
+        for i, t in enumerate(envelope.slots)
     ]
     carried = [name for name in (CELL, TAG, MASK, WEIGHT, BAD) if name in sent.columns]
     return sent.select(*carried, *slots)
@@ -108,27 +108,27 @@ def _bad(rows: CheckedRows, relation: str) -> Column:
 
 def _sent(
     plan: Plan,
-    layout: Layout,
+    envelope: Envelope,
     grid: Grid,
     typed: DataFrame,
     atoms: list[tuple[int, BagAtom]],
     column: Mapping[str, Column],
 ) -> DataFrame:
-    """The rows once per cell that wants them, with ``_cell`` and, if the layout says so, ``_mask``.
+    """The rows once per cell that wants them, with ``_cell`` and, if the envelope says so, ``_mask``.
 
     In a cell the mask is a function of the tuple that an atom reads: the hashed columns are among the atom's own, and
     what else can clear a bit is the atom's predicate, by which the engine leaves the row out anyway.
     """
     wanted = {bit: _wanted(atom, column) for bit, atom in atoms}
-    if not layout.masked:
+    if not envelope.masked:
         frame = typed.withColumn(CELL, F.lit(0))
         if all(condition is not None for condition in wanted.values()):
             keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
-            frame = frame.filter(keep | _noteworthy(layout))
+            frame = frame.filter(keep | _noteworthy(envelope))
         return frame
     coordinates = {bit: _coordinates(plan, grid, atom, column) for bit, atom in atoms}
     cells = F.array_distinct(F.concat(*(_targets(grid, coordinates[bit]) for bit, _ in atoms)))
-    if layout.quarantine:  # a bad row goes to one cell, always the same, which writes it down
+    if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
         home = F.array(F.pmod(F.xxhash64(F.col(BAD)), F.lit(grid.cells)).cast("int"))
         cells = F.when(F.col(BAD).isNotNull(), home).otherwise(cells)
     exploded = typed.withColumn(CELL, F.explode(cells))
@@ -140,12 +140,12 @@ def _sent(
             conditions.append(condition)
         here = reduce(Column.__and__, conditions, F.lit(True))
         mask = mask.bitwiseOR(F.when(here, F.lit(1 << bit).cast("bigint")).otherwise(F.lit(0).cast("bigint")))
-    return exploded.withColumn(MASK, mask).filter((F.col(MASK) != 0) | _noteworthy(layout))
+    return exploded.withColumn(MASK, mask).filter((F.col(MASK) != 0) | _noteworthy(envelope))
 
 
-def _noteworthy(layout: Layout) -> Column:
+def _noteworthy(envelope: Envelope) -> Column:
     """What a filter must let through, or look at, though no atom wants it: a bad row is kept, or is the error it is."""
-    return F.col(BAD).isNotNull() if layout.quarantine else F.col(WEIGHT).isNull()
+    return F.col(BAD).isNotNull() if envelope.quarantine else F.col(WEIGHT).isNull()
 
 
 def _coordinates(plan: Plan, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from plans.search.shares import solve
 from spark_jobs.cell.step import Step
-from spark_jobs.dispatch.layout import cell_plan, layout_of
+from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.operator import Query, applied, default_cells, local_folder, planned
 
@@ -50,13 +50,13 @@ def bulk_load(
         raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
     plan = planned(query, tables, schema, change, rates, dialect)
     grid = solve(plan, default_cells(spark, plan) if cells is None else cells)
-    layout = layout_of(plan, cells=grid.cells, quarantine=False)
+    envelope = envelope_of(plan, cells=grid.cells, quarantine=False)
     step = Step(
-        plan=json.dumps(cell_plan(plan, layout).to_json()),
+        plan=json.dumps(cell_plan(plan, envelope).to_json()),
         query=plan.query,
         fingerprint=plan.fingerprint,
         grid=grid,
-        layout=layout,
+        envelope=envelope,
         operator=operator,
         root=str(folder / "crown"),
         scratch=None,

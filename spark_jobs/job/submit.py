@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from crown.interrupts import Uninterrupted
 from plans.plan import Plan
 from plans.schema import Column, Schema, Table
-from spark_jobs.dispatch.layout import layout_of
+from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.ingest import edges
 from spark_jobs.ingest.source_log import files_in_order
@@ -237,7 +237,7 @@ def _verified(
     from spark_jobs.job import verify
 
     frames = {given.name: _frame(spark, given, schema, job, checkpoint, False) for given in job.inputs}
-    relations = layout_of(plan, cells=1, quarantine=False).relations
+    relations = envelope_of(plan, cells=1, quarantine=False).relations
     by_name = {name.lower(): frame for name, frame in frames.items()}
     applied = {
         name: verify.applied(by_name[name.lower()], files_in_order(checkpoint, source))

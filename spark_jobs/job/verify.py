@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from plans.plan import Plan
 from plans.search.shares import occurrences
-from spark_jobs.dispatch.layout import WEIGHT, used
+from spark_jobs.dispatch.envelope import WEIGHT, used
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import FILE

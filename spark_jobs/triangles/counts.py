@@ -20,11 +20,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_jobs.dispatch.layout import WEIGHT
+from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.ingest.types import type_of_spark
 from spark_jobs.operator import maintain
-from spark_jobs.triangles.engine import QUERY, TriangleKind
+from spark_jobs.triangles.engine import QUERY, TriangleEngines
 
 # Every triangle comes out once: undirected edges lead from the smaller end to the larger one before they get here, and
 # of the three rotations of a directed cycle only the one is taken that begins at its smallest vertex. The comparisons
@@ -94,7 +94,7 @@ def triangle_counts(
     if per == "graph":
         if (cells := options.pop("cells", None)) not in (None, 1):
             raise SparkJobError(f"cells={cells}: the count of the graph is kept in one cell; leave out cells=")
-        options |= {"cells": 1, "kind": TriangleKind(both=not directed)}
+        options |= {"cells": 1, "engines": TriangleEngines(both=not directed)}
         return maintain(spark, QUERY, {"edges": edges}, checkpoint=checkpoint, schema=schema, **options)
     query = _DIRECTED if directed else _UNDIRECTED
     triangles = maintain(spark, query, {"edges": edges}, checkpoint=checkpoint, schema=schema, **options)

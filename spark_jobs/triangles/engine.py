@@ -22,7 +22,7 @@ from crown.bags.protocol import column_of_table
 from crown.engine.engine import Engine
 from crown.engine.state import back, check_header
 from crown.errors import SnapshotError
-from crown.ingest.prepare import Clamps, Prepared
+from crown.ingest.prepare import MissingDeletes, Prepared
 from crown.kernels.arena import H_LIMIT, H_TOP
 from crown.kernels.tables import LOW32
 from crown.store import words_file
@@ -96,7 +96,7 @@ class TriangleCount:
         return self.edges.plan
 
     @property
-    def clamps(self) -> Clamps:
+    def clamps(self) -> MissingDeletes:
         """Copies that the deletes of the last batch did not find."""
         return self.edges.clamps
 
@@ -139,10 +139,10 @@ class TriangleCount:
         if wanted:
             yield pa.record_batch([pa.array([self.count], pa.int64())], schema=SCHEMA)
 
-    def undo(self, changes: Mapping[str, Any], clamps: Clamps | None) -> None:
+    def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
         """Take back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
         prepared = self.edges.prepare(changes)
-        values, weights = self.edges.take_back(prepared.changes, clamps or Clamps(), wanted=True)
+        values, weights = self.edges.take_back(prepared.changes, clamps or MissingDeletes(), wanted=True)
         source, target = values.reshape(len(weights), 2).T
         if len(weights):
             self.triangle.apply_codes(self._arcs(source, target, weights))
@@ -193,7 +193,7 @@ class TriangleCount:
 
 
 @dataclass(frozen=True)
-class TriangleKind:
+class TriangleEngines:
     """How a ``TriangleCount`` is kept: the edges in the file of the cell, the triangle state in one beside it.
 
     The second file is removed before the first is made anew, and complete before the first is clean: so a clean first
@@ -241,7 +241,7 @@ class TriangleKind:
 def read(
     source: Path, plan: Plan | None = None, path: Path | None = None
 ) -> tuple[Engine, MappedTriangle, dict[str, Any]]:
-    """What ``TriangleKind.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
+    """What ``TriangleEngines.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
 
     Raises ``SnapshotError`` for a foreign, damaged or truncated file, and one of another plan than ``plan``.
     """

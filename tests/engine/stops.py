@@ -24,7 +24,7 @@ import plans
 from crown.engine import propagation
 from crown.engine import state as state_module
 from crown.engine.cells import Cells
-from crown.engine.output import Deliverer
+from crown.engine.head import OutputHead
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.kernels import arena as A
 from crown.store import budget
@@ -268,16 +268,16 @@ def error_at_a_block(run: Run, at: float) -> str:
 
 
 def _counted(run: Run, name: str, wanted: int) -> tuple[int, Injected | None]:
-    original, calls = getattr(Deliverer, name), [0]
+    original, calls = getattr(OutputHead, name), [0]
 
-    def counted(self: Deliverer, block: Any) -> Any:
+    def counted(self: OutputHead, block: Any) -> Any:
         calls[0] += 1
         if calls[0] > wanted:
             raise Injected
         return original(self, block)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Deliverer, name, counted)
+        patch.setattr(OutputHead, name, counted)
         try:
             run.view.apply(run.changes)
         except Injected as error:

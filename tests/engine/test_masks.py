@@ -23,8 +23,8 @@ import plans
 from crown.engine import snapshot
 from crown.engine.engine import Engine
 from crown.ingest.masks import with_masks
-from crown.ingest.prepare import Clamps
-from crown.store.relations import sources_of
+from crown.ingest.prepare import MissingDeletes
+from crown.store.relations import stored_relations
 from plans.plan import BagAtom, Plan
 from plans.search.shares import hashable, occurrences, solve
 from tests.engine.comparison import planned
@@ -84,7 +84,7 @@ class Dealt(Kernel):
             part = self.deal(batch, cell)
             delta = self.run(engine, part)
             if self.batches // 2 % 2:
-                clamps = Clamps.from_rows(json.loads(json.dumps(engine.clamps.to_rows())))
+                clamps = MissingDeletes.from_rows(json.loads(json.dumps(engine.clamps.to_rows())))
                 engine.undo(part, clamps)
                 engine.check_invariants()
                 assert self.run(engine, part) == delta
@@ -167,7 +167,7 @@ class TestMaskedCampaign(MaskedMaintenance.TestCase):
 def test_an_alias_has_the_number_of_its_occurrence(case) -> None:
     plan = case.plan()
     known = occurrences(plan)
-    aliases = [(source.relation, alias) for source in sources_of(plan) for alias in source.aliases]
+    aliases = [(source.relation, alias) for source in stored_relations(plan) for alias in source.aliases]
     assert sorted(alias.occurrence for _, alias in aliases) == list(range(len(known)))
     for relation, alias in aliases:
         atom = known[alias.occurrence]

@@ -10,7 +10,7 @@ import pytest
 import crown
 import plans
 from crown.errors import MemoryBudgetError
-from crown.store.relations import sources_of
+from crown.store.relations import stored_relations
 from tests.engine.comparison import SideBySide
 
 GRAPH = {"G": {"src": "int64", "dst": "int64"}}
@@ -34,7 +34,7 @@ QUERIES = {  # query -> aliases of each source
 @pytest.mark.parametrize("query", QUERIES)
 def test_which_aliases_share(query: str) -> None:
     plan = plans.plan(query, GRAPH)
-    found = [{plan.nodes[alias.node].name for alias in source.aliases} for source in sources_of(plan)]
+    found = [{plan.nodes[alias.node].name for alias in source.aliases} for source in stored_relations(plan)]
     assert sorted(map(sorted, found)) == sorted(map(sorted, QUERIES[query]))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import crown
-from crown.engine.output import Deliverer
+from crown.engine.head import OutputHead
 from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MemoryBudgetError
 from crown.store.memory import MappedFile
 
@@ -67,7 +67,7 @@ def test_results_of_a_counted_view_do_not_share_the_buffer_that_is_used_again() 
 def test_an_error_while_an_output_is_evaluated_undoes_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     view = crown.view("SELECT DISTINCT a + b AS s FROM R", {"R": {"a": "int64", "b": "int64"}})
     with monkeypatch.context() as patch:
-        patch.setattr(Deliverer, "codes", lambda self, block: (_ for _ in ()).throw(pa.ArrowInvalid("overflow")))
+        patch.setattr(OutputHead, "codes", lambda self, block: (_ for _ in ()).throw(pa.ArrowInvalid("overflow")))
         with pytest.raises(pa.ArrowInvalid):
             view.apply({"R": [{"a": 5, "b": 5}, {"a": 7, "b": 1}]})
     assert view.count() == 0

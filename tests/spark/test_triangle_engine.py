@@ -25,7 +25,7 @@ from spark_jobs.cell.state_log import CellLog
 from spark_jobs.commands.state import read_snapshot
 from spark_jobs.errors import DamagedStateError, PlanChangedError
 from spark_jobs.triangles import engine as triangle_engine
-from spark_jobs.triangles.engine import QUERY, TriangleKind
+from spark_jobs.triangles.engine import QUERY, TriangleEngines
 from tests.snapshots import put_together, taken_apart
 
 INTS, NAMES = (plans.plan(QUERY, {"edges": {"src": kind, "dst": kind}}) for kind in ("int64", "string"))
@@ -75,7 +75,7 @@ def make(tmp_path):
     """Cells over the same log; ``host`` names the scratch folder, so another one is another machine."""
 
     def make_cell(both=True, plan=INTS, host="here", **options):
-        kind = TriangleKind(both)
+        kind = TriangleEngines(both)
         return Cell(
             plan, CellLog(tmp_path / "state" / "0", kind.fingerprint(plan)), tmp_path / host, kind=kind, **options
         )
@@ -165,7 +165,7 @@ def test_a_worker_killed_while_it_restores_leaves_no_clean_engine_behind(make, m
 
 
 def test_a_snapshot_that_was_loaded_in_part_is_not_clean(tmp_path, monkeypatch):
-    kind, here, there = TriangleKind(True), tmp_path / "here.arena", tmp_path / "there.arena"
+    kind, here, there = TriangleEngines(True), tmp_path / "here.arena", tmp_path / "there.arena"
     engine = kind.create(INTS, here, "ignore")
     list(engine.run(engine.prepare(table([(1, 2, 1), (2, 3, 1), (1, 3, 1)]))))
     engine.commit(0)

@@ -19,7 +19,7 @@ from bench.cases.workloads import Loaded
 from bench.harness.checksum import PRIME, factors
 from bench.subjects.baselines.programs import Programs, UnsupportedError
 from bench.subjects.subject import SkipError, Totals
-from crown.ingest.prepare import Preparer, Rows
+from crown.ingest.prepare import Preparer, Tuples
 from plans import plan as make_plan
 
 Change = Callable[..., list[tuple[int, ...]]]
@@ -100,7 +100,7 @@ class PythonIvm:
                     delivered += self._rows(alias.node, rows, sign)
         return delivered
 
-    def _rows(self, node: int, rows: Rows, sign: int) -> int:
+    def _rows(self, node: int, rows: Tuples, sign: int) -> int:
         """Apply tuples of one input; how many deltas."""
         delivered = 0
         copies, propagate = self._copies[node], self._change[node]

@@ -26,7 +26,7 @@ from plans.schema import arrow_type
 SLICE = 1 << 16  # rows per emitted batch where rows are gathered first
 
 
-class Deliverer:
+class OutputHead:
     """Maps blocks of enumerated codes (int64[free attributes, n]) to record batches. Stateless."""
 
     def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
@@ -181,9 +181,9 @@ class Gathered:
         return values.reshape(len(weights), self._width)[keep].reshape(-1), weights[keep]
 
 
-def sliced(deliverer: Deliverer, values: np.ndarray, weights: np.ndarray) -> Iterator[pa.RecordBatch]:
+def sliced(head: OutputHead, values: np.ndarray, weights: np.ndarray) -> Iterator[pa.RecordBatch]:
     """Delta batches of at most ``SLICE`` rows for row-major output codes."""
-    table = values.reshape(len(weights), deliverer.width)
+    table = values.reshape(len(weights), head.width)
     for start in range(0, len(weights), SLICE):
         part = np.ascontiguousarray(table[start : start + SLICE].T)
-        yield deliverer.batch(deliverer.decoded(part), weights[start : start + SLICE])
+        yield head.batch(head.decoded(part), weights[start : start + SLICE])

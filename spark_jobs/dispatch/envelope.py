@@ -30,7 +30,7 @@ CELL, TAG, MASK, WEIGHT, BAD = "_cell", "_tag", "_mask", "_weight", "_bad"
 
 
 @dataclass(frozen=True)
-class Layout:
+class Envelope:
     """``relations[t]`` has tag ``t``; ``placed[t]`` maps its used columns to slot numbers; ``slots`` are planner types.
 
     ``masked``: rows carry masks, because there are several cells, of which the aliases of a relation read different
@@ -82,8 +82,8 @@ class Layout:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def layout_of(plan: Plan, *, cells: int, quarantine: bool) -> Layout:
-    """The layout for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
+def envelope_of(plan: Plan, *, cells: int, quarantine: bool) -> Envelope:
+    """The envelope for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
     atoms = occurrences(plan)
     if cells > 1 and len(atoms) > MAX_ATOMS:
         raise SparkJobError(
@@ -101,7 +101,7 @@ def layout_of(plan: Plan, *, cells: int, quarantine: bool) -> Layout:
                 free = [len(slots) - 1]
             taken[column.name] = free[0]
         placed.append(taken)
-    return Layout(relations, tuple(placed), tuple(slots), cells > 1, quarantine)
+    return Envelope(relations, tuple(placed), tuple(slots), cells > 1, quarantine)
 
 
 def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
@@ -113,8 +113,8 @@ def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
     return tuple(column for column in table.columns if column.name.lower() in names) or table.columns[:1]
 
 
-def cell_plan(plan: Plan, layout: Layout) -> Plan:
+def cell_plan(plan: Plan, envelope: Envelope) -> Plan:
     """The plan that a cell's engine runs: the query's, with tables cut down to the columns used."""
     atoms = occurrences(plan)
-    tables = (plan.table(name) for name in layout.relations)
+    tables = (plan.table(name) for name in envelope.relations)
     return replace(plan, tables=tuple(Table(table.name, used(table, atoms)) for table in tables))

@@ -10,7 +10,7 @@ import pytest
 import plans
 from crown.ingest.masks import given_masks
 from plans.search.shares import occurrences
-from spark_jobs.dispatch.layout import MASK, cell_plan, layout_of
+from spark_jobs.dispatch.envelope import MASK, cell_plan, envelope_of
 from spark_jobs.errors import SparkJobError
 
 
@@ -18,15 +18,15 @@ from spark_jobs.errors import SparkJobError
 def test_slots_are_shared_by_relations_and_types_keep_apart(cells):
     schema = {"p": {"x": "int64", "n": "string"}, "q": {"n": "string", "y": "int64", "z": "int64"}}
     plan = plans.plan("Q(x,n,y) :- p(x,n), q(n,y,z), z > 3.", schema)
-    layout = layout_of(plan, cells=cells, quarantine=False)
-    assert sorted(layout.slots) == ["int64", "int64", "string"]
-    assert len(set(layout.placed[0].values())) == 2
+    envelope = envelope_of(plan, cells=cells, quarantine=False)
+    assert sorted(envelope.slots) == ["int64", "int64", "string"]
+    assert len(set(envelope.placed[0].values())) == 2
 
 
 def test_the_plan_of_a_cell_is_the_query_s_however_many_cells_there_are():
     schema = {"g": {"a": "int64", "b": "int64"}}
     plan = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), g(d,a), g(a,c).", schema)
-    one, four = (cell_plan(plan, layout_of(plan, cells=cells, quarantine=False)) for cells in (1, 4))
+    one, four = (cell_plan(plan, envelope_of(plan, cells=cells, quarantine=False)) for cells in (1, 4))
     assert one.fingerprint == four.fingerprint == plan.fingerprint
     assert [table.name for table in four.tables] == ["g"]
 
@@ -34,18 +34,18 @@ def test_the_plan_of_a_cell_is_the_query_s_however_many_cells_there_are():
 def test_a_row_is_given_to_its_relation_once_with_its_mask():
     schema = {"g": {"a": "int64", "_Mask": "int64"}, "h": {"b": "int64"}}
     plan = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d), h(d).", schema)
-    layout = layout_of(plan, cells=2, quarantine=False)
+    envelope = envelope_of(plan, cells=2, quarantine=False)
     sent = pa.record_batch(
         {
             "_cell": pa.array([0, 0, 0], pa.int32()),
-            "_tag": pa.array([0, layout.relations.index("h"), 0], pa.int32()),
+            "_tag": pa.array([0, envelope.relations.index("h"), 0], pa.int32()),
             "_mask": [5, 8, 7],
             "_weight": [1, -1, 2],
             "s0": [10, 11, 12],
             "s1": [20, None, 22],
         }
     )
-    changes, bad = layout.split([sent, sent.slice(2)])
+    changes, bad = envelope.split([sent, sent.slice(2)])
     assert (list(changes), bad) == (["g", "h"], [])
     assert changes["g"].drop_columns([MASK + "_"]).to_pydict() == {
         "a": [10, 12, 12],
@@ -61,14 +61,14 @@ def test_a_query_with_more_relations_than_a_mask_has_bits_runs_in_one_cell():
     plan = plans.plan("Q(a,b) :- g(a,b).", {"g": {"a": "int64", "b": "int64"}})
     wide = dataclasses.replace(plan, nodes=plan.nodes * 63)
     assert len(occurrences(wide)) == 63
-    assert not layout_of(wide, cells=1, quarantine=False).masked
+    assert not envelope_of(wide, cells=1, quarantine=False).masked
     with pytest.raises(SparkJobError, match=r"63 relations runs in one cell \(at most 62 can be cut\): cells=1"):
-        layout_of(wide, cells=2, quarantine=False)
+        envelope_of(wide, cells=2, quarantine=False)
 
 
 def test_columns_that_no_atom_reads_do_not_travel():
     schema = {"p": {"x": "int64", "unused": "string", "y": "int64"}}
     plan = plans.plan("SELECT DISTINCT x FROM p WHERE y > 1", schema)
-    layout = layout_of(plan, cells=1, quarantine=False)
-    assert set(layout.placed[0]) == {"x", "y"}
-    assert [column.name for column in cell_plan(plan, layout).tables[0].columns] == ["x", "y"]
+    envelope = envelope_of(plan, cells=1, quarantine=False)
+    assert set(envelope.placed[0]) == {"x", "y"}
+    assert [column.name for column in cell_plan(plan, envelope).tables[0].columns] == ["x", "y"]
