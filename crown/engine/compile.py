@@ -64,7 +64,7 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
 
 
 def compile_plan(plan: Plan) -> CompiledPlan:
-    """The compiled of ``plan``. Table numbers: see ``crown.kernels.geometry``."""
+    """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``."""
     nodes = plan.nodes
     n = len(nodes)
     children = children_of(nodes)

@@ -158,7 +158,7 @@ def _check_support(engine: Engine, reader: _Reader) -> None:
     width = engine.support.width
     records = [engine.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(engine.support.table)]
     counts = {tuple(record[:width]): record[width] for record in records}
-    found = Counter(tuple(row) for block in engine.blocks() for row in engine.head_codes(block).T.tolist())
+    found = Counter(tuple(row) for block in engine.blocks() for row in engine.output_codes(block).T.tolist())
     assert counts == found, "the support counts are not those of the enumerated rows"
 
 
