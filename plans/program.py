@@ -1,0 +1,120 @@
+"""The program: how a query that is more than one inner join is maintained.
+
+A program is a list of *stages* in topological order; the last one is the result. Every stage consumes net Z-sets (of
+base relations or of earlier stages) and produces one. Law: the sum of a stage's outputs over all batches is the stage's
+definition over the sums of its inputs. A stage that reads others never sees a delete of what is not there, because the
+stages before it are exact.
+
+Columns have the planner's types (`plans.schema`). Rows between stages are bags: every row has a multiplicity > 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plans.expressions.expr import Expr
+from plans.plan import Output, Plan
+from plans.schema import Table
+
+Function = int | tuple["str | Function", ...]
+"""A function of the multiplicities of leaves: the number of a leaf, or (operator, operand, ...).
+
+Operators: `distinct` (one operand), `union_all`, `union`, `except_all`, `except`, `intersect_all`, `intersect` (two).
+"""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The rows that enter a stage: those of `source` for which `where` is TRUE, `weight` times, as `columns`.
+
+    `source` is the name of a relation or the number of an earlier stage. `columns` and `where` are expressions over the
+    source's columns, by their names. They are functions of the row alone, so a delete gives what its insert gave.
+    """
+
+    source: str | int
+    columns: tuple[Output, ...]
+    where: Expr | None = None
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class JoinStage:
+    """A join core: a tree plan. Its relations are base tables, or `#i` for stage i.
+
+    `mode`: `set` (every result once; today's plans), `bag` (a result's weight is the sum over its valuations of the
+    products of multiplicities).
+    """
+
+    plan: Plan
+    mode: str = "set"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate over the rows of a group: a column `name` of `type` in the stage's outputs.
+
+    `function`: count, sum, avg, min, max, var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp, corr,
+    regr_*. `arguments` are names of feed columns, none for COUNT(*). `where` names a boolean feed column (FILTER): rows
+    count where it is TRUE.
+    """
+
+    name: str
+    type: str
+    function: str
+    arguments: tuple[str, ...] = ()
+    distinct: bool = False
+    where: str | None = None
+
+
+@dataclass(frozen=True)
+class GroupStage:
+    """GROUP BY: one row per key that has rows, `−old, +new` when it changes.
+
+    `keys` are names of feed columns; `having` and `outputs` are expressions over the names of keys and aggregates.
+    `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row.
+    """
+
+    feed: Feed
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    outputs: tuple[Output, ...]
+    having: Expr | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class PointwiseStage:
+    """Per row a function of the row's multiplicities in the leaves: DISTINCT, UNION, EXCEPT, INTERSECT, missing keys.
+
+    All leaves have columns of the same types; the names are the first leaf's.
+    """
+
+    leaves: tuple[Feed, ...]
+    function: Function
+
+
+@dataclass(frozen=True)
+class LinearStage:
+    """The sum of its terms: UNION ALL, projection, selection, padding with NULLs. It has no state.
+
+    All terms have columns of the same types; the names are the first term's.
+    """
+
+    terms: tuple[Feed, ...]
+
+
+Stage = JoinStage | GroupStage | PointwiseStage | LinearStage
+
+
+@dataclass(frozen=True)
+class Program:
+    """The stages of a query over base `tables`, in topological order; the last one is the result.
+
+    A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path.
+    """
+
+    query: str
+    tables: tuple[Table, ...]
+    stages: tuple[Stage, ...]
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
