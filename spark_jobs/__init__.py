@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bulk_load", "local_session", "maintain"]
 
-_HOME = {"bulk_load": "backfill", "local_session": "session", "maintain": "operator"}
+_HOME = {"bulk_load": "job.backfill", "local_session": "session", "maintain": "operator"}
 
 
 def __getattr__(name: str) -> Any:
