@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -32,6 +32,16 @@ class Attribute:
     name: str
     type: str
     null_safe: bool = False
+
+
+def table_of(tables: Iterable[Table], name: str) -> Table:
+    """Returns the table of that name in any case. PlanError if there is none such."""
+    known = tuple(tables)
+    for table in known:
+        if table.name.lower() == name.lower():
+            return table
+    names = ", ".join(table.name for table in known)
+    raise PlanError(f"the query does not use a relation called {name}", hint=f"it uses {names}")
 
 
 @dataclass(frozen=True)
@@ -154,12 +164,8 @@ class Plan:
         return [i for i, node in enumerate(self.nodes) if node.parent == index]
 
     def table(self, name: str) -> Table:
-        """The table of that name in any case; PlanError if the plan uses none such."""
-        for table in self.tables:
-            if table.name.lower() == name.lower():
-                return table
-        names = ", ".join(table.name for table in self.tables)
-        raise PlanError(f"the query does not use a relation called {name}", hint=f"it uses {names}")
+        """Returns the table of that name in any case. PlanError if the plan uses none such."""
+        return table_of(self.tables, name)
 
     def to_json(self) -> dict[str, Any]:
         """Returns a JSON-able form; `Plan.from_json` is its inverse."""

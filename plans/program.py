@@ -19,7 +19,7 @@ from typing import Any
 from plans import serial
 from plans.errors import PlanError
 from plans.expressions.expr import Expr
-from plans.plan import Output, Plan, loaded, rebuilt
+from plans.plan import Output, Plan, loaded, rebuilt, table_of
 from plans.schema import Table
 
 VERSION = 1
@@ -133,6 +133,20 @@ class Program:
         single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
         return first.plan if single and isinstance(first, JoinStage) else None
 
+    @property
+    def output(self) -> tuple[Output, ...]:
+        """The columns of the result: names and types; their expressions are over what the last stage reads."""
+        last = self.stages[-1]
+        if isinstance(last, JoinStage):
+            return last.plan.output
+        if isinstance(last, GroupStage):
+            return last.outputs
+        return (last.leaves if isinstance(last, PointwiseStage) else last.terms)[0].columns
+
+    def table(self, name: str) -> Table:
+        """Returns the base table of that name in any case. PlanError if the program uses none such."""
+        return table_of(self.tables, name)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the canonical JSON of what determines results and state layout: the stages."""
@@ -171,3 +185,7 @@ class Program:
 def program_of(plan: Plan) -> Program:
     """Returns the program of one plan."""
     return Program(plan.query, plan.tables, (JoinStage(plan),), plan.notes)
+
+
+Maintainable = Plan | Program
+"""What can be kept up to date: a join core alone, or stages."""

@@ -23,8 +23,11 @@ from pyspark.sql import types as T
 import plans
 from crown.ingest.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
+from plans.errors import PlanError
 from plans.plan import Plan
+from plans.program import Maintainable, Program
 from plans.schema import Schema
+from plans.search import cuts
 from plans.search.shares import Grid, hashable, solve
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
@@ -40,7 +43,7 @@ from spark_jobs.session import quietly
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Query = str | Plan | Mapping[str, Any]
+Query = str | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
 
 
@@ -136,7 +139,7 @@ def maintain(
 
 
 def applied(
-    spark: SparkSession, plan: Plan, step: Step, changes: Mapping[str, DataFrame], change: str | None
+    spark: SparkSession, plan: Maintainable, step: Step, changes: Mapping[str, DataFrame], change: str | None
 ) -> DataFrame:
     """Returns the DataFrame whose partitions run ``step``, one per cell."""
     by_name = {name.lower(): frame for name, frame in changes.items()}
@@ -168,16 +171,17 @@ def planned(
     change: str | None,
     rates: Mapping[str, float] | None,
     dialect: str,
-) -> Plan:
-    """Returns the plan, over the declared schema and, for relations it does not declare, the columns of their
-    DataFrames."""
+) -> Maintainable:
+    """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
+    their DataFrames."""
     declared = Schema.of(schema)
     left_out = frozenset({WEIGHT, UNREADABLE, (change or WEIGHT).lower()})
     tables = {
         name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
     }
     every = Schema.of({**{name: declared[name] for name in declared}, **tables})
-    plan = plans.plan(query, every, rates=rates, dialect=dialect)
+    program = plans.program(query, every, rates=rates, dialect=dialect)
+    plan = program.plan or program
     given = {name.lower() for name in changes}
     for table in plan.tables:
         if table.name.lower() not in given:
@@ -229,16 +233,33 @@ def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
     return folder / "crown" / stream / operator, True
 
 
-def _grid(spark: SparkSession, plan: Plan, cells: int | None, stored: Path | None) -> Grid:
+def _grid(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Path | None) -> Grid:
     """Returns the stored cut if it is this plan's and as many cells are wanted, else the best one."""
     meta = read_meta(stored) if stored is not None else None
     if meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"]):
         return Grid.from_json(meta["grid"])
-    return solve(plan, default_cells(spark, plan) if cells is None else cells)
+    return cut(plan, default_cells(spark, plan) if cells is None else cells)
 
 
-def default_cells(spark: SparkSession, plan: Plan) -> int:
+def cut(plan: Maintainable, cells: int) -> Grid:
+    """Returns the best cut into that many cells. PlanError if there is none."""
+    if isinstance(plan, Plan):
+        return solve(plan, cells)
+    if cells == 1:
+        return Grid()
+    found = cuts.axis(plan)
+    if cells < 1 or found is None:
+        raise PlanError(
+            f"the query cannot be cut into {cells} cells",
+            witness="no column of its result comes, through every stage, from one column of each relation",
+            hint="run it in one cell: cells=1",
+        )
+    return Grid((found.name,), (cells,))
+
+
+def default_cells(spark: SparkSession, plan: Maintainable) -> int:
     """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. One if it
     cannot be cut.
     """
-    return max(1, min(spark.sparkContext.defaultParallelism // 2, 4)) if hashable(plan) else 1
+    cuttable = bool(hashable(plan)) if isinstance(plan, Plan) else cuts.axis(plan) is not None
+    return max(1, min(spark.sparkContext.defaultParallelism // 2, 4)) if cuttable else 1

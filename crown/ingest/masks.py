@@ -3,7 +3,7 @@
 A row that every alias reads has no mask (``EVERY``). Two things keep a row from an alias: a NULL in a column that the
 alias joins on, and, in a cell of a plan that was cut, a hash that belongs to another cell. What is known of the cells
 comes with the batch: an Arrow table may have a column of masks (bit ``i``: occurrence ``i`` of the plan, in the order
-of ``plans.search.shares.occurrences``, reads the row), which it names in its metadata. A name alone would not do: any
+of ``plans.reads.occurrences``, reads the row), which it names in its metadata. A name alone would not do: any
 column of the user's may have it.
 """
 

@@ -23,7 +23,7 @@ MAX_ALIASES = 62  # bits of a mask, with room for the sign
 class Alias:
     """One reader of a source: a node, and the atom of a bag node (else 0).
 
-    ``occurrence``: its number in ``plans.search.shares.occurrences``; ``words[j]``: the word of the tuple that is
+    ``occurrence``: its number in ``plans.reads.occurrences``; ``words[j]``: the word of the tuple that is
     attribute
     ``j``; ``not_null``: words that must not be NULL, because they are joined on.
     """

@@ -17,9 +17,10 @@ from typing import Any
 
 from plans.errors import PlanError
 from plans.plan import BagAtom, Plan
+from plans.reads import occurrences
 
 # Types whose equality is that of their bits; a float has two zeros and many NaNs.
-_HASHABLE = ("int32", "int64", "string", "date", "timestamp", "timestamp_ntz", "binary", "bool")
+HASHABLE = ("int32", "int64", "string", "date", "timestamp", "timestamp_ntz", "binary", "bool")
 
 
 @dataclass(frozen=True)
@@ -61,21 +62,10 @@ class Grid:
         )
 
 
-def occurrences(plan: Plan) -> tuple[BagAtom, ...]:
-    """Every occurrence of a relation, in node order: input nodes, and the atoms of bags."""
-    found: list[BagAtom] = []
-    for node in plan.nodes:
-        if node.kind == "input":
-            found.append(BagAtom(node.name, node.relation, node.attributes, node.columns, node.predicate))
-        elif node.bag is not None:
-            found += node.bag.atoms
-    return tuple(found)
-
-
 def hashable(plan: Plan) -> tuple[str, ...]:
     """The attributes that may be hashed: output as they are, of a type whose equality is that of its bits."""
     plain = {out.expr.value for out in plan.output if out.expr.op == "col"}
-    return tuple(name for name in plan.free if name in plain and plan.attributes[name].type in _HASHABLE)
+    return tuple(name for name in plan.free if name in plain and plan.attributes[name].type in HASHABLE)
 
 
 def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> float:

@@ -7,7 +7,8 @@ import textwrap
 
 from plans.expressions.sqltext import identifier
 from plans.plan import Node, Plan
-from plans.search.shares import occurrences, solve
+from plans.reads import occurrences
+from plans.search.shares import solve
 
 WIDTH = 110
 

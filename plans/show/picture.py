@@ -14,7 +14,8 @@ from html import escape
 
 from plans.expressions.expr import Expr
 from plans.plan import Plan
-from plans.search.shares import hashable, occurrences, solve
+from plans.reads import occurrences
+from plans.search.shares import hashable, solve
 from plans.show.explain import choice, class_line, deltas_line, output_columns, stream_name, views
 
 _CHAR = 7.25  # width of a character of 12px monospace text

@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from crown.ingest.masks import with_masks
 from plans.plan import BagAtom, Plan
+from plans.program import Maintainable
+from plans.reads import occurrences
 from plans.schema import Column, Table, arrow_type
-from plans.search.shares import occurrences
 from spark_jobs.errors import SparkJobError
 
 MAX_ATOMS = 62  # bits of a bigint, with room for the sign
@@ -34,7 +35,8 @@ class Envelope:
     """``relations[t]`` has tag ``t``; ``placed[t]`` maps its used columns to slot numbers; ``slots`` are planner types.
 
     ``masked``: rows carry masks, because there are several cells, of which the aliases of a relation read different
-    rows. A row comes to a cell once, and a relation is stored there once.
+    rows. A row comes to a cell once, and a relation is stored there once. Programs need none: they are cut so that
+    whoever reads a relation in a cell reads all rows that are there.
     """
 
     relations: tuple[str, ...]
@@ -83,10 +85,11 @@ class Envelope:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def envelope_of(plan: Plan, *, cells: int, quarantine: bool) -> Envelope:
+def envelope_of(plan: Maintainable, *, cells: int, quarantine: bool) -> Envelope:
     """Returns the envelope for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
     atoms = occurrences(plan)
-    if cells > 1 and len(atoms) > MAX_ATOMS:
+    masked = cells > 1 and isinstance(plan, Plan)
+    if masked and len(atoms) > MAX_ATOMS:
         raise SparkJobError(
             f"a query with {len(atoms)} relations runs in one cell (at most {MAX_ATOMS} can be cut): cells=1"
         )
@@ -102,7 +105,7 @@ def envelope_of(plan: Plan, *, cells: int, quarantine: bool) -> Envelope:
                 free = [len(slots) - 1]
             taken[column.name] = free[0]
         placed.append(taken)
-    return Envelope(relations, tuple(placed), tuple(slots), cells > 1, quarantine)
+    return Envelope(relations, tuple(placed), tuple(slots), masked, quarantine)
 
 
 def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
@@ -115,7 +118,7 @@ def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
     return tuple(column for column in table.columns if column.name.lower() in names) or table.columns[:1]
 
 
-def cell_plan(plan: Plan, envelope: Envelope) -> Plan:
+def cell_plan(plan: Maintainable, envelope: Envelope) -> Maintainable:
     """Returns the plan that a cell's engine runs: the query's, with tables cut down to the columns used."""
     atoms = occurrences(plan)
     tables = (plan.table(name) for name in envelope.relations)

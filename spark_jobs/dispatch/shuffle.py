@@ -15,9 +15,13 @@ from pyspark.sql import functions as F
 
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
+from plans.program import Maintainable
+from plans.reads import occurrences
 from plans.schema import decimal_parts
-from plans.search.shares import Grid, occurrences
+from plans.search import cuts
+from plans.search.shares import Grid
 from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, used
+from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.rows import CheckedRows, check
 from spark_jobs.ingest.types import spark_type
 
@@ -37,7 +41,7 @@ _PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 
 def dispatched(
-    plan: Plan,
+    plan: Maintainable,
     envelope: Envelope,
     grid: Grid,
     frames: Mapping[str, DataFrame],
@@ -66,7 +70,9 @@ def dispatched(
     return union.repartitionById(grid.cells, F.col(CELL))
 
 
-def _relation(plan: Plan, envelope: Envelope, grid: Grid, tag: int, frame: DataFrame, change: str | None) -> DataFrame:
+def _relation(
+    plan: Maintainable, envelope: Envelope, grid: Grid, tag: int, frame: DataFrame, change: str | None
+) -> DataFrame:
     table = plan.table(envelope.relations[tag])
     atoms = occurrences(plan)
     rows = check(frame, table, [column.name for column in used(table, atoms)], change)
@@ -108,7 +114,7 @@ def _bad(rows: CheckedRows, relation: str) -> Column:
 
 
 def _sent(
-    plan: Plan,
+    plan: Maintainable,
     envelope: Envelope,
     grid: Grid,
     typed: DataFrame,
@@ -121,18 +127,19 @@ def _sent(
     what else can clear a bit is the atom's predicate, by which the engine leaves the row out anyway.
     """
     wanted = {bit: _wanted(atom, column) for bit, atom in atoms}
-    if not envelope.masked:
-        frame = typed.withColumn(CELL, F.lit(0))
-        if all(condition is not None for condition in wanted.values()):
-            keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
-            frame = frame.filter(keep | _noteworthy(envelope))
-        return frame
+    if not envelope.masked and all(condition is not None for condition in wanted.values()):
+        keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
+        typed = typed.filter(keep | _noteworthy(envelope))
+    if grid.cells == 1:
+        return typed.withColumn(CELL, F.lit(0))
     coordinates = {bit: _coordinates(plan, grid, atom, column) for bit, atom in atoms}
     cells = F.array_distinct(F.concat(*(_targets(grid, coordinates[bit]) for bit, _ in atoms)))
     if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
         home = F.array(F.pmod(F.xxhash64(F.col(BAD)), F.lit(grid.cells)).cast("int"))
         cells = F.when(F.col(BAD).isNotNull(), home).otherwise(cells)
     exploded = typed.withColumn(CELL, F.explode(cells))
+    if not envelope.masked:
+        return exploded
     mask = F.lit(0).cast("bigint")
     for bit, _ in atoms:
         conditions = [_coordinate_of(grid, axis) == value for axis, value in coordinates[bit].items()]
@@ -150,15 +157,27 @@ def _noteworthy(envelope: Envelope) -> Column:
     return F.col(BAD).isNotNull() if envelope.quarantine else F.col(WEIGHT).isNull()
 
 
-def _coordinates(plan: Plan, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:
+def _coordinates(plan: Maintainable, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:
     """Returns the coordinate of a row of the atom along every axis whose attribute it has."""
     found = {}
-    for axis, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
-        if attribute in atom.attributes:
-            name = atom.columns[atom.attributes.index(attribute)].lower()
-            value = column[name].cast(spark_type(plan.attributes[attribute].type))
-            found[axis] = F.pmod(F.xxhash64(F.lit(axis), value), F.lit(share)).cast("int")
+    for number, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
+        name, type_ = _hashed(plan, atom, attribute)
+        if name is not None:
+            value = column[name.lower()].cast(spark_type(type_))
+            found[number] = F.pmod(F.xxhash64(F.lit(number), value), F.lit(share)).cast("int")
     return found
+
+
+def _hashed(plan: Maintainable, atom: BagAtom, attribute: str) -> tuple[str | None, str]:
+    """Returns the column of the atom's relation that has an attribute of the grid, or None, and the attribute's
+    type."""
+    if isinstance(plan, Plan):
+        has = attribute in atom.attributes
+        return atom.columns[atom.attributes.index(attribute)] if has else None, plan.attributes[attribute].type
+    found = cuts.axis(plan)
+    if found is None:
+        raise SparkJobError("a program that cannot be cut runs in one cell")
+    return found.columns[atom.relation.lower()], found.type
 
 
 def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> Column:

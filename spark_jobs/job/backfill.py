@@ -13,11 +13,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from plans.search.shares import solve
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.operator import Query, applied, default_cells, local_folder, planned
+from spark_jobs.operator import Query, applied, cut, default_cells, local_folder, planned
 
 
 def bulk_load(
@@ -49,7 +48,7 @@ def bulk_load(
     if any((folder / "crown").glob(f"*/{operator}/*/*.delta")):
         raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
     plan = planned(query, tables, schema, change, rates, dialect)
-    grid = solve(plan, default_cells(spark, plan) if cells is None else cells)
+    grid = cut(plan, default_cells(spark, plan) if cells is None else cells)
     envelope = envelope_of(plan, cells=grid.cells, quarantine=False)
     step = Step(
         plan=json.dumps(cell_plan(plan, envelope).to_json()),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crown.interrupts import Uninterrupted
-from plans.plan import Plan
+from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
@@ -227,7 +227,7 @@ def _ended(query: StreamingQuery) -> bool:
 def _verified(
     spark: SparkSession,
     job: Job,
-    plan: Plan,
+    plan: Maintainable,
     schema: Schema,
     checkpoint: Path,
     summary: Summary,
@@ -246,10 +246,12 @@ def _verified(
     clamped = not summary.batches or bool(summary.totals()["absent_deletes"])
     columns = [output.name for output in plan.output]
     say("recomputing the query from scratch with Spark ...")
-    maintained = verify.digest(
-        verify.accumulated(spark.read.format(job.format).load(str(Path(job.output).resolve())), columns)
-    )
-    expected = verify.digest(verify.recomputed(plan, applied, job.change, clamped=clamped))
+    written = spark.read.format(job.format).load(str(Path(job.output).resolve()))
+    maintained = verify.digest(verify.accumulated(written, columns, bag=isinstance(plan, Program)))
+    if isinstance(plan, Program):
+        expected = verify.digest(verify.recomputed_program(plan, applied, job.change, clamped=clamped))
+    else:
+        expected = verify.digest(verify.recomputed(plan, applied, job.change, clamped=clamped))
     say(f"maintained  {maintained}")
     say(f"recomputed  {expected}")
     say("equal" if maintained == expected else "DIFFERENT")

@@ -16,11 +16,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from plans.plan import Plan
-from plans.search.shares import occurrences
+from plans.program import Maintainable, Program
+from plans.reads import occurrences
 from spark_jobs.dispatch.envelope import WEIGHT, used
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import FILE
+from spark_jobs.ingest.types import spark_type
 
 BATCH = "_batch"
 
@@ -43,15 +45,23 @@ def digest(result: DataFrame) -> Digest:
     return Digest(int(row["n"]), int(row["sum"] or 0))
 
 
-def accumulated(deltas: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Returns the result that a delta stream adds up to. Raises :class:`SparkJobError` if some row does not add up to
-    0 or 1.
+def accumulated(deltas: DataFrame, columns: Sequence[str], bag: bool = False) -> DataFrame:
+    """Returns the result that a delta stream adds up to, each row as often as it is there.
+
+    Raises :class:`SparkJobError` if some row adds up to less than 0 or, unless the result is a ``bag``, to more than 1.
     """
     total = deltas.groupBy(*(F.col(f"`{name}`") for name in columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
-    strange = total.filter(~F.col(WEIGHT).isin(0, 1)).limit(1).collect()
+    strange = total.filter((F.col(WEIGHT) < 0) | (F.col(WEIGHT) > (2**62 if bag else 1))).limit(1).collect()
     if strange:
         raise SparkJobError(f"the delta stream adds up to weight {strange[0][WEIGHT]} for {strange[0].asDict()}")
-    return total.filter(F.col(WEIGHT) == 1).drop(WEIGHT)
+    return _repeated(total)
+
+
+def _repeated(counted: DataFrame) -> DataFrame:
+    """Returns every row as often as its weight says, without the weight."""
+    copies = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col(WEIGHT))).alias(WEIGHT)
+    others = [F.col(f"`{name}`") for name in counted.columns if name != WEIGHT]
+    return counted.filter(F.col(WEIGHT) > 0).select(*others, copies).drop(WEIGHT)
 
 
 def applied(frame: DataFrame, order: Mapping[str, int]) -> DataFrame:
@@ -67,19 +77,11 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, 
     ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
     are worked out batch by batch. Only for queries whose predicates mean the same in Spark SQL.
     """
-    by_name = {name.lower(): frame for name, frame in frames.items()}
     parts: list[DataFrame] = []
     bound: dict[str, Column] = {}
     conditions: list[Column] = []
     for atom in occurrences(plan):
-        table = plan.table(atom.relation)
-        rows = check(
-            by_name[table.name.lower()], table, [column.name for column in used(table, occurrences(plan))], change
-        )
-        good = rows.frame if rows.reason is None else rows.frame.filter(rows.reason.isNull())
-        typed = good.select(
-            *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT), F.col(BATCH)
-        )
+        typed = _typed(plan, atom.relation, frames, change)
         if atom.predicate is not None:
             typed = typed.filter(F.expr(str(atom.predicate)))
         net = _net(typed, [F.col(f"`{name}`") for name in dict.fromkeys(atom.columns)], clamped)
@@ -104,6 +106,42 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, 
     for predicate in plan.residual:
         result = result.filter(F.expr(str(predicate)))
     return result.select(*(F.expr(str(output.expr)).alias(output.name) for output in plan.output)).distinct()
+
+
+def recomputed_program(
+    program: Program, frames: Mapping[str, DataFrame], change: str | None, *, clamped: bool
+) -> DataFrame:
+    """Returns what Spark SQL answers to the program's own text, over the net contents of the change tables ``frames``.
+
+    ``frames`` and ``clamped``: as for ``recomputed``. Columns that the program does not read are NULL. Raises
+    :class:`SparkJobError` if the query was not given as SQL.
+    """
+    if ":-" in program.query or "-[" in program.query:
+        raise SparkJobError("--verify recomputes a query of several stages by its SQL text: write it in SQL")
+    spark = next(iter(frames.values())).sparkSession
+    for table in program.tables:
+        typed = _typed(program, table.name, frames, change)
+        read = [name for name in typed.columns if name not in (WEIGHT, BATCH)]
+        net = _repeated(_net(typed, [F.col(f"`{name}`") for name in read], clamped))
+        columns = [
+            F.col(f"`{column.name}`")
+            if column.name in read
+            else F.lit(None).cast(spark_type(column.type)).alias(column.name)
+            for column in table.columns
+        ]
+        net.select(*columns).createOrReplaceTempView(table.name)
+    return spark.sql(program.query)
+
+
+def _typed(plan: Maintainable, relation: str, frames: Mapping[str, DataFrame], change: str | None) -> DataFrame:
+    """Returns the good rows of a relation's changes: the columns read, in the planner's types, weight and batch."""
+    table = plan.table(relation)
+    frame = next(frame for name, frame in frames.items() if name.lower() == table.name.lower())
+    rows = check(frame, table, [column.name for column in used(table, occurrences(plan))], change)
+    good = rows.frame if rows.reason is None else rows.frame.filter(rows.reason.isNull())
+    return good.select(
+        *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT), F.col(BATCH)
+    )
 
 
 def _net(changes: DataFrame, key: list[Column], clamped: bool) -> DataFrame:

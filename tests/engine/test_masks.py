@@ -26,7 +26,8 @@ from crown.ingest.masks import with_masks
 from crown.ingest.prepare import MissingDeletes
 from crown.store.relations import stored_relations
 from plans.plan import BagAtom, Plan
-from plans.search.shares import hashable, occurrences, solve
+from plans.reads import occurrences
+from plans.search.shares import hashable, solve
 from tests.engine.comparison import planned
 from tests.engine.test_maintenance import Maintenance
 from tests.engine.views import Kernel

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import crown
 from plans import Plan, plan
 from plans.commands.declare import query_text
+from plans.reads import occurrences
 from plans.search.planning import MAX_CHILDREN
-from plans.search.shares import hashable, load, occurrences, solve
+from plans.search.shares import hashable, load, solve
 from plans.theory.hypergraph import bits
 from tests.oracles import duck
 from tests.oracles.database import Database, canonical, to_arrow

@@ -9,7 +9,7 @@ import pytest
 
 import plans
 from crown.ingest.masks import given_masks
-from plans.search.shares import occurrences
+from plans.reads import occurrences
 from spark_jobs.dispatch.envelope import MASK, cell_plan, envelope_of
 from spark_jobs.errors import SparkJobError
 
