@@ -21,7 +21,7 @@ import numpy as np
 from crown.arguments import path_of, same_file
 from crown.engine.cells import Cells
 from crown.engine.engine import Engine
-from crown.engine.state import back, check_header, limits_of, parts_of
+from crown.engine.state import State, back, check_header, limits_of, parts_of
 from crown.errors import CrownError, SnapshotError
 from crown.kernels import arena as A
 from crown.store import words_file
@@ -120,7 +120,8 @@ def read(
     arenas = [arena[: own * limit], *np.split(arena[own * limit :], engines)]
     try:
         if grid is None:
-            return Engine(saved, arenas[1], mapped, header["on_missing"], words=budget), header["extra"]
+            state = State(saved, arenas[1], mapped, words=budget)
+            return Engine(state, header["on_missing"]), header["extra"]
         return Cells.over(saved, grid, arenas[0], arenas[1:], header["on_missing"], budget), header["extra"]
     except _DAMAGED as error:
         raise SnapshotError(f"{path} holds a state that does not fit its plan: {error}") from error
@@ -161,9 +162,9 @@ def _plan(given: Any, wanted: Plan | None, path: Path) -> Plan:
     try:
         saved = Plan.from_json(given)
         fingerprint = saved.fingerprint
-        for source in stored_relations(saved):
-            table = saved.table(source.relation)
-            if any(table.column(name) is None for name in source.columns):
+        for relation in stored_relations(saved):
+            table = saved.table(relation.name)
+            if any(table.column(name) is None for name in relation.columns):
                 raise PlanError(f"relation {table.name} lacks a column")
         text(saved)  # what a plan says of itself is in no fingerprint; if it can be shown it has the right types
     except PlanError as error:

@@ -30,7 +30,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from crown.errors import ChangeError, SnapshotError
-from crown.ingest.prepare import MissingDeletes
+from crown.ingest.batch import MissingDeletes
 from plans.plan import Plan
 from spark_jobs.cell import history
 from spark_jobs.cell.delta_file import Changes, Link
@@ -95,7 +95,7 @@ class Cell:
         self.on_missing = on_missing
         self.snapshot_floor = snapshot_floor
         self._arena = live / "engine.arena"
-        self._clamps = live / "clamps.json"
+        self._missing = live / "clamps.json"
 
     def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
         """Apply batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
@@ -237,9 +237,9 @@ class Cell:
 
     def _undo(self, engine: Maintained, batch: int) -> None:
         link = self.log.read(batch)
-        clamps = MissingDeletes.from_rows(json.loads(self._clamps.read_text()))
+        missing = MissingDeletes.from_rows(json.loads(self._missing.read_text()))
         engine.begin()
-        engine.undo(link.changes, clamps)
+        engine.undo(link.changes, missing)
         _commit(engine, link.prev)
 
     def _snapshot(self, engine: Maintained, batch: int) -> None:
@@ -250,7 +250,7 @@ class Cell:
 
     def _finish(self, engine: Maintained, batch: int) -> None:
         """Write down what undoing would need, then mark the engine clean at ``batch``."""
-        self._clamps.write_text(json.dumps(engine.clamps.to_rows()))
+        self._missing.write_text(json.dumps(engine.missing.to_rows()))
         _commit(engine, batch)
 
     # -- who may touch it ---------------------------------------------------------------------------------------------

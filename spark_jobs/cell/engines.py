@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from crown.engine import snapshot
 from crown.engine.engine import Engine
-from crown.ingest.prepare import MissingDeletes, Prepared
+from crown.ingest.batch import MissingDeletes, Prepared
 from plans.plan import Plan
 from spark_jobs.dispatch.envelope import WEIGHT
 
@@ -25,7 +25,7 @@ class Maintained(Protocol):
     """A live engine, as a cell uses it; see ``crown.engine.engine.Engine`` for what each of these does."""
 
     @property
-    def clamps(self) -> MissingDeletes:
+    def missing(self) -> MissingDeletes:
         """What the deletes of the last batch did not find; ``undo`` wants it back."""
         ...
 
@@ -62,7 +62,7 @@ class Maintained(Protocol):
         """Apply a batch and yield what is to be told of it; a generator that applies the rest when it is closed."""
         ...
 
-    def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
+    def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
         """Take the last batch back."""
         ...
 

@@ -20,15 +20,16 @@ import pyarrow as pa
 
 from crown.bags.protocol import column_of_table
 from crown.engine.engine import Engine
-from crown.engine.state import back, check_header
+from crown.engine.state import State, back, check_header
 from crown.errors import SnapshotError
-from crown.ingest.prepare import MissingDeletes, Prepared
+from crown.ingest.batch import MissingDeletes, Prepared
 from crown.kernels.arena import H_LIMIT, H_TOP
 from crown.kernels.tables import LOW32
 from crown.store import words_file
 from crown.store.budget import SLACK
 from crown.store.codec import encode
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
+from crown.store.zset import Zset
 from ivm_triangle import Triangle
 from ivm_triangle.kernels import layout as at
 from plans.errors import PlanError
@@ -96,9 +97,9 @@ class TriangleCount:
         return self.edges.plan
 
     @property
-    def clamps(self) -> MissingDeletes:
+    def missing(self) -> MissingDeletes:
         """Copies that the deletes of the last batch did not find."""
-        return self.edges.clamps
+        return self.edges.missing
 
     @property
     def version(self) -> int:
@@ -139,13 +140,13 @@ class TriangleCount:
         if wanted:
             yield pa.record_batch([pa.array([self.count], pa.int64())], schema=SCHEMA)
 
-    def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
-        """Take back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
+    def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
+        """Take back the last batch, given what was applied and what its deletes did not find. O(changes * √N)."""
         prepared = self.edges.prepare(changes)
-        values, weights = self.edges.take_back(prepared.changes, clamps or MissingDeletes(), wanted=True)
-        source, target = values.reshape(len(weights), 2).T
-        if len(weights):
-            self.triangle.apply_codes(self._arcs(source, target, weights))
+        with self.edges.uninterrupted:
+            net = self.edges.core.undo(prepared.changes, missing or MissingDeletes())
+        if len(net):
+            self.triangle.apply_codes(self._arcs(net))
 
     def _follow(self, prepared: Prepared) -> None:
         """Apply a batch to the edges, then the edges that came and went to the triangle."""
@@ -153,15 +154,13 @@ class TriangleCount:
         if not len(changed):
             return
         intern = self.edges.dictionary.intern
-        source, target = (
-            encode(changed.column(i).combine_chunks(), self.plan.output[i].type, intern, False) for i in range(2)
-        )
-        self.triangle.apply_codes(self._arcs(source, target, changed.column(2).to_numpy()))
+        codes = [encode(changed.column(i).combine_chunks(), self.plan.output[i].type, intern, False) for i in range(2)]
+        self.triangle.apply_codes(self._arcs(Zset.of_columns(np.stack(codes), changed.column(2).to_numpy())))
 
-    def _arcs(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def _arcs(self, edges: Zset) -> np.ndarray:
         """Rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
-        relation = np.zeros(len(source), np.int64)
-        rows = np.stack([relation, source, target, weights], axis=1)
+        rows = np.empty((len(edges), 4), np.int64)
+        rows[:, 0], rows[:, 1:3], rows[:, 3] = 0, edges.rows, edges.weights
         return np.concatenate([rows, rows[:, [0, 2, 1, 3]]]) if self.both else rows
 
     # -- looking inside -----------------------------------------------------------------------------------------------
@@ -186,10 +185,8 @@ class TriangleCount:
 
     def _present(self) -> np.ndarray:
         """The arcs of all distinct edges."""
-        order = [self.plan.free.index(output.expr.value) for output in self.plan.output]
-        blocks = [np.empty((2, 0), np.int64), *(block[order] for block in self.edges.blocks())]  # indexing copies
-        source, target = np.concatenate(blocks, axis=1)
-        return self._arcs(source, target, np.ones(len(source), np.int64))
+        edges = Zset.gathered([block.copy() for block in self.edges.core.results.tuples()], 2)
+        return self._arcs(edges)
 
 
 @dataclass(frozen=True)
@@ -262,9 +259,9 @@ def read(
     triangle, edges = arenas
     check_header(edges, saved, source)
     if files is None:
-        return Engine(saved, edges, None, header["on_missing"]), MappedTriangle(arena=triangle), header["extra"]
+        return Engine(State(saved, edges, None), header["on_missing"]), MappedTriangle(arena=triangle), header["extra"]
     triangle[H_LIMIT], edges[H_LIMIT] = words
-    engine = Engine(saved, edges, files[1], header["on_missing"])
+    engine = Engine(State(saved, edges, files[1]), header["on_missing"])
     engine.begin()
     return engine, MappedTriangle(files[0]), header["extra"]
 
