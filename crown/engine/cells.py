@@ -9,6 +9,7 @@ they are.
 
 from __future__ import annotations
 
+import os
 import queue
 import secrets
 import threading
@@ -22,6 +23,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
+from crown.engine import saving
 from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
 from crown.engine.engine import Engine
 from crown.engine.state import State, limits_of
@@ -45,7 +47,7 @@ _AHEAD = 8  # delta batches that a cell may be ahead of the reader
 
 
 class Cells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
-    """``grid.cells`` engines side by side; offers what ``View`` needs of an ``Engine``."""
+    """``grid.cells`` engines side by side: ``Queryable``, see ``crown.maintained``."""
 
     def __init__(
         self, plan: Plan, grid: Grid, dictionary: Dictionary, arena: np.ndarray, engines: list[Engine], words: int
@@ -95,6 +97,11 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         dictionary = Dictionary(arena, table_at(0), Budget([arena], words))
         engines = [Engine(State(plan, s, None, dictionary, words), on_missing) for s in states]
         return cls(plan, grid, dictionary, arena, engines, words)
+
+    @property
+    def fingerprint(self) -> str:
+        """``Engine.fingerprint``."""
+        return self.plan.fingerprint
 
     @property
     def parts(self) -> list[np.ndarray]:
@@ -266,6 +273,11 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         for engine in self.engines:
             engine.state.mark_values()
         return self.dictionary.sweep()
+
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """``Engine.save``: one file for all cells."""
+        self.compact()
+        return saving.write(path, self.plan, self.on_missing, self.grid, extra, self.parts)
 
     def stats(self) -> dict[str, Any]:
         """``State.stats``, summed over the cells (rows copied to several cells count in each.

@@ -17,13 +17,14 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from crown.engine import invariants
+from crown.arguments import path_of, same_file
+from crown.engine import invariants, saving
 from crown.engine.core import Core
 from crown.engine.delivery import Batches, Delivery
 from crown.engine.refusals import refuse_missing
 from crown.engine.state import State
 from crown.engine.statistics import statistics
-from crown.errors import CrownError, MemoryBudgetError
+from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.ingest.batch import MissingDeletes, Prepared, RelationChange
 from crown.ingest.prepare import Preparer
 from crown.interrupts import Uninterrupted
@@ -36,7 +37,7 @@ from plans.plan import Plan
 
 
 class Engine(NotCopyable, instead="save(path) and crown.load(path) make another one"):
-    """Maintains one plan. Make one with ``create`` or ``attach``.
+    """Maintains one plan: ``Queryable`` and ``Durable``, see ``crown.maintained``. ``create`` or ``attach`` makes one.
 
     Not thread-safe. ``on_missing``: what a delete does that finds fewer copies than it removes: ``"ignore"`` removes
     what is there and counts the rest, ``"raise"`` refuses the whole batch.
@@ -305,6 +306,17 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         """
         self.ready()
         return self.state.compact()
+
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """Write the state and ``extra`` to one file. Returns the bytes written. O(state).
+
+        Raises SnapshotError if it cannot be written, and if ``path`` is the file in which the state is kept.
+        """
+        target = path_of(path, "path")
+        if self.path is not None and same_file(target, self.path):
+            raise SnapshotError(f"{target} is the file in which this view keeps its state; save to another one")
+        self.compact()
+        return saving.write(target, self.plan, self.on_missing, None, extra, self.parts)
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters. See ``crown.engine.statistics.statistics``."""

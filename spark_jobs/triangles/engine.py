@@ -10,6 +10,7 @@ the first one's, set after both are done; a snapshot is one file with a copy of 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,16 @@ class TriangleCount:
         return self.edges.plan
 
     @property
+    def fingerprint(self) -> str:
+        """The plan's, and what is counted over it."""
+        return fingerprint_of(self.plan, self.both)
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """Arrow schema of what ``run`` yields: the count."""
+        return SCHEMA
+
+    @property
     def missing(self) -> MissingDeletes:
         """Copies that the deletes of the last batch did not find."""
         return self.edges.missing
@@ -119,9 +130,9 @@ class TriangleCount:
         """Mark both states clean."""
         self.edges.commit(version)
 
-    def prepare(self, changes: Mapping[str, Any]) -> Prepared:
+    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """See ``Engine.prepare``."""
-        return self.edges.prepare(changes)
+        return self.edges.prepare(changes, strict)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -170,6 +181,14 @@ class TriangleCount:
         """The number of triangles. O(1)."""
         return self.triangle.count() // (6 if self.both else 3)
 
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """Both states, in one file of words. O(N)."""
+        edges = self.edges
+        edges.compact()
+        header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra or {}}
+        parts = [self.triangle.words, edges.arena[: int(edges.arena[H_TOP])]]
+        return words_file.write(Path(path), MAGIC, header, parts)
+
     def stats(self) -> dict[str, Any]:
         """The edges' engine's, with the bytes of both states, and sizes and counters of the triangle's."""
         edges, triangle = self.edges.stats(), self.triangle.sizes()
@@ -200,8 +219,8 @@ class TriangleEngines:
     both: bool
 
     def fingerprint(self, plan: Plan) -> str:
-        """The plan's, and what is counted over it."""
-        return f"{'triangles' if self.both else 'directed triangles'} of {plan.fingerprint}"
+        """See ``fingerprint_of``."""
+        return fingerprint_of(plan, self.both)
 
     def columns(self, plan: Plan) -> list[tuple[str, str]]:
         """The count."""
@@ -227,18 +246,16 @@ class TriangleEngines:
         edges.on_missing = on_missing
         return TriangleCount(edges, triangle, self.both), extra
 
-    def save(self, engine: TriangleCount, path: Path, extra: dict[str, Any]) -> None:
-        """Both states, in one file of words. O(N)."""
-        edges = engine.edges
-        edges.compact()
-        header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra}
-        words_file.write(path, MAGIC, header, [engine.triangle.words, edges.arena[: int(edges.arena[H_TOP])]])
+
+def fingerprint_of(plan: Plan, both: bool) -> str:
+    """Returns the fingerprint of a triangle count: the plan's of the edges, and what is counted over it."""
+    return f"{'triangles' if both else 'directed triangles'} of {plan.fingerprint}"
 
 
 def read(
     source: Path, plan: Plan | None = None, path: Path | None = None
 ) -> tuple[Engine, MappedTriangle, dict[str, Any]]:
-    """What ``TriangleEngines.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
+    """What ``TriangleCount.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
 
     Raises ``SnapshotError`` for a foreign, damaged or truncated file, and one of another plan than ``plan``.
     """

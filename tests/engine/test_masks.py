@@ -121,7 +121,7 @@ class Dealt(Kernel):
     def save_and_load(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for cell, engine in enumerate(self.engines):
-                snapshot.save(engine, Path(folder) / "cell")
+                engine.save(Path(folder) / "cell")
                 self.engines[cell] = snapshot.load(Path(folder) / "cell", plan=self.plan)[0]
 
     def work(self) -> None:
