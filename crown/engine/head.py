@@ -19,9 +19,9 @@ from crown.errors import ChangeError
 from crown.ingest.changes import WEIGHT, integers
 from crown.kernels.batches import consolidate
 from crown.store.codec import Extern, Intern, decode, encode
-from plans.conjunction import injective
 from plans.plan import Plan
 from plans.schema import arrow_type
+from plans.variables import injective
 
 SLICE = 1 << 16  # rows per emitted batch where rows are gathered first
 
