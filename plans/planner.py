@@ -23,7 +23,8 @@ from plans.stack import with_room
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
     """Returns the relation of the algebra that a query is.
 
-    Three languages are read: Datalog has `:-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL, as for `plan`. Issues a QueryWarning where a text may not mean what it says.
+    Three languages are read: Datalog has `:-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL, as for
+    `plan`. Issues a QueryWarning where a text may not mean what it says.
     """
     if not isinstance(query, str):
         raise PlanError(f"a query is text, not {_kind(query)}")

@@ -36,7 +36,7 @@ class Grouping(Where):
         rows = _Rows(self, self.frame, scope)
         for tie in ties or ():
             rows.key(tie, "tie")
-        for item in self.group_items(node):
+        for item in self.group_items(node, scope):
             wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
             expr = self.scalar(item.this if isinstance(item, exp.Alias) else item, scope, ctes)
             if next(aggregates(item), None) is not None:
@@ -65,8 +65,16 @@ class Grouping(Where):
         columns = [(name, col(name, type_)) for name, type_ in rows.names.items()]
         source = self.derived(rows.group(tuple(columns), None, whole), "groups")
         names = {expr: source.qualified(name) for name, expr in columns}
+        names |= {expr: names[known] for expr, known in rows.known().items()}  # as subqueries wrote them
         conditions = [*frame.conditions, *([having] if having is not None else [])]
         sources = [replace(s, on=tuple(replaced(e, names) for e in s.on)) for s in frame.sources]
+        known = {s.alias for s in (source, *sources)}
+        for expr in (*(replaced(one, names) for one in conditions), *(e for s in sources for e in s.on)):
+            for name in expr.columns:
+                if split(name)[0] not in known:
+                    raise PlanError(
+                        f"a subquery in SELECT or HAVING reads {name}, which is not grouped by", hint="group by it"
+                    )
         return Query(
             self.text,
             (source, *sources),
@@ -76,7 +84,7 @@ class Grouping(Where):
             tuple((g, tuple(replaced(e, names) for e in es)) for g, es in frame.keys),
         )
 
-    def group_items(self, node: exp.Select) -> list[exp.Expression]:
+    def group_items(self, node: exp.Select, scope: Scope) -> list[exp.Expression]:
         """Returns what GROUP BY lists: ordinals and aliases stand for what is selected."""
         group = node.args.get("group")
         if group is None:
@@ -95,8 +103,15 @@ class Grouping(Where):
                     raise self.error(f"GROUP BY {item.this}: there is no such output column", item)
                 items.append(node.expressions[position - 1])
             else:
-                items.append(item)
+                items.append(self.selected(item, node, scope))
         return items
+
+    def selected(self, item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
+        """Returns what an item of GROUP BY stands for: a column of the tables, or else an output column's name."""
+        if isinstance(item, exp.Column) and not item.table and not scope.lookup(item.name):
+            named = [part for part in node.expressions if part.alias.lower() == item.name.lower()]
+            return named[0] if named else item
+        return item
 
     def items(self, node: exp.Select, scope: Scope) -> Iterator[tuple[str, exp.Expression, exp.Expression]]:
         """Yields name, expression and place of what is selected."""

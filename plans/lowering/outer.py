@@ -63,7 +63,7 @@ def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, stages: S
     query, lefts = _plain_sides(query, [left for _, left, _ in keys], [inner for _, _, inner in keys], stages)
     where = [local(part) for part in own]
     where += [call("not", call("isnull", local(inner))) for op, _, inner in keys if op == "eq"]
-    computed = tuple(Output(n, i.type, local(i)) for n, (_, _, i) in zip(names, keys, strict=True))
+    computed = tuple(Output(n, i.type, local(i)) for n, (_, _, i) in zip(names, keys, strict=False))
     computed = computed or (constant(names[0], True),)
     columns = passed(right.table.columns)
     there = Feed(origin(right.table), (*columns, *computed), conjoin(where) if where else None)
@@ -150,11 +150,12 @@ def _plural(rows: Query) -> bool:
 
 
 def _key_names(right: Source, count: int) -> list[str]:
+    """Names of key columns beside the right side's own: at least one, which is a constant where there is no key."""
     taken = [column.name for column in right.table.columns]
     names: list[str] = []
     for i in range(max(count, 1)):
         names.append(unused(f"k{i}", [*taken, *names, FOUND]))
-    return names if count else names[:1]
+    return names
 
 
 def _plain_sides(query: Query, lefts: list[Expr], inners: list[Expr], stages: Stages) -> tuple[Query, list[Expr]]:

@@ -122,9 +122,7 @@ def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
             if all(values[n] is not None or uses[n] == 1 or plan.attributes[n].null_safe for n in values):
                 weight = copies if stage.mode == "bag" and "[" not in atom.name else 1
                 matches[tuple(values[name] for name in keys)].append((values, weight))
-        bindings = [
-            (old | new, m * n) for old, m in bindings for new, n in matches[tuple(old[name] for name in keys)]
-        ]
+        bindings = [(old | new, m * n) for old, m in bindings for new, n in matches[tuple(old[name] for name in keys)]]
         bound |= set(atom.attributes)
     columns = [(name, plan.attributes[name].type) for name in sorted(bound)]
     rows = [tuple(binding[name] for name, _ in columns) for binding, _ in bindings]
@@ -171,7 +169,8 @@ def grouped(stage: GroupStage, rows: Relation) -> Relation:
     types = dict(columns)
     made = [(key, types[key]) for key in stage.keys] + [(call.name, call.type) for call in stage.aggregates]
     values = [
-        (*key, *(aggregated(call, names, types, members) for call in stage.aggregates)) for key, members in groups.items()
+        (*key, *(aggregated(call, names, types, members) for call in stage.aggregates))
+        for key, members in groups.items()
     ]
     values = canonical(values)
     if stage.having is not None:
