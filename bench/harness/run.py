@@ -58,7 +58,12 @@ def run_section(
 
 def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str, Any]]) -> Cell:
     """The cell with what came out."""
-    cell = cell | {"title": WORKLOADS[cell["workload"]].title, "engine_title": ENGINES[cell["engine"]].title}
+    titles: Cell = {
+        "title": WORKLOADS[cell["workload"]].title,
+        "engine_title": ENGINES[cell["engine"]].title,
+        "scale": scale,
+    }
+    cell = titles | cell
     data = cell.pop("data_path")
     checked = cell.pop("checked")
     try:
@@ -155,7 +160,7 @@ def _last(lines: list[str], kind: str) -> Any:
 
 
 def _root() -> Path:
-    return Path(__file__).resolve().parent.parent
+    return Path(__file__).resolve().parents[2]
 
 
 def unpacked(data: str | None, folder: Path) -> str | None:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from bench.cases.checksum import of_batch
 from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
-from bench.harness.checksum import of_batch
-from bench.harness.measure import Progress
 from bench.subjects.peers.foreign import scratch
-from bench.subjects.subject import SkipError
+from bench.subjects.subject import Progress, SkipError
 from crown.errors import CrownError
 from plans import PlanError
 
@@ -129,6 +128,8 @@ def _timed(spark: SparkSession, spec: dict[str, Any], loaded: Loaded, progress: 
         "seconds": [round(seconds, 3)],
         "updates_per_s": counted / seconds,
         "updates_per_s_median": counted / seconds,
+        "updates_per_s_all": [counted / seconds],
+        "warm_up_updates": int(done[0]["numInputRows"]),
         "cores": spec.get("cores", CORES),
         "latency_ms": {
             "p50": times[len(times) // 2],

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import Any
 
-from bench.harness.measure import Progress
+from bench.subjects.subject import Progress
 
 _SCRIPT = """
 import json, time

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bench.cases.streams import Batch
+
+Progress = Callable[[int, int], None]
+"""Says how many updates are done, and of how many."""
 
 
 class SkipError(Exception):
@@ -14,7 +18,7 @@ class SkipError(Exception):
 
 @dataclass(frozen=True)
 class Totals:
-    """What an engine knows of its result: rows, and the checksum of ``bench.harness.checksum`` (None where it only
+    """What an engine knows of its result: rows, and the checksum of ``bench.cases.checksum`` (None where it only
     counts)."""
 
     count: int

@@ -21,7 +21,7 @@ from plans.plan import Plan
 class Tree:
     """The plan array, the number of hash tables, and the tree's node for every input node of the plan."""
 
-    P: np.ndarray
+    program: np.ndarray
     tables: int
     nodes: dict[int, int]
     attributes: int

@@ -67,7 +67,7 @@ class _Program:
 class Compiled:
     """The plan array, the number of hash tables, and for every node of the plan its atom's offset (or -1)."""
 
-    P: np.ndarray
+    program: np.ndarray
     tables: int
     atoms: dict[int, int]
     attributes: int

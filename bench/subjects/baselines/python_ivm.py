@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.cases.checksum import PRIME, factors
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import PRIME, factors
 from bench.subjects.baselines.programs import Programs, UnsupportedError
 from bench.subjects.subject import SkipError, Totals
 from crown.ingest.prepare import Preparer, Tuples

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.cases.checksum import of_batch, sql
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import of_batch, sql
 from bench.subjects.subject import SkipError, Totals
 from crown.ingest.window import WEIGHT
 from plans import plan as make_plan

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.cases.checksum import PRIME, factors
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import PRIME, factors
-from bench.harness.measure import Progress
 from bench.subjects.peers import foreign
-from bench.subjects.subject import SkipError
+from bench.subjects.subject import Progress, SkipError
 from plans import Plan
 
 
@@ -41,6 +40,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
                 "prime": PRIME,
                 "factors": factors(len(plan.output)).tolist(),
                 "batch_rows": spec["batch_rows"],
+                "warm": foreign.warm_rows(loaded),
                 "bound_s": foreign.STARTUP_S if check else spec["bound_s"],
                 "check": check,
             }
@@ -48,7 +48,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
             result, peak = foreign.converse(python, "pathway_job.py", request, limit, progress)
         if check:
             return result["row"]
-        return foreign.fields(result["done"], len(loaded.stream), result["seconds"], peak)
+        return foreign.fields(result["warm"], result["done"], len(loaded.stream), result["seconds"], peak)
 
     return foreign.cell(spec, progress, job)
 

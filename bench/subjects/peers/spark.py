@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.cases.checksum import sql
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import sql
 from bench.subjects.subject import SkipError, Totals
 from crown.errors import CrownError
 from crown.ingest.window import WEIGHT
