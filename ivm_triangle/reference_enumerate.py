@@ -15,7 +15,8 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol
 
 from ivm_triangle.errors import StaleCursorError
-from ivm_triangle.reference import IndexedSet, Reference
+from ivm_triangle.reference import Reference
+from ivm_triangle.reference_parts import IndexedSet
 from ivm_triangle.terms import H_, L_, ROOT
 
 END = None
