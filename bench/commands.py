@@ -30,7 +30,7 @@ class MissingExtraError(CrownError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare ``run``, ``report`` and ``compare``."""
+    """Declares ``run``, ``report`` and ``compare``."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="run|report|compare")
     run = actions.add_parser("run", help="measure; results go to JSON files, one per section")
     scale = run.add_mutually_exclusive_group()
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action; 1 if an engine of ours failed its check, or is slower in a comparison."""
+    """Runs the action. Returns 1 if an engine of ours failed its check, or a row of a comparison is slower."""
     if args.action == "compare":
         return _compare(args)
     if args.action == "report":

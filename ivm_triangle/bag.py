@@ -111,7 +111,7 @@ class TriangleBag:
                 raise error from None
 
     def _pair_views(self) -> np.ndarray:
-        """The pair views, and whether they hold middles; see `kernels.stream`."""
+        """Returns the pair views, and whether they hold middles; see `kernels.stream`."""
         views = self._state.program.views
         pairs = [i for i, view in enumerate(views) if view.kind in (LIST, PAIRS)]
         return np.array([*pairs, any(view.kind == LIST for view in views)], dtype=np.int64)
@@ -122,7 +122,7 @@ class TriangleBag:
         return any(view.kind == PAIRS for view in self._state.program.views)
 
     def _save_space(self) -> bool:
-        """Keep only the number of the wedges, if they are most of a state that fills half of what it may.
+        """Keeps only the number of the wedges, if they are most of a state that fills half of what it may.
 
         Returns True if that was done.
         """
@@ -164,7 +164,7 @@ class TriangleBag:
     def _apply_sign(
         self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
     ) -> Generator[tuple[np.ndarray, int], None, int]:
-        """The changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
+        """Yields the changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
         start = 0
         while start < len(weights):
             part = slice(start, start + SLICE)
@@ -202,14 +202,14 @@ class TriangleBag:
         return codes
 
     def _decode(self, codes: np.ndarray) -> np.ndarray:
-        """Rows of output attributes from columns of A, B and C codes."""
+        """Returns rows of output attributes from columns of A, B and C codes."""
         result = np.empty((codes.shape[1], len(self.shape.outputs)), dtype=np.int64)
         for i, (d, j) in enumerate(self.shape.outputs):
             result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.arena[codes[d] + j]
         return result
 
     def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
-        """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
+        """Returns the index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
         rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
         codes = self._codes(atom, rows, False)
         packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
@@ -217,7 +217,7 @@ class TriangleBag:
         return int(find_taken(self._state.arena, self._state.plan, packed, len(packed), edges))
 
     def values(self, attribute: str) -> np.ndarray:
-        """The codes of an attribute in the rows of its atoms."""
+        """Returns the codes of an attribute in the rows of its atoms."""
         d = next(d for d, domain in enumerate(self.shape.domains) if attribute in domain)
         domain = self.shape.domains[d]
         if len(domain) == 1:
@@ -265,7 +265,7 @@ class TriangleBag:
         return "IVM^eps, eps = 1/2: O(sqrt N) amortized per update and O(1) per result that changes"
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state is not as its definition says. Slow."""
         copy = invariants.twin(self._state, tuple(map(len, self.shape.domains)))
         copy.check_invariants()
         if self.mode != "factorized":

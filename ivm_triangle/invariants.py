@@ -39,7 +39,7 @@ class Walk:
         assert found == self.arena[t + T_COUNT], "a table counts its records"
 
     def list_at(self, w: int) -> list[int]:
-        """Entries of the list at word `w`."""
+        """Returns the entries of the list at word `w`."""
         address, length, capacity = (int(v) for v in self.halves[2 * w : 2 * w + 3])
         assert length <= capacity
         assert (capacity == 0) == (length == 0), "an empty list has no block"
@@ -47,11 +47,11 @@ class Walk:
         return [int(v) for v in self.arena[address : address + length]]
 
     def value(self, vertex: int) -> int:
-        """The value of a vertex."""
+        """Returns the value of a vertex."""
         return int(self.arena[vertex])
 
     def pair(self, word: int) -> tuple[int, int]:
-        """The two values of a pair of vertices."""
+        """Returns the two values of a pair of vertices."""
         return self.value(word >> 32), self.value(word & LOW32)
 
 
@@ -60,7 +60,7 @@ def _block(words: int) -> int:
 
 
 def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
-    """The readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state).
+    """Returns the readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state).
 
     `key_words`: words of the composite keys of A, B and C (1: none).
     """
@@ -96,7 +96,7 @@ def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
 
 
 def check(state: State) -> None:
-    """Raise AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
+    """Raises AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
     copy = twin(state)
     if state.program.copies == 3:
         copy.check_invariants()

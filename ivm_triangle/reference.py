@@ -55,7 +55,7 @@ class Reference(Parts):
     # -- the rules ---------------------------------------------------------------------------------------------------
 
     def _apply(self, k: int, bit: int, x: int, y: int, m: int, flip: int, steps: Iterable[Step], real: bool) -> None:
-        """Bring the views up to date with (x, y) -> m in the part `bit` of relation k. `flip`: change of presence."""
+        """Brings the views up to date with (x, y) -> m in the part `bit` of relation k. `flip`: change of presence."""
         for step in steps:
             if step.updated == k and step.mask0 & bit:
                 (self._lookup if step.scan == LOOKUP else self._scan)(step, x, y, m, flip, real)
@@ -130,7 +130,7 @@ class Reference(Parts):
             self._set_root(index, key, key in self.views[view.of])
 
     def _middle(self, view: View, k: int, xyz: Triple) -> int:
-        """Value of the variable that a pair view leaves out of its key."""
+        """Returns the value of the variable that a pair view leaves out of its key."""
         (missing,) = set(DOMAINS) - set(view.key)
         return xyz[(DOMAINS.index(missing) - k) % 3]
 
@@ -148,7 +148,7 @@ class Reference(Parts):
                 del self.views[index][key]
 
     def _set_root(self, index: int, key: tuple, present: bool) -> None:
-        """Put the pair `key` into its bucket of a ROOT view, or take it out."""
+        """Puts the pair `key` into its bucket of a ROOT view, or takes it out."""
         self.ops += 1
         view = self.plan.views[index]
         bucket = key[view.key.index(view.bucket)] if view.bucket else None
@@ -173,7 +173,7 @@ class Reference(Parts):
     # -- updates -----------------------------------------------------------------------------------------------------
 
     def update(self, k: int, x: int, y: int, m: int) -> bool:
-        """Add `m` to the multiplicity of (x, y) in relation k. False, and no change, if it would fall below zero."""
+        """Adds `m` to the multiplicity of (x, y) in relation k. Returns False if it would fall below 0."""
         old = self.rows[k].get((x, y), 0)
         if old + m < 0:
             return False
@@ -204,7 +204,7 @@ class Reference(Parts):
                 raise NegativeMultiplicityError(f"{RELATIONS[k]}({x}, {y}) has fewer copies than the {-m} to delete")
 
     def load(self, rows: Iterable[Row]) -> None:
-        """Replace everything by `rows`: N = 2 |D| + 1, strict partition, all views computed anew. O(N^1.5)."""
+        """Replaces everything by `rows`: N = 2 |D| + 1, strict partition, all views computed anew. O(N^1.5)."""
         self.rows, self.nodes, self.size = [{}, {}, {}], [({}, {}), ({}, {}), ({}, {})], 0
         for k, x, y, m in rows:
             old = self.rows[k].get((x, y), 0)
@@ -217,7 +217,7 @@ class Reference(Parts):
         self._rebuild(totals=True)
 
     def _minor(self, k: int, column: int, value: int) -> None:
-        """Move the tuples of a value whose degree left the range of its flag (article, Figure 7)."""
+        """Moves the tuples of a value whose degree left the range of its flag (article, Figure 7)."""
         node = self.nodes[k][column].get(value)
         if node is None:
             return
@@ -233,7 +233,7 @@ class Reference(Parts):
             del self.nodes[k][column][value]
 
     def _move(self, k: int, column: int, value: int, heavy: bool) -> None:
-        """Insert each tuple into its new part, then delete it from the old one; what both feed stays untouched."""
+        """Inserts each tuple into its new part, then deletes it from the old one; what both feed stays untouched."""
         for x, y in self._tuples(k, column, value):
             old = self.part(k, x, y)
             new = part(heavy, self.heavy(k, 1, y)) if column == 0 else part(self.heavy(k, 0, x), heavy)
@@ -267,7 +267,7 @@ class Reference(Parts):
     # -- definitions -------------------------------------------------------------------------------------------------
 
     def define(self, view: View) -> dict:
-        """The view as its definition says, computed from the parts."""
+        """Returns the view as its definition says, computed from the parts."""
         entries: dict = {}
         for abc, weight in self._join(view.masks):
             named = dict(zip(DOMAINS, abc, strict=True))

@@ -30,12 +30,12 @@ class IndexedSet:
         return x in self.at
 
     def add(self, x: object) -> None:
-        """Append `x`, which MUST NOT be in."""
+        """Appends `x`, which MUST NOT be in."""
         self.at[x] = len(self.items)
         self.items.append(x)
 
     def remove(self, x: object) -> None:
-        """Take out `x`, which MUST be in; the last element takes its place."""
+        """Takes out `x`, which MUST be in; the last element takes its place."""
         i = self.at.pop(x)
         last = self.items.pop()
         if last != x:
@@ -43,7 +43,7 @@ class IndexedSet:
             self.at[last] = i
 
     def after(self, x: object | None) -> object | None:
-        """Successor of `x` (the first element for None); None at the end."""
+        """Returns the successor of `x` (the first element for None); None at the end."""
         i = 0 if x is None else self.at[x] + 1
         return self.items[i] if i < len(self.items) else None
 
@@ -62,7 +62,7 @@ class Node:
 
 
 def part(first_heavy: bool, second_heavy: bool) -> int:
-    """Bit of the part with these letters: HH 1, HL 2, LH 4, LL 8."""
+    """Returns the bit of the part with these letters: HH 1, HL 2, LH 4, LL 8."""
     return 1 << (2 * (not first_heavy) + (not second_heavy))
 
 
@@ -85,7 +85,7 @@ class Parts:
         self.thresholds = self._limits()
 
     def heavy(self, k: int, column: int, value: int) -> bool:
-        """Flag of a value; values nobody has are light, except at eps = 0, where all are heavy."""
+        """Returns the flag of a value; values nobody has are light, except at eps = 0, where all are heavy."""
         node = self.nodes[k][column].get(value)
         return node.heavy if node else self._born_heavy(k, column)
 
@@ -93,11 +93,11 @@ class Parts:
         return self.plan.partitioned[2 * k + column] and self.eps[k] == 0.0
 
     def part(self, k: int, x: int, y: int) -> int:
-        """Part of the tuple (x, y) of relation k: it follows from the flags of its values alone."""
+        """Returns the part of the tuple (x, y) of relation k: it follows from the flags of its values alone."""
         return part(self.heavy(k, 0, x), self.heavy(k, 1, y))
 
     def scan(self, k: int, column: int, value: int, mask: int) -> list[IndexedSet]:
-        """The lists that make up sigma_{column = value} of the parts in `mask`, as sets of opposite values."""
+        """Returns the lists that make up sigma_{column = value} of the parts in `mask`, as sets of opposite values."""
         node = self.nodes[k][column].get(value)
         if node is None:
             return []
@@ -105,7 +105,7 @@ class Parts:
         return [node.by[h] for h, bit in letters if mask & bit and len(node.by[h])]
 
     def probe(self, k: int, x: int, y: int, mask: int) -> int:
-        """Multiplicity of (x, y) in the parts `mask` of relation k; 0 if it is not there."""
+        """Returns the multiplicity of (x, y) in the parts `mask` of relation k; 0 if it is not there."""
         self.ops += 1
         m = self.rows[k].get((x, y), 0)
         return m if m and mask & self.part(k, x, y) else 0

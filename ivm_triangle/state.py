@@ -41,7 +41,7 @@ ROW_WORDS = 64  # of a new tuple with both its ends, about, tables that grow inc
 
 
 def plan_array(program: Program, eps: tuple[float, float, float]) -> np.ndarray:
-    """The program as int64 words; see `kernels.layout`."""
+    """Returns the program as int64 words; see `kernels.layout`."""
     if len(program.views) > at.MAX_VIEWS:
         raise ValueError(f"a program has at most {at.MAX_VIEWS} views")
     steps = sorted(program.steps, key=lambda step: step.updated % program.copies)
@@ -120,7 +120,7 @@ class State:
         self.budget = Budget([self.arena], self.limit, file)
 
     def _fingerprint(self) -> np.ndarray:
-        """Two words that name the layout: programs with other views or steps do not fit this state."""
+        """Returns two words that name the layout: programs with other views or steps do not fit this state."""
         digest = np.zeros(2, dtype=np.uint64)
         for i, word in enumerate([at.LAYOUT, *self.plan.tolist(), *self.eps.view(np.int64).tolist()]):
             digest[i % 2] = (int(digest[i % 2]) * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
@@ -146,19 +146,19 @@ class State:
         return result
 
     def read(self, function: Any, *arguments: Any) -> Any:
-        """Call a kernel that only reads the state on (arena, int32 view, plan, arguments)."""
+        """Calls a kernel that only reads the state on (arena, int32 view, plan, arguments)."""
         self.check_usable()
         return function(self.arena, self.halves, self.plan, *arguments)
 
     def change_to(self, program: Program) -> None:
-        """Go on with another program over the same partition. A major rebalancing."""
+        """Replaces the program by another one over the same partition. A major rebalancing."""
         words = plan_array(program, tuple(self.eps.tolist()))
         self.run(change_program, words)
         self.program, self.plan = program, words
         self.arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
 
     def check_usable(self) -> None:
-        """Raise UnusableStateError if a batch was stopped half-way."""
+        """Raises UnusableStateError if a batch was stopped half-way."""
         if self.arena[H_OPEN]:
             raise UnusableStateError(
                 "a batch was stopped half-way, and this state is neither before nor after it; load the last snapshot, "
@@ -166,7 +166,7 @@ class State:
             )
 
     def scratch(self) -> np.ndarray:
-        """Address space for the hops of one cursor; untouched pages cost nothing."""
+        """Returns the address space for the hops of one cursor; untouched pages cost nothing."""
         return reserve(self.limit)
 
     @property
@@ -190,5 +190,5 @@ class State:
             raise SnapshotError("the state belongs to a triangle query with other outputs, epsilon or strategy")
 
     def word(self, position: int) -> int:
-        """One word of the control block."""
+        """Returns one word of the control block."""
         return int(self.arena[position])

@@ -97,12 +97,12 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._max_delay = 0
 
     def save(self, path: str | os.PathLike[str]) -> int:
-        """Write state, dictionaries and options to one file, atomically; returns its size in bytes. O(state)."""
+        """Writes state, dictionaries and options to one file, atomically; returns its size in bytes. O(state)."""
         return snapshot.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, memory: Size = DEFAULT_MEMORY) -> Self:
-        """The `Triangle` that `save` wrote. Raises SnapshotError for any other file. O(state)."""
+        """Returns the `Triangle` that `save` wrote. Raises SnapshotError for any other file. O(state)."""
         loaded: Self = snapshot.load(cls, path, memory)
         return loaded
 
@@ -112,7 +112,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Apply one batch: `{"R": table, ...}`, two key columns each and an optional integer `_weight` (default +1).
+        """Applies one batch: `{"R": table, ...}`, two key columns each and an optional integer `_weight` (default +1).
 
         Weights of equal tuples are summed first, deletions come before insertions. Rows with a NULL key never join and
         are left out. Raises NegativeMultiplicityError, without any change, if a tuple would go below zero, and
@@ -157,7 +157,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
                 domain.sweep(inspect.vertices(self._state.arena, d), partial(self._alive, d))
 
     def replay_codes(self, rows: np.ndarray) -> None:
-        """Apply rows (as in `apply_codes`) one by one in the order given, without summing weights first.
+        """Applies rows (as in `apply_codes`) one by one in the order given, without summing weights first.
 
         Raises NegativeMultiplicityError at the first row that would go below zero; the rows before it stay applied.
         """
@@ -232,7 +232,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         return sum(int(block[-1].sum()) for block in self._blocks())
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """The results, each once: key columns of the free variables and `multiplicity`.
+        """Yields the results, each once: key columns of the free variables and `multiplicity`.
 
         Delay in steps: constant for "" and "abc", N^min{eps, 1 - eps} for "ab", N^(2 min{eps, 1 - eps}) for "a"
         (strategy "eps"). Raises StaleCursorError when an update comes in between.
@@ -341,7 +341,7 @@ def _four_columns(rows: np.ndarray) -> np.ndarray:
 
 
 def _net(rows: np.ndarray) -> tuple[np.ndarray, int]:
-    """Rows with the weights of equal tuples summed, deletions first, and the number of deletions. O(n)."""
+    """Returns rows with the weights of equal tuples summed, deletions first, and the number of deletions. O(n)."""
     n = len(rows)
     out = np.empty_like(rows)
     slots = np.full(2 << n.bit_length(), -1, dtype=np.int32)

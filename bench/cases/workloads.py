@@ -192,7 +192,7 @@ class Loaded:
 
 
 def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) -> Loaded:
-    """The workload over ``data`` (see ``datasets``).
+    """Returns the workload over ``data`` (see ``datasets``).
 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``window``; ``keep`` (share of the edges that
     the filter keeps, instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of
@@ -238,7 +238,7 @@ def _keeping(graph: datasets.Graph, share: float) -> int:
 
 
 def _only(stream: Stream, names: tuple[str, ...]) -> Stream:
-    """The updates of some of the tables."""
+    """Returns the updates of some of the tables."""
     numbers = [i for i, name in enumerate(stream.tables) if name in names]
     place = np.full(len(stream.tables), -1, np.int16)
     place[numbers] = np.arange(len(numbers))

@@ -30,7 +30,7 @@ class _Progress:
 
 
 def run(spec: dict[str, Any], stream: TextIO) -> dict[str, Any]:
-    """Measure the cell; progress goes to ``stream``."""
+    """Measures the cell; progress goes to ``stream``."""
     entry = ENGINES[spec["engine"]]
     progress = _Progress(stream)
     if entry.job:
@@ -43,7 +43,7 @@ def run(spec: dict[str, Any], stream: TextIO) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Reads the cell, measures it, and writes the result."""
     spec = json.load(sys.stdin)
     results = sys.stdout
     sys.stdout = sys.stderr  # whatever an engine prints is not a result

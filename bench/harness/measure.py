@@ -43,7 +43,7 @@ def measure(spec: dict[str, Any], make: Make, progress: Progress) -> dict[str, A
 
 
 def bytes_per_tuple(result: dict[str, Any]) -> float | None:
-    """Bytes of state per live input tuple, at the moment at which the state was largest; None if unknown.
+    """Returns the bytes of state per live input tuple, at the moment at which the state was largest; None if unknown.
 
     A live input tuple is a row of a table of the stream that was inserted and not deleted. It counts once, however many
     aliases of the query read it and whatever the engine stores of it. So the figure means the same for every engine.
@@ -109,7 +109,7 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
 
 
 def _warm_up(spec: dict[str, Any], subject: Subject, stream: Stream) -> int:
-    """Apply the beginning of the stream with an engine that is thrown away; how many updates that were."""
+    """Applies the beginning of the stream with an engine that is thrown away. Returns the updates done."""
     rows, started, done = spec["batch_rows"], time.perf_counter(), 0
     stop = min(max(WARM_ROWS, 2 * rows), len(stream))
     while done < stop:
@@ -124,7 +124,7 @@ def _warm_up(spec: dict[str, Any], subject: Subject, stream: Stream) -> int:
 
 
 def _summary(passes: list[Pass], of: int, mode: str) -> dict[str, Any]:
-    """The fields of a result: those of the fastest pass, and the spread over all."""
+    """Returns the fields of a result: those of the fastest pass, and the spread over all."""
     best = min(passes, key=lambda one: one.seconds)
     seconds = [one.seconds for one in passes]
     done = best.updates

@@ -10,7 +10,7 @@ from plans import plan as make_plan
 
 
 def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The ``check`` of a cell: options of the short stream, and (position, rows, checksum) of its checkpoints.
+    """Returns the ``check`` of a cell: options of the short stream, and (position, rows, checksum) of its checkpoints.
 
     The window of a graph stream is a third of it, so that rows come, go and come again.
     """

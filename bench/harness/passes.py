@@ -32,7 +32,7 @@ class Fullest:
     live: int | None = None
 
     def see(self, state: int, live: int) -> None:
-        """Take note of a moment."""
+        """Takes note of a moment."""
         if self.state is None or state > self.state:
             self.state, self.live = state, live
 
@@ -59,7 +59,7 @@ class Pass:
 def one_pass(
     spec: dict[str, Any], subject: Subject, stream: Stream, position: int, batches: list[Batch], progress: Progress
 ) -> Pass:
-    """One pass over ``batches``, which begin at update ``position`` of the stream. Closes the subject."""
+    """Makes one pass over ``batches``, which begin at update ``position`` of the stream. Closes the subject."""
     rows, bound = spec["batch_rows"], spec.get("bound_s", 60.0)
     every = max(len(batches) // SAMPLES, 1)
     marks = set(_marks(spec["mode"], len(batches)))
@@ -107,7 +107,7 @@ def _marks(mode: str, batches: int) -> Iterator[int]:
 
 
 def _sample(out: Pass, subject: Subject, done: int, live: int, latency: float) -> None:
-    """Add a point to the series."""
+    """Adds a point to the series."""
     state = subject.state_bytes()
     out.series["position"].append(done)
     out.series["latency_ms"].append(round(1000 * latency, 4))

@@ -44,7 +44,7 @@ class ResultsError(CrownError):
 
 
 def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells: list[Result]) -> Path:
-    """Write a section's file, replacing an older one in one step."""
+    """Writes a section's file, replacing an older one in one step."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{section}.json"
     data = {"format": FORMAT, "section": section, "scale": scale, "machine": machine, "cells": cells}
@@ -71,7 +71,7 @@ def read_file(path: Path) -> Result:
 
 
 def read(folder: Path) -> dict[str, Result]:
-    """Section -> file contents, for all sections in the folder. Raises ResultsError if there are none."""
+    """Returns section -> file contents, for all sections in the folder. Raises ResultsError if there are none."""
     out = {}
     for path in sorted(folder.glob("*.json")):
         data = read_file(path)

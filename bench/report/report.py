@@ -132,7 +132,7 @@ def _tables(part: Part, cells: Sequence[Cell]) -> list[tables.Table]:
 
 
 def save_charts(page: str, folder: Path) -> list[Path]:
-    """Write every chart of the page to a file of its own, named as the chart is; the files."""
+    """Writes every chart of the page to a file of its own, named as the chart is. Returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for found in re.finditer(r'<svg[^>]*aria-label="([^"]+)".*?</svg>', page, re.DOTALL):

@@ -63,14 +63,14 @@ _QUANTITY = FuncFormatter(lambda value, _: quantity(value))
 
 
 def figure_of(columns: int = 1, height: float = 3.3, width: float = 9.6) -> tuple[Figure, list[Axes]]:
-    """A figure with that many panels side by side, and the panels."""
+    """Returns a figure with that many panels side by side, and the panels."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)
 
 
 def svg(figure: Figure, name: str) -> str:
-    """The figure as an SVG element; identifiers are made unique per chart, because a page holds many."""
+    """Returns the figure as an SVG element; identifiers are made unique per chart, because a page holds many."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()

@@ -162,7 +162,7 @@ def states(cells: Sequence[Cell]) -> Table:
 
 
 def started(cells: Sequence[Cell]) -> Table:
-    """The first impression in numbers."""
+    """Returns the first impression in numbers."""
     return _columns(
         [c for c in cells if "load_s" in c],
         (
@@ -198,7 +198,7 @@ def losses(sections: Sections) -> Table:
 
 
 def html(table: Table) -> str:
-    """The table as HTML."""
+    """Returns the table as HTML."""
     from html import escape
 
     numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.headings))]
@@ -213,7 +213,7 @@ def html(table: Table) -> str:
 
 
 def markdown(table: Table) -> str:
-    """The table as markdown."""
+    """Returns the table as markdown."""
     lines = ["| " + " | ".join(table.headings) + " |", "|" + "---|" * len(table.headings)]
     for row, ours in zip(table.rows, table.ours, strict=True):
         cells = [value.replace("|", "\\|") for value in row]

@@ -43,7 +43,7 @@ an LDBC SNB data set, unpacked or as `*snb*.tar.gz`. What every field of the JSO
 
 
 def quantity(value: float | None, digits: int = 3) -> str:
-    """A number for people: 1.06 M, 554 K, 12.3; a dash for None."""
+    """Returns a number for people: 1.06 M, 554 K, 12.3; a dash for None."""
     if value is None:
         return "–"
     for unit, size in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
@@ -65,7 +65,7 @@ def engine(cell: dict[str, Any]) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes for people."""
+    """Returns bytes for people."""
     if value is None:
         return "–"
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
@@ -75,7 +75,7 @@ def size(value: float | None) -> str:
 
 
 def span(rates: Sequence[float]) -> str:
-    """The median of the repeats and their range: 1.2 M (1.1 M to 1.3 M)."""
+    """Returns the median of the repeats and their range: 1.2 M (1.1 M to 1.3 M)."""
     if not rates:
         return "–"
     if len(rates) == 1:
@@ -96,7 +96,7 @@ def stopped(cell: dict[str, Any]) -> str:
 
 
 def line_of(cell: dict[str, Any]) -> str:
-    """A cell in one line of the terminal."""
+    """Returns a cell in one line of the terminal."""
     head = f"{cell['title'][:26]:26} {cell['engine_title'][:34]:34} {cell['mode']:6}"
     if "x" in cell:
         head += f" {cell['law']} {quantity(cell['x']):>7}"

@@ -47,7 +47,7 @@ def _slope(data: dict[str, Any]) -> str:
 
 
 def _matrix(mode: str, head: str) -> Callable[[Sequence[Cell]], Table]:
-    """A table of slopes with a row per figure and a column per curve."""
+    """Returns a table of slopes with a row per figure and a column per curve."""
 
     def table(cells: Sequence[Cell]) -> Table:
         found = [c for c in cells if c["mode"] == mode and "curves" in c]

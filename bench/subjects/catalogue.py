@@ -29,13 +29,13 @@ class Entry:
     modes: tuple[str, ...] = ("delta",)
 
     def load(self) -> Callable[..., Any]:
-        """The maker itself; imports its module."""
+        """Returns the maker itself; imports its module."""
         module, name = self.maker.split(":")
         found: Callable[..., Any] = getattr(import_module(f"bench.subjects.{module}"), name)
         return found
 
     def subject(self, loaded: Loaded, mode: str, **more: Any) -> Subject:
-        """A fresh subject. Raises SkipError if it does not take part."""
+        """Returns a fresh subject. Raises SkipError if it does not take part."""
         made: Subject = self.load()(loaded, mode, **dict(self.arguments), **more)
         return made
 

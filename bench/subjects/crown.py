@@ -50,7 +50,7 @@ class Crown:
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
-        """One batch in this mode."""
+        """Applies one batch in this mode."""
         if self._mode in ("none", "full", "count"):
             self._view.update(batch)
             return 0
@@ -70,7 +70,7 @@ class Crown:
         self._view.update(batch)
 
     def enumerate(self) -> int:
-        """Enumerate the full result into reused buffers; in mode *count* ask for its size only."""
+        """Enumerates the full result into reused buffers; in mode *count* asks for its size only."""
         if self._mode == "count":
             return self._view.count()
         assert isinstance(self._engine, Engine)
@@ -91,7 +91,7 @@ class Crown:
         return Totals(count, total)
 
     def state_bytes(self) -> int:
-        """Bytes of the arena in use."""
+        """Returns the bytes of the arena in use."""
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:

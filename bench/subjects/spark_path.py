@@ -29,7 +29,7 @@ CORES = 2
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell of mode *spark*."""
+    """Measures a cell of mode *spark*."""
     result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
     try:
         spark = _session(spec.get("cores", CORES))
@@ -76,7 +76,7 @@ def _deltas(spark: SparkSession, loaded: Loaded, staged: dict[str, Path], checkp
 
 
 def _check(spark: SparkSession, spec: dict[str, Any]) -> dict[str, Any]:
-    """Follow count and checksum of the deltas of a short stream to its first checkpoint."""
+    """Follows count and checksum of the deltas of a short stream to its first checkpoint."""
     position, count, checksum = spec["check"]["expected"][0]
     loaded = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
     totals = [0, 0]

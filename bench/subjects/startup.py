@@ -31,7 +31,7 @@ print(json.dumps([imported - started, loaded - imported, time.perf_counter() - l
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell of mode *startup*: ``import_s``; ``load_s`` (``crown.view``, which imports what it needs);
+    """Measures a cell of mode *startup*: ``import_s``; ``load_s`` (``crown.view``, which imports what it needs);
     ``first_apply_s`` (a view and its first batch, kernels cached); ``first_apply_cold_s``.
     """
     warm = min((_once({}) for _ in range(spec["repeats"] + 1)), key=sum)

@@ -75,7 +75,7 @@ def multiplicity_of(arena, e):
 
 @device
 def set_multiplicity(arena, e, m):
-    """Write how many copies of an edge's tuple there are."""
+    """Writes how many copies of an edge's tuple there are."""
     arena[e + 1] = m
 
 
@@ -87,7 +87,7 @@ def edge_position(halves, e, half):
 
 @device
 def set_edge_position(halves, e, half, i):
-    """Write that position."""
+    """Writes that position."""
     halves[2 * (e + 2) + half] = i
 
 
@@ -102,7 +102,7 @@ def payload(arena, rec):
 
 @device
 def set_payload(arena, rec, word):
-    """Write that word."""
+    """Writes that word."""
     arena[rec + 1] = word
 
 
@@ -126,7 +126,7 @@ def place_of(arena, rec):
 
 @device
 def set_place(arena, rec, i):
-    """Write that position."""
+    """Writes that position."""
     arena[rec + GROUP_PLACE] = i
 
 
@@ -138,7 +138,7 @@ def listing_place(arena, rec):
 
 @device
 def set_listing_place(arena, rec, i):
-    """Write that position."""
+    """Writes that position."""
     arena[rec + SUM_PLACE] = i
 
 
@@ -153,7 +153,7 @@ def list_address(halves, w):
 
 @device
 def set_list_address(halves, w, address):
-    """Write where a list's block is."""
+    """Writes where a list's block is."""
     set_lo(halves, w, address)
 
 
@@ -165,7 +165,7 @@ def list_length(halves, w):
 
 @device
 def set_list_length(halves, w, n):
-    """Write the number of entries."""
+    """Writes the number of entries."""
     set_hi(halves, w, n)
 
 
@@ -177,7 +177,7 @@ def list_capacity(halves, w):
 
 @device
 def set_list_capacity(halves, w, n):
-    """Write the words of a list's block."""
+    """Writes the words of a list's block."""
     set_lo(halves, w + 1, n)
 
 
@@ -189,12 +189,12 @@ def list_extra(halves, w):
 
 @device
 def set_list_extra(halves, w, extra):
-    """Write that number."""
+    """Writes that number."""
     set_hi(halves, w + 1, extra)
 
 
 @device
 def clear_list(arena, w):
-    """Make a list empty, without a block."""
+    """Makes a list empty, without a block."""
     arena[w] = 0
     arena[w + 1] = 0

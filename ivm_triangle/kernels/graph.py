@@ -36,13 +36,13 @@ from ivm_triangle.kernels.layout import (
 
 @device
 def after(plan, k):
-    """The relation (and domain) that follows number k in the rotation R, S, T; itself where one plays all."""
+    """Returns the relation (and domain) that follows number k in the rotation R, S, T; itself where one plays all."""
     return k + 1 if k + 1 < plan[P_COPIES] else WORD(0)
 
 
 @device
 def before(plan, k):
-    """The relation that leads to domain k."""
+    """Returns the relation that leads to domain k."""
     return k - 1 if k > 0 else plan[P_COPIES] - 1
 
 
@@ -54,7 +54,7 @@ def tag_of(arena, word):
 
 @device
 def find_word(arena, t, tag, word):
-    """Handle of the record with that one-word key, or 0."""
+    """Returns the handle of the record with that one-word key, or 0."""
     slots = arena[t + T_SLOTS]
     mask = arena[t + T_MASK]
     s = tag & mask
@@ -71,7 +71,7 @@ def find_word(arena, t, tag, word):
 
 @device
 def lookup(arena, table, word):
-    """Handle of the record with that one-word key in table number `table`, or 0. Expected O(1)."""
+    """Returns the handle of the record with that one-word key in table number `table`, or 0. Expected O(1)."""
     return find_word(arena, table_at(table), tag_of(arena, word), word)
 
 
@@ -96,7 +96,7 @@ def _move_block(arena, halves, w, capacity):
 
 @device
 def push(arena, halves, w, entry):
-    """Append `entry` to the list at word `w`. Amortized O(1)."""
+    """Appends `entry` to the list at word `w`. Amortized O(1)."""
     length = list_length(halves, w)
     if length == list_capacity(halves, w):
         _move_block(arena, halves, w, max(WORD(2), 2 * length))
@@ -106,7 +106,7 @@ def push(arena, halves, w, entry):
 
 @device
 def drop_last(arena, halves, w):
-    """Forget the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
+    """Forgets the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
     length = list_length(halves, w) - 1
     set_list_length(halves, w, length)
     capacity = list_capacity(halves, w)
@@ -118,14 +118,14 @@ def drop_last(arena, halves, w):
 
 @device
 def place(arena, halves, w, i, entry, half):
-    """Put an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
+    """Puts an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
     arena[list_address(halves, w) + i] = entry
     set_edge_position(halves, right(entry), half, i)
 
 
 @device
 def link(arena, halves, w, entry, heavy, half):
-    """Add an edge entry to a vertex's list, among the heavy or the light other ends."""
+    """Adds an edge entry to a vertex's list, among the heavy or the light other ends."""
     push(arena, halves, w, entry)
     last = list_length(halves, w) - 1
     if heavy:
@@ -140,7 +140,7 @@ def link(arena, halves, w, entry, heavy, half):
 
 @device
 def unlink(arena, halves, w, edge, half):
-    """Take an edge out of a vertex's list."""
+    """Takes an edge out of a vertex's list."""
     at = edge_position(halves, edge, half)
     count = list_extra(halves, w) & COUNT_MASK
     last = list_length(halves, w) - 1
@@ -170,19 +170,19 @@ def relink(arena, halves, w, edge, heavy, half):
 
 @device
 def is_heavy(halves, w):
-    """Flag of the vertex whose list in that column is at word `w`."""
+    """Returns the flag of the vertex whose list in that column is at word `w`."""
     return (list_extra(halves, w) & HEAVY) != 0
 
 
 @device
 def degree(halves, w):
-    """Length of the list at word `w`."""
+    """Returns the length of the list at word `w`."""
     return list_length(halves, w)
 
 
 @device
 def part_of(halves, x, y):
-    """Bit of the part (HH 1, HL 2, LH 4, LL 8) of an edge from vertex x to vertex y."""
+    """Returns the bit of the part (HH 1, HL 2, LH 4, LL 8) of an edge from vertex x to vertex y."""
     return 1 << (2 * (not is_heavy(halves, out_list(x))) + (not is_heavy(halves, in_list(y))))
 
 
@@ -191,7 +191,7 @@ def part_of(halves, x, y):
 
 @device
 def vertex(ctx, domain, value):
-    """Handle of the vertex with that value, made if it is new. Expected O(1)."""
+    """Returns the handle of the vertex with that value, made if it is new. Expected O(1)."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     t = table_at(domain)
     tag = tag_of(arena, value)
@@ -211,7 +211,7 @@ def vertex(ctx, domain, value):
 
 @device
 def drop_vertex_if_bare(arena, halves, domain, v):
-    """Free a vertex that has no edges left."""
+    """Frees a vertex that has no edges left."""
     if list_length(halves, out_list(v)) == 0 and list_length(halves, in_list(v)) == 0:
         remove(arena, table_at(domain), tag_of(arena, arena[v]), v)
         release(arena, v, WORD(VERTEX_WORDS))
@@ -219,7 +219,7 @@ def drop_vertex_if_bare(arena, halves, domain, v):
 
 @device
 def add_edge(arena, halves, k, x, y, m):
-    """Make an edge with multiplicity m; it MUST NOT exist. Returns its handle."""
+    """Makes an edge with multiplicity m; it MUST NOT exist. Returns its handle."""
     e = alloc(arena, WORD(EDGE_WORDS))
     key = pair_of(x, y)
     arena[e] = key
@@ -232,7 +232,7 @@ def add_edge(arena, halves, k, x, y, m):
 
 @device
 def drop_edge(arena, halves, k, x, y, e):
-    """Remove an edge; its vertices stay."""
+    """Removes an edge; its vertices stay."""
     unlink(arena, halves, out_list(x), e, WORD(0))
     unlink(arena, halves, in_list(y), e, WORD(1))
     remove(arena, table_at(3 + k), tag_of(arena, arena[e]), e)

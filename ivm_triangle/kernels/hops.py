@@ -91,7 +91,7 @@ def _outer(arena, halves, root, shape):
 
 @device
 def _next_bucket(arena, halves, scratch, root, shape, tree, bucket):
-    """Successor of a bucket (0: the first one) that is not excluded; -1 - tree at the end."""
+    """Returns the successor of a bucket (0: the first one) that is not excluded; -1 - tree at the end."""
     w = _outer(arena, halves, root, shape)
     i = ZERO if bucket == 0 else place_of(arena, bucket) + 1
     if w == 0 or i >= list_length(halves, w):
@@ -107,7 +107,7 @@ def _first(arena, halves, bucket, shape):
 
 @device
 def _after(arena, halves, bucket, shape, element):
-    """Successor of a middle record in its bucket; the negated bucket at the end."""
+    """Returns the successor of a middle record in its bucket; the negated bucket at the end."""
     group = left(arena[element])
     i = payload(arena, element) + 1
     if i < list_length(halves, middles_of(group)):
@@ -213,7 +213,7 @@ def _result_of(arena, element, shape):
 
 @device
 def _next_hop(arena, halves, scratch, cur, at, root, pair, shape, tree):
-    """Next result of a hop union as (a, b); (0, 0) at the end."""
+    """Returns the next result of a hop union as (a, b); (0, 0) at the end."""
     if cur[at + STARTED] == 0:
         cur[at + STARTED] = 1
         cur[at + BUCKET] = _next_bucket(arena, halves, scratch, root, shape, tree, ZERO)
@@ -240,7 +240,7 @@ def _next_hop(arena, halves, scratch, cur, at, root, pair, shape, tree):
 
 @device
 def _next_sum(arena, halves, cur, i, view, pairs):
-    """Next key of a materialized view as (a, b); (0, 0) at the end."""
+    """Returns the next key of a materialized view as (a, b); (0, 0) at the end."""
     w = listing_at(view)
     at = cur[SOURCES + i]
     cur[OPS] += 1
@@ -253,7 +253,7 @@ def _next_sum(arena, halves, cur, i, view, pairs):
 
 @kernel
 def union_rows(arena, halves, scratch, cur, sums, trees, pairs, out):
-    """Fill `out` int64[3 or 2, n] column-major with results and multiplicities; returns the number of rows.
+    """Fills `out` int64[3 or 2, n] column-major with results and multiplicities; returns the number of rows.
 
     Fewer than n rows: the end. Call again with the same cursor for the rest. Delay: a constant number of steps plus the
     visits of candidate buckets; `cur[MAX_DELAY]` is the largest number of steps between two rows.

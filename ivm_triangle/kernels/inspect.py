@@ -13,25 +13,25 @@ from ivm_triangle.kernels.views import view_size
 
 @kernel
 def vertices(arena, domain):
-    """Number of values in a domain."""
+    """Returns the number of values in a domain."""
     return arena[table_at(domain) + T_COUNT]
 
 
 @kernel
 def edges(arena, k):
-    """Number of distinct tuples of relation k."""
+    """Returns the number of distinct tuples of relation k."""
     return arena[table_at(3 + k) + T_COUNT]
 
 
 @kernel
 def entries(arena, plan, view):
-    """Number of entries of a view."""
+    """Returns the number of entries of a view."""
     return view_size(words(arena), constants(plan), view)
 
 
 @kernel
 def known(arena, domain, codes, found):
-    """Set `found` bool[n] where the code is in the domain."""
+    """Sets `found` bool[n] where the code is in the domain."""
     arena = words(arena)
     for i in range(codes.size):
         if lookup(arena, domain, codes[i]) != 0:
@@ -40,7 +40,7 @@ def known(arena, domain, codes, found):
 
 @kernel
 def squares(arena, sums):
-    """Add the squared multiplicities of R, S, T to `sums` float64[3]. O(|D|)."""
+    """Adds the squared multiplicities of R, S, T to `sums` float64[3]. O(|D|)."""
     arena, sums = words(arena), words(sums)
     for k in range(3):
         t = table_at(3 + k)
@@ -51,7 +51,7 @@ def squares(arena, sums):
 
 @kernel
 def heavy_values(arena, halves, plan, counts):
-    """Add up the heavy values per (relation, column) in `counts` int64[6]. O(values)."""
+    """Adds up the heavy values per (relation, column) in `counts` int64[6]. O(values)."""
     arena, halves, plan, counts = words(arena), words(halves), constants(plan), words(counts)
     for d in range(3):
         t = table_at(d)

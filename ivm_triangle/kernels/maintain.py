@@ -49,7 +49,7 @@ from ivm_triangle.kernels.views import add_sum, empty_view, view_at
 
 @kernel
 def create(arena, halves, eps, limit, seed):
-    """An empty state: |D| = 0, N = 1."""
+    """Makes an empty state: |D| = 0, N = 1."""
     arena, halves, eps = words(arena), words(halves), words(eps)
     format_arena(arena, TABLES, limit, seed)
     control = alloc(arena, CONTROL_WORDS)
@@ -64,7 +64,7 @@ def create(arena, halves, eps, limit, seed):
 
 @device
 def _drop_bare_ends(ctx, k, x, y):
-    """Free the ends of an edge that went, where no other edge is left."""
+    """Frees the ends of an edge that went, where no other edge is left."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     drop_vertex_if_bare(arena, halves, k, x)
     if plan[P_COPIES] == 3 or x != y:  # the ends of a loop in a shared relation are one vertex
@@ -90,7 +90,7 @@ def _add_shared(ctx, x, y, m, old, before):
 
 @device
 def _change(ctx, k, x, y, e, m):
-    """Add m to the multiplicity of the edge (x, y), which is `e` (0: none). Returns the change of presence."""
+    """Adds m to the multiplicity of the edge (x, y), which is `e` (0: none). Returns the change of presence."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     arena[C_UPDATES] += 1
     arena[C_RATES + k] += 1
@@ -116,7 +116,7 @@ def _change(ctx, k, x, y, e, m):
 
 @device
 def update(ctx, k, x, y, e, m):
-    """Add m != 0 to the multiplicity of the edge (x, y) of relation k, which is `e` (0: none); it MUST NOT become < 0.
+    """Adds m != 0 to the multiplicity of the edge (x, y) of relation k, which is `e` (0: none); it MUST NOT become < 0.
 
     Amortized O(N^max{eps, 1 - eps}) for the programs of IVM^eps.
     """
@@ -141,7 +141,7 @@ def add(ctx, k, first, second, m):
 
 @device
 def find_edge(arena, plan, k, first, second):
-    """Handle of the edge (first, second) of relation k by its values, or 0. Expected O(1)."""
+    """Returns the handle of the edge (first, second) of relation k by its values, or 0. Expected O(1)."""
     x = lookup(arena, k, first)
     if x == 0:
         return WORD(0)
@@ -153,7 +153,7 @@ def find_edge(arena, plan, k, first, second):
 
 @kernel
 def multiplicity(arena, plan, k, first, second):
-    """Multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
+    """Returns the multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
     arena, plan = words(arena), constants(plan)
     e = find_edge(arena, plan, k, first, second)
     return multiplicity_of(arena, e) if e != 0 else WORD(0)
@@ -164,7 +164,7 @@ def multiplicity(arena, plan, k, first, second):
 
 @kernel
 def find_taken(arena, plan, rows, takes, edges):
-    """Find the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
+    """Finds the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
 
     Returns the index of the first row that would go below zero, or -1. Changes nothing else.
     """
@@ -296,7 +296,7 @@ def load_rows(arena, halves, plan, eps, rows, takes, edges):
 
 @kernel
 def change_program(arena, halves, plan, eps, other):
-    """Go on with the program `other`, which has views of other kinds over the same parts. A major rebalancing."""
+    """Replaces the program by `other`, which has views of other kinds over the same parts. A major rebalancing."""
     arena, halves, plan, eps, other = words(arena), words(halves), constants(plan), words(eps), constants(other)
     ctx = Context(arena, halves, plan, eps)
     arena[C_EPOCH] += 1

@@ -71,7 +71,7 @@ def set_limits(arena, eps):
 
 @device
 def _set_flag(arena, halves, k, column, v, heavy):
-    """Change a vertex's flag; its entries in the lists of the other ends move across their borders. O(degree)."""
+    """Changes a vertex's flag; its entries in the lists of the other ends move across their borders. O(degree)."""
     w = list_of(v, column)
     for i in range(list_address(halves, w), list_address(halves, w) + list_length(halves, w)):
         entry = arena[i]
@@ -103,7 +103,7 @@ def too_high(ctx, k, column, w):
 
 @device
 def move(ctx, k, column, v):
-    """Change the flag of a vertex, and move its edges: into the new part, then from the old."""
+    """Changes the flag of a vertex, and moves its edges: into the new part, then from the old."""
     arena, halves = ctx.arena, ctx.halves
     w = list_of(v, column)
     heavy = is_heavy(halves, w)
@@ -127,7 +127,7 @@ def move(ctx, k, column, v):
 
 @device
 def _split(arena, halves, w, half):
-    """Order a vertex's list anew: heavy other ends first."""
+    """Orders a vertex's list anew: heavy other ends first."""
     count = WORD(0)
     for i in range(list_length(halves, w)):
         entry = arena[list_address(halves, w) + i]
@@ -202,7 +202,7 @@ def _scan_cost(arena, plan, shifts):
 
 @device
 def _follow_rates(arena, plan):
-    """Choose the shifts that make `_scan_cost` least, if that gains a quarter. Returns whether they changed.
+    """Chooses the shifts that make `_scan_cost` least, if that gains a quarter. Returns whether they changed.
 
     Within 2^-3 .. 2^3, so that all bounds stay, up to a constant; 2^0 where rates and sizes are equal. The minimum is
     where both terms of a theta are in proportion.

@@ -85,20 +85,20 @@ def slice_of(halves, v, column, mask):
 
 @device
 def pick(x, y, z, which):
-    """The vertex of role `which`: 0 is x, 1 is y, 2 is z."""
+    """Returns the vertex of role `which`: 0 is x, 1 is y, 2 is z."""
     return x if which == 0 else (y if which == 1 else z)
 
 
 @device
 def key_of(x, y, z, first, second):
-    """Key word of a view: one vertex, or two in one word (`second` < 0: one)."""
+    """Returns the key word of a view: one vertex, or two in one word (`second` < 0: one)."""
     v = pick(x, y, z, first)
     return v if second < 0 else pair_of(v, pick(x, y, z, second))
 
 
 @device
 def _probe_all(arena, halves, table, start, length, pivot, forward, mask):
-    """Sum of products over a slice: z in the slice, other edge z -> pivot (forward) or pivot -> z in `table`."""
+    """Returns the sum of products over a slice: z in it, other edge z -> pivot (forward) or pivot -> z in `table`."""
     t = table_at(table)
     total = WORD(0)
     for i in range(start, start + length):
@@ -114,7 +114,7 @@ def _probe_all(arena, halves, table, start, length, pivot, forward, mask):
 
 @device
 def _mark_of(z):
-    """Bit number of a vertex in the bitmap."""
+    """Returns the bit number of a vertex in the bitmap."""
     return ((z * -7046029254386353131) >> 51) & (64 * MARK_WORDS - 1)
 
 
@@ -148,7 +148,7 @@ def _mark_and_probe(arena, table, start, length, other, other_length, pivot, for
 
 @device
 def common(arena, halves, k1, k2, x, y, start1, length1, start2, length2, mask1, mask2, marks):
-    """Sum of products over the z in both slices: K1(y, z) in [start1, ..), K2(z, x) in [start2, ..).
+    """Returns the sum of products over the z in both slices: K1(y, z) in [start1, ..), K2(z, x) in [start2, ..).
 
     O(min(length1, length2)): the shorter is walked and the other probed; with `marks`, lists of like length are both
     walked.
@@ -283,7 +283,7 @@ def lookup_step(ctx, row, x, y, m, flip, counting):
 
 @device
 def fire(ctx, k, bit, other, x, y, m, flip, mode, counting):
-    """Bring the views up to date with (x, y) -> m in the part `bit` of relation k; `flip` is the change of presence.
+    """Brings the views up to date with (x, y) -> m in the part `bit` of relation k; `flip` is the change of presence.
 
     MOVE leaves out what the part `other` feeds as well; LOAD takes the steps that fill views from one relation, and
     LOAD_LOOKUPS those that read them. The total changes only if `counting`.
@@ -306,5 +306,5 @@ def fire(ctx, k, bit, other, x, y, m, flip, mode, counting):
 
 @device
 def edge_of(arena, k, x, y):
-    """Handle of the edge of relation k from vertex x to vertex y, or 0."""
+    """Returns the handle of the edge of relation k from vertex x to vertex y, or 0."""
     return lookup(arena, 3 + k, pair_of(x, y))

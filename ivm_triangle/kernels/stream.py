@@ -72,7 +72,7 @@ def _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, ro
 
 @device
 def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, out, capacity, rows):
-    """Enumerate the triples of the edge (x, y) of relation k from `cur[POSITION]` on. Returns (rows, finished)."""
+    """Enumerates the triples of the edge (x, y) of relation k from `cur[POSITION]` on. Returns (rows, finished)."""
     k1 = k + 1 if k < 2 else ZERO
     k2 = k1 + 1 if k1 < 2 else ZERO
     if is_heavy(halves, out_list(y)) and is_heavy(halves, in_list(x)):
@@ -113,7 +113,7 @@ def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, 
 
 @kernel
 def stream_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, pairs, count, keys, cur, out):
-    """Apply the rows (codes int64[n, 2]) whose weight has `sign`; returns the rows written to `out` int64[3, cap].
+    """Applies the rows (codes int64[n, 2]) whose weight has `sign`; returns the rows written to `out` int64[3, cap].
 
     Call again with the same cursor while `cur[ROW]` < n, unless `cur[OVER]` is 1: then more is live than the budget
     allows, and the rows from `cur[ROW]` on have not been applied. `pairs`: the pair views of R, S, T, and whether they
@@ -276,7 +276,7 @@ def code_rows(arena, domain, columns, flat, w, make, codes):
 
 @kernel
 def forget_keys(arena, domain, order, codes):
-    """Free the composite keys among `codes` that no tuple has any more; `order` is 0, 1, .. (words of a key)."""
+    """Frees the composite keys among `codes` that no tuple has any more; `order` is 0, 1, .. (words of a key)."""
     n = codes.size
     k = order.size
     arena, order, codes = words(arena), constants(order), words(codes)

@@ -37,7 +37,7 @@ def _put(arena, cur, a, b, c, out, capacity, row):
 
 @kernel
 def triple_rows(arena, halves, plan, cur, views, firsts, out):
-    """Fill `out` int64[4, n] column-major with (a, b, c, multiplicity); returns the number of rows.
+    """Fills `out` int64[4, n] column-major with (a, b, c, multiplicity); returns the number of rows.
 
     `views` are the SET and ROOT views of the result; `firsts[i]` is the relation a tree's pairs (x, z) start in.
     Fewer than n rows: the end. Call again with the same cursor for the rest. Delay: four steps, and one per list or

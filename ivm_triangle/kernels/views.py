@@ -49,31 +49,31 @@ from ivm_triangle.kernels.layout import (
 
 @device
 def view_at(view):
-    """Position of a view's description in the plan array."""
+    """Returns the position of a view's description in the plan array."""
     return P_VIEWS + VIEW_WORDS * view
 
 
 @kernel
 def listing_at(view):
-    """Word of the list of all records of a view."""
+    """Returns the word of the list of all records of a view."""
     return C_VIEWS + 4 * view
 
 
 @device
 def first_table(view):
-    """Header word of a view's first table: by key."""
+    """Returns the header word of a view's first table: by key."""
     return table_at(6 + 2 * view)
 
 
 @device
 def second_table(view):
-    """Header word of a view's second table: (group, middle)."""
+    """Returns the header word of a view's second table: (group, middle)."""
     return table_at(7 + 2 * view)
 
 
 @device
 def _unlist(arena, halves, w, at, back):
-    """Take entry `at` out of the list at `w`; the last one takes its place and notes it in its word `back`."""
+    """Takes entry `at` out of the list at `w`; the last one takes its place and notes it in its word `back`."""
     last = list_length(halves, w) - 1
     if at < last:
         moved = arena[list_address(halves, w) + last]
@@ -121,7 +121,7 @@ def _triple_tag(arena, ab, c):
 
 @device
 def change_set(arena, halves, view, ab, c, flip):
-    """Put the triple into a SET view (flip > 0; it MUST NOT be in) or take it out (it MUST be in)."""
+    """Puts the triple into a SET view (flip > 0; it MUST NOT be in) or takes it out (it MUST be in)."""
     t = first_table(view)
     tag = _triple_tag(arena, ab, c)
     w = listing_at(view)
@@ -149,7 +149,7 @@ def change_set(arena, halves, view, ab, c, flip):
 
 @device
 def change_list(ctx, view, key, middle, flip):
-    """Put a middle under the pair `key` of a LIST view or take it out. Returns the group, 0 if it is gone."""
+    """Puts a middle under the pair `key` of a LIST view or takes it out. Returns the group, 0 if it is gone."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     t = first_table(view)
     tag = tag_of(arena, key)
@@ -186,7 +186,7 @@ def change_list(ctx, view, key, middle, flip):
 
 @device
 def _bucket_vertex(arena, plan, root, group):
-    """The vertex whose bucket a pair belongs to; 0 where the root has one bucket for all."""
+    """Returns the vertex whose bucket a pair belongs to; 0 where the root has one bucket for all."""
     at = plan[view_at(root) + BUCKET]
     if at < 0:
         return WORD(0)
@@ -195,7 +195,7 @@ def _bucket_vertex(arena, plan, root, group):
 
 @device
 def set_root(ctx, root, group, present):
-    """Put a group into its bucket of the ROOT view, or take it out; no change if it is so already."""
+    """Puts a group into its bucket of the ROOT view, or takes it out; no change if it is so already."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     if (present != 0) == (place_of(arena, group) >= 0):
         return
@@ -231,7 +231,7 @@ def _release_list(arena, halves, w):
 
 @device
 def _empty_table(arena, halves, t, words, list_word):
-    """Release all records of a table, their list at offset `list_word` (0: none), and the slots."""
+    """Releases all records of a table, their list at offset `list_word` (0: none), and the slots."""
     slots = arena[t + T_SLOTS]
     for s in range(slots, slots + arena[t + T_MASK] + 1):
         if arena[s] != 0:
@@ -245,7 +245,7 @@ def _empty_table(arena, halves, t, words, list_word):
 
 @device
 def empty_view(ctx, view):
-    """Forget everything in a view. O(its size)."""
+    """Forgets everything in a view. O(its size)."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     kind = plan[view_at(view) + KIND]
     _release_list(arena, halves, listing_at(view))
@@ -262,5 +262,5 @@ def empty_view(ctx, view):
 
 @device
 def view_size(arena, plan, view):
-    """Entries of a view: keys of a SUM, triples of a SET or LIST, buckets of a ROOT."""
+    """Returns the entries of a view: keys of a SUM, triples of a SET or LIST, buckets of a ROOT."""
     return arena[(second_table(view) if plan[view_at(view) + KIND] == K_LIST else first_table(view)) + T_COUNT]

@@ -46,7 +46,7 @@ def compile_rest(loading: bool) -> None:
 
 
 def ensure_compiled(streaming: bool) -> None:
-    """Make sure that the kernels of a `Triangle`, or of a bag (`streaming`), are in the cache.
+    """Makes sure that the kernels of a `Triangle`, or of a bag (`streaming`), are in the cache.
 
     Takes ten to twenty seconds if they are not, else no time. Once per process.
     """

@@ -75,7 +75,7 @@ class NumbaIvm:
         self._updates = 0
 
     def checking(self) -> None:
-        """Sum up what is emitted."""
+        """Sums up what is emitted."""
         if not self._deltas:
             raise SkipError("nothing to check: this mode delivers no deltas; mode delta of this baseline is checked")
         self._sink[sink.S_CHECK] = 1
@@ -121,15 +121,15 @@ class NumbaIvm:
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
-        """Net count and checksum of all deltas so far: those of the result."""
+        """Returns the net count and checksum of all deltas so far: those of the result."""
         return Totals(int(self._sink[sink.S_COUNT]), int(self._sink[sink.S_SUM]))
 
     def state_bytes(self) -> int:
-        """Bytes of the arena in use."""
+        """Returns the bytes of the arena in use."""
         return 8 * int(self._arena[A.H_LIVE])
 
     def stats(self) -> dict[str, Any]:
-        """Rows and groups read or written; rows of the inputs now."""
+        """Returns rows and groups read or written; rows of the inputs now."""
         rows = sum(int(self._arena[table_at(i) + A.T_COUNT]) for i in range(len(self._nodes)))
         touched = int(self._sink[sink.S_TOUCHED])
         return {"touched": touched, "input_rows": rows, "reserved_bytes": 8 * int(self._arena[A.H_TOP])}

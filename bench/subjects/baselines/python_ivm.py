@@ -87,7 +87,7 @@ class PythonIvm:
         self._count = self._sum = 0
 
     def checking(self) -> None:
-        """Sum up what is delivered."""
+        """Sums up what is delivered."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
@@ -101,7 +101,7 @@ class PythonIvm:
         return delivered
 
     def _rows(self, node: int, rows: Tuples, sign: int) -> int:
-        """Apply tuples of one input; how many deltas."""
+        """Applies tuples of one input. Returns the number of deltas."""
         delivered = 0
         copies, propagate = self._copies[node], self._change[node]
         for row, weight in zip(map(tuple, rows.table().tolist()), rows.weights.tolist(), strict=True):
@@ -121,7 +121,7 @@ class PythonIvm:
         return delivered
 
     def _turned(self, deltas: list[tuple[int, ...]], sign: int) -> list[tuple[int, ...]]:
-        """The output tuples whose support came to be or ceased to be."""
+        """Returns the output tuples whose support came to be or ceased to be."""
         support = self._support
         assert support is not None
         out = []
@@ -150,7 +150,7 @@ class PythonIvm:
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
-        """Net count and checksum of all deltas so far."""
+        """Returns the net count and checksum of all deltas so far."""
         return Totals(self._count, self._sum)
 
     def state_bytes(self) -> None:

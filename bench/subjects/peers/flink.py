@@ -24,12 +24,12 @@ MINI_BATCH = {
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell with Flink's binary joins."""
+    """Measures a cell with Flink's binary joins."""
     return _cell(spec, progress, {})
 
 
 def run_multi_join(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell with Flink's multi-way join operator, which stores inputs only."""
+    """Measures a cell with Flink's multi-way join operator, which stores inputs only."""
     return _cell(spec, progress, MULTI_JOIN)
 
 

@@ -75,7 +75,7 @@ class ForeignError(Exception):
 def converse(
     python: str, script: str, spec: dict[str, Any], limit: float, progress: Progress
 ) -> tuple[dict[str, Any], int]:
-    """Run a script of this package in ``python`` with ``spec`` on its standard input; its result and its peak memory.
+    """Runs a script of this package in ``python`` with ``spec`` on its standard input. Returns result and peak memory.
 
     Raises ForeignError if it fails or takes longer than ``limit`` seconds.
     """
@@ -115,7 +115,7 @@ def converse(
 
 
 def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
-    """Follow the resident memory of the process and its children."""
+    """Follows the resident memory of the process and its children."""
     while process.poll() is None:
         total = 0
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -130,7 +130,7 @@ def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End what is left of a session that this module started."""
+    """Ends what is left of a session that this module started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -138,7 +138,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def changelog(stream: Stream, folder: str) -> dict[str, Any]:
-    """The stream as one file per table in Debezium's JSON, and one ``updates.csv`` (table, weight, values)."""
+    """Writes the stream as one file per table in Debezium's JSON, and one ``updates.csv`` (table, weight, values)."""
     out = {}
     for number, (name, table) in enumerate(stream.tables.items()):
         path = Path(folder) / f"{name}.json"
@@ -155,7 +155,7 @@ def changelog(stream: Stream, folder: str) -> dict[str, Any]:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for a changelog, removed afterwards."""
+    """Returns a folder for a changelog, removed afterwards."""
     return tempfile.TemporaryDirectory(prefix="crown-bench-")
 
 

@@ -19,7 +19,7 @@ from plans import Plan
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell with Pathway."""
+    """Measures a cell with Pathway."""
 
     def job(loaded: Loaded, plan: Plan, purpose: str, progress: Progress) -> Any:
         python = foreign.interpreter("pathway", "pathway")
@@ -54,7 +54,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _inputs(plan: Plan, loaded: Loaded) -> list[dict[str, Any]]:
-    """The join's inputs as data. Raises SkipError for what is not written here for Pathway."""
+    """Returns the join's inputs as data. Raises SkipError for what is not written here for Pathway."""
     inputs = sorted((node for node in plan.nodes if node.kind == "input"), key=lambda node: node.name)
     attributes = {a for node in inputs for a in node.attributes}
     whole = all(len(node.columns) == len(loaded.schema[node.relation]) for node in inputs)

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def main() -> int:
-    """Run the pipeline that standard input describes."""
+    """Runs the pipeline that standard input describes."""
     spec = json.load(sys.stdin)
     out, sys.stdout = sys.stdout, sys.stderr
 

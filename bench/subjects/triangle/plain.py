@@ -19,7 +19,7 @@ class PlainCount:
         return self._count
 
     def replay(self, rows: list[list[int]]) -> None:
-        """Apply updates (relation, x, y, m) one by one. Each walks the shorter of two lists."""
+        """Applies updates (relation, x, y, m) one by one. Each walks the shorter of two lists."""
         copies, out, into, count = self._copies, self._out, self._into, self._count
         for k, x, y, m in rows:
             ys, xs = out[(k + 1) % copies].get(y), into[(k + 2) % copies].get(x)

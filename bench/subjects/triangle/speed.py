@@ -59,7 +59,7 @@ def maker(engine: str, copies: int, **options: Any) -> Callable[[], Counter]:
 
 
 def apply(counter: Counter, rows: np.ndarray, batch: int | None) -> float:
-    """Apply all rows, one by one or in batches of ``batch`` rows; the processor seconds it took."""
+    """Applies all rows, one by one or in batches of ``batch`` rows. Returns the processor seconds it took."""
     if isinstance(counter, PlainCount):
         listed = rows.tolist()
         started = time.process_time()
@@ -79,7 +79,7 @@ def _batch(spec: dict[str, Any]) -> int | None:
 
 
 def _check(spec: dict[str, Any]) -> dict[str, Any]:
-    """The count at the checkpoints of a short stream, beside DuckDB's."""
+    """Returns the count at the checkpoints of a short stream, beside DuckDB's."""
     stream = load(spec["workload"], spec.get("data"), spec["check"]["options"]).stream
     copies = spec["arguments"]["copies"]
     rows, counter, at = rows_of(stream, copies), maker(spec["engine"], copies)(), 0

@@ -27,7 +27,7 @@ FRAME = 4  # position, length, base of the list; product of the counts so far
 
 @device
 def run_program(arena, halves, plan, values, frames, prog, sign, out, sink, factors):
-    """Propagate the tuple in ``values``. O(tuples it joins with on the way)."""
+    """Propagates the tuple in ``values``. O(tuples it joins with on the way)."""
     steps = plan[prog + G_STEPS]
     first = plan[prog + G_AT]
     depth = 0
@@ -81,7 +81,7 @@ def run_program(arena, halves, plan, values, frames, prog, sign, out, sink, fact
 
 @kernel
 def apply_rows(arena, halves, plan, values, frames, atom, rows, weights, sign, out, sink, factors):
-    """Insert (``sign`` 1) or delete (-1) tuples of an atom (``rows`` int64[n * width]), one after the other.
+    """Inserts (``sign`` 1) or deletes (-1) tuples of an atom (``rows`` int64[n * width]), one after the other.
 
     Only tuples that come to be or cease to be are propagated.
     """

@@ -13,7 +13,7 @@ SINK = 8
 
 @device
 def block_checksum(block, width, capacity, n, factors):
-    """Sum over the first ``n`` columns of ``block`` (int64[width, capacity]) of the checksum of that row; see
+    """Returns the sum over the first ``n`` columns of ``block`` (int64[width, capacity]) of their checksums, see
     ``bench.cases.checksum``. O(n * width).
     """
     total = 0
@@ -28,7 +28,7 @@ def block_checksum(block, width, capacity, n, factors):
 
 @device
 def flush(out, sink, factors, sign):
-    """Empty the buffer, all of whose rows have weight ``sign``."""
+    """Empties the buffer, all of whose rows have weight ``sign``."""
     n = sink[S_FILL]
     sink[S_EMITTED] += n
     sink[S_COUNT] += sign * n
@@ -39,7 +39,7 @@ def flush(out, sink, factors, sign):
 
 @device
 def emit(plan, at, columns, values, out, sink, factors, sign):
-    """Write the output columns (attribute numbers ``plan[at ...]``) of the tuple in ``values``."""
+    """Writes the output columns (attribute numbers ``plan[at ...]``) of the tuple in ``values``."""
     j = sink[S_FILL]
     capacity = sink[S_CAPACITY]
     for c in range(columns):

@@ -25,7 +25,7 @@ ID, I_TABLE, I_KEY, I_ROWPOS, I_ATTRS, I_LINK = 5, 0, 1, 2, 3, 4
 
 @kernel
 def new_tables(arena, tables):
-    """Make the first ``tables`` tables empty."""
+    """Makes the first ``tables`` tables empty."""
     arena = words(arena)
     for t in range(tables):
         new_table(arena, table_at(t))
@@ -33,7 +33,7 @@ def new_tables(arena, tables):
 
 @device
 def list_base(halves, field):
-    """Half word of the first row handle of the list whose field is word ``field``."""
+    """Returns the half word of the first row handle of the list whose field is word ``field``."""
     if at32(halves, 2 * field + 2) == 0:
         return 2 * field
     return 2 * lo(halves, field)
@@ -60,7 +60,7 @@ def _resize(arena, halves, field, log_new):
 
 @device
 def list_append(arena, halves, field, row):
-    """Append a row; its position. Amortized O(1)."""
+    """Appends a row. Returns its position. Amortized O(1)."""
     n = hi(halves, field)
     log_capacity = at32(halves, 2 * field + 2)
     if n == (1 << log_capacity):
@@ -72,7 +72,7 @@ def list_append(arena, halves, field, row):
 
 @device
 def list_remove(arena, halves, field, at, link):
-    """Take out entry ``at``; the last entry moves there and word ``link`` of its row learns so. Amortized O(1)."""
+    """Takes out entry ``at``; the last entry moves there and word ``link`` of its row learns so. Amortized O(1)."""
     n = hi(halves, field) - 1
     if at != n:
         base = list_base(halves, field)
@@ -87,7 +87,7 @@ def list_remove(arena, halves, field, at, link):
 
 @device
 def group_of(arena, plan, x, values):
-    """Group of index ``x`` (an offset in the plan array) for the key in ``values``, or 0. Expected O(1)."""
+    """Returns the group of index ``x`` (an offset in the plan array) for the key in ``values``, or 0. Expected O(1)."""
     k = plan[x + I_KEY]
     tag = hash_key(arena, plan, plan[x + I_ATTRS], k, values, ZERO)
     return find(arena, plan[x + I_TABLE], tag, plan, plan[x + I_ATTRS], k, values, ZERO)
@@ -95,7 +95,7 @@ def group_of(arena, plan, x, values):
 
 @device
 def store_add(arena, halves, plan, relation, values, weight):
-    """Add ``weight`` to the payload of the tuple in ``values``: 1 if the tuple appeared, -1 if it vanished, else 0.
+    """Adds ``weight`` to the payload of the tuple in ``values``: 1 if the tuple appeared, -1 if it vanished, else 0.
 
     A payload that would drop below zero is set to zero. Expected O(1) per index.
     """

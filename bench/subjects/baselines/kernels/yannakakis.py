@@ -33,7 +33,7 @@ FRAME, F_NODE, F_ROW, F_AT, F_FLAG = 4, 0, 1, 2, 3
 
 @device
 def node_at(plan, node):
-    """Offset of a node's descriptor in the plan array."""
+    """Returns the offset of a node's descriptor in the plan array."""
     return plan[Y_NODES] + ND * node
 
 
@@ -81,7 +81,7 @@ def _bind(arena, plan, d, row, values):
 
 @device
 def _results(arena, halves, plan, values, cur, frames, start, sign, out, sink, factors):
-    """Emit the results of the rows on the path from ``start`` to the root (in ``cur``). Constant delay."""
+    """Emits the results of the rows on the path from ``start`` to the root (in ``cur``). Constant delay."""
     d = node_at(plan, start)
     sides = plan[d + N_SIDES]
     node = start
@@ -122,7 +122,7 @@ def _results(arena, halves, plan, values, cur, frames, start, sign, out, sink, f
 
 @device
 def _walk(arena, halves, plan, values, cur, walks, frames, node, row, payload, deltas, sign, out, sink, factors):
-    """Give a row a new payload, and all rows above it theirs."""
+    """Gives a row a new payload, and all rows above it theirs."""
     start = node
     sp = 0
     flag = (arena[row + plan[node_at(plan, node) + N_WIDTH]] == 0) != (payload == 0)
@@ -181,7 +181,7 @@ def _walk(arena, halves, plan, values, cur, walks, frames, node, row, payload, d
 
 @kernel
 def apply_rows(arena, halves, plan, values, cur, walks, frames, node, rows, weights, deltas, sign, out, sink, factors):
-    """Insert (``sign`` 1) or delete (-1) tuples of a node (``rows`` int64[n * a]), one after the other."""
+    """Inserts (``sign`` 1) or deletes (-1) tuples of a node (``rows`` int64[n * a]), one after the other."""
     changes = weights.size
     sink[S_WIDTH], sink[S_CAPACITY] = out.shape
     arena, halves, plan, values, cur, walks, frames = (
