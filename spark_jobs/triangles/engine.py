@@ -74,7 +74,7 @@ class MappedTriangle(Triangle):
 
     def tuples(self) -> set[tuple[int, int]]:
         """Returns the present tuples, as codes. O(N)."""
-        words, arena = column_of_table(self._state.M, 3, 0), self._state.M
+        words, arena = column_of_table(self._state.arena, 3, 0), self._state.arena
         return set(zip(arena[words >> 32].tolist(), arena[words & LOW32].tolist(), strict=True))
 
 
