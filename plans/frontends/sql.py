@@ -78,10 +78,12 @@ class _Reader(Grouping):
             node = node.this
         if not isinstance(node, exp.Select):
             raise self.refuse_statement(node)
+        around, self.level = self.level, group
         self.depth += 1
         scope, ctes = self.from_where(node, ctes, group, outer)
         found = self.outputs(node, ctes, scope, unique)
         self.depth -= 1
+        self.level = around
         return found
 
     def from_where(self, node: exp.Select, ctes: Ctes, group: int, outer: Scope | None) -> tuple[Scope, Ctes]:
@@ -105,10 +107,12 @@ class _Reader(Grouping):
 
     def groups_of(self, node: exp.Select, ctes: Ctes, outer: Scope | None) -> Relation:
         """The relation of a SELECT with GROUP BY, HAVING or aggregates."""
+        around, self.level = self.level, 0
         self.depth += 1
         scope, ctes = self.from_where(node, ctes, 0, outer)
         made = self.grouped(node, ctes, scope)
         self.depth -= 1
+        self.level = around
         names = [name for name, _ in made.outputs]
         for (name, _), item in zip(made.outputs, node.expressions, strict=True):
             if names.count(name) > 1:
@@ -128,7 +132,7 @@ class _Reader(Grouping):
 
     def read_one_row(self, node: exp.Select, ctes: Ctes, scope: Scope) -> tuple[Group, Keys]:
         """Returns the group of a SELECT without GROUP BY, and its equalities with the query around it."""
-        around, self.frame = self.frame, Frame()
+        around, self.frame, level, self.level = self.frame, Frame(), self.level, 0
         self.depth += 1
         try:
             inner, ctes = self.from_where(node, ctes, 0, scope)
@@ -141,7 +145,7 @@ class _Reader(Grouping):
             self.frame.conditions[:] = own
             made = self.grouped(node, ctes, inner, [tie for _, _, tie in ties])
         finally:
-            self.frame = around
+            self.frame, self.level = around, level
             self.depth -= 1
         rows = made.input if isinstance(made, Group) else made
         if not isinstance(made, Group) or not isinstance(rows, Query):

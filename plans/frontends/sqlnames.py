@@ -57,6 +57,7 @@ class Names(Refuser):
         self.warnings: dict[int, str] = {}  # by place
         self.values: dict[str, Expr] = {}  # what placeholder columns stand for
         self.groups = 0
+        self.level = 0  # the group of the SELECT that is being read
         self.depth = 0
 
     @abstractmethod

@@ -113,14 +113,14 @@ class Where(From):
         while isinstance(body, (exp.Subquery, exp.Paren)):
             body = body.this
         if not self.flat(body):
-            source = self.closed(body, ctes, 0, scope)
+            source = self.closed(body, ctes, self.level, scope)
             theirs = [source.qualified(column.name) for column in source.table.columns]
             return replace(source, join=join, on=self.equalities(mine, theirs, node))
         frame, theirs = self.detached(body, ctes, scope, exists=mine is None)
         conditions = [*frame.conditions, *self.equalities(mine, theirs, node)]
         first = frame.sources[0]
         if len(frame.sources) == 1 and first.join == "inner" and first.input is None:
-            return replace(first, group=0, join=join, on=tuple(p for c in conditions for p in c.conjuncts()))
+            return replace(first, group=self.level, join=join, on=tuple(p for c in conditions for p in c.conjuncts()))
         return self.exposed(join, frame, conditions)
 
     def equalities(self, mine: list[Expr] | None, theirs: list[Expr], node: exp.Expression) -> tuple[Expr, ...]:
@@ -160,7 +160,7 @@ class Where(From):
                 names.setdefault(side, f"k{len(names)}")
         outputs = tuple((name, expr) for expr, name in names.items()) or (("k0", lit(True)),)
         query = Query(self.text, tuple(frame.sources), tuple(own), outputs, len(frame.sources) > 1, tuple(frame.keys))
-        source = self.derived(query, frame.sources[0].alias)
+        source = self.derived(query, frame.sources[0].alias, self.level)
         theirs = {expr: source.qualified(name) for expr, name in names.items()}
         return replace(source, join=join, on=tuple(replaced(one, theirs) for one in crossing))
 
@@ -212,7 +212,7 @@ class Where(From):
         rows, values = col("rows", "int64"), col("values", "int64")
         outputs = (("empty", call("eq", rows, lit(0))), ("clean", call("eq", rows, values)))
         counts = (Aggregate("rows", "int64", "count"), Aggregate("values", "int64", "count", ("y",)))
-        one = self.derived(Group(query, (), counts, outputs, None, True), "flags")
+        one = self.derived(Group(query, (), counts, outputs, None, True), "flags", self.level)
         self.frame.sources.append(one)
         return one.qualified("empty"), one.qualified("clean")
 
@@ -263,14 +263,14 @@ class Where(From):
         group, ties = self.read_one_row(body, ctes, scope)
         name, value = group.outputs[0]
         if not ties:
-            source = self.derived(group, "value")
+            source = self.derived(group, "value", self.level)
             self.frame.sources.append(source)
             return source.qualified(name)
         empty = {a.name: lit(0) if a.function == "count" else cast(NULL, a.type) for a in group.aggregates}
         nothing = value.substitute(lambda found: empty[found])
         extra = (*((key, col(key, inner.type)) for key, (_, _, inner) in zip(group.keys, ties, strict=True)),)
         group = replace(group, outputs=((name, value), *extra, ("there", lit(True))))
-        source = self.derived(group, "value")
+        source = self.derived(group, "value", self.level)
         on = tuple(call(op, outer, source.qualified(k)) for k, (op, outer, _) in zip(group.keys, ties, strict=True))
         self.frame.sources.append(replace(source, join="left", on=on))
         there = source.qualified("there")

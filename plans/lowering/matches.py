@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from plans.algebra import Query, Source, split
 from plans.expressions.build import Expr
@@ -40,6 +41,6 @@ def outer_rows(text: str, sources: Sequence[Source], conditions: Iterable[Expr],
     needed = set().union(*(aliases_of(expr) for expr in read))
     if not needed:
         needed = {sources[0].alias}
-    chosen = tuple(source for source in sources if source.alias in needed)
+    chosen = tuple(replace(source, group=0) for source in sources if source.alias in needed)
     inside = tuple(one for one in conditions if one.columns and aliases_of(one) <= needed)
     return Query(text, chosen, inside, tuple((f"k{i}", expr) for i, expr in enumerate(read)), True)

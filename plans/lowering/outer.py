@@ -86,7 +86,7 @@ def _by_rows(query: Query, right: Source, own: list[Expr], crossing: list[Expr],
     on = [_renamed(part, theirs) for part in crossing]
     visible = [(c.name, right.qualified(c.name)) for c in right.table.columns]
     outputs = ([] if right.join in ("anti", "mark") else visible) + [(name, keys.qualified(name)) for name in names]
-    plain = replace(right, join="inner", on=())
+    plain = replace(right, group=0, join="inner", on=())
     number = joined(
         Query(query.text, (keys, plain), (*own, *on), tuple(outputs), right.join in ("anti", "mark")), stages
     )
