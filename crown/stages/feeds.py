@@ -46,6 +46,11 @@ class Reader:
         return Zset.of_columns(matrix(list(frame.columns.values()), frame.n), weights)
 
 
+def readers(feeds: Sequence[Feed], sources: Sequence[Sequence[Column]], dictionary: Dictionary) -> list[Reader]:
+    """Returns the readers of several feeds, whose sources have these columns."""
+    return [Reader(feed, source, dictionary) for feed, source in zip(feeds, sources, strict=True)]
+
+
 def _plain(outputs: Sequence[Output], source: Sequence[Column]) -> tuple[int, ...] | None:
     """The positions of the outputs among the source's columns, if they are all plain."""
     place = {column.name: i for i, column in enumerate(source)}

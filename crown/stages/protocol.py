@@ -7,7 +7,7 @@ produced over all batches is its definition over the sums of what it consumed. B
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -75,7 +75,8 @@ class Part:
 class Stage(Protocol):
     """A stage of a program.
 
-    ``inputs``: per feed the relation's name, or the number of the stage it reads; ``columns``: those of its rows.
+    ``inputs``: per feed the relation's name, or the number of the stage it reads; ``columns``: those of its rows. A
+    batch that a stage has applied is open until it settles; an open batch can be taken back, one that stands undone.
     """
 
     inputs: tuple[str | int, ...]
@@ -85,13 +86,19 @@ class Stage(Protocol):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """Takes the nets of its inputs, returns the net of its own rows. If it raises, it is as it was before."""
 
+    def settle(self) -> None:
+        """The open batch stands."""
+
     def take_back(self, nets: Sequence[Zset]) -> None:
-        """Undoes the last ``apply``, which had these nets. No budget stands in its way."""
+        """Takes back the open batch, which had these nets. No budget stands in its way."""
 
-    def scan(self) -> Iterator[Zset]:
-        """Yields the stage's rows with their multiplicities; the nets of its inputs are not needed for it."""
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """Undoes the last batch, which had these nets; returns the net of its own rows. No budget stands in its way."""
 
-    def multiplicity(self, row: np.ndarray) -> int:
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """Yields the stage's rows with their multiplicities; ``sources``: the rows of its inputs, if it needs them."""
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """Returns how often the row (int64[columns], codes) is there."""
 
     def mark_values(self) -> None:
@@ -102,3 +109,18 @@ class Stage(Protocol):
 
     def stats(self) -> dict[str, Any]:
         """Sizes and counters."""
+
+
+class Lasting:
+    """A stage for which a batch that is open and one that stands are the same: the inverse net takes both back."""
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        raise AssertionError("every stage undoes its own")
+
+    def settle(self) -> None:
+        """See ``Stage.settle``."""
+
+    def take_back(self, nets: Sequence[Zset]) -> None:
+        """See ``Stage.take_back``."""
+        self.undo(nets)

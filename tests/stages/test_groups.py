@@ -13,7 +13,7 @@ import pytest
 
 from crown.kernels import arena as A
 from crown.reference_program import group
-from crown.stages.group import Groups
+from crown.stages.groups.group import Groups
 from plans.expressions.build import col
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage

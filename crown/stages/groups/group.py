@@ -9,7 +9,7 @@ groups it touched, vectorised, and writes the groups only when nothing can refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
-from crown.stages.aggregates import OutOfRange, Rule, Totals
 from crown.stages.columns import Column, Frame, matrix
 from crown.stages.feeds import Reader
+from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
+from crown.stages.groups.multisets import Multisets
+from crown.stages.groups.terms import ROWS, Addends, Layout, Term, Values
 from crown.stages.kernels import groups, sums
-from crown.stages.multisets import Multisets
-from crown.stages.protocol import Part
-from crown.stages.terms import ROWS, Addends, Layout, Term, Values
+from crown.stages.protocol import Lasting, Part
 from crown.store.codec import decode
 from crown.store.zset import Zset
 from plans.program import GroupStage
@@ -34,7 +34,7 @@ _MOST_ROWS = 1 << 62
 _GROUPS, _VALUES = 0, 1  # tables
 
 
-class Groups:
+class Groups(Lasting):
     """Runs a group stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
 
     A group exists while it has rows; ``whole``: the only one does from the first batch on.
@@ -94,18 +94,18 @@ class Groups:
         """
         return self._change(*self._reader.frame(nets[0]), 1)
 
-    def take_back(self, nets: Sequence[Zset]) -> None:
-        """See ``Stage.take_back``."""
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
         frame, weights = self._reader.frame(nets[0])
         with self._part.budget.lifted():
-            self._change(frame, -weights, -1)
+            return self._change(frame, -weights, -1)
 
     def _change(self, frame: Frame, weights: np.ndarray, sign: int) -> Zset:
-        """Add events and, if ``sign`` is 1, return what changes; -1 takes a batch back."""
+        """Add events and return what changes; ``sign`` -1 takes a batch back."""
         handles, where = self._located(frame, len(weights))
         try:
             old, new = self._totals(frame, weights, where, handles)
-            changed = self._difference(handles, old, new) if sign > 0 else Zset.empty(len(self.columns))
+            changed = self._difference(handles, old, new, sign)
         except BaseException:
             self._multisets.take_back(handles)
             self._abandon(handles)
@@ -179,12 +179,12 @@ class Groups:
     # Rows
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _difference(self, handles: np.ndarray, old: Totals, new: Totals) -> Zset:
-        """What the change of groups does to the stage's rows."""
-        n = len(handles)
+    def _difference(self, handles: np.ndarray, old: Totals, new: Totals, sign: int) -> Zset:
+        """What the change of groups by a batch (``sign`` -1: that is taken back) does to the stage's rows."""
+        n, batches = len(handles), int(self.parts[0][A.H_VERSION])
         tops = {top: np.concatenate([old.tops[top], new.tops[top]]) for top in self._tops}
         both = Totals(self._layout, np.concatenate([old.rows, new.rows]), tops)
-        there = np.concatenate([self._there(old, self.parts[0][A.H_VERSION] > 0), self._there(new, True)])
+        there = np.concatenate([self._there(old, batches > 0), self._there(new, batches + sign > 0)])
         codes, there = self._rows(np.concatenate([handles, handles]), both, there)
         differ = (codes[:, :n] != codes[:, n:]).any(axis=0)
         gone, come = there[:n] & (differ | ~there[n:]), there[n:] & (differ | ~there[:n])
@@ -247,13 +247,13 @@ class Groups:
         codes, there = self._rows(handles, totals, self._there(totals, True))
         return codes[:, there]
 
-    def scan(self) -> Iterator[Zset]:
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
         """See ``Stage.scan``. O(groups)."""
         for handles in self._blocks():
             codes = self._present(handles)
             yield Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
 
-    def multiplicity(self, row: np.ndarray) -> int:
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """See ``Stage.multiplicity``. O(1) if all keys are columns of the stage, else O(groups)."""
         place = {output.expr.value: i for i, output in enumerate(self.stage.outputs) if output.expr.op == "col"}
         if self._distinct and not self.stage.whole:

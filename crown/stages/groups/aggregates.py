@@ -13,12 +13,12 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.strings import NULL
-from crown.stages import rounded
 from crown.stages.columns import Column
+from crown.stages.groups import rounded
+from crown.stages.groups.moments import MOMENTS, Moments
+from crown.stages.groups.terms import Layout, Term, Values
 from crown.stages.kernels import multisets
 from crown.stages.kernels.sums import FLOAT_BITS
-from crown.stages.moments import MOMENTS, Moments
-from crown.stages.terms import Layout, Term, Values
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.program import Aggregate

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.stages.rounded import minus, ratio, scaled
-from crown.stages.terms import product
+from crown.stages.groups.rounded import minus, ratio, scaled
+from crown.stages.groups.terms import product
 
 Result = tuple[np.ndarray, np.ndarray]  # values, and where they are NULL
 Unit = tuple[int, int]  # an integer is a value times 2^b times 10^s

@@ -9,11 +9,11 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT
-from crown.stages.aggregates import order_of
 from crown.stages.columns import Column, Frame
+from crown.stages.groups.aggregates import order_of
+from crown.stages.groups.terms import Addends, Values
 from crown.stages.kernels import multisets as kernels
 from crown.stages.protocol import Part
-from crown.stages.terms import Addends, Values
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from crown.kernels.strings import NULL
+from crown.stages.groups.terms import product
 from crown.stages.kernels import rounding, sums
-from crown.stages.terms import product
 
 _NAN = np.float64("nan")
 
