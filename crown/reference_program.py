@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from crown.reference import normalise
 from plans.plan import Output
-from plans.program import Aggregate, Feed, Function, GroupStage, LinearStage, PointwiseStage
+from plans.program import Aggregate, Feed, Function, GroupStage, LinearStage, PointwiseStage, Program
 from plans.schema import Column, arrow_type, decimal_parts
 
 Row = tuple[Any, ...]
@@ -46,6 +46,28 @@ def fed(feed: Feed, bag: Bag, columns: Sequence[Column]) -> Bag:
     for row, made in zip(rows, evaluated(feed.columns, rows, columns), strict=True):
         out[made] += feed.weight * bag[row]
     return out
+
+
+def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> list[Bag]:
+    """Returns the bag of every stage of a program without join stages, over base tables (by name in lower case)."""
+    columns: dict[str | int, Sequence[Column]] = {table.name.lower(): table.columns for table in program.tables}
+    bags: dict[str | int, Bag] = {name: bag for name, bag in tables.items()}
+
+    def source(feed: Feed) -> str | int:
+        return feed.source if isinstance(feed.source, int) else feed.source.lower()
+
+    for number, stage in enumerate(program.stages):
+        if isinstance(stage, GroupStage):
+            of = source(stage.feed)
+            bags[number] = group(stage, bags[of], columns[of], begun)
+            made: Sequence[Output] = stage.outputs
+        elif isinstance(stage, (PointwiseStage, LinearStage)):
+            feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
+            given = [bags[source(feed)] for feed in feeds], [columns[source(feed)] for feed in feeds]
+            bags[number] = pointwise(stage, *given) if isinstance(stage, PointwiseStage) else linear(stage, *given)
+            made = feeds[0].columns
+        columns[number] = [Column(output.name, output.type) for output in made]
+    return [bags[number] for number in range(len(program.stages))]
 
 
 def linear(stage: LinearStage, bags: Sequence[Bag], columns: Sequence[Sequence[Column]]) -> Bag:

@@ -52,7 +52,7 @@ class Pointwise(Lasting):
         self.inputs = tuple(leaf.source for leaf in stage.leaves)
         self._readers = readers(stage.leaves, sources, part.dictionary)
         self.columns = self._readers[0].columns
-        self.parts = (part.arena,)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
         part.open(1)
         self._counts = Counts(part, 0, len(self.columns), len(stage.leaves))

@@ -42,9 +42,9 @@ class Groups(Lasting):
 
     def __init__(self, stage: GroupStage, source: Sequence[Declared], part: Part) -> None:
         self.stage = stage
-        self.inputs = (stage.feed.source,)
+        self.inputs: tuple[str | int, ...] = (stage.feed.source,)
         self.columns = tuple(Declared(output.name, output.type) for output in stage.outputs)
-        self.parts = (part.arena,)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
         self._reader = Reader(stage.feed, source, part.dictionary)
         self._types = {column.name: column.type for column in self._reader.columns}
@@ -268,6 +268,18 @@ class Groups(Lasting):
         keys = np.ascontiguousarray(key, np.int64).reshape(-1, 1)
         groups.look_up(self.parts[0], self._table, self._identity, self._k, keys, handles)
         return handles[handles != 0]
+
+    def key_columns(self) -> tuple[Declared, ...] | None:
+        """Returns the output columns that are the keys, in the order of the keys; None if some key is no output."""
+        outputs = zip(self.stage.outputs, self.columns, strict=True)
+        named = {output.expr.value: column for output, column in outputs if output.expr.op == "col"}
+        return tuple(named[key] for key in self.stage.keys) if self._distinct else None
+
+    def row_of(self, key: np.ndarray) -> Zset:
+        """Returns the row of the group with a key (int64[keys], codes), if it has one. O(1)."""
+        handles = self.find(key) if self._k else np.concatenate(list(self._blocks()) or [np.empty(0, np.int64)])
+        codes = self._present(handles)
+        return Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------
