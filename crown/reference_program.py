@@ -51,7 +51,8 @@ def fed(feed: Feed, bag: Bag, columns: Sequence[Column]) -> Bag:
 def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> list[Bag]:
     """Returns the bag of every stage of a program without join stages, over base tables (by name in lower case)."""
     columns: dict[str | int, Sequence[Column]] = {table.name.lower(): table.columns for table in program.tables}
-    bags: dict[str | int, Bag] = {name: bag for name, bag in tables.items()}
+    bags: dict[str | int, Bag] = {}
+    bags.update(tables.items())
 
     def source(feed: Feed) -> str | int:
         return feed.source if isinstance(feed.source, int) else feed.source.lower()
