@@ -1,4 +1,4 @@
-"""The memory of a program: one mapping, in equal parts: the dictionary's, the gate's, then one per stage."""
+"""The memory of a program: one mapping, in equal parts: the dictionary's, the gate's, then those of each stage."""
 
 from __future__ import annotations
 
@@ -14,6 +14,21 @@ from crown.stages.protocol import Part
 from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary
 from crown.store.memory import reserve
+from plans.program import JoinStage, LinearStage, Program, Stage
+
+OWN_PARTS = 2  # the dictionary's and the gate's
+
+
+def parts_of(stage: Stage) -> int:
+    """Returns how many parts a stage takes: a join stage one and one per bag; a linear stage none."""
+    if isinstance(stage, JoinStage):
+        return 1 + sum(node.bag is not None for node in stage.plan.nodes)
+    return 0 if isinstance(stage, LinearStage) else 1
+
+
+def parts_of_program(program: Program) -> int:
+    """Returns how many parts a program takes."""
+    return OWN_PARTS + sum(map(parts_of, program.stages))
 
 
 class ProgramMemory:

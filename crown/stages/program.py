@@ -27,7 +27,7 @@ from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.intake import Intake, Nets, used_columns
 from crown.stages.linear import Linear
-from crown.stages.memory import ProgramMemory
+from crown.stages.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.store.codec import decode, encode
@@ -66,8 +66,10 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         self._intake = Intake(program.tables, self._used, memory.dictionary.intern)
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
         self.stages: list[Stage] = []
-        for number, stage in enumerate(program.stages):
-            self.stages.append(self._running(stage, number))
+        first = OWN_PARTS
+        for stage in program.stages:
+            self.stages.append(self._running(stage, first))
+            first += parts_of(stage)
         self._last = self.stages[-1]
         self.columns = self._last.columns
         self.bag = not _each_once(program, len(program.stages) - 1)
@@ -82,16 +84,17 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         cls, program: Program, *, memory_budget: int | None = None, on_missing: str = "ignore", seed: int | None = None
     ) -> ProgramEngine:
         """Makes a new, empty engine in memory. ``memory_budget``: bytes of all parts together."""
-        return cls(program, ProgramMemory.create(2 + len(program.stages), memory_budget, seed), on_missing)
+        return cls(program, ProgramMemory.create(parts_of_program(program), memory_budget, seed), on_missing)
 
-    def _running(self, stage: Any, number: int) -> Stage:
-        part, dictionary = self.memory.part(2 + number), self.memory.dictionary
+    def _running(self, stage: Any, first: int) -> Stage:
+        """The stage, whose parts begin with number ``first``."""
+        if isinstance(stage, LinearStage):
+            return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
+        part = self.memory.part(first)
         if isinstance(stage, GroupStage):
             return Groups(stage, self._columns_of(stage.feed.source), part)
         if isinstance(stage, PointwiseStage):
             return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
-        if isinstance(stage, LinearStage):
-            return Linear(stage, [self._columns_of(term.source) for term in stage.terms], dictionary)
         raise CrownError("programs with join stages are not maintained yet; plan the join on its own")
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:

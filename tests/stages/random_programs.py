@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from crown.stages.intake import used_columns
 from plans.expressions.build import NULL, call, cast, col, lit
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, LinearStage, PointwiseStage, Program, Stage
@@ -36,6 +37,12 @@ def grouped(random: Random, source: int, columns: Columns) -> GroupStage:
     outputs += [Output(f"v_{a.name}", a.type, col(a.name, a.type)) for a in calls]
     having = call("gt", col("n", "int64"), lit(1, "int64")) if random.random() < 0.3 else None
     return GroupStage(plain(source, columns), keys, tuple(calls), tuple(outputs), having, whole=not keys)
+
+
+def reads_all(made: Program) -> bool:
+    """True iff every column of the relations is read; else a delete of an absent row may look like one of a present."""
+    used = used_columns(made, whole=False)
+    return all(used[table.name.lower()] == table.columns for table in made.tables)
 
 
 def program(random: Random, columns: Columns) -> Program:
