@@ -66,6 +66,7 @@ class Groups(Lasting):
                 self._of_values[term.distinct].append(term)
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
         self._distinct = set(stage.keys) <= plain  # no two groups have the same row
+        self._changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
         if part.open(2) and stage.whole:
             self._make_whole()
 
@@ -185,12 +186,15 @@ class Groups(Lasting):
         tops = {top: np.concatenate([old.tops[top], new.tops[top]]) for top in self._tops}
         both = Totals(self._layout, np.concatenate([old.rows, new.rows]), tops)
         there = np.concatenate([self._there(old, batches > 0), self._there(new, batches + sign > 0)])
-        codes, there = self._rows(np.concatenate([handles, handles]), both, there)
-        differ = (codes[:, :n] != codes[:, n:]).any(axis=0)
-        gone, come = there[:n] & (differ | ~there[n:]), there[n:] & (differ | ~there[:n])
-        rows = np.concatenate([codes[:, :n][:, gone], codes[:, n:][:, come]], axis=1)
-        weights = np.repeat(np.array([-1, 1]), [np.count_nonzero(gone), np.count_nonzero(come)])
-        changed = Zset.of_columns(rows, weights)
+        codes, there = self._rows(handles, both, there)
+        differ = np.zeros(n, bool)
+        for i in self._changing:
+            differ |= codes[i, :n] != codes[i, n:]
+        gone = np.flatnonzero(there[:n] & (differ | ~there[n:]))
+        come = np.flatnonzero(there[n:] & (differ | ~there[:n]))
+        weights = np.ones(len(gone) + len(come), np.int64)
+        weights[: len(gone)] = -1
+        changed = Zset.of_columns(codes[:, np.concatenate([gone, come + n])], weights)
         return changed if self._distinct else changed.net()
 
     def _there(self, totals: Totals, begun: bool) -> np.ndarray:
@@ -198,19 +202,21 @@ class Groups(Lasting):
         return np.full(len(totals.rows), begun) if self.stage.whole else totals.count(ROWS) > 0
 
     def _rows(self, handles: np.ndarray, totals: Totals, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows (codes, int64[columns, n]) of groups in given states, and where they are there."""
-        n, dictionary = len(handles), self._part.dictionary
-        keys = np.empty((n, self._k), np.int64)
+        """The rows (codes, int64[columns, n]) of groups in given states, and where they are there.
+
+        There may be several states of each group: first one of every group, then another.
+        """
+        n, dictionary = len(totals.rows), self._part.dictionary
+        keys = np.empty((len(handles), self._k), np.int64)
         groups.gather(self.parts[0], handles, 0, self._k, keys)
-        named = {
-            key.name: Column(key.type, dictionary, np.ascontiguousarray(keys[:, i])) for i, key in enumerate(self._keys)
-        }
+        times = n // max(len(handles), 1)
+        named = {key.name: Column(key.type, dictionary, np.tile(keys[:, i], times)) for i, key in enumerate(self._keys)}
         for rule in self._rules:
             try:
                 named[rule.aggregate.name] = rule.column(totals, dictionary)
             except OutOfRange as error:
                 raise ChangeError(
-                    f"{self._named(handles[error.group])}, column {rule.aggregate.name!r}: {error}"
+                    f"{self._named(handles[error.group % len(handles)])}, column {rule.aggregate.name!r}: {error}"
                 ) from None
         frame = Frame(named, n, dictionary)
         if self.stage.having is not None:
