@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODULES = (
     "crown",
+    "crown.ml.linear",
     "crown.rings.laws",
     "crown.rings.moments",
     "crown.views",
