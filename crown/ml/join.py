@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from crown.errors import CrownError
 from plans import PlanError, parse
+from plans.algebra import Query
 from plans.conjunction import Atom, Conjunction, conjunction
 from plans.expressions.expr import Expr
 from plans.schema import Table, decimal_parts
@@ -26,6 +27,14 @@ class Feature:
     name: str
     variable: str
     expr: Expr
+
+    @property
+    def unit(self) -> int:
+        """By which its values are multiplied to be integers: all of them; of floats, all but some below 1e-18."""
+        parts = decimal_parts(self.expr.type)
+        if parts is not None:
+            return int(10 ** parts[1])
+        return 1 << 112 if self.expr.type == "float64" else 1
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,7 @@ def read(query: str, schema: Any, target: str, features: Sequence[str] | None) -
     outputs.
     """
     parsed = parse(query, schema)
-    if getattr(parsed, "sources", None) is None:
+    if not isinstance(parsed, Query):
         raise PlanError(
             "a regression reads the rows of one join; this query groups rows, or combines several queries",
             hint="write SELECT columns FROM ... JOIN ... WHERE ...",
@@ -120,10 +129,11 @@ def read(query: str, schema: Any, target: str, features: Sequence[str] | None) -
             "a regression counts every row of the join; DISTINCT, Datalog and motifs have each row once",
             hint="write SQL without DISTINCT",
         )
-    if any(source.group for source in parsed.sources):
+    other = next((source for source in parsed.sources if source.group or source.input or source.join != "inner"), None)
+    if other is not None:
         raise PlanError(
-            "a regression over a query with IN, EXISTS or a DISTINCT subquery is not supported",
-            hint="maintain the subquery with crown.view, and feed its deltas in as a table",
+            f"a regression is over inner joins of tables; {other.alias} is in an outer join, IN, EXISTS or a subquery",
+            hint="maintain that part with crown.view, and feed its deltas in as a table",
         )
     atoms = conjunction(replace(parsed, distinct=True))
     if len(atoms.atoms) < len(parsed.sources):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from crown.errors import BadRowError, ChangeError, CrownError, MissingDeleteError
@@ -35,7 +37,8 @@ def maintained_sums(
 class ViewTreeSums:
     """The sums of all monomials of degree 2 over the rows of a join, as one cofactor triple at the root of a view tree.
 
-    Numbers are Python integers and fractions: no rounding, no overflow. Memory: the base rows, and the views.
+    Numbers are Python integers, in multiples of the features' units, and fractions where a unit is too coarse: no
+    rounding, no overflow. Memory: the base rows, and the views.
     """
 
     def __init__(self, join: Join, on_missing: str = "ignore") -> None:
@@ -73,8 +76,10 @@ class ViewTreeSums:
         self.monomials.index(*names)
         triple, places = self._total()[1], [self._place[name] for name in names]
         if not places:
-            return triple.count
-        return triple.sums.get(places[0], 0) if len(places) == 1 else triple.product(*places)
+            return int(triple.count)
+        total = triple.sums.get(places[0], 0) if len(places) == 1 else triple.product(*places)
+        exact = Fraction(total) / prod(self._join.features[i].unit for i in places)
+        return exact.numerator if exact.denominator == 1 else exact
 
     def apply(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch, deletes before inserts; it raises before anything has changed, or not at all."""
@@ -108,9 +113,9 @@ class ViewTreeSums:
         )
 
     def _lift(self, i: int) -> Any:
-        ring = Cofactor()
+        ring, unit = Cofactor(), self._join.features[i].unit
         lift = ring.lift(i)
-        return lambda value: (1, ring.zero if value is None else lift(value))
+        return lambda value: (1, ring.zero if value is None else lift(_multiple(value, unit)))
 
     def _total(self) -> tuple[int, Triple]:
         return self._tree.result[()]
@@ -165,6 +170,13 @@ class ViewTreeSums:
             there[row] += weight
             if not there[row]:
                 del there[row]
+
+
+def _multiple(value: int | float | Decimal, unit: int) -> int | Fraction:
+    """The value times its unit, exactly: an integer if it is one."""
+    above, below = value.as_integer_ratio()
+    whole, rest = divmod(above * unit, below)
+    return Fraction(above * unit, below) if rest else whole
 
 
 _NAN = float("nan")
