@@ -68,20 +68,27 @@ class Leaf:
         ValueError for a feature that is NaN or infinite. One Arrow pass per feature.
         """
         here = dict(zip(self.atom.attributes, (columns[name] for name in self.atom.columns), strict=True))
-        parts = [here[name].to_pylist() for name in self.joined]
+        parts = [values(here[name]) for name in self.joined]
         parts += [feature.expr.evaluate(here, n).to_pylist() for feature in self.computed]
         keep = [True] * n
         if self.atom.predicate is not None:
             keep = [value is True for value in self.atom.predicate.evaluate(columns, n).to_pylist()]
-        for name, values in zip(self.joined, parts, strict=False):
+        for name, found in zip(self.joined, parts, strict=False):
             if name not in self.null_joins:
-                keep = [kept and value is not None for kept, value in zip(keep, values, strict=True)]
-        for feature, values in zip(self.computed, parts[len(self.joined) :], strict=True):
-            for row, value in enumerate(values):
+                keep = [kept and value is not None for kept, value in zip(keep, found, strict=True)]
+        for feature, numbers in zip(self.computed, parts[len(self.joined) :], strict=True):
+            for row, value in enumerate(numbers):
                 if keep[row] and isinstance(value, float) and not math.isfinite(value):
                     raise NotFiniteError(row, f"{feature.name} is {value}: it has no place in a sum")
         rows = zip(*parts, strict=True) if parts else iter([()] * n)
         return [row if kept else None for kept, row in zip(keep, rows, strict=True)]
+
+
+def values(column: pa.Array) -> list[Any]:
+    """Returns the values of a column in Python; dates and times as the integers that they are stored as."""
+    if pa.types.is_temporal(column.type):  # Python's end with the year 9999
+        column = column.view(pa.int64() if column.type.bit_width == 64 else pa.int32())
+    return column.to_pylist()
 
 
 class NotFiniteError(ValueError):

@@ -15,7 +15,8 @@ from typing import Any
 
 from crown.errors import BadRowError, ChangeError, CrownError, MissingDeleteError
 from crown.ingest.changes import CheckedBatch, Checker, relations_of
-from crown.ml.join import Join, Leaf, NotFiniteError, read
+from crown.interrupts import Uninterrupted
+from crown.ml.join import Join, Leaf, NotFiniteError, read, values
 from crown.rings.algebra import Cofactor, Product, Triple, Z
 from crown.rings.moments import monomials
 from crown.rings.viewtree import Relation, ViewTree, greedy_order, view_tree
@@ -53,6 +54,7 @@ class ViewTreeSums:
         lifts = {feature.variable: self._lift(i) for i, feature in enumerate(join.features)}
         self._tree = ViewTree(ring, view_tree(self._order, schemas, compose=True), lifts=lifts)
         self._checkers = {table.name.lower(): Checker(table, join.columns(table)) for table in join.tables}
+        self._uninterrupted = Uninterrupted()
         self._copies: dict[str, Counter[Row]] = {name: Counter() for name in self._checkers}
 
     @property
@@ -86,18 +88,17 @@ class ViewTreeSums:
         batches = self._checked(changes)
         prepared = {name: self._prepared(name, batch) for name, batch in batches.items()}
         short = {name: self._short(name, net) for name, (net, _) in prepared.items()}
+        work = []
         for name, (wanted, leaves) in prepared.items():
-            self._missing += sum(short[name].values())
             net = {row: found for row, weight in wanted.items() if (found := weight + short[name].get(row, 0))}
-            self._enter(name, net)
-            for leaf, keys in leaves:
-                delta = Relation(self._ring, leaf.schema)
-                for row, weight in net.items():
-                    key = keys[row]
-                    if key is not None:
-                        delta.add(key, (weight, Triple(weight, {}, {})))
-                if len(delta):
-                    self._tree.apply(leaf.name, delta)
+            work.append((name, net, [(leaf.name, self._delta(leaf, keys, net)) for leaf, keys in leaves]))
+        with self._uninterrupted:
+            for name, net, deltas in work:
+                self._missing += sum(short[name].values())
+                self._enter(name, net)
+                for leaf_name, delta in deltas:
+                    if len(delta):
+                        self._tree.apply(leaf_name, delta)
 
     def explain(self) -> str:
         """Returns the monomials, the variable order and the view tree, as text."""
@@ -111,6 +112,15 @@ class ViewTreeSums:
                 str(self._tree.root),
             ]
         )
+
+    def _delta(self, leaf: Leaf, keys: Mapping[Row, Row | None], net: Mapping[Row, int]) -> Relation:
+        """The net changes of a relation as one of its leaves reads them: n copies are n times the payload one."""
+        delta = Relation(self._ring, leaf.schema)
+        for row, weight in net.items():
+            key = keys[row]
+            if key is not None:
+                delta.add(key, (weight, Triple(weight, {}, {})))
+        return delta
 
     def _lift(self, i: int) -> Any:
         ring, unit = Cofactor(), self._join.features[i].unit
@@ -140,7 +150,7 @@ class ViewTreeSums:
     ) -> tuple[Counter[Row], list[tuple[Leaf, dict[Row, Row | None]]]]:
         """The net changes of a relation's rows, and what each leaf over it makes of each of them."""
         n = len(batch.weights)
-        columns = [column.to_pylist() for column in batch.columns.values()]
+        columns = [values(column) for column in batch.columns.values()]
         rows = list(map(_canonical, zip(*columns, strict=True))) if columns else [()] * n
         net: Counter[Row] = Counter()
         for row, weight in zip(rows, batch.weights.tolist(), strict=True):

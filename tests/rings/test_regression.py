@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from random import Random
+from signal import SIGINT, raise_signal
 from typing import Any
 
 import duckdb
@@ -14,6 +15,7 @@ import pytest
 
 from crown.errors import BadRowError, ChangeError, CrownError, MissingDeleteError
 from crown.ml import RankDeficientWarning, Regression, regression
+from crown.rings.viewtree import ViewTree
 from plans import PlanError
 
 SCHEMA = {
@@ -135,6 +137,71 @@ def test_the_coefficients_are_those_of_least_squares_over_the_joined_rows() -> N
         np.testing.assert_allclose([found.intercept, found["f1"], found["f2"]], expected, rtol=1e-9)
         assert (list(found), found.rank, found.rows) == (["f1", "f2"], 2, len(rows))
         assert model.intercept == found.intercept
+
+
+@pytest.mark.parametrize("split", ["rows one by one", "relations one by one", "batches the other way round"])
+def test_however_changes_are_split_into_batches_the_sums_are_the_same(split: str) -> None:
+    chance, tables = Random(9), Tables()
+    inserts = [{name: rows for name, rows in tables.batch(chance, 15).items() if name in "ab"} for _ in range(3)]
+    batches = [{name: [row for row in rows if row["_weight"] > 0] for name, rows in batch.items()} for batch in inserts]
+    whole, parts = (regression(TWO, SCHEMA, target="y") for _ in range(2))
+    for batch in batches:
+        whole.apply(batch)
+    for batch in reversed(batches) if split == "batches the other way round" else batches:
+        if split == "rows one by one":
+            for name, rows in batch.items():
+                for row in rows:
+                    parts.apply({name: [row]})
+        elif split == "relations one by one":
+            for name, rows in batch.items():
+                parts.apply({name: rows})
+        else:
+            parts.apply(batch)
+    assert whole.rows > 20
+    for names in whole._sums.monomials:
+        assert whole.sum(*names) == parts.sum(*names)
+    assert dict(whole.coefficients()) == dict(parts.coefficients())
+
+
+def test_when_all_rows_are_gone_nothing_is_left() -> None:
+    tables, model = filled()
+    model.apply(
+        {
+            name: [dict(zip(SCHEMA[name], row, strict=True)) | {"_weight": -n} for row, n in tables.rows[name].items()]
+            for name in ("a", "b")
+        }
+    )
+    assert (model.rows, model.skipped, model.sum("f2", "f2")) == (0, 0, 0)
+    assert model._sums._tree.size() == 0
+    assert not any(model._sums._copies.values())
+
+
+def test_ctrl_c_waits_until_the_batch_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = regression(TWO, SCHEMA, target="y")
+    climb = ViewTree.apply
+
+    def interrupted(*given: Any) -> Any:
+        raise_signal(SIGINT)
+        return climb(*given)
+
+    monkeypatch.setattr(ViewTree, "apply", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.apply({"a": [{"k": 1, "f1": 2}], "b": [{"k": 1, "f2": 0.5, "y": 3}]})
+    assert (model.rows, model.sum("f1", "y")) == (1, 6)
+
+
+def test_keys_may_be_of_any_type_and_of_any_time() -> None:
+    types = {"t": "timestamp", "d": "date", "s": "string", "m": "decimal(20,2)", "x": "float64", "n": "binary"}
+    schema = {"p": types | {"f": "int64"}, "q": types | {"y": "int64"}}
+    model = regression(f"SELECT f, y FROM p JOIN q USING ({', '.join(types)})", schema, target="y")
+    far = pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    day = pa.array([2**30], pa.int32()).cast(pa.date32())
+    keys = {"t": far, "d": day, "s": ["é"], "m": pa.array(["1.50"]).cast(pa.decimal128(20, 2)), "x": [float("nan")]}
+    keys |= {"n": [b"\0"]}
+    model.apply({"p": pa.table(keys | {"f": [2]}), "q": pa.table(keys | {"y": [5]})})
+    assert (model.rows, model.sum("f", "y")) == (1, 10)
+    model.apply({"p": pa.table(keys | {"f": [2], "_weight": [-1]})})
+    assert (model.rows, model.missing) == (0, 0)
 
 
 def test_ridge_penalizes_the_coefficients_and_not_the_intercept() -> None:
