@@ -93,10 +93,10 @@ def product_of_pairs(low, high, other_low, other_high):
 @device
 def is_zero(a, i, n):
     """True iff the ``n`` words from ``a[i]`` on are all 0."""
+    bits = 0
     for x in range(i, i + n):
-        if a[x] != 0:
-            return False
-    return True
+        bits |= a[x]
+    return bits == 0
 
 
 @device
