@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crown.engine.kernels.groups import node_at
-from crown.engine.kernels.layout import N_CARRIED, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.engine.kernels.layout import N_CARRIED, N_EXTRA, R_NODES, R_TABLE, R_WIDTH, R_WORDS
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels import strings
@@ -276,8 +276,9 @@ def _check_words(
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
             total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
+        extra = int(reader.plan_array[node_at(i) + N_EXTRA])
         for g in groups[i].values():
-            total += block(at.group_words(k))
+            total += block(at.group_words(k, extra))
             children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
             if children_log:
                 total += block(at.list_words(children_log, reader.carried(i)))

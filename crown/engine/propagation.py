@@ -210,7 +210,7 @@ class Propagation:
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if sign > 0:
-                return update.insert_batch(*state, rows.values, rows.weights, rows.masks, self._out)
-            return update.delete_batch(*state, rows.values, rows.weights, missing, self._out)
+                return update.insert_batch(*state, rows.values, rows.weights, rows.masks, None, self._out)
+            return update.delete_batch(*state, rows.values, rows.weights, missing, None, self._out)
         except MemoryError as error:
             raise MemoryBudgetError(f"{error}: the batch was applied in part") from error

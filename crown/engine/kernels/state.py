@@ -62,7 +62,7 @@ def create(arena, halves, plan, tables, limit, budget, seed):
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
         new_table(arena, table_at(t))
-    size = group_words(ZERO)
+    size = group_words(ZERO, ZERO)
     g = alloc(arena, size)
     for j in range(size):
         arena[g + j] = 0

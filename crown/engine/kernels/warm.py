@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 import numba
-from numba import int32, int64, uint8
+from numba import int32, int64, none, uint8
 from numba.core.types import Array, CPointer, NamedTuple
 
 from crown.engine.kernels.ahead import ahead_delete, ahead_insert
@@ -28,7 +28,7 @@ from crown.kernels.pointers import Constants
 from crown.kernels.strings import decode, decoded_size, encode
 
 _WORDS, _HALVES, _BYTES = int64[::1], int32[::1], uint8[::1]
-_ENTRY = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, int64[:, ::1])
+_ENTRY = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, none, int64[:, ::1])
 _POINTER = CPointer(int64)
 _CONTEXT = NamedTuple((_POINTER, CPointer(int32), Constants(), _POINTER), Context)
 _SHARED: list[tuple[Any, Any]] = [
