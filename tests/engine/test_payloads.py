@@ -5,11 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans.payload import COUNTED, EXISTS, INDICATOR, Payload
-from plans.plan import Plan
+from crown.reference import PayloadReference
+from plans.conjunction import Attribute
+from plans.payload import COUNTED, EXISTS, INDICATOR, Payload, count_payload
+from plans.plan import Node, Plan
+from plans.schema import Schema
 from tests.engine.payload_driver import Driver
 from tests.oracles import payloads
-from tests.oracles.database import Batch, Database
+from tests.oracles.database import Batch, Database, to_dicts
 from tests.strategies import batches, loads, normal_plans, removals
 
 
@@ -93,3 +96,101 @@ def maintain(data: st.DataObject, max_nodes: int) -> None:
 @given(st.data())
 def test_counts_and_sums_are_maintained_on_any_tree_in_normal_form(data: st.DataObject) -> None:
     maintain(data, max_nodes=6)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_the_readable_twin_agrees_with_the_definition(data: st.DataObject) -> None:
+    query, plan = data.draw(normal_plans(6))
+    payload = data.draw(payloads_of(plan))
+    database = Database(query.tables)
+    twin = PayloadReference(plan, payload)
+    before: payloads.Valued = {}
+    steps: list[Batch] = [data.draw(loads(query))]
+    for number in range(4):
+        batch = database.without_absent_deletes(steps[-1])
+        database.apply(batch)
+        after = payloads.results(plan, payload, database)
+        changes = {name: to_dicts(database.schema, name, rows) for name, rows in batch.items()}
+        delta = twin.apply_valued(changes)
+        assert {row: tuple(values) for row, values in delta.items()} == difference(after, before)
+        assert {row: tuple(values) for row, values in twin.values().items()} == {
+            row: values for row, values in after.items() if any(values)
+        }
+        twin.check_invariants()
+        before = after
+        steps.append(data.draw(batches(query, database.rows)) if number < 2 else database.everything(-1))
+    for state in (twin.relation, twin.groups, twin.pub):
+        assert not any(state)
+
+
+HOP3 = {"G": {"src": "int64", "dst": "int64"}}
+
+
+def hop3() -> Plan:
+    """COUNT(*) of G1.dst = G2.src, G2.dst = G3.src over one relation, on the tree []([b](G1(b), G2(b,c)(G3(c))))."""
+    nodes = (
+        Node("[]", "virtual", (), -1, (), True),
+        Node("[b]", "virtual", ("b",), 0, (), False),
+        Node("G1", "input", ("b",), 1, ("b",), False, "G", ("dst",)),
+        Node("G2", "input", ("b", "c"), 1, ("b",), False, "G", ("src", "dst")),
+        Node("G3", "input", ("c",), 3, ("c",), False, "G", ("src",)),
+    )
+    attributes = {name: Attribute(name, "int64") for name in "bc"}
+    return Plan("", nodes, attributes, (), (), (), False, False, tuple(Schema.of(HOP3).values()))
+
+
+TRACE: list[tuple[dict[tuple[int, int], int], int, dict[str, dict[int, int]]]] = [
+    (
+        {(1, 2): 1, (2, 3): 1, (3, 4): 1, (5, 2): 1},
+        2,
+        {"G1": {2: 2, 3: 1, 4: 1}, "G2": {1: 1, 2: 1, 5: 1}, "G3": {1: 1, 2: 1, 3: 1, 5: 1}, "[b]": {0: 2}},
+    ),
+    (
+        {(3, 6): 1, (7, 2): 1},
+        4,
+        {
+            "G1": {2: 3, 3: 1, 4: 1, 6: 1},
+            "G2": {1: 1, 2: 2, 5: 1, 7: 1},
+            "G3": {1: 1, 2: 1, 3: 2, 5: 1, 7: 1},
+            "[b]": {0: 6},
+        },
+    ),
+    (
+        {(3, 4): -1, (5, 3): 1, (8, 5): 1},
+        -1,
+        {
+            "G1": {2: 3, 3: 2, 5: 1, 6: 1},
+            "G2": {2: 1, 1: 1, 5: 2, 7: 1, 8: 2},
+            "G3": {1: 1, 2: 1, 3: 1, 5: 2, 7: 1, 8: 1},
+            "[b]": {0: 5},
+        },
+    ),
+    (
+        {(2, 3): -1},
+        -4,
+        {
+            "G1": {2: 3, 3: 1, 5: 1, 6: 1},
+            "G2": {5: 1, 8: 2},
+            "G3": {1: 1, 3: 1, 5: 2, 7: 1, 8: 1},
+            "[b]": {0: 1},
+        },
+    ),
+]
+
+
+def test_the_count_of_paths_goes_through_known_payloads() -> None:
+    plan = hop3()
+    payload = count_payload(plan)
+    twin, driver = PayloadReference(plan, payload), Driver(plan, payload)
+    names = [node.name for node in plan.nodes]
+    for batch, told, payloads_after in TRACE:
+        rows = list(batch.items())
+        assert twin.apply_valued({"G": to_dicts(Schema.of(HOP3), "G", rows)}) == {(): [told]}
+        assert driver.apply({"G": rows}) == {(): (told,)}
+        for name, expected in payloads_after.items():
+            found = {key[0] if key else 0: value[frozenset()] for key, value in twin.pub[names.index(name)].items()}
+            assert found == expected, name
+        twin.check_invariants()
+        driver.check()
+    assert driver.results() == {(): (1,)}
