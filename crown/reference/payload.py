@@ -49,7 +49,7 @@ class PayloadReference(ReferenceView):
         self.touched = 0
 
     def apply_valued(self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]) -> dict[Row, list[int]]:
-        """Apply a batch as ``apply`` does. Per tuple of the free attributes, by how much the value of each term changes."""
+        """Apply a batch as ``apply`` does; per tuple of the free attributes, the change of the value of each term."""
         weights = self._weights(changes)
         told: list[Result] = []
         for sign in (-1, +1):
