@@ -90,11 +90,11 @@ def compile_plan(plan: Plan, payload: Payload | None = None) -> CompiledPlan:
     payloads = None if payload is None else PayloadLayout(plan, payload)
     weighing = payloads.weighing if payloads is not None else ()
     for members, width in records:
-        at = width
+        end = width
         for i, word in members.items():
-            words[i], offset[i] = word, at
-            at += row_words(len(children[i])) + (i in weighing)
-        made = out.place([width, at, table_at(rows_table(min(members))), len(members), out.place(list(members))])
+            words[i], offset[i] = word, end
+            end += row_words(len(children[i])) + (i in weighing)
+        made = out.place([width, end, table_at(rows_table(min(members))), len(members), out.place(list(members))])
         for i in members:
             record[i] = made
     compiled = CompiledPlan(
@@ -109,8 +109,8 @@ def compile_plan(plan: Plan, payload: Payload | None = None) -> CompiledPlan:
     out.words[L.P_COUNT] = n
     out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
     out.words[L.P_FULL] = _program(plan, compiled, None, out)
-    for word, value in payloads.header(out.place).items() if payloads is not None else ():
-        out.words[word] = value
+    for at, value in payloads.header(out.place).items() if payloads is not None else ():
+        out.words[at] = value
     return replace(compiled, array=np.array(out.words, np.int64))
 
 

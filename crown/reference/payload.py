@@ -220,4 +220,4 @@ def _sum(one: Value, other: Value) -> Value:
 
 
 def _number(value: object) -> int:
-    return 0 if value is None else int(value)  # type: ignore[call-overload, no-any-return]
+    return 0 if value is None else int(value)  # type: ignore[call-overload]
