@@ -18,10 +18,10 @@ demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Sp
 	@$(BIN)/python -m spark_jobs.demo
 
 test: java $(VENV)/.test  ## run all tests (under 10 min)
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-slow: java $(VENV)/.test  ## run the long random campaigns
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m slow --hypothesis-profile=campaign
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
 
 lint: $(VENV)/.dev  ## check style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

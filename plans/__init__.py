@@ -4,10 +4,12 @@
 project.
 """
 
+import plans.show.attached  # noqa: F401  str(plan)
 from plans.errors import PlanError, Position, QueryWarning
 from plans.expressions.expr import Expr
 from plans.plan import Bag, BagAtom, Bound, Candidate, Node, Output, Plan
-from plans.planner import parse, plan
+from plans.planner import parse, plan, program
+from plans.program import Program
 from plans.schema import Column, Schema, Table, arrow_type, type_of_arrow
 
 __all__ = [
@@ -22,11 +24,13 @@ __all__ = [
     "Plan",
     "PlanError",
     "Position",
+    "Program",
     "QueryWarning",
     "Schema",
     "Table",
     "arrow_type",
     "parse",
     "plan",
+    "program",
     "type_of_arrow",
 ]

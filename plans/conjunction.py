@@ -13,21 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from plans.algebra import Query, Source, split
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, col, conjoin
-from plans.query import Query, Source, split
+from plans.plan import Attribute
 from plans.schema import Table, decimal_parts
 
 _CONSTANT_TYPES = ("bool", "int32", "int64", "string", "date", "timestamp", "timestamp_ntz")
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """A variable: its type, and whether NULL joins with NULL in it (`<=>`)."""
-
-    name: str
-    type: str
-    null_safe: bool = False
 
 
 @dataclass(frozen=True)

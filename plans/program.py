@@ -10,12 +10,19 @@ Columns have the planner's types (`plans.schema`). Rows between stages are bags:
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
+from plans import serial
+from plans.errors import PlanError
 from plans.expressions.expr import Expr
-from plans.plan import Output, Plan
+from plans.plan import Output, Plan, loaded, rebuilt
 from plans.schema import Table
 
+VERSION = 1
 Function = int | tuple["str | Function", ...]
 """A function of the multiplicities of leaves: the number of a leaf, or (operator, operand, ...).
 
@@ -118,3 +125,49 @@ class Program:
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan, if the program is one join stage in set mode; else None."""
+        first = self.stages[0]
+        single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
+        return first.plan if single and isinstance(first, JoinStage) else None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the canonical JSON of what determines results and state layout: the stages."""
+        if self.plan is not None:
+            return self.plan.fingerprint
+        stages = [
+            {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint}
+            if isinstance(stage, JoinStage)
+            else {"kind": serial.kind_name(type(stage)), **serial.to_json(stage, lambda expr: expr)}
+            for stage in self.stages
+        ]
+        return hashlib.sha256(serial.canonical({"program": VERSION, "stages": stages}).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns a JSON-able form; `Program.from_json` is its inverse. A program that is a plan has the plan's."""
+        if self.plan is not None:
+            return self.plan.to_json()
+        return {"program": VERSION, **serial.to_json(self)}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any] | str) -> Program:
+        """Returns the program that `to_json` wrote, also from the JSON text. PlanError if it wrote no such thing."""
+        given = loaded(data)
+        if isinstance(given, Mapping) and "version" in given and "program" not in given:
+            return program_of(Plan.from_json(given))
+        if not isinstance(given, Mapping) or "program" not in given:
+            raise PlanError("this JSON is not a program", hint="a program is what plans.program(...).to_json() gives")
+        if given["program"] != VERSION:
+            raise PlanError(
+                f"the program has format version {given['program']}, this release reads version {VERSION}",
+                hint="plan the query again with this release",
+            )
+        return rebuilt(Program, given, "program")
+
+
+def program_of(plan: Plan) -> Program:
+    """Returns the program of one plan."""
+    return Program(plan.query, plan.tables, (JoinStage(plan),), plan.notes)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -116,6 +116,7 @@ def type_of_arrow(type_: pa.DataType) -> str:
 class Column:
     """A column of a table."""
 
+    json_row: ClassVar[bool] = True
     name: str
     type: str
 
@@ -170,21 +171,6 @@ class Table:
         """The column of that name in any case; None if there is none."""
         wanted = name.lower()
         return next((c for c in self.columns if c.name.lower() == wanted), None)
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON-able form; `from_json` is its inverse."""
-        return {
-            "name": self.name,
-            "columns": [[c.name, c.type] for c in self.columns],
-            "key": list(self.key),
-            "distinct": self.distinct,
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Table:
-        """The inverse of `to_json`."""
-        columns = tuple(Column(name, normal_type(type_)) for name, type_ in data["columns"])
-        return Table(data["name"], columns, tuple(data["key"]), bool(data["distinct"]))
 
 
 class Schema(Mapping[str, Table]):

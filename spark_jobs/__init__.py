@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["bulk_load", "local_session", "maintain"]
 
-_HOME = {"bulk_load": "backfill", "local_session": "session", "maintain": "operator"}
+_HOME = {"bulk_load": "job.backfill", "local_session": "session", "maintain": "operator"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the public names on first use: worker processes need the cells only, not the whole package."""
+    """Loads the public names on first use: worker processes need the cells only, not the whole package."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"spark_jobs.{_HOME[name]}"), name)

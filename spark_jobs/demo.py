@@ -33,7 +33,7 @@ SEED = 7
 
 
 def main(folder: Path = Path("out/demo")) -> int:
-    """Run the demonstration in ``folder`` (emptied first); 0 if the maintained result is right, 1 if not."""
+    """Runs the demonstration in ``folder`` (emptied first); 0 if the maintained result is right, 1 if not."""
     require_java()
     shutil.rmtree(folder, ignore_errors=True)
     changes, output, checkpoint = folder / "changes", folder / "deltas", folder / "checkpoint"
@@ -60,7 +60,7 @@ def main(folder: Path = Path("out/demo")) -> int:
 
 
 def write_changes(folder: Path) -> int:
-    """Write the graph's sliding-window stream, up to its last insert, as CSV files; returns the number of changes."""
+    """Writes the graph's sliding-window stream, up to its last insert, as CSV files; returns the number of changes."""
     folder.mkdir(parents=True)
     src, dst = chung_lu(VERTICES, EDGES, seed=SEED)
     updates = 2 * len(src) - WINDOW  # not its end, where the window only empties

@@ -64,7 +64,7 @@ def maintain(
     sample: int = 0,
     engines: EngineFactory = QUERY,
 ) -> DataFrame:
-    """Maintain ``query`` over streams of changes; returns the stream of its deltas.
+    """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
     ``query``: SQL, Datalog, a motif, or a plan. ``changes``: a DataFrame per relation, with the relation's columns and
     either ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or
@@ -138,7 +138,7 @@ def maintain(
 def applied(
     spark: SparkSession, plan: Plan, step: Step, changes: Mapping[str, DataFrame], change: str | None
 ) -> DataFrame:
-    """The DataFrame whose partitions run ``step``, one per cell."""
+    """Returns the DataFrame whose partitions run ``step``, one per cell."""
     by_name = {name.lower(): frame for name, frame in changes.items()}
     frames = {name: by_name[name.lower()] for name in step.envelope.relations}
     cores = spark.sparkContext.defaultParallelism
@@ -150,7 +150,8 @@ def applied(
 
 
 def _task(step: Step) -> Any:
-    """The function that travels. It reaches the engine by importing it, so the worker's caches are one per process."""
+    """Returns the function that travels. It reaches the engine by importing it, so the worker's caches are one per
+    process."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from spark_jobs.cell import step as module
@@ -168,7 +169,8 @@ def planned(
     rates: Mapping[str, float] | None,
     dialect: str,
 ) -> Plan:
-    """The plan, over the declared schema and, for relations it does not declare, the columns of their DataFrames."""
+    """Returns the plan, over the declared schema and, for relations it does not declare, the columns of their
+    DataFrames."""
     declared = Schema.of(schema)
     left_out = frozenset({WEIGHT, UNREADABLE, (change or WEIGHT).lower()})
     tables = {
@@ -189,7 +191,8 @@ def planned(
 
 
 def local_folder(path: str) -> Path:
-    """A folder given as a path or a ``file:`` URI. Raises :class:`CheckpointError` for any other file system."""
+    """Returns a folder given as a path or a ``file:`` URI. Raises :class:`CheckpointError` for any other file
+    system."""
     parts = urlparse(path)
     if parts.scheme == "file":
         return Path(unquote(parts.path)).resolve()
@@ -214,7 +217,7 @@ def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
 
 
 def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
-    """The state that a stream on this checkpoint would go on with, and whether that is certain.
+    """Returns the state that a stream on this checkpoint would go on with, and whether that is certain.
 
     Certain if Spark keeps its own metadata in the same folder: that names the stream. Otherwise the only state there
     is.
@@ -227,7 +230,7 @@ def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
 
 
 def _grid(spark: SparkSession, plan: Plan, cells: int | None, stored: Path | None) -> Grid:
-    """The stored cut if it is this plan's and as many cells are wanted, else the best one."""
+    """Returns the stored cut if it is this plan's and as many cells are wanted, else the best one."""
     meta = read_meta(stored) if stored is not None else None
     if meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"]):
         return Grid.from_json(meta["grid"])
@@ -235,7 +238,7 @@ def _grid(spark: SparkSession, plan: Plan, cells: int | None, stored: Path | Non
 
 
 def default_cells(spark: SparkSession, plan: Plan) -> int:
-    """One cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. One if it cannot be
-    cut.
+    """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. One if it
+    cannot be cut.
     """
     return max(1, min(spark.sparkContext.defaultParallelism // 2, 4)) if hashable(plan) else 1

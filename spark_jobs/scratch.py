@@ -22,7 +22,8 @@ _held: dict[Path, IO[str]] = {}
 
 
 def scratch_root(root: str | None = None) -> Path:
-    """``root``, or ``crown-<user id>`` under the system's temporary directory; created, and this user's alone."""
+    """Returns ``root``, or ``crown-<user id>`` under the system's temporary directory; created, and this user's
+    alone."""
     base = Path(root) if root else Path(tempfile.gettempdir()) / f"crown-{os.getuid()}"
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     if base.stat().st_uid != os.getuid():
@@ -31,7 +32,7 @@ def scratch_root(root: str | None = None) -> Path:
 
 
 def claim(root: str | None, application: str) -> Path:
-    """The scratch directory of this application, created, locked by this process and removed when it exits.
+    """Returns the scratch directory of this application, created, locked by this process and removed when it exits.
 
     ``root``: see ``scratch_root``. Calling it again is free.
     """
@@ -49,7 +50,7 @@ def claim(root: str | None, application: str) -> Path:
 
 
 def release(folder: Path) -> None:
-    """Remove a claimed directory and give its lock back; does nothing for one that was released before."""
+    """Removes a claimed directory and gives its lock back; does nothing for one that was released before."""
     lock = _held.pop(folder, None)
     if lock is None:
         return
@@ -59,7 +60,7 @@ def release(folder: Path) -> None:
 
 
 def _sweep(base: Path) -> None:
-    """Remove the directories of dead applications: those whose lock can be taken."""
+    """Removes the directories of dead applications: those whose lock can be taken."""
     for marker in base.glob("*.alive"):
         with open(marker, "a") as lock:
             try:

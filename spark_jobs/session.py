@@ -56,7 +56,7 @@ logger.tasks.level = off
 def local_session(
     name: str = "crown", *, cores: int | None = None, memory: str = "2g", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The local Spark session, started if there is none yet (5 to 7 s).
+    """Returns the local Spark session, started if there is none yet (5 to 7 s).
 
     ``cores``: worker threads, all of the machine's by default. ``memory``: of the JVM; engine state lives outside it.
     ``conf`` overrides any setting. Raises :class:`SessionError` if Java is missing or too old.
@@ -76,14 +76,14 @@ def local_session(
 
 
 def _log_settings() -> Path:
-    """A file that tells the JVM to log errors only, and not those that reach Python as exceptions anyway."""
+    """Returns a file that tells the JVM to log errors only, and not those that reach Python as exceptions anyway."""
     file = scratch_root() / "log4j2.properties"
     file.write_text(_LOGGING)
     return file
 
 
 def require_java() -> int:
-    """The major version of the Java that Spark would use. Raises :class:`SessionError` with what to install."""
+    """Returns the major version of the Java that Spark would use. Raises :class:`SessionError` with what to install."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     want = (
@@ -103,7 +103,7 @@ def require_java() -> int:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without PySpark's warning about pandas 3: nothing here goes through pandas."""
+    """Runs without PySpark's warning about pandas 3: nothing here goes through pandas."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
         yield

@@ -17,6 +17,7 @@ settings.register_profile(
     "campaign", max_examples=2_000, deadline=None, suppress_health_check=_PATIENT, print_blob=True
 )
 settings.load_profile("short")
+_LONG = {"spark", "bench"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,7 +27,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked ``slow`` out unless the command line chooses by marker."""
+    """Leave tests marked ``slow`` out unless the command line chooses by marker.
+
+    Files that start Spark or other processes come first: they are the longest, and the last file of a parallel run has
+    a core for itself alone.
+    """
+    items.sort(key=lambda item: item.path.parent.name not in _LONG)
     if config.option.markexpr:
         return
     slow = [item for item in items if item.get_closest_marker("slow")]

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from plans.algebra import Query, Source, check_output_name
+from plans.conjunction import join_type
 from plans.errors import PlanError, Position
 from plans.expressions.build import NULL, Expr, call, lit
-from plans.query import Query, Source, check_output_name
 from plans.schema import Schema
 from plans.stack import MAX_NESTING, with_room
 
@@ -216,8 +217,6 @@ class _Parser:
         self.conditions.append(self.guard(token, lambda: call("eq", column, self.unary())))
 
     def equal(self, left: Expr, right: Expr) -> Expr:
-        from plans.conjunction import join_type
-
         join_type(left, right, left.type, right.type)
         return call("eq", left, right)
 

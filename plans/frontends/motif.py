@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
+from plans.algebra import Query, Source
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, call
-from plans.query import Query, Source
 from plans.schema import Schema, Table
 
 _NAME = r"[A-Za-z_]\w*"

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
+from plans.algebra import Query, Source, check_output_name
 from plans.conjunction import join_type
 from plans.errors import PlanError, Position, pointed
 from plans.expressions.build import Expr, call
@@ -23,7 +24,6 @@ from plans.frontends.sqlplace import extent, place_of, spelling
 from plans.frontends.sqlrefuse import Refuser
 from plans.frontends.sqlscalar import scalar
 from plans.frontends.sqlscope import Relation, Scope
-from plans.query import Query, Source, check_output_name
 from plans.schema import Schema
 from plans.stack import MAX_NESTING, with_room
 

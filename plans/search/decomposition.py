@@ -61,7 +61,7 @@ def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int) -> Decompos
         if method == "triangle":
             kept = _whole_keys(parts[k], kept)
         bag_atoms = tuple(_bag_atom(atoms[i], graph, f, i in absorbed) for i, f in members)
-        bags.append(Bag(bag_atoms, method, graph.attributes(kept), covers[k]))
+        bags.append(Bag(method, graph.attributes(kept), covers[k], bag_atoms))
         edges.append(kept)
     result = Decomposition(
         (*(atoms[i] for i in rest), *(None for _ in bags)),

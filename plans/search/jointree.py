@@ -218,8 +218,8 @@ def generalized_join_trees(edges: Sequence[int], free: int, rates: Sequence[floa
     """The best `keep` generalized join trees of each height of the acyclic query with these edges and output
     attributes.
 
-    Empty if the query is not free-connex, or if no tree in normal form exists (see `plans.planner`). The best tree is
-    the best of all, unless `exact` is False: past a budget of subproblems every further one takes the first tree it
-    finds, and of very many ways to hang loose parts under a virtual node only the simplest are tried.
+    Empty if the query is not free-connex, or if no tree in normal form exists (`plans.search.normal_form`). The best
+    tree is the best of all, unless `exact` is False: past a budget of subproblems every further one takes the first
+    tree it finds, and of very many ways to hang loose parts under a virtual node only the simplest are tried.
     """
     return _Search(edges, free, rates, keep).run()

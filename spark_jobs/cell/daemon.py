@@ -13,7 +13,7 @@ _worker = daemon.worker
 
 
 def worker(sock: Any, authenticated: bool) -> int:
-    """A worker of PySpark's that ends without a traceback when Spark hangs up: after a ``limit``, or a stop."""
+    """Returns a worker of PySpark's that ends without a traceback when Spark hangs up: after a ``limit``, or a stop."""
     try:
         return int(_worker(sock, authenticated))
     except (BrokenPipeError, ConnectionResetError):

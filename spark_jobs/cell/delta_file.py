@@ -50,12 +50,12 @@ class Owner:
 
 
 def format_of(cells: int) -> int:
-    """The format in which the state of that many cells is kept."""
+    """Returns the format in which the state of that many cells is kept."""
     return ONE_CELL if cells == 1 else MASKED
 
 
 def pack(link: Link, owner: Owner) -> bytes:
-    """The file of a link. O(rows)."""
+    """Returns the file of a link. O(rows)."""
     streams: list[bytes] = []
     for table in link.changes.values():
         sink = pa.BufferOutputStream()
@@ -82,7 +82,7 @@ def pack(link: Link, owner: Owner) -> bytes:
 
 
 def unpack(data: bytes, path: Path, owner: Owner, batch: int) -> Link:
-    """The link in the bytes of a file, which must be whole, and the one of that owner and batch.
+    """Returns the link in the bytes of a file, which must be whole, and the one of that owner and batch.
 
     Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another plan. A header without a stream, as
     written before there was one, is taken by plan, cell and batch alone.
@@ -117,7 +117,7 @@ def unpack(data: bytes, path: Path, owner: Owner, batch: int) -> Link:
 
 
 def _demand(header: Mapping[str, Any], path: Path, owner: Owner, batch: int) -> None:
-    """Raise unless the header is of this plan, stream, cell and batch."""
+    """Raises unless the header is of this plan, stream, cell and batch."""
     if header["fingerprint"] != owner.fingerprint:
         raise PlanChangedError(
             f"{path} was written by plan {header['fingerprint']}, but this is plan {owner.fingerprint}: give the "
@@ -133,12 +133,12 @@ def _demand(header: Mapping[str, Any], path: Path, owner: Owner, batch: int) -> 
 
 
 def same_rows(a: Changes, b: Changes) -> bool:
-    """True iff both have the same rows with the same summed weights, in any order. O(rows)."""
+    """Returns True iff both have the same rows with the same summed weights, in any order. O(rows)."""
     return all(_difference(a.get(name), b.get(name)) == 0 for name in {*a, *b})
 
 
 def _difference(a: pa.Table | None, b: pa.Table | None) -> int:
-    """How many distinct rows have another weight in ``a`` than in ``b``."""
+    """Returns how many distinct rows have another weight in ``a`` than in ``b``."""
     parts = []
     for table, sign in ((a, 1), (b, -1)):
         if table is not None and table.num_rows:

@@ -26,48 +26,49 @@ class Maintained(Protocol):
 
     @property
     def clamps(self) -> MissingDeletes:
-        """What the deletes of the last batch did not find; ``undo`` wants it back."""
+        """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
         ...
 
     @property
     def plan(self) -> Plan:
-        """What it maintains; its fingerprint decides whether a mapping that is still there can be used."""
+        """Returns what it maintains; its fingerprint decides whether a mapping that is still there can be used."""
         ...
 
     @property
     def version(self) -> int:
-        """Number of the last batch applied."""
+        """Returns the number of the last batch applied."""
         ...
 
     @property
     def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
+        """Returns False while, or after a crash in, the application of a batch."""
         ...
 
     def begin(self) -> None:
-        """Mark the state dirty."""
+        """Marks the state dirty."""
         ...
 
     def commit(self, version: int) -> None:
-        """Mark the state clean, as of that batch."""
+        """Marks the state clean, as of that batch."""
         ...
 
     def prepare(self, changes: Mapping[str, Any]) -> Prepared:
-        """Check a batch. Raises ``ChangeError``; results stay as they are."""
+        """Checks a batch. Raises ``ChangeError``; results stay as they are."""
         ...
 
     def run(
         self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Apply a batch and yield what is to be told of it; a generator that applies the rest when it is closed."""
+        """Applies a batch and yields what is to be told of it; a generator that applies the rest when it is closed."""
         ...
 
     def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
-        """Take the last batch back."""
+        """Takes the last batch back."""
         ...
 
     def stats(self) -> dict[str, Any]:
-        """Sizes and counters: at least the ``input_rows``, ``live_bytes`` and ``missing_deletes`` of an engine."""
+        """Returns sizes and counters: at least the ``input_rows``, ``live_bytes`` and ``missing_deletes`` of an
+        engine."""
         ...
 
 
@@ -83,22 +84,24 @@ class EngineFactory(Protocol):
         ...
 
     def create(self, plan: Plan, path: Path | None, on_missing: str) -> Maintained:
-        """A new, empty engine, in the file ``path`` (and others beside it) or in memory."""
+        """Returns a new, empty engine, in the file ``path`` (and others beside it) or in memory."""
         ...
 
     def attach(self, plan: Plan, path: Path, on_missing: str) -> Maintained:
-        """The engine in the file ``path``. O(1). Raises ``SnapshotError`` or ``FileNotFoundError`` if it is not there.
+        """Returns the engine in the file ``path``. O(1). Raises ``SnapshotError`` or ``FileNotFoundError`` if it is
+        not there.
 
         MUST NOT find a clean engine in files that ``create`` or ``load`` had not finished.
         """
         ...
 
     def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[Maintained, dict[str, Any]]:
-        """The engine of a snapshot, in the file ``path``, and what was saved with it. Raises ``SnapshotError``."""
+        """Returns the engine of a snapshot, in the file ``path``, and what was saved with it. Raises
+        ``SnapshotError``."""
         ...
 
     def save(self, engine: Any, path: Path, extra: dict[str, Any]) -> None:
-        """Write a snapshot and give it its name in one step."""
+        """Writes a snapshot and gives it its name in one step."""
         ...
 
 
@@ -107,11 +110,11 @@ class TreeEngines:
     """The engine of the query itself: its rows are the query's deltas."""
 
     def fingerprint(self, plan: Plan) -> str:
-        """The plan's."""
+        """Returns the plan's fingerprint."""
         return plan.fingerprint
 
     def columns(self, plan: Plan) -> list[tuple[str, str]]:
-        """The query's output and the weight."""
+        """Returns the query's output and the weight."""
         return [*((output.name, output.type) for output in plan.output), (WEIGHT, "int64")]
 
     def create(self, plan: Plan, path: Path | None, on_missing: str) -> Engine:

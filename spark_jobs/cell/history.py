@@ -32,19 +32,20 @@ class SparkHistory:
 
     @staticmethod
     def of(folder: Path, stream: str) -> SparkHistory | None:
-        """The checkpoint in ``folder`` if it is that stream's, else None: then Spark keeps it in another place."""
+        """Returns the checkpoint in ``folder`` if it is that stream's, else None: then Spark keeps it in another
+        place."""
         return SparkHistory(folder) if stream_of(folder) == stream else None
 
     def committed(self) -> int:
-        """The newest batch that Spark committed; −1 if there is none."""
+        """Returns the newest batch that Spark committed; −1 if there is none."""
         return self._newest("commits")
 
     def begun(self) -> int:
-        """The newest batch that Spark has begun; −1 if there is none."""
+        """Returns the newest batch that Spark has begun; −1 if there is none."""
         return self._newest("offsets")
 
     def had_data(self, batch: int) -> bool:
-        """False if the sources had nothing new for the batch: their offsets are those of the batch before.
+        """Returns False if the sources had nothing new for the batch: their offsets are those of the batch before.
 
         True also if that cannot be told, because Spark no longer keeps the offsets (see ``minBatchesToRetain``).
         """
@@ -61,7 +62,8 @@ class SparkHistory:
         return max((int(name) for name in names if _BATCH.fullmatch(name)), default=-1)
 
     def _offsets(self, batch: int) -> list[str] | None:
-        """The lines of ``offsets/<batch>`` that are the sources': all but the version and the batch's settings."""
+        """Returns the lines of ``offsets/<batch>`` that are the sources': all but the version and the batch's
+        settings."""
         try:
             return (self.folder / "offsets" / str(batch)).read_text().splitlines()[2:]
         except (OSError, ValueError):
@@ -69,7 +71,7 @@ class SparkHistory:
 
 
 def stream_of(folder: Path) -> str | None:
-    """The id of the stream whose Spark checkpoint is in ``folder``; None if there is none that can be read."""
+    """Returns the id of the stream whose Spark checkpoint is in ``folder``; None if there is none that can be read."""
     try:
         found = json.loads((folder / "metadata").read_bytes())
     except (OSError, ValueError):
@@ -81,7 +83,7 @@ def stream_of(folder: Path) -> str | None:
 
 
 def reconcile(folder: Path, stream: str, operator: str) -> None:
-    """Compare Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before it goes on.
+    """Compares Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before it goes on.
 
     Raises :class:`BrokenChainError` that names both. Cost: listings of Spark's folders and of the cells'.
     """
@@ -102,7 +104,7 @@ def reconcile(folder: Path, stream: str, operator: str) -> None:
 
 
 def _after(version: int, stop: int) -> range:
-    """The batches after a version and before ``stop``."""
+    """Returns the batches after a version and before ``stop``."""
     return range(max(version + 1, 0), stop)
 
 
@@ -110,7 +112,7 @@ def _after(version: int, stop: int) -> range:
 
 
 def check_next(log: CellLog, before: int, batch: int, spark_folder: Path | None) -> None:
-    """Raise unless the cell, whose newest version before ``batch`` is ``before``, may take that batch now.
+    """Raises unless the cell, whose newest version before ``batch`` is ``before``, may take that batch now.
 
     ``spark_folder``: where Spark's checkpoint of the stream would be; without it, and if it is not there, every gap is
     an error. Costs nothing when the batches are next to each other.
@@ -137,7 +139,7 @@ def check_next(log: CellLog, before: int, batch: int, spark_folder: Path | None)
 
 
 def _no_other_stream(state: Path) -> None:
-    """Raise if another stream has left state of the same operator in a checkpoint that is one stream's."""
+    """Raises if another stream has left state of the same operator in a checkpoint that is one stream's."""
     root, operator = state.parent.parent, state.name
     for meta in root.glob(f"*/{operator}/meta.json"):
         other = meta.parent
@@ -154,7 +156,7 @@ def _no_other_stream(state: Path) -> None:
 
 
 def _siblings_have(log: CellLog, batch: int) -> bool:
-    """True if another cell of the operator has that batch."""
+    """Returns True if another cell of the operator has that batch."""
     folders = cell_folders(log.folder.parent)
     return any((folder / f"{batch}.delta").exists() for folder in folders if folder != log.folder)
 
@@ -163,7 +165,8 @@ def _siblings_have(log: CellLog, batch: int) -> bool:
 
 
 def behind(folder: Path | None, batch: int, cell: str, state: Path, committed: int, partial: bool) -> BrokenChainError:
-    """The error for a batch that Spark committed with data and a cell does not have; ``partial``: others have it."""
+    """Returns the error for a batch that Spark committed with data and a cell does not have; ``partial``: others have
+    it."""
     where = folder / "offsets" if folder is not None else "Spark"
     repair = (
         f"To repair, stop the query, run `crown state {state} --rollback-to {batch - 1}`, and delete offsets and "
@@ -183,7 +186,7 @@ def behind(folder: Path | None, batch: int, cell: str, state: Path, committed: i
 
 
 def ahead(folder: Path | None, batch: int, version: int, cell: str, state: Path) -> BrokenChainError:
-    """The error for a cell that has a batch which Spark has not begun."""
+    """Returns the error for a cell that has a batch which Spark has not begun."""
     where = f" ({folder / 'offsets'})" if folder is not None else ""
     return BrokenChainError(
         f"Spark goes on with batch {batch}{where}, but cell {cell} is at batch {version} already ({state}): offsets "
@@ -195,7 +198,7 @@ def ahead(folder: Path | None, batch: int, version: int, cell: str, state: Path)
 
 
 def lost(log: CellLog, version: int) -> BrokenChainError:
-    """The error for a live engine that is at a version which is gone from its log."""
+    """Returns the error for a live engine that is at a version which is gone from its log."""
     return BrokenChainError(
         f"cell {log.cell} has applied batch {version}, but {log.folder} has no trace of it: files of the state were "
         "lost or removed. Put them back from a copy, or start again with a new checkpoint"

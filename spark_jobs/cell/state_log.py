@@ -56,29 +56,29 @@ class CellLog:
     # -- what is there ------------------------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
-        """Numbers of the published deltas, ascending."""
+        """Returns the numbers of the published deltas, ascending."""
         return _numbers(self.folder, "delta")
 
     def snapshots(self) -> list[int]:
-        """Versions of the snapshots, ascending."""
+        """Returns the versions of the snapshots, ascending."""
         return _numbers(self.folder, "snapshot")
 
     def delta_path(self, batch: int) -> Path:
-        """Where the delta of a batch is."""
+        """Returns where the delta of a batch is."""
         return self.folder / f"{batch}.delta"
 
     def snapshot_path(self, version: int) -> Path:
-        """Where the snapshot of a version is."""
+        """Returns where the snapshot of a version is."""
         return self.folder / f"{version}.snapshot"
 
     def newest(self) -> int:
-        """The newest version that the log can restore; EMPTY if it has none."""
+        """Returns the newest version that the log can restore; EMPTY if it has none."""
         return max(self.batches()[-1:] + self.snapshots()[-1:], default=EMPTY)
 
     # -- deltas -------------------------------------------------------------------------------------------------------
 
     def publish(self, link: Link) -> Link:
-        """Make a delta durable, or check that the one already there holds the same rows. Returns the one in the log.
+        """Makes a delta durable, or checks that the one already there holds the same rows. Returns the one in the log.
 
         Raises :class:`InputChangedError` if another attempt of the batch published other rows.
         """
@@ -98,7 +98,8 @@ class CellLog:
         return link
 
     def read(self, batch: int) -> Link:
-        """The delta of a batch. Raises :class:`DamagedStateError`, or :class:`BrokenChainError` if it is not there.
+        """Returns the delta of a batch. Raises :class:`DamagedStateError`, or :class:`BrokenChainError` if it is not
+        there.
 
         A file that is whole but of another cell, batch or stream is :class:`DamagedStateError`, one of another plan
         :class:`PlanChangedError`.
@@ -127,7 +128,7 @@ class CellLog:
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
     def write_snapshot(self, version: int, write: Callable[[Path], object]) -> None:
-        """Make a snapshot durable; ``write`` must write and flush the file and give it its name in one step."""
+        """Makes a snapshot durable; ``write`` must write and flush the file and give it its name in one step."""
         try:
             write(self.snapshot_path(version))
         except OSError as error:
@@ -135,11 +136,11 @@ class CellLog:
         _sync_folder(self.folder)
 
     def mark(self, version: int) -> dict[str, Any]:
-        """What a snapshot must say of itself: its version, cell and stream."""
+        """Returns what a snapshot must say of itself: its version, cell and stream."""
         return {"version": version, "cell": self.cell, "stream": self.owner.stream}
 
     def snapshot_due(self, floor: int) -> bool:
-        """True when the deltas since the newest snapshot outweigh it (or ``floor`` bytes, whichever is more).
+        """Returns True when the deltas since the newest snapshot outweigh it (or ``floor`` bytes, whichever is more).
 
         Writing O(state) bytes only after O(state) bytes of input makes snapshots amortized O(Δ).
         """
@@ -156,7 +157,7 @@ class CellLog:
         return False
 
     def retain(self, batch: int, keep: int) -> None:
-        """Delete what no replay of the last ``keep`` batches up to ``batch`` can need.
+        """Deletes what no replay of the last ``keep`` batches up to ``batch`` can need.
 
         Kept: the newest snapshot older than all of them, and every snapshot and delta since (a snapshot is not larger
         than the deltas that led to it, so these are at most as much again).
@@ -177,7 +178,7 @@ class CellLog:
     # -- notes for the driver -----------------------------------------------------------------------------------------
 
     def write_note(self, batch: int, note: Mapping[str, Any]) -> None:
-        """Leave a small JSON file about a batch; not durable, replaced when the batch is executed again."""
+        """Leaves a small JSON file about a batch; not durable, replaced when the batch is executed again."""
         temporary = self._temporary()
         temporary.write_text(json.dumps(note))
         os.replace(temporary, self.folder / f"{batch}.json")
@@ -187,7 +188,7 @@ class CellLog:
 
 
 def cell_folders(operator: Path) -> list[Path]:
-    """The folders of an operator's cells, by number; copies with other names are none."""
+    """Returns the folders of an operator's cells, by number; copies with other names are none."""
     if not operator.is_dir():
         return []
     found = [path for path in operator.iterdir() if _CELL.fullmatch(path.name) and path.is_dir()]
@@ -200,7 +201,8 @@ def strangers(folder: Path) -> list[str]:
 
 
 def read_note(folder: Path, batch: int) -> dict[str, Any] | None:
-    """What a cell's folder says about a batch; None if nothing (no rows, or no task for it), or nothing readable."""
+    """Returns what a cell's folder says about a batch; None if nothing (no rows, or no task for it), or nothing
+    readable."""
     try:
         note = json.loads((folder / f"{batch}.json").read_bytes())
     except (OSError, ValueError):  # a note is not durable: a crash of the machine can leave it empty
@@ -209,7 +211,7 @@ def read_note(folder: Path, batch: int) -> dict[str, Any] | None:
 
 
 def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
-    """Write ``meta.json`` of an operator if it is the first, else demand that plan and cells are the same.
+    """Writes ``meta.json`` of an operator if it is the first, else demands that plan and cells are the same.
 
     ``meta`` holds format, fingerprint, cells, grid, query. Raises :class:`PlanChangedError` with both sides and what to
     do.
@@ -257,7 +259,8 @@ def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
-    """``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it is not what we write.
+    """Returns ``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it is not what we
+    write.
 
     A file without a checksum, as written before there were any, is taken as it stands. (The checksum comes first in
     the file: what is left when a cut has taken it away is either not JSON, or lacks a key, or is the same.)

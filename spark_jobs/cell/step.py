@@ -58,7 +58,7 @@ class Step:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What ``meta.json`` of the operator must say."""
+        """Returns what ``meta.json`` of the operator must say."""
         return {
             "format": format_of(self.grid.cells),
             "fingerprint": self.fingerprint,
@@ -69,7 +69,7 @@ class Step:
 
 
 def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function under ``mapInArrow``."""
+    """Returns the function under ``mapInArrow``."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -90,7 +90,8 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a snapshot."""
+    """Runs a batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a
+    snapshot."""
     changes, bad = step.envelope.split(batches)
     _quarantine(step, Path(step.run), 0, cell, bad)
     engine = step.engines.create(Plan.from_json(step.plan), None, step.on_missing)
@@ -107,7 +108,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
 def micro_batch(
     step: Step, query_id: str, batch: int, cell: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One cell of one micro-batch of a stream, exactly once. The input is read to its end before any state is
+    """Applies one micro-batch of a stream to one cell, exactly once. The input is read to its end before any state is
     touched.
     """
     if step.root is None or step.scratch is None:
@@ -145,7 +146,7 @@ class _Sample:
         self._room = {-1: wanted // 2, 1: wanted - wanted // 2}
 
     def add(self, deltas: pa.RecordBatch) -> None:
-        """Note rows of a batch until there are enough."""
+        """Notes rows of a batch until there are enough."""
         for sign, room in self._room.items():
             if room:
                 weight = deltas.column(deltas.num_columns - 1)
@@ -155,7 +156,7 @@ class _Sample:
 
 
 def _backfill(step: Step, cell: int) -> Path | None:
-    """The snapshot that a backfill left for this cell; None if there was no backfill."""
+    """Returns the snapshot that a backfill left for this cell; None if there was no backfill."""
     folder = Path(str(step.root)) / "backfill" / step.operator
     if not folder.is_dir():
         return None
@@ -169,7 +170,7 @@ def _backfill(step: Step, cell: int) -> Path | None:
 
 
 def _quarantine(step: Step, place: Path, batch: int, cell: int, bad: list[str]) -> None:
-    """Write the bad rows of a cell and batch to a file whose name says so: writing it again changes nothing."""
+    """Writes the bad rows of a cell and batch to a file whose name says so: writing it again changes nothing."""
     if step.quarantine is None or not bad:
         return
     folder = Path(step.quarantine) / place

@@ -34,7 +34,7 @@ _VALUES: dict[str, Any] = {
 
 
 def warm_up(plan: Plan, engines: EngineFactory = QUERY) -> None:
-    """Have this process run the plan's kernels once, on a row per relation; does nothing the second time."""
+    """Has this process run the plan's kernels once, on a row per relation; does nothing the second time."""
     if engines.fingerprint(plan) in _warm:
         return
     with open(scratch_root() / "compile.lock", "w") as lock:
@@ -48,7 +48,7 @@ def warm_up(plan: Plan, engines: EngineFactory = QUERY) -> None:
 
 
 def warm_up_common() -> None:
-    """The kernels that every plan uses, for a process from which workers are forked."""
+    """Loads the kernels that every plan uses, in a process from which workers are forked."""
     schema = {"r": {"a": "int64", "s": "string"}}
     for query in ("Q(a, s, b) :- r(a, s), r(b, s).", "Q(a, b) :- r(a, s), r(b, s)."):
         warm_up(plans.plan(query, schema))

@@ -24,7 +24,7 @@ class CutShortError(SparkJobError):
 
 
 def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches; raises :class:`CutShortError` at their end if that is not the end Spark meant.
+    """Yields the same batches; raises :class:`CutShortError` at their end if that is not the end Spark meant.
 
     Outside a worker process (tests, tools) there is no connection to look at, and every end is taken for good.
     """
@@ -38,7 +38,7 @@ def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _channel() -> Any:
-    """The stream from which this worker reads, as ``pyspark.worker.main`` names it; None outside a worker."""
+    """Returns the stream from which this worker reads, as ``pyspark.worker.main`` names it; None outside a worker."""
     frame = sys._getframe()
     while frame is not None:
         found: IO[bytes] | None = frame.f_locals.get("infile")

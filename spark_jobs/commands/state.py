@@ -18,14 +18,14 @@ HELP = "show, check or roll back the state that a Spark job keeps in its checkpo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Adds the options of the command."""
     parser.add_argument("checkpoint", help="the job's checkpoint folder, or one operator's folder in it")
     parser.add_argument("--check", action="store_true", help="read every file and follow every chain; exit 1 if broken")
     parser.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show, check or roll back; exit code 1 if a check finds something broken."""
+    """Shows, checks or rolls back; exit code 1 if a check finds something broken."""
     broken = 0
     for folder in operators(Path(args.checkpoint).resolve()):
         meta = read_meta(folder) or {}
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def operators(checkpoint: Path) -> list[Path]:
-    """The folders of operators under a checkpoint. Raises :class:`CheckpointError` if there is none."""
+    """Returns the folders of operators under a checkpoint. Raises :class:`CheckpointError` if there is none."""
     if (checkpoint / "meta.json").is_file():
         return [checkpoint]
     found = sorted(path.parent for path in checkpoint.glob("crown/*/*/meta.json"))
@@ -56,13 +56,13 @@ def operators(checkpoint: Path) -> list[Path]:
 
 
 def cells(folder: Path, meta: dict[str, Any]) -> Iterator[CellLog]:
-    """The logs of an operator's cells."""
+    """Yields the logs of an operator's cells."""
     for cell in cell_folders(folder):
         yield CellLog(cell, meta["fingerprint"], meta["format"])
 
 
 def summary(log: CellLog) -> str:
-    """One line about a cell."""
+    """Returns one line about a cell."""
     batches, snapshots = log.batches(), log.snapshots()
     logged = sum(log.delta_path(batch).stat().st_size for batch in batches)
     kept = sum(log.snapshot_path(version).stat().st_size for version in snapshots)
@@ -72,7 +72,7 @@ def summary(log: CellLog) -> str:
 
 
 def troubles(log: CellLog) -> Iterator[str]:
-    """What is wrong with a cell's files, in words. O(log + snapshots)."""
+    """Yields what is wrong with a cell's files, in words. O(log + snapshots)."""
     previous = None
     for batch in log.batches():
         try:
@@ -93,7 +93,7 @@ def troubles(log: CellLog) -> Iterator[str]:
 
 
 def read_snapshot(path: Path) -> None:
-    """Load a snapshot, of whatever engine, into memory. Raises ``SnapshotError`` if it is not whole. O(state)."""
+    """Loads a snapshot, of whatever engine, into memory. Raises ``SnapshotError`` if it is not whole. O(state)."""
     with path.open("rb") as file:
         counts = file.read(len(triangle_engine.MAGIC)) == triangle_engine.MAGIC
     if counts:
@@ -103,7 +103,8 @@ def read_snapshot(path: Path) -> None:
 
 
 def roll_back(log: CellLog, batch: int) -> None:
-    """Forget everything after ``batch``: the cell restores from what is left. Spark's own checkpoint is not touched."""
+    """Forgets everything after ``batch``: the cell restores from what is left. Spark's own checkpoint is not
+    touched."""
     batches, snapshots = log.batches(), log.snapshots()
     from_the_start = not snapshots if not batches else log.read(batches[0]).prev in (EMPTY, BACKFILL)
     if not from_the_start and not any(version <= batch for version in snapshots):

@@ -16,7 +16,7 @@ HELP = "maintain a query over change files with Spark and write the stream of it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Adds the options of the command."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = (
         "example, all 3-hop paths in a sliding window over an edge list:\n"
@@ -78,13 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the job; exit code 0, or 1 if ``--verify`` found a difference."""
+    """Runs the job; exit code 0, or 1 if ``--verify`` found a difference."""
     logging.disable(logging.ERROR)  # py4j logs, with a traceback, what it raises as well
     return 1 if submit.run(job(args)).verified is False else 0
 
 
 def job(args: argparse.Namespace) -> submit.Job:
-    """The job that the options describe. Raises ``SparkJobError`` or ``PlanError`` for what makes no sense."""
+    """Returns the job that the options describe. Raises ``SparkJobError`` or ``PlanError`` for what makes no sense."""
     return submit.Job(
         query=query_text(args.query),
         inputs=tuple(Input.parse(text) for text in args.input),

@@ -45,11 +45,11 @@ class Envelope:
 
     @property
     def tagged(self) -> bool:
-        """True if rows carry the number of their relation."""
+        """Returns True if rows carry the number of their relation."""
         return len(self.relations) > 1 or self.quarantine
 
     def split(self, batches: Iterable[pa.RecordBatch]) -> tuple[dict[str, pa.Table], list[str]]:
-        """What arrived at a cell: changes by relation, masks included, and the quarantined rows. O(rows)."""
+        """Returns what arrived at a cell: changes by relation, masks included, and the quarantined rows. O(rows)."""
         parts: dict[str, list[pa.RecordBatch]] = {}
         bad: list[str] = []
         for batch in batches:
@@ -65,7 +65,8 @@ class Envelope:
         return {name: pa.Table.from_batches(pieces) for name, pieces in parts.items()}, sorted(bad)
 
     def _columns(self, rows: pa.RecordBatch, tag: int) -> pa.RecordBatch:
-        """The relation's columns. Cast even where types agree: Spark's non-null columns come as ``nullable=False``."""
+        """Returns the relation's columns. Cast even where types agree: Spark's non-null columns come as
+        ``nullable=False``."""
         names, arrays = [], []
         for name, slot in self.placed[tag].items():
             names.append(name)
@@ -83,7 +84,7 @@ class Envelope:
 
 
 def envelope_of(plan: Plan, *, cells: int, quarantine: bool) -> Envelope:
-    """The envelope for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
+    """Returns the envelope for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
     atoms = occurrences(plan)
     if cells > 1 and len(atoms) > MAX_ATOMS:
         raise SparkJobError(
@@ -105,7 +106,8 @@ def envelope_of(plan: Plan, *, cells: int, quarantine: bool) -> Envelope:
 
 
 def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
-    """The columns of a table that some atom reads, in table order; the first one if none does, to count rows by."""
+    """Returns the columns of a table that some atom reads, in table order; the first one if none does, to count rows
+    by."""
     names: set[str] = set()
     for atom in atoms:
         if atom.relation.lower() == table.name.lower():
@@ -114,7 +116,7 @@ def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
 
 
 def cell_plan(plan: Plan, envelope: Envelope) -> Plan:
-    """The plan that a cell's engine runs: the query's, with tables cut down to the columns used."""
+    """Returns the plan that a cell's engine runs: the query's, with tables cut down to the columns used."""
     atoms = occurrences(plan)
     tables = (plan.table(name) for name in envelope.relations)
     return replace(plan, tables=tuple(Table(table.name, used(table, atoms)) for table in tables))

@@ -45,7 +45,8 @@ def dispatched(
     cores: int,
     counter: str | None = None,
 ) -> DataFrame:
-    """The rows of all ``frames`` (by relation), checked, masked and partitioned by cell; columns as in ``envelope``.
+    """Returns the rows of all ``frames`` (by relation), checked, masked and partitioned by cell; columns as in
+    ``envelope``.
 
     Without quarantine a bad row fails the stage before the shuffle with relation, row and reason in the message. One
     cell on ``ONE_TASK_CORES`` cores or fewer needs no shuffle: reading, checking and applying are one task, which
@@ -91,7 +92,7 @@ def _relation(plan: Plan, envelope: Envelope, grid: Grid, tag: int, frame: DataF
 
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:
-    """The weight; without quarantine, evaluating it for a bad row is the error."""
+    """Returns the weight; without quarantine, evaluating it for a bad row is the error."""
     if rows.reason is None or quarantine:
         return rows.weight
     message = F.concat(F.lit(f"bad row in relation '{relation}': "), rows.reason, F.lit("; row: "), rows.text)
@@ -99,7 +100,7 @@ def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column
 
 
 def _bad(rows: CheckedRows, relation: str) -> Column:
-    """Relation, reason and row as JSON for a bad row, NULL for a good one."""
+    """Returns relation, reason and row as JSON for a bad row, NULL for a good one."""
     if rows.reason is None:
         return F.lit(None).cast("string")
     note = F.struct(F.lit(relation).alias("relation"), rows.reason.alias("reason"), rows.text.alias("data"))
@@ -114,7 +115,7 @@ def _sent(
     atoms: list[tuple[int, BagAtom]],
     column: Mapping[str, Column],
 ) -> DataFrame:
-    """The rows once per cell that wants them, with ``_cell`` and, if the envelope says so, ``_mask``.
+    """Returns the rows once per cell that wants them, with ``_cell`` and, if the envelope says so, ``_mask``.
 
     In a cell the mask is a function of the tuple that an atom reads: the hashed columns are among the atom's own, and
     what else can clear a bit is the atom's predicate, by which the engine leaves the row out anyway.
@@ -144,12 +145,13 @@ def _sent(
 
 
 def _noteworthy(envelope: Envelope) -> Column:
-    """What a filter must let through, or look at, though no atom wants it: a bad row is kept, or is the error it is."""
+    """Returns what a filter must let through, or look at, though no atom wants it: a bad row is kept, or is the error
+    it is."""
     return F.col(BAD).isNotNull() if envelope.quarantine else F.col(WEIGHT).isNull()
 
 
 def _coordinates(plan: Plan, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:
-    """The coordinate of a row of the atom along every axis whose attribute it has."""
+    """Returns the coordinate of a row of the atom along every axis whose attribute it has."""
     found = {}
     for axis, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
         if attribute in atom.attributes:
@@ -160,7 +162,8 @@ def _coordinates(plan: Plan, grid: Grid, atom: BagAtom, column: Mapping[str, Col
 
 
 def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> Column:
-    """All cells with these coordinates, as an array: the row's own along its axes, every one along the others."""
+    """Returns all cells with these coordinates, as an array: the row's own along its axes, every one along the
+    others."""
     base: Column = F.lit(0)
     offsets = [0]
     for axis, share in enumerate(grid.shares):
@@ -173,12 +176,13 @@ def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> Column:
 
 
 def _coordinate_of(grid: Grid, axis: int) -> Column:
-    """The coordinate of ``_cell`` along an axis."""
+    """Returns the coordinate of ``_cell`` along an axis."""
     return F.floor(F.col(CELL) / grid.stride(axis)).cast("int") % grid.shares[axis]
 
 
 def _wanted(atom: BagAtom, column: Mapping[str, Column]) -> Column | None:
-    """What the atom's predicate demands of a row, as far as Spark means the same by it; None if it demands nothing.
+    """Returns what the atom's predicate demands of a row, as far as Spark means the same by it; None if it demands
+    nothing.
 
     It may let too much through (the engine tests again), never too little: conjuncts with arithmetic, LIKE or
     timestamps, where the two could differ, are left to the engine.

@@ -25,7 +25,7 @@ _FIRST_FILE = 1_000_000_000  # seconds since 1970: the first file's time; the st
 
 
 def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str | None = None) -> int:
-    """Write the list as change files into ``folder``, unless it is there already; returns the number of updates.
+    """Writes the list as change files into ``folder``, unless it is there already; returns the number of updates.
 
     ``span``: the window, in rows or as a fraction of the list; None for inserts only. Raises :class:`SourceError` if
     the list cannot be read, or if the folder was staged from another list or with another window. O(updates); the list

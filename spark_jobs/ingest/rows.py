@@ -40,7 +40,7 @@ class CheckedRows:
 
 
 def check(frame: DataFrame, table: Table, needed: Sequence[str], change: str | None) -> CheckedRows:
-    """Expressions that bring ``frame`` to the types of ``table``; ``needed`` names the columns that matter.
+    """Returns expressions that bring ``frame`` to the types of ``table``; ``needed`` names the columns that matter.
 
     ``change``: the column with weights or change codes; None takes ``_weight`` if there is one, else every row is an
     insert. Raises :class:`SourceError` if a column is missing from the frame altogether.
@@ -77,7 +77,7 @@ def _misfit(name: str, value: Column, type_: str) -> Column:
 
 
 def _weight(fields: dict[str, T.StructField], relation: str, change: str | None) -> tuple[Column, list[Column]]:
-    """The weight of a row, and the reasons why it may have none."""
+    """Returns the weight of a row, and the reasons why it may have none."""
     field = fields.get((change or WEIGHT).lower())
     if field is None:
         if change is not None:
@@ -111,7 +111,7 @@ def _weight(fields: dict[str, T.StructField], relation: str, change: str | None)
 
 
 def _fit(value: Column, source: T.DataType, type_: str) -> tuple[Column, Column | None]:
-    """The value in the planner's type, and the condition under which it does not fit (None: it always does)."""
+    """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does)."""
     target = spark_type(type_)
     reserved = value == F.lit(_RESERVED).cast("bigint")
     if type(source) is type(target) and not isinstance(target, T.DecimalType):
@@ -131,7 +131,7 @@ def _fit(value: Column, source: T.DataType, type_: str) -> tuple[Column, Column 
 
 
 def _parse(text: Column, type_: str) -> tuple[Column, Column]:
-    """A value read from text, and the condition under which the text is not one."""
+    """Returns a value read from text, and the condition under which the text is not one."""
     if type_ == "binary":
         value = F.try_to_binary(text, F.lit("base64"))
         return value, text.isNotNull() & value.isNull()

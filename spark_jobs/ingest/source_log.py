@@ -18,7 +18,7 @@ LOCAL = "^file:/+"
 
 
 def files_in_order(checkpoint: Path, source: int) -> dict[str, int]:
-    """The files that batches of the stream have read from a source, with numbers in the order of the batches.
+    """Returns the files that batches of the stream have read from a source, with numbers in the order of the batches.
 
     Files of one batch have one number. Raises :class:`CheckpointError` if the log cannot be read. O(files).
     """
@@ -41,7 +41,7 @@ def files_in_order(checkpoint: Path, source: int) -> dict[str, int]:
 
 
 def _ends(checkpoint: Path, source: int) -> list[int]:
-    """The newest entry of each batch whose offsets Spark still keeps, ascending."""
+    """Returns the newest entry of each batch whose offsets Spark still keeps, ascending."""
     found = set()
     folder = checkpoint / "offsets"
     for path in folder.iterdir() if folder.is_dir() else ():

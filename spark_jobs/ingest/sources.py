@@ -48,7 +48,7 @@ class Input:
 
     @staticmethod
     def parse(text: str) -> Input:
-        """``name=path`` or ``name=path:option=value,...``.
+        """Returns the input that ``name=path`` or ``name=path:option=value,...`` describes.
 
         Options: ``format`` (csv, json, parquet, edges; default: by the name of the file, or of the first file in the
         folder), ``files`` (per micro-batch), and those of Spark's reader, such as ``sep`` or ``header``. Raises
@@ -73,7 +73,7 @@ class Input:
 
 
 def changes(spark: SparkSession, given: Input, table: Table | None, change: str | None, streaming: bool) -> DataFrame:
-    """The changes of a relation from a folder (or a single file) as a DataFrame.
+    """Returns the changes of a relation from a folder (or a single file) as a DataFrame.
 
     ``table``: the declared relation (needed for CSV and JSON, whose values have no types of their own); ``change``: the
     column with weights or change codes. Raises :class:`SourceError`.
@@ -132,7 +132,7 @@ def _parquet_schema(spark: SparkSession, given: Input) -> T.StructType:
 def _load(
     spark: SparkSession, given: Input, kind: str, schema: T.StructType, options: Mapping[str, str], streaming: bool
 ) -> DataFrame:
-    """Spark's reader on the folder, as a stream or a batch."""
+    """Returns Spark's reader on the folder, as a stream or a batch."""
     passed = {**options, **given.options}
     folder = given.path
     if folder.is_file():
@@ -147,7 +147,7 @@ def _load(
 
 
 def _header(given: Input) -> list[str] | None:
-    """The column names on the first line of the first file; None if there is no file yet."""
+    """Returns the column names on the first line of the first file; None if there is no file yet."""
     first = next(_files(given.path), None)
     if first is None:
         return None
@@ -164,8 +164,8 @@ def _header(given: Input) -> list[str] | None:
 
 
 def _guess(name: str, path: Path) -> str:
-    """The format, by the name of the file or of the first file in the folder; whatever else is a file is an edge
-    list.
+    """Returns the format, by the name of the file or of the first file in the folder; whatever else is a file is an
+    edge list.
     """
     first = next(_files(path), None)
     if first is None:
@@ -177,8 +177,8 @@ def _guess(name: str, path: Path) -> str:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """The data files of a folder in order of name, or the file itself; hidden files and those that start with _ are
-    none.
+    """Yields the data files of a folder in order of name, or the file itself; hidden files and those that start with _
+    are none.
     """
     if path.is_file():
         yield path

@@ -28,13 +28,13 @@ _NARROW: dict[type[T.DataType], str] = {
 
 
 def spark_type(type_: str) -> T.DataType:
-    """The Spark type that carries values of a planner type."""
+    """Returns the Spark type that carries values of a planner type."""
     parts = decimal_parts(type_)
     return T.DecimalType(*parts) if parts else _SPARK[normal_type(type_)]
 
 
 def type_of_spark(type_: T.DataType) -> str:
-    """The planner type for a Spark type; narrow numbers widen. PlanError for types without one."""
+    """Returns the planner type for a Spark type; narrow numbers widen. PlanError for types without one."""
     if isinstance(type_, T.DecimalType):
         return f"decimal({type_.precision},{type_.scale})"
     if type(type_) in _NARROW:
@@ -46,6 +46,6 @@ def type_of_spark(type_: T.DataType) -> str:
 
 
 def table_of_spark(name: str, schema: T.StructType, leave_out: frozenset[str]) -> Table:
-    """A relation with the columns of a Spark schema, without those named in ``leave_out`` (lower case)."""
+    """Returns a relation with the columns of a Spark schema, without those named in ``leave_out`` (lower case)."""
     kept = [field for field in schema.fields if field.name.lower() not in leave_out]
     return Table(name, tuple(Column(field.name, type_of_spark(field.dataType)) for field in kept))

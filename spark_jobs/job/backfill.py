@@ -34,7 +34,7 @@ def bulk_load(
     on_missing: str = "ignore",
     operator: str = "crown",
 ) -> DataFrame:
-    """The query's result over batch ``tables``, as a DataFrame of inserts; computing it fills ``checkpoint``.
+    """Returns the query's result over batch ``tables``, as a DataFrame of inserts; computing it fills ``checkpoint``.
 
     Spark is lazy: the state is complete when an action has read the whole result (write it to the sink that the stream
     will write to). A stream that finds only some cells filled is refused. Arguments as for ``maintain``. Bad rows are

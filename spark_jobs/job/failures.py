@@ -52,7 +52,7 @@ _KNOWN = [
 
 
 def failure(error: BaseException) -> SparkJobError | None:
-    """The sentence for the user inside Spark's report of a failed stream; None if it is not of our making."""
+    """Returns the sentence for the user inside Spark's report of a failed stream; None if it is not of our making."""
     for pattern in (_OUR_ERROR, _BAD_ROW):
         found = pattern.search(str(error))
         if found is not None:
@@ -61,7 +61,7 @@ def failure(error: BaseException) -> SparkJobError | None:
 
 
 def reported(error: BaseException, folder: Path | None) -> SparkJobError:
-    """One sentence for what Spark has reported; the report itself goes to a file that the sentence names.
+    """Returns one sentence for what Spark has reported; the report itself goes to a file that the sentence names.
 
     ``folder``: where the file is written, if possible; else to the scratch folder.
     """
@@ -80,7 +80,7 @@ def _known(report: str) -> str:
 
 
 def _written(folder: Path | None, text: str) -> Path:
-    """Write the report where it can be written, and return where that is."""
+    """Writes the report where it can be written, and returns where that is."""
     name = f"crown-error-{time.strftime('%Y%m%d-%H%M%S')}.log"
     if folder is not None:
         with suppress(OSError):

@@ -25,7 +25,7 @@ _SINK = re.compile(r"([0-9]+)(?:\.compact)?")
 
 
 def usable(folder: Path, option: str) -> None:
-    """Make the folder if it is not there. Raises :class:`SparkJobError` if it cannot be, or cannot be written."""
+    """Makes the folder if it is not there. Raises :class:`SparkJobError` if it cannot be, or cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -38,7 +38,7 @@ def usable(folder: Path, option: str) -> None:
 
 @contextmanager
 def held(checkpoint: Path) -> Iterator[None]:
-    """Hold a checkpoint as long as a job runs. Raises :class:`CheckpointError` if another job holds it."""
+    """Holds a checkpoint as long as a job runs. Raises :class:`CheckpointError` if another job holds it."""
     handle = os.open(checkpoint / ".crown.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -57,7 +57,7 @@ def held(checkpoint: Path) -> Iterator[None]:
 
 
 def without_output(checkpoint: Path) -> None:
-    """Raise unless a run of the job that writes no files leaves no gap in its output."""
+    """Raises unless a run of the job that writes no files leaves no gap in its output."""
     mine = _read(checkpoint / "output.json")
     if mine is not None:
         raise SparkJobError(
@@ -67,7 +67,7 @@ def without_output(checkpoint: Path) -> None:
 
 
 def claim_output(folder: Path, checkpoint: Path) -> None:
-    """Make sure that an output folder is empty, or this job's with all of its batches; then mark it as this job's.
+    """Makes sure that an output folder is empty, or this job's with all of its batches; then marks it as this job's.
 
     An output from before there were marks is taken if its newest batch fits Spark's checkpoint. Raises
     :class:`SparkJobError`.
@@ -118,7 +118,7 @@ def _where(mine: dict[str, Any] | None) -> str:
 
 
 def _written(folder: Path) -> int:
-    """The newest batch in the log of Spark's file sink; −1 if there is none."""
+    """Returns the newest batch in the log of Spark's file sink; −1 if there is none."""
     try:
         names = os.listdir(folder / "_spark_metadata")
     except OSError:
@@ -137,7 +137,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    """Write a file that appears in one step, unless it says so already."""
+    """Writes a file that appears in one step, unless it says so already."""
     if _read(path) == content:
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}")

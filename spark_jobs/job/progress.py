@@ -41,11 +41,11 @@ class BatchProgress:
 
     @property
     def rate(self) -> float:
-        """Rows per second, end to end."""
+        """Returns the rows per second, end to end."""
         return self.rows / self.seconds if self.seconds else 0.0
 
     def line(self) -> str:
-        """The progress line."""
+        """Returns the progress line."""
         said = (
             f"batch {self.batch:>5}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  {self.rate:>9,.0f} "
             f"rows/s  state {self.state_rows:>10,} rows {size(self.state_bytes):>9}  {1000 * self.seconds:>6,.0f} ms"
@@ -64,7 +64,7 @@ class Summary:
     started: float = field(default_factory=time.monotonic)
 
     def totals(self) -> dict[str, Any]:
-        """The run in numbers: JSON-able. ``steady_rate`` leaves out the first batch, which compiles and starts
+        """Returns the run in numbers: JSON-able. ``steady_rate`` leaves out the first batch, which compiles and starts
         workers.
         """
         rows = sum(b.rows for b in self.batches)
@@ -87,7 +87,7 @@ class Summary:
         }
 
     def lines(self) -> Iterator[str]:
-        """The closing lines."""
+        """Yields the closing lines."""
         total = self.totals()
         yield (
             f"{total['rows']:,} rows in, {total['deltas']:,} deltas out, {total['batches']} batches, "
@@ -114,7 +114,7 @@ class Watcher:
         self._seen = -1
 
     def new(self) -> Iterator[BatchProgress]:
-        """The micro-batches committed since the last call."""
+        """Yields the micro-batches committed since the last call."""
         for raw in self._query.recentProgress:
             progress = json.loads(raw.json)
             if progress["batchId"] > self._seen and "addBatch" in progress["durationMs"]:
@@ -142,7 +142,7 @@ class Watcher:
 
 
 def size(count: float) -> str:
-    """Bytes for people: 26.5 MiB."""
+    """Returns a number of bytes for people: 26.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"

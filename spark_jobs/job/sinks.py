@@ -18,7 +18,7 @@ CONSOLE_ROWS = 10
 
 
 def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigger: str | None) -> StreamingQuery:
-    """Start writing ``deltas``; ``trigger``: ``"5 seconds"``, or None to take what is there and stop.
+    """Starts writing ``deltas``; ``trigger``: ``"5 seconds"``, or None to take what is there and stop.
 
     Files go through Spark's file sink, whose log makes every micro-batch appear once. The console shows the deltas that
     the cells put aside (``sample=``): Spark's own would bring all of them to the driver, and ``show`` would run only
@@ -34,8 +34,8 @@ def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigge
 
 
 def sample_lines(progress: BatchProgress, columns: Iterable[str], most: int) -> list[str]:
-    """Some deltas of a batch as lines: ``+ (1, 5, 7)``, or ``- …`` for a retraction, with the weight if it is not
-    ±1.
+    """Returns some deltas of a batch as lines: ``+ (1, 5, 7)``, or ``- …`` for a retraction, with the weight if it is
+    not ±1.
     """
     lines = []
     for *values, weight in progress.sample[:most]:

@@ -76,7 +76,7 @@ class Outcome:
 
 
 def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
-    """Run a job to its end, or, with a trigger, until interrupted. ``say`` gets every line meant for people.
+    """Runs a job to its end, or, with a trigger, until interrupted. ``say`` gets every line meant for people.
 
     Raises ``SparkJobError``, ``CrownError`` or ``PlanError``, each with one sentence for the user, whether the mistake
     shows here, in Spark or in a worker process. What Spark reported is then in a file that the sentence names.
@@ -105,7 +105,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """True if the error is what became of Ctrl-C in the middle of a call to Spark; raises that then."""
+    """Returns True if the error is what became of Ctrl-C in the middle of a call to Spark; raises that then."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -168,7 +168,7 @@ def _check(job: Job) -> None:
 
 
 def _schema(job: Job) -> Schema:
-    """The declared relations, and for each undeclared edge list the columns src and dst."""
+    """Returns the declared relations, and for each undeclared edge list the columns src and dst."""
     tables = [job.schema[name] for name in job.schema]
     for given in job.inputs:
         if given.format == "edges" and given.name not in job.schema:
@@ -177,7 +177,7 @@ def _schema(job: Job) -> Schema:
 
 
 def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> DataFrame:
-    """The changes of one input; an edge list is first staged as change files in the checkpoint."""
+    """Returns the changes of one input; an edge list is first staged as change files in the checkpoint."""
     table = schema.get(given.name)
     if given.format != "edges":
         return changes(spark, given, table, job.change, streaming)
@@ -189,7 +189,7 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
 
 
 def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Callable[[str], None]) -> Summary:
-    """Start the stream and report every micro-batch until it ends."""
+    """Starts the stream and reports every micro-batch until it ends."""
     summary = Summary()
     query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
     watcher = Watcher(query, checkpoint / "crown", OPERATOR)
@@ -216,7 +216,7 @@ def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Cal
 
 
 def _ended(query: StreamingQuery) -> bool:
-    """Wait a moment; True if the stream is over. Raises what it died of."""
+    """Waits a moment; True if the stream is over. Raises what it died of."""
     if query.isActive:
         time.sleep(POLL_SECONDS)
         return False
@@ -233,7 +233,7 @@ def _verified(
     summary: Summary,
     say: Callable[[str], None],
 ) -> bool:
-    """Compare the accumulated output with a recompute from scratch, and say how it came out."""
+    """Compares the accumulated output with a recompute from scratch, and says how it came out."""
     from spark_jobs.job import verify
 
     frames = {given.name: _frame(spark, given, schema, job, checkpoint, False) for given in job.inputs}

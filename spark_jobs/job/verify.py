@@ -37,15 +37,15 @@ class Digest:
 
 
 def digest(result: DataFrame) -> Digest:
-    """Count and checksum of a DataFrame's rows."""
+    """Returns the number of a DataFrame's rows and their checksum."""
     hashed = F.xxhash64(*(F.col(f"`{name}`") for name in result.columns)).cast("decimal(38,0)")
     row = result.agg(F.count(F.lit(1)).alias("n"), F.sum(hashed).alias("sum")).collect()[0]
     return Digest(int(row["n"]), int(row["sum"] or 0))
 
 
 def accumulated(deltas: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The result that a delta stream adds up to. Raises :class:`SparkJobError` if some row does not add up to 0 or
-    1.
+    """Returns the result that a delta stream adds up to. Raises :class:`SparkJobError` if some row does not add up to
+    0 or 1.
     """
     total = deltas.groupBy(*(F.col(f"`{name}`") for name in columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
     strange = total.filter(~F.col(WEIGHT).isin(0, 1)).limit(1).collect()
@@ -55,13 +55,14 @@ def accumulated(deltas: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def applied(frame: DataFrame, order: Mapping[str, int]) -> DataFrame:
-    """The rows of the files in ``order``, with the number of their batch as ``_batch``; see ``source_log``."""
+    """Returns the rows of the files in ``order``, with the number of their batch as ``_batch``; see ``source_log``."""
     numbers = frame.sparkSession.createDataFrame(list(order.items()), f"{FILE} string, {BATCH} long")
     return frame.join(F.broadcast(numbers), FILE).drop(FILE)
 
 
 def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, *, clamped: bool) -> DataFrame:
-    """The plan's query by Spark SQL's joins, over the net contents of the change tables ``frames`` (by relation).
+    """Returns the plan's query by Spark SQL's joins, over the net contents of the change tables ``frames`` (by
+    relation).
 
     ``frames``: as ``applied`` makes them. ``clamped``: some delete found less than it was to take away, so the contents
     are worked out batch by batch. Only for queries whose predicates mean the same in Spark SQL.
@@ -106,7 +107,7 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, 
 
 
 def _net(changes: DataFrame, key: list[Column], clamped: bool) -> DataFrame:
-    """How many copies of each row there are after all batches.
+    """Returns how many copies of each row there are after all batches.
 
     Each batch takes away what is there at most: n ← max(0, n + w). That is the sum of all w, less the smallest of its
     partial sums if that is negative.

@@ -43,7 +43,7 @@ def triangle_counts(
     checkpoint: str | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Triangle counts, kept up to date while edges come and go.
+    """Returns triangle counts, kept up to date while edges come and go.
 
     ``edges``: changes of an edge table: columns ``src`` and ``dst`` of one type (any the engine knows but floating
     point), and ``_weight`` as for ``maintain``: +n adds n copies of the edge, −n removes n, no such column adds. Other
@@ -102,7 +102,7 @@ def triangle_counts(
 
 
 def _end(edges: DataFrame, name: str) -> T.StructField:
-    """The column called ``name``, in whatever case."""
+    """Returns the column called ``name``, in whatever case."""
     for field in edges.schema.fields:
         if field.name.lower() == name:
             return field
@@ -110,7 +110,7 @@ def _end(edges: DataFrame, name: str) -> T.StructField:
 
 
 def _counted(triangles: DataFrame, per: str, directed: bool) -> DataFrame:
-    """The sums of the weights of the triangles, by what they are counted for."""
+    """Returns the sums of the weights of the triangles, by what they are counted for."""
     count = F.sum(WEIGHT).cast("bigint").alias("count")
     a, b, c = F.col("a"), F.col("b"), F.col("c")
     if per == "vertex":

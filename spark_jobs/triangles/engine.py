@@ -54,11 +54,11 @@ class MappedTriangle(Triangle):
 
     @property
     def words(self) -> np.ndarray:
-        """The part of the arena that is in use."""
+        """Returns the part of the arena that is in use."""
         return self._state.words
 
     def sizes(self) -> dict[str, int]:
-        """Sizes and counters. O(1)."""
+        """Returns sizes and counters. O(1)."""
         word = self._state.word
         return {
             "N": word(at.C_BASE),
@@ -71,7 +71,7 @@ class MappedTriangle(Triangle):
         }
 
     def tuples(self) -> set[tuple[int, int]]:
-        """The present tuples, as codes. O(N)."""
+        """Returns the present tuples, as codes. O(N)."""
         words, arena = column_of_table(self._state.M, 3, 0), self._state.M
         return set(zip(arena[words >> 32].tolist(), arena[words & LOW32].tolist(), strict=True))
 
@@ -92,7 +92,7 @@ class TriangleCount:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the edges."""
+        """Returns the plan of the edges."""
         return self.edges.plan
 
     @property
@@ -102,20 +102,20 @@ class TriangleCount:
 
     @property
     def version(self) -> int:
-        """Number of the last batch applied."""
+        """Returns the number of the last batch applied."""
         return self.edges.version
 
     @property
     def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
+        """Returns False while, or after a crash in, the application of a batch."""
         return self.edges.clean
 
     def begin(self) -> None:
-        """Mark both states dirty."""
+        """Marks both states dirty."""
         self.edges.begin()
 
     def commit(self, version: int) -> None:
-        """Mark both states clean."""
+        """Marks both states clean."""
         self.edges.commit(version)
 
     def prepare(self, changes: Mapping[str, Any]) -> Prepared:
@@ -127,7 +127,7 @@ class TriangleCount:
     def run(
         self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Apply a batch; yields one row, the count after it (none without ``deltas``). One number needs no
+        """Applies a batch; yields one row, the count after it (none without ``deltas``). One number needs no
         ``consolidate``.
 
         A ``ChangeError`` comes before anything has changed, or after the edges' engine took its part back.
@@ -140,7 +140,7 @@ class TriangleCount:
             yield pa.record_batch([pa.array([self.count], pa.int64())], schema=SCHEMA)
 
     def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
-        """Take back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
+        """Takes back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
         prepared = self.edges.prepare(changes)
         values, weights = self.edges.take_back(prepared.changes, clamps or MissingDeletes(), wanted=True)
         source, target = values.reshape(len(weights), 2).T
@@ -148,7 +148,7 @@ class TriangleCount:
             self.triangle.apply_codes(self._arcs(source, target, weights))
 
     def _follow(self, prepared: Prepared) -> None:
-        """Apply a batch to the edges, then the edges that came and went to the triangle."""
+        """Applies a batch to the edges, then the edges that came and went to the triangle."""
         changed = pa.Table.from_batches(self.edges.run(prepared), self.edges.delta_schema)
         if not len(changed):
             return
@@ -159,7 +159,7 @@ class TriangleCount:
         self.triangle.apply_codes(self._arcs(source, target, changed.column(2).to_numpy()))
 
     def _arcs(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
+        """Returns rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
         relation = np.zeros(len(source), np.int64)
         rows = np.stack([relation, source, target, weights], axis=1)
         return np.concatenate([rows, rows[:, [0, 2, 1, 3]]]) if self.both else rows
@@ -168,24 +168,25 @@ class TriangleCount:
 
     @property
     def count(self) -> int:
-        """The number of triangles. O(1)."""
+        """Returns the number of triangles. O(1)."""
         return self.triangle.count() // (6 if self.both else 3)
 
     def stats(self) -> dict[str, Any]:
-        """The edges' engine's, with the bytes of both states, and sizes and counters of the triangle's."""
+        """Returns the counters of the edges' engine, with the bytes of both states, and sizes and counters of the
+        triangle's."""
         edges, triangle = self.edges.stats(), self.triangle.sizes()
         both = {name: edges[name] + triangle[name] for name in ("live_bytes", "reserved_bytes")}
         return edges | both | {"triangle": triangle | {"count": self.count}}
 
     def check_invariants(self) -> None:
-        """Both states by their definitions, and that they hold the same edges; raises AssertionError. Slow."""
+        """Checks both states by their definitions, and that they hold the same edges. Raises AssertionError. Slow."""
         self.edges.check_invariants()
         self.triangle.check_invariants()
         present = {(x, y) for _, x, y, _ in self._present().tolist()}
         assert self.triangle.tuples() == present, "the two states hold different edges"
 
     def _present(self) -> np.ndarray:
-        """The arcs of all distinct edges."""
+        """Returns the arcs of all distinct edges."""
         order = [self.plan.free.index(output.expr.value) for output in self.plan.output]
         blocks = [np.empty((2, 0), np.int64), *(block[order] for block in self.edges.blocks())]  # indexing copies
         source, target = np.concatenate(blocks, axis=1)
@@ -203,15 +204,15 @@ class TriangleEngines:
     both: bool
 
     def fingerprint(self, plan: Plan) -> str:
-        """The plan's, and what is counted over it."""
+        """Returns the plan's, and what is counted over it."""
         return f"{'triangles' if self.both else 'directed triangles'} of {plan.fingerprint}"
 
     def columns(self, plan: Plan) -> list[tuple[str, str]]:
-        """The count."""
+        """Returns the one column, the count."""
         return [("count", "int64")]
 
     def create(self, plan: Plan, path: Path | None, on_missing: str) -> TriangleCount:
-        """No edges yet."""
+        """Returns an engine without edges."""
         if path is not None:
             _beside(path).unlink(missing_ok=True)
         edges = Engine.create(plan, path, on_missing=on_missing)
@@ -220,18 +221,18 @@ class TriangleEngines:
         return TriangleCount(edges, MappedTriangle(file), self.both)
 
     def attach(self, plan: Plan, path: Path, on_missing: str) -> TriangleCount:
-        """Both mappings. O(1)."""
+        """Returns the engine over both mapped files. O(1)."""
         file = MappedFile.open(_beside(path))
         return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(file), self.both)
 
     def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
-        """Both states as they were written. O(N)."""
+        """Returns the engine with both states as they were written. O(N)."""
         edges, triangle, extra = read(source, plan, path)
         edges.on_missing = on_missing
         return TriangleCount(edges, triangle, self.both), extra
 
     def save(self, engine: TriangleCount, path: Path, extra: dict[str, Any]) -> None:
-        """Both states, in one file of words. O(N)."""
+        """Writes both states into one file of words. O(N)."""
         edges = engine.edges
         edges.compact()
         header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra}
@@ -241,7 +242,7 @@ class TriangleEngines:
 def read(
     source: Path, plan: Plan | None = None, path: Path | None = None
 ) -> tuple[Engine, MappedTriangle, dict[str, Any]]:
-    """What ``TriangleEngines.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
+    """Returns what ``TriangleEngines.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
 
     Raises ``SnapshotError`` for a foreign, damaged or truncated file, and one of another plan than ``plan``.
     """
@@ -270,7 +271,7 @@ def read(
 
 
 def _files(path: Path, words: list[int]) -> tuple[MappedFile, MappedFile]:
-    """New files for the triangle and the edges, with blocks for that many words each."""
+    """Returns new files for the triangle and the edges, with blocks for that many words each."""
     for old in (_beside(path), path):
         old.unlink(missing_ok=True)
     made = MappedFile.create(_beside(path), ADDRESSABLE), MappedFile.create(path, ADDRESSABLE)

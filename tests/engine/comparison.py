@@ -18,8 +18,8 @@ import plans
 from plans.errors import PlanError
 from plans.plan import Plan
 from tests.engine.views import IMPLEMENTATIONS, Kernel, Twin
-from tests.oracles import brute_force, duck
 from tests.oracles.database import Batch, Database, Row
+from tests.oracles.expectation import Expectation, by_duckdb, by_nested_loops
 from tests.strategies import Query
 
 
@@ -38,24 +38,23 @@ class SideBySide:
 
     def __init__(self, plan: Plan, tables: Mapping[str, object], sql: str | None = None) -> None:
         self.plan = plan
-        self.sql = sql
-        self.database = Database(tables)
+        answers = [by_nested_loops(plan)]
+        if sql is not None:
+            answers.append(by_duckdb(sql, boolean=not plan.output))
+        self.expectation = Expectation(tables, *answers)
         self.views: list[Twin | Kernel] = [make(plan) for make in IMPLEMENTATIONS if make.takes(plan)]
         bags = [atom for node in plan.nodes if node.bag is not None for atom in node.bag.atoms]
         self.atoms = [*(node for node in plan.nodes if node.kind == "input"), *bags]
-        self.current: set[Row] = self.expected()
 
-    def expected(self) -> set[Row]:
-        """The result from scratch; the oracles agree on it."""
-        found = brute_force.results(self.plan, self.database)
-        if self.sql is not None:
-            answer = duck.results(self.sql, self.database)
-            assert max(answer.values(), default=1) == 1, "DISTINCT"
-            if self.plan.output:
-                assert set(answer) == found, f"DuckDB and nested loops differ on {self.sql}"
-            else:
-                assert bool(answer) == bool(found)
-        return found
+    @property
+    def database(self) -> Database:
+        """The base tables."""
+        return self.expectation.database
+
+    @property
+    def current(self) -> set[Row]:
+        """The result now."""
+        return set(self.expectation.result)
 
     def step(self, batch: Batch) -> Counter[Row]:
         """Apply one batch everywhere and compare everything; returns the delta."""
@@ -76,12 +75,7 @@ class SideBySide:
         """Change the base tables; returns the batch, in a form that means the same to all, and its delta."""
         if not self._means_the_same_to_all(batch):
             batch = self.database.without_absent_deletes(batch)
-        self.database.apply(batch)
-        after = self.expected()
-        delta = Counter(dict.fromkeys(after - self.current, 1))
-        delta.update(dict.fromkeys(self.current - after, -1))
-        self.current = after
-        return batch, delta
+        return batch, self.expectation.apply(batch)
 
     def save_and_load(self) -> None:
         """Write every view to a file, go on with what comes back."""

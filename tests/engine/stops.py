@@ -10,6 +10,7 @@ import linecache
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,9 +31,8 @@ from crown.kernels import arena as A
 from crown.store import budget
 from crown.store.memory import MappedFile
 from plans.plan import Plan
-from tests.engine.views import rows
-from tests.oracles import brute_force
-from tests.oracles.database import Batch, Database, Row, to_arrow
+from tests.oracles.database import Batch, Row
+from tests.oracles.expectation import Expectation, by_nested_loops, net, rows
 
 CROWN = str(Path(crown.__file__).parent)
 PAIR = {"x": "int64", "y": "int64"}
@@ -102,21 +102,22 @@ class Run:
         self.subject = subject
         self.random = random.Random(seed)
         self.plan = plans.plan(subject.query, subject.tables)
-        self.database = Database(subject.tables)
+        self.expectation = Expectation(subject.tables, by_nested_loops(self.plan))
+        self.database = self.expectation.database
         self.view = subject.make(self.plan, folder)
         for _ in range(2):
             self._go_on()
-        self.before = self.after = self._expected()
-        self.copy = {name: counts.copy() for name, counts in self.database.rows.items()}
+        self.before = self.after = self.expectation.result
+        self.copy = self.expectation.copies()
         while self.after == self.before:  # else nothing would tell whether the batch is applied
-            self.database.rows = {name: counts.copy() for name, counts in self.copy.items()}
+            self.expectation.go_back(self.copy)
             self.batch = self._draw()
-            self.database.apply(self.batch)
-            self.after = self._expected()
+            self.expectation.apply(self.batch)
+            self.after = self.expectation.result
 
     @property
     def changes(self) -> dict[str, Any]:
-        return self._arrow(self.batch)
+        return self.expectation.arrow(self.batch)
 
     @property
     def engines(self) -> list[Any]:
@@ -135,7 +136,7 @@ class Run:
         else:
             assert found == self.before, f"{self.subject}: neither before nor after"
             assert applied is not True, f"{self.subject}: the batch is not applied"
-            self.database.rows = self.copy
+            self.expectation.go_back(self.copy)
             state = "before"
         self.view.check_invariants()
         assert self.view.count() == len(found)
@@ -143,7 +144,7 @@ class Run:
             assert self.view.contains(row)
         for _ in range(2):
             self._go_on()
-        self.view.apply(self._arrow(self.database.everything(-1)))
+        self.view.apply(self.expectation.arrow(self.database.everything(-1)))
         assert self.view.count() == 0
         self.view.check_invariants()
         return state
@@ -170,23 +171,11 @@ class Run:
     def _go_on(self) -> None:
         """A further batch, whose delta is compared."""
         batch = self._draw()
-        before = self._expected()
-        self.database.apply(batch)
-        after = self._expected()
-        delta = self.view.apply(self._arrow(batch))
-        weights = delta.column("_weight").to_pylist()
-        found = dict(zip(rows(delta.drop_columns(["_weight"]), len(weights)), weights, strict=True))
-        assert found == {**dict.fromkeys(after - before, 1), **dict.fromkeys(before - after, -1)}
+        delta = self.view.apply(self.expectation.arrow(batch))
+        assert net([delta]) == self.expectation.apply(batch)
 
-    def _expected(self) -> set[Row]:
-        return brute_force.results(self.plan, self.database)
-
-    def _found(self) -> set[Row]:
-        table = self.view.to_table()
-        return set(rows(table, table.num_rows))
-
-    def _arrow(self, batch: Batch) -> dict[str, Any]:
-        return {name: to_arrow(self.database.schema, name, changes) for name, changes in batch.items()}
+    def _found(self) -> Counter[Row]:
+        return Counter(rows(self.view.to_table()))
 
     def _draw(self) -> Batch:
         batch: dict[str, list[tuple[Row, int]]] = {}

@@ -29,8 +29,9 @@ from plans.plan import BagAtom, Plan
 from plans.search.shares import hashable, occurrences, solve
 from tests.engine.comparison import planned
 from tests.engine.test_maintenance import Maintenance
-from tests.engine.views import Kernel, rows
+from tests.engine.views import Kernel
 from tests.oracles.database import Batch, Row, to_arrow
+from tests.oracles.expectation import net, rows
 from tests.plans.catalogue import CASES
 from tests.strategies import Query, queries
 
@@ -93,14 +94,10 @@ class Dealt(Kernel):
         return total
 
     def run(self, engine: Engine, part: dict[str, pa.Table]) -> Counter[Row]:
-        total: Counter[Row] = Counter()
-        for block in engine.run(engine.prepare(part), consolidate=True):
-            weights = block.column(block.num_columns - 1).to_pylist()
-            total.update(dict(zip(rows(block.drop_columns(["_weight"]), len(weights)), weights, strict=True)))
-        return total
+        return net(engine.run(engine.prepare(part), consolidate=True))
 
     def results(self) -> list[Row]:
-        return [row for engine in self.engines for block in engine.results() for row in rows(block, block.num_rows)]
+        return [row for engine in self.engines for block in engine.results() for row in rows(block)]
 
     def count(self) -> int:
         return sum(engine.count() for engine in self.engines)

@@ -9,7 +9,7 @@ import pytest
 
 import crown
 from crown.errors import CrownError
-from tests.engine.views import rows
+from tests.oracles.expectation import rows
 
 TABLES = {"R": {"a": "int64", "s": "string"}, "S": {"s": "string", "b": "float64"}}
 QUERIES = [
@@ -34,7 +34,7 @@ def batch(source: random.Random) -> dict[str, list[dict[str, object]]]:
 
 
 def contents(view: crown.View) -> list[object]:
-    return sorted(row for part in view.results() for row in rows(part, part.num_rows))
+    return sorted(row for part in view.results() for row in rows(part))
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -13,7 +13,7 @@ import pytest
 import crown
 import plans
 from tests.engine.comparison import SideBySide
-from tests.engine.views import rows
+from tests.oracles.expectation import rows
 from tests.strategies import VALUES
 
 WIDE = {"decimal(38,10)": (Decimal("1e27") + Decimal("0.0000000001"), Decimal("-1e27"), Decimal(0))}
@@ -170,7 +170,7 @@ def test_changes_come_in_any_form(form: str) -> None:
         (2, None, None, None),
         (None, "z", dt.date(1969, 12, 31), moment),
     }
-    assert set(rows(delta.drop_columns("_weight"), 3)) == expected
+    assert set(rows(delta.drop_columns("_weight"))) == expected
     assert delta["_weight"].to_pylist() == [1, 1, 1]
     assert delta.schema.field("t").type == pa.timestamp("us", tz="UTC")
     removed = view.apply({"R": [{**row, "_weight": -2} for row in table.to_pylist()]})

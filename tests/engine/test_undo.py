@@ -11,13 +11,13 @@ from crown.engine.engine import Engine
 from crown.ingest.prepare import MissingDeletes
 from plans.plan import Plan
 from tests.engine.comparison import planned
-from tests.engine.views import rows
 from tests.oracles.database import Database, to_arrow
+from tests.oracles.expectation import rows
 from tests.strategies import batches, loads, queries, removals
 
 
 def _contents(engine: Engine) -> tuple[object, ...]:
-    results = [row for batch in engine.results() for row in rows(batch, batch.num_rows)]
+    results = [row for batch in engine.results() for row in rows(batch)]
     stats = engine.stats()
     return sorted(results, key=repr), engine.count(), stats["rows"], stats["groups"], stats["support"]
 

@@ -7,14 +7,13 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
-
 import crown
 from crown.reference import ReferenceView
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.search.shares import solve
-from tests.oracles.database import Batch, Row, canonical, to_arrow, to_dicts
+from tests.oracles.database import Batch, Row, to_arrow, to_dicts
+from tests.oracles.expectation import net, rows
 
 
 class Twin:
@@ -83,21 +82,17 @@ class Kernel:
             parts = list(self.view.apply_batches(changes, consolidate=False))
         else:
             parts = self.view.apply(changes).to_batches()
-        total: Counter[Row] = Counter()
-        emitted = 0
         for part in parts:
             assert part.schema.names == [*(output.name for output in self.plan.output), "_weight"]
-            weights = part.column(part.num_columns - 1).to_pylist()
-            assert set(weights) <= {-1, 1}
-            emitted += len(weights)
-            for row, weight in zip(rows(part.drop_columns(["_weight"]), len(weights)), weights, strict=True):
-                total[row] += weight
+            assert set(part.column(part.num_columns - 1).to_pylist()) <= {-1, 1}
+        total = net(parts)
         if self.plan.consolidated or not loose:
+            emitted = sum(part.num_rows for part in parts)
             assert sum(map(abs, total.values())) == emitted, "each changed row comes once"
-        return Counter({row: weight for row, weight in total.items() if weight})
+        return total
 
     def results(self) -> list[Row]:
-        return [row for batch in self.view.results() for row in rows(batch, batch.num_rows)]
+        return [row for batch in self.view.results() for row in rows(batch)]
 
     def count(self) -> int:
         return self.view.count()
@@ -146,10 +141,3 @@ class Cells(Kernel):
 
 
 IMPLEMENTATIONS = (Twin, Kernel, Cells)
-
-
-def rows(table: pa.Table | pa.RecordBatch, length: int) -> list[Row]:
-    """The rows of an Arrow table or batch, canonical; ``length`` counts when there is no column."""
-    if not table.num_columns:
-        return [()] * length
-    return canonical(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -7,9 +7,9 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 
-from plans.planner import complete
 from plans.search.decomposition import cyclic_parts
 from plans.search.jointree import generalized_join_trees
+from plans.search.normal_form import complete
 from plans.theory.classify import free_path, hierarchy_violation, is_free_connex, output_violation
 from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, cycle, gyo, neighbours, union
 from plans.theory.widths import edge_covers, fhtw

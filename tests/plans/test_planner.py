@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import crown
 from plans import Plan, plan
 from plans.commands.declare import query_text
-from plans.planner import MAX_CHILDREN
+from plans.search.planning import MAX_CHILDREN
 from plans.search.shares import hashable, load, occurrences, solve
 from plans.theory.hypergraph import bits
 from tests.oracles import duck

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from plans.schema import Schema, arrow_type
 from spark_jobs import maintain
-from tests.oracles import duck
-from tests.oracles.database import Database
+from tests.oracles.expectation import Expectation, by_duckdb
 
 
 class ChangeFiles:
@@ -87,17 +86,11 @@ def run(spark, query, files, folder, *, sink=None, consume=None, **options):
     return sink
 
 
-class Oracle:
-    """What the result ought to be after any batches: the base tables, and DuckDB from scratch."""
+def oracle_of(schema, sql):
+    """What the result of a DISTINCT query ought to be after any batches."""
+    return Expectation(schema, by_duckdb(sql))
 
-    def __init__(self, schema, sql):
-        self.database = Database(schema)
-        self.sql = sql
 
-    def apply(self, changes):
-        """``changes``: rows with their weight last, by relation."""
-        self.database.apply({name: [(tuple(row), weight) for *row, weight in rows] for name, rows in changes.items()})
-
-    def result(self):
-        """The distinct result rows, each with weight 1."""
-        return Counter(dict.fromkeys(duck.results(self.sql, self.database), 1))
+def batch_of(changes):
+    """Rows with their weight last, by relation, as a batch of the oracle's."""
+    return {name: [(tuple(row), weight) for *row, weight in rows] for name, rows in changes.items()}

@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-from collections import Counter
 
 import pyarrow as pa
 import pytest
@@ -30,6 +29,7 @@ from spark_jobs.errors import (
     InputChangedError,
     PlanChangedError,
 )
+from tests.oracles.expectation import net
 
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = plans.plan("Q(a,b,c,d) :- g(a,b), g(b,c), g(c,d).", SCHEMA)
@@ -53,17 +53,9 @@ def stream(count=8, size=40, seed=1):
     ]
 
 
-def total(batches):
-    out = Counter()
-    for batch in batches:
-        for row in batch.to_pylist():
-            out[tuple(value for name, value in row.items() if name != "_weight")] += row["_weight"]
-    return Counter({row: weight for row, weight in out.items() if weight})
-
-
 def expected(plan, changes):
     engine = Engine.create(plan)
-    return [total(engine.run(engine.prepare(batch))) for batch in changes]
+    return [net(engine.run(engine.prepare(batch))) for batch in changes]
 
 
 @pytest.fixture
@@ -79,7 +71,7 @@ def make(tmp_path):
 
 def apply(cell, batch, changes, consolidate=None):
     report = Report()
-    return total(cell.apply(batch, changes, report, consolidate)), report
+    return net(cell.apply(batch, changes, report, consolidate)), report
 
 
 @pytest.mark.parametrize("plan", [HOPS, ENDS], ids=["full", "projected"])

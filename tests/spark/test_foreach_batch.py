@@ -15,7 +15,7 @@ from pyspark.util import inheritable_thread_target
 
 from spark_jobs import maintain
 from spark_jobs.errors import BrokenChainError
-from tests.spark.streams import ChangeFiles, Oracle, Result, rows_of, run
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 
 GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src"
@@ -34,10 +34,10 @@ def files(tmp_path):
 
 
 def assert_right(sink, files):
-    oracle = Oracle(GRAPH, HOPS)
+    oracle = oracle_of(GRAPH, HOPS)
     for number, batch in enumerate(files.changes):
-        oracle.apply(batch)
-        assert sink.state(number) == oracle.result()
+        oracle.apply(batch_of(batch))
+        assert sink.state(number) == oracle.result
 
 
 @pytest.mark.parametrize("cells", [1, 2])

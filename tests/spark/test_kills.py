@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import maintain
-from tests.spark.streams import ChangeFiles, Oracle, Result
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of
 
 GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src"
@@ -50,7 +50,7 @@ def assassin(scratch, marks, batches):
 @pytest.mark.parametrize("cells", [1, 2])
 def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else(spark, tmp_path, cells):
     rng = random.Random(5)
-    files, oracle, sink = ChangeFiles(tmp_path / "in", GRAPH), Oracle(GRAPH, HOPS), Result()
+    files, oracle, sink = ChangeFiles(tmp_path / "in", GRAPH), oracle_of(GRAPH, HOPS), Result()
     changes = [
         {"g": [(rng.randrange(40), rng.randrange(40), rng.choice((1, 1, 1, -1))) for _ in range(250)]} for _ in range(4)
     ]
@@ -67,8 +67,8 @@ def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else
     query.awaitTermination()
     assert {mark.name for mark in marks.iterdir()} == {"0.0", "2.0"}
     for number, batch in enumerate(changes):
-        oracle.apply(batch)
-        assert sink.state(number) == oracle.result()
+        oracle.apply(batch_of(batch))
+        assert sink.state(number) == oracle.result
         assert set(sink.deltas[number].values()) <= {1, -1}
 
 

@@ -11,7 +11,7 @@ from crown.errors import CrownError
 from plans.errors import PlanError
 from spark_jobs import bulk_load, maintain
 from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, SparkJobError
-from tests.spark.streams import ChangeFiles, Oracle, Result, rows_of, run
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 
 GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 PEOPLE = {
@@ -85,30 +85,30 @@ def batches(schema, count, seed=3):
 )
 def test_every_batch_is_what_duckdb_says_it_is(spark, tmp_path, case, cells):
     schema, sql = CASES[case]
-    files, oracle = ChangeFiles(tmp_path / "in", schema), Oracle(schema, sql)
+    files, oracle = ChangeFiles(tmp_path / "in", schema), oracle_of(schema, sql)
     changes = batches(schema, 4)
     changes.insert(2, {})  # a batch without rows
     for batch in changes:
         files.add(batch)
     sink = run(spark, sql, files, tmp_path / "state", cells=cells, schema=schema)
     for number, batch in enumerate(changes):
-        oracle.apply(batch)
-        assert sink.state(number) == oracle.result()
+        oracle.apply(batch_of(batch))
+        assert sink.state(number) == oracle.result
         assert set(sink.deltas[number].values()) <= {1, -1}
     assert sink.state()
 
 
 def test_a_batch_frame_gives_the_result_and_keeps_no_state(spark, tmp_path):
     schema, sql = CASES["3-hop"]
-    oracle = Oracle(schema, sql)
+    oracle = oracle_of(schema, sql)
     inserts = {"g": [(a, b, 1) for a in range(6) for b in range(6) if (a + b) % 3]}
-    oracle.apply(inserts)
+    oracle.apply(batch_of(inserts))
     frame = spark.createDataFrame(inserts["g"], "src long, dst long, _weight long")
     for cells in (1, 4):
         deltas = maintain(spark, sql, {"g": frame}, cells=cells)
         assert not deltas.isStreaming
-        assert rows_of(deltas) == oracle.result()
-        assert rows_of(deltas) == oracle.result()
+        assert rows_of(deltas) == oracle.result
+        assert rows_of(deltas) == oracle.result
 
 
 def test_frames_without_a_weight_column_are_inserts_and_change_codes_are_weights(spark):
@@ -123,18 +123,18 @@ def test_frames_without_a_weight_column_are_inserts_and_change_codes_are_weights
 
 def test_a_stream_goes_on_from_its_checkpoint_with_the_cells_it_has(spark, tmp_path):
     schema, sql = CASES["3-hop"]
-    files, oracle, sink = ChangeFiles(tmp_path / "in", schema), Oracle(schema, sql), Result()
+    files, oracle, sink = ChangeFiles(tmp_path / "in", schema), oracle_of(schema, sql), Result()
     for number, batch in enumerate(batches(schema, 4)):
         files.add(batch)
-        oracle.apply(batch)
+        oracle.apply(batch_of(batch))
         run(spark, sql, files, tmp_path / "state", sink=sink, schema=schema, cells=2 if number == 0 else None)
-        assert sink.state() == oracle.result()
+        assert sink.state() == oracle.result
     assert len(list((tmp_path / "state" / "crown").glob("*/crown/[0-9]*"))) == 2
 
 
 def test_two_actions_on_a_batch_see_the_same_deltas(spark, tmp_path):
     schema, sql = CASES["3-hop"]
-    files, oracle, sink = ChangeFiles(tmp_path / "in", schema), Oracle(schema, sql), Result()
+    files, oracle, sink = ChangeFiles(tmp_path / "in", schema), oracle_of(schema, sql), Result()
     changes = batches(schema, 3)
     for batch in changes:
         files.add(batch)
@@ -146,8 +146,8 @@ def test_two_actions_on_a_batch_see_the_same_deltas(spark, tmp_path):
 
     run(spark, sql, files, tmp_path / "state", consume=twice, schema=schema, cells=2)
     for number, batch in enumerate(changes):
-        oracle.apply(batch)
-        assert sink.state(number) == oracle.result()
+        oracle.apply(batch_of(batch))
+        assert sink.state(number) == oracle.result
         assert seen[number][0] == sum(abs(weight) for weight in sink.deltas[number].values())
         assert seen[number][1] == sum(weight for weight in sink.deltas[number].values() if weight > 0)
 
@@ -184,18 +184,18 @@ def test_a_changed_query_on_an_old_checkpoint_is_refused(spark, tmp_path):
 
 def test_a_stream_starts_from_a_bulk_load(spark, tmp_path):
     schema, sql = CASES["3-hop"]
-    files, oracle, sink = ChangeFiles(tmp_path / "in", schema), Oracle(schema, sql), Result()
+    files, oracle, sink = ChangeFiles(tmp_path / "in", schema), oracle_of(schema, sql), Result()
     there = {"g": [(a, b, 1) for a in range(6) for b in range(6) if (a * b) % 4 == 1]}
-    oracle.apply(there)
+    oracle.apply(batch_of(there))
     frame = spark.createDataFrame(there["g"], "src long, dst long, _weight long")
     loaded = bulk_load(spark, sql, {"g": frame}, checkpoint=str(tmp_path / "state"), cells=2)
     sink.deltas[-1] = rows_of(loaded)
-    assert sink.state() == oracle.result()
+    assert sink.state() == oracle.result
     for batch in batches(schema, 2):
         files.add(batch)
-        oracle.apply(batch)
+        oracle.apply(batch_of(batch))
         run(spark, sql, files, tmp_path / "state", sink=sink, schema=schema, cells=2)
-        assert sink.state() == oracle.result()
+        assert sink.state() == oracle.result
     with pytest.raises(CheckpointError, match="already runs"):
         bulk_load(spark, sql, {"g": frame}, checkpoint=str(tmp_path / "state"))
 

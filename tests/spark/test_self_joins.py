@@ -18,7 +18,7 @@ from spark_jobs import maintain
 from spark_jobs.cell.delta_file import MASKED, ONE_CELL
 from spark_jobs.cell.state_log import CellLog, cell_folders, read_meta
 from spark_jobs.errors import CheckpointError
-from tests.spark.streams import ChangeFiles, Oracle, Result, run
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, run
 
 SCHEMA = {"e": {"a": "int64", "b": "int64"}, "w": {"a": "int64", "b": "int64", "c": "int64"}}
 PATH = "SELECT DISTINCT t0.a x, t1.a y, t2.a z, t2.b u FROM e t0, e t1, e t2 WHERE t0.b = t1.a AND t1.b = t2.a"
@@ -98,14 +98,14 @@ def test_a_self_join_in_cells_is_what_duckdb_says_it_is(spark, tmp_path, query, 
     rng = random.Random(f"{query}")
     sql = {"path": PATH, "chord": CHORD}.get(query) or self_join(rng)
     schema = {name: SCHEMA[name] for name in SCHEMA if f"{name} t" in sql}
-    files, oracle = ChangeFiles(tmp_path / "in", schema), Oracle(schema, sql)
+    files, oracle = ChangeFiles(tmp_path / "in", schema), oracle_of(schema, sql)
     changes = [{name: batch[name] for name in schema} for batch in stream(rng)]
     for batch in changes:
         files.add(batch)
     sink = run(spark, sql, files, tmp_path / "state", cells=cells, schema=schema)
     for number, batch in enumerate(changes):
-        oracle.apply(batch)
-        assert sink.state(number) == oracle.result()
+        oracle.apply(batch_of(batch))
+        assert sink.state(number) == oracle.result
         assert set(sink.deltas[number].values()) <= {1, -1}
     if " 2" not in sql:  # a predicate of one atom tells rows apart that are one tuple to another atom
         assert is_whole(tmp_path / "state", sql)
@@ -113,7 +113,11 @@ def test_a_self_join_in_cells_is_what_duckdb_says_it_is(spark, tmp_path, query, 
 
 def test_masks_come_back_from_the_log(spark, tmp_path):
     """The live engines are lost between two runs, the last batch is executed twice, and some deletes find nothing."""
-    files, oracle, sink = ChangeFiles(tmp_path / "in", {"e": SCHEMA["e"]}), Oracle({"e": SCHEMA["e"]}, PATH), Result()
+    files, oracle, sink = (
+        ChangeFiles(tmp_path / "in", {"e": SCHEMA["e"]}),
+        oracle_of({"e": SCHEMA["e"]}, PATH),
+        Result(),
+    )
     rng = random.Random(4)
 
     def twice(frame, number):
@@ -126,9 +130,9 @@ def test_masks_come_back_from_the_log(spark, tmp_path):
                 (rng.randrange(6), rng.choice([1, 2, 3, 4, None]), rng.choice([1, 1, 1, -1, -3])) for _ in range(40)
             ]
             files.add({"e": rows})
-            oracle.apply({"e": rows})
+            oracle.apply(batch_of({"e": rows}))
         run(spark, PATH, files, tmp_path / "state", consume=twice, schema={"e": SCHEMA["e"]}, cells=2)
-        assert sink.state() == oracle.result()
+        assert sink.state() == oracle.result
         shutil.rmtree(tmp_path / "state" / "scratch")
     notes = [json.loads(path.read_text()) for path in (tmp_path / "state" / "crown").glob("*/crown/*/[23].json")]
     assert [note["redone"] for note in notes] == [True] * 4

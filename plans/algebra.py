@@ -1,0 +1,137 @@
+"""The query algebra: what the front-ends return, and what `plans.lowering` turns into a program of stages.
+
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Three forms make all others:
+
+- `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only asked for existence), conditions,
+  outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
+- `Group`: GROUP BY with aggregates and HAVING over one relation.
+- `SetOperation`: UNION, EXCEPT and INTERSECT, with or without ALL, nested.
+
+Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`. The
+columns of a relation outside are its output names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, col
+from plans.program import Aggregate, Function
+from plans.schema import WEIGHT, Column, Table
+
+
+@dataclass(frozen=True)
+class Source:
+    """One occurrence of a relation in FROM.
+
+    `table` is a base table, or describes the columns of the derived relation `input`. `group` ties together the sources
+    of a subquery whose multiplicity does not reach the result: 0 for the outermost query, whose rows are counted; any
+    other number for an existential group (IN, EXISTS, a DISTINCT subquery). `join` says how the source is joined with
+    those before it: `inner`, whose conditions are the query's; `left`, which pads rows without a partner with NULLs;
+    `anti`, which keeps only those. The last two join by their own conditions, `on`.
+    """
+
+    alias: str
+    table: Table
+    group: int = 0
+    input: Relation | None = None
+    join: str = "inner"
+    on: tuple[Expr, ...] = ()
+
+    def qualified(self, column: str) -> Expr:
+        """Returns the column as an expression over qualified names."""
+        found = self.table.column(column)
+        assert found is not None
+        return col(f"{self.alias}.{found.name}", found.type)
+
+
+@dataclass(frozen=True)
+class Query:
+    """`SELECT [DISTINCT] outputs FROM sources WHERE conditions`, all columns qualified: the join core.
+
+    `keys` lists, for existential groups that are DISTINCT subqueries, the expressions of their select list: whoever
+    fixes those fixes the one row that the group contributes. `names` are pairs (qualified column, name that its
+    variable should have), for languages that name variables. `warnings` are for the user: the query is read as it
+    stands, but may mean something else.
+    """
+
+    text: str
+    sources: tuple[Source, ...]
+    conditions: tuple[Expr, ...]
+    outputs: tuple[tuple[str, Expr], ...]
+    distinct: bool
+    keys: tuple[tuple[Expr, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, _ in self.outputs:
+            check_output_name(name)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the result."""
+        return tuple(Column(name, expr.type) for name, expr in self.outputs)
+
+    def source(self, alias: str) -> Source:
+        """Returns the source of that alias."""
+        return next(source for source in self.sources if source.alias == alias)
+
+
+@dataclass(frozen=True)
+class Group:
+    """`SELECT outputs FROM input GROUP BY keys HAVING having`.
+
+    `keys` and the aggregates' arguments name columns of `input`; `outputs` and `having` are expressions over the names
+    of keys and aggregates. `whole`: there is no GROUP BY, and always one row.
+    """
+
+    input: Relation
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    outputs: tuple[tuple[str, Expr], ...]
+    having: Expr | None = None
+    whole: bool = False
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the result."""
+        return tuple(Column(name, expr.type) for name, expr in self.outputs)
+
+
+@dataclass(frozen=True)
+class SetOperation:
+    """A nest of UNION, EXCEPT and INTERSECT [ALL] over `inputs`, whose columns have the same types.
+
+    `function` is the nest as a function of the multiplicities of the inputs.
+    """
+
+    inputs: tuple[Relation, ...]
+    function: Function
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the result: their names are the first input's."""
+        return self.inputs[0].columns
+
+
+Relation = Query | Group | SetOperation
+
+
+def check_output_name(name: str) -> None:
+    """Raises PlanError if the deltas could not have a column of this name."""
+    if name.lower() == WEIGHT:
+        raise PlanError(
+            f"an output column must not be called {name}: every delta carries its weight under this name",
+            hint="give it another name: AS ...",
+        )
+
+
+def split(name: str) -> tuple[str, str]:
+    """Returns alias and column of a qualified name."""
+    alias, _, column = name.partition(".")
+    return alias, column

@@ -1,0 +1,1 @@
+"""From the query algebra to a program of stages."""

@@ -1,0 +1,207 @@
+"""The plan of a conjunction, in order: classify, complete the output, decompose, search trees, choose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from plans.conjunction import Atom, Conjunction, injective
+from plans.errors import PlanError
+from plans.plan import Attribute, Candidate, Node, Output, Plan
+from plans.search.bounds import bounds
+from plans.search.cost import atom_rates, step_cost
+from plans.search.decomposition import Decomposition, decompose
+from plans.search.jointree import Forest, Tree
+from plans.search.normal_form import complete, with_normal_form
+from plans.theory.classify import QueryClass, classify
+from plans.theory.hypergraph import Hypergraph, bits, components
+
+MAX_ATOMS = 60
+MAX_CHILDREN = 200
+
+
+def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Plan:
+    """Returns the plan of a query in atoms: the best tree, or that which `tree` names.
+
+    PlanError where no tree will do. Cost: see `plans.planner.plan`.
+    """
+    if not query.atoms:
+        raise PlanError("the query uses no relation")
+    if len(query.atoms) > MAX_ATOMS:
+        raise PlanError(f"the query has {len(query.atoms)} relations, more than {MAX_ATOMS}")
+    weights = atom_rates(query.atoms, rates)
+    asked, needed = _output_attributes(query)
+    graph = _graph(query.atoms, tuple(query.attributes))
+    answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
+    notes = list(query.notes)
+    parts = decompose(query.atoms, graph, graph.mask(needed))
+    graph = Hypergraph(graph.names, parts.edges)
+    free, completed = complete(graph, needed)
+    added = tuple(name for name in free if name not in asked)
+    parts, forest = with_normal_form(
+        graph, parts, graph.mask(free), lambda made: _part_rates(made, query.atoms, weights)
+    )
+    graph = Hypergraph(graph.names, parts.edges)
+    if not forest.trees:
+        raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
+    candidates = tuple(_candidate(found, graph, parts) for found in forest.trees)
+    best = forest.trees[_chosen(candidates, tree)]
+    notes += parts.notes
+    notes += _notes(query, graph, parts, answer, forest, needed, asked, completed)
+    nodes = _nodes(best, graph, parts)
+    support = not query.fixed.issuperset(added)
+    attributes = _null_safe_projections(query, nodes)
+    held = {name for node in nodes for name in (node.attributes if node.kind != "bag" else _bag_attributes(node))}
+    return Plan(
+        query=query.text,
+        nodes=nodes,
+        attributes=attributes,
+        free=free,
+        residual=query.residual,
+        output=tuple(Output(name, expr.type, expr) for name, expr in query.outputs),
+        support=support,
+        consolidated=not added and held <= set(free),
+        tables=query.tables,
+        query_class={"name": answer.name, **answer.to_json()},
+        bounds=bounds(answer, best.height, nodes, support),
+        height=best.height,
+        cost=best.cost,
+        rates=_occurrence_rates(nodes, query.atoms, weights),
+        candidates=candidates,
+        candidate_count=forest.count,
+        added=added,
+        width=parts.width,
+        notes=tuple(notes),
+    )
+
+
+def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:
+    if tree is None:
+        return 0
+    wanted = "".join(tree.split())
+    for index, candidate in enumerate(candidates):
+        if "".join(candidate.tree.split()) == wanted:
+            return index
+    raise PlanError(
+        f"{tree!r} is not a tree of this query",
+        hint="its trees are: " + "; ".join(candidate.tree for candidate in candidates[:8]),
+    )
+
+
+def _graph(atoms: tuple[Atom, ...], names: tuple[str, ...]) -> Hypergraph:
+    graph = Hypergraph(names, ())
+    return Hypergraph(names, tuple(graph.mask(atom.attributes) for atom in atoms))
+
+
+def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(attributes that the output fixes, all attributes that output and residual predicates read), in output order."""
+    fixed = [name for _, expr in query.outputs if (name := injective(expr)) is not None]
+    read = [name for name in query.attributes if any(name in expr.columns for _, expr in query.outputs)]
+    residual = [name for name in query.attributes if any(name in expr.columns for expr in query.residual)]
+    return tuple(dict.fromkeys(fixed)), tuple(dict.fromkeys([*fixed, *read, *residual]))
+
+
+def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
+    """A bag changes whenever one of its atoms does."""
+    known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
+    rates = []
+    for atom, bag in zip(parts.atoms, parts.bags, strict=True):
+        names = [a.name for a in bag.atoms] if bag is not None else [atom.name if atom is not None else ""]
+        rates.append(sum(known[name.partition("[")[0]] for name in names))
+    return tuple(rates)
+
+
+def _occurrence_rates(nodes: tuple[Node, ...], atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> dict[str, float]:
+    """The rate of every input node and bag atom; a projection changes as often as what it projects."""
+    known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
+    names = [node.name for node in nodes if node.kind == "input"]
+    names += [atom.name for node in nodes if node.bag is not None for atom in node.bag.atoms]
+    return {name: known[name.partition("[")[0]] for name in names}
+
+
+def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    taken: set[str] = set()
+
+    def place(part: Tree, parent: int, above: int) -> None:
+        atom = parts.atoms[part.atom] if part.atom >= 0 else None
+        bag = parts.bags[part.atom] if part.atom >= 0 else None
+        attributes = atom.attributes if atom is not None else graph.attributes(part.attributes)
+        name = parts.name(part.atom, graph) if part.atom >= 0 else graph.label(part.attributes)
+        while name in taken:
+            name += "'"
+        taken.add(name)
+        key = graph.attributes(part.attributes & above) if parent >= 0 else ()
+        if len(part.children) > MAX_CHILDREN:
+            raise PlanError(f"{name} joins {len(part.children)} relations directly, more than {MAX_CHILDREN}")
+        if atom is not None:
+            node = Node(name, "input", attributes, parent, key, part.free, atom.relation, atom.columns, atom.predicate)
+        else:
+            node = Node(name, "bag" if bag else "virtual", attributes, parent, key, part.free, bag=bag)
+        nodes.append(node)
+        index = len(nodes) - 1
+        for child in part.children:
+            place(child, index, part.attributes)
+
+    place(tree, -1, 0)
+    return tuple(nodes)
+
+
+def _null_safe_projections(query: Conjunction, nodes: tuple[Node, ...]) -> dict[str, Attribute]:
+    """An attribute that only an atom and its own projection share must keep its NULLs: they join with themselves."""
+    uses = Counter(name for atom in query.atoms for name in atom.attributes)
+    held = Counter(name for node in nodes if node.kind == "input" for name in node.attributes)
+    return {
+        name: replace(attribute, null_safe=True) if uses[name] == 1 and held[name] > 1 else attribute
+        for name, attribute in query.attributes.items()
+    }
+
+
+def _bag_attributes(node: Node) -> tuple[str, ...]:
+    assert node.bag is not None
+    return tuple(name for atom in node.bag.atoms for name in atom.attributes)
+
+
+def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition) -> Candidate:
+    depths: dict[str, float] = {}
+
+    def line(part: Tree, depth: float) -> str:
+        name = parts.name(part.atom, graph) if part.atom >= 0 else graph.label(part.attributes)
+        if part.atom >= 0:
+            depths[name] = depth
+        below = ", ".join(line(child, depth + step_cost(part.atom >= 0)) for child in part.children)
+        return f"{name}({below})" if below else name
+
+    return Candidate(line(tree, 0.0), tree.height, tree.cost, depths)
+
+
+def _notes(
+    query: Conjunction,
+    graph: Hypergraph,
+    parts: Decomposition,
+    answer: QueryClass,
+    forest: Forest,
+    needed: tuple[str, ...],
+    asked: tuple[str, ...],
+    completed: tuple[str, ...],
+) -> list[str]:
+    notes = []
+    read = [name for name in needed if name not in asked]
+    how = "a key fixes them per result row"
+    if not query.fixed.issuperset([*read, *completed]):
+        how = (
+            "with a support count per result row; an update costs the joined rows that it changes, not only result rows"
+        )
+    if read:
+        notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, {how}")
+    if completed:
+        why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
+        notes.append(f"{', '.join(completed)}: added to the output because of {why}, {how}")
+    groups = components(graph.edges, (1 << len(graph.edges)) - 1)
+    if len(groups) > 1:
+        sides = " × ".join("{" + ", ".join(parts.name(i, graph) for i in bits(group)) + "}" for group in groups)
+        notes.append(f"Cartesian product: no join connects {sides}")
+    if not forest.exact:
+        notes.append(f"large query: {forest.count} trees seen, not all there are; the choice may not be the best")
+    return notes

@@ -1,0 +1,153 @@
+"""JSON of the planner's dataclasses, derived from their fields: `to_json` writes it, `from_json` is its inverse.
+
+A dataclass is an object of its fields, in their order. `json_row = True` makes it a list of their values; a union of
+dataclasses is an object with the field `kind`. A mapping to dataclasses is the list of its values, by their `name`. A
+class with `to_json` and `from_json` of its own is left to them. `json_left_out` of an object names the fields that it
+does not write; reading gives those their defaults.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from plans.expressions.expr import Expr
+
+_T = TypeVar("_T")
+Written = Callable[[Any], Any]
+
+
+def to_json(value: Any, written: Written = Expr.to_json) -> Any:
+    """Returns the JSON-able form of a dataclass; expressions in it are what `written` makes of them."""
+    return _write_object(value, written)
+
+
+def from_json(class_: type[_T], data: Any) -> _T:
+    """Returns the object that `to_json` wrote. KeyError, TypeError or ValueError if it wrote no such thing."""
+    return _read_object(class_, data)
+
+
+def canonical(data: Any) -> str:
+    """Returns the JSON text of data with sorted names and without spaces; expressions in it are trees of objects,
+    however deep.
+    """
+    out: list[str] = []
+    todo: list[tuple[bool, Any]] = [(False, data)]
+    while todo:
+        done, item = todo.pop()
+        if done:
+            out.append(item)
+        elif isinstance(item, Expr):
+            todo.append((False, item.json_node(item.args)))
+        elif isinstance(item, dict):
+            parts: list[tuple[bool, Any]] = []
+            for name in sorted(item):
+                parts += [(True, f"{',' if parts else ''}{json.dumps(name)}:"), (False, item[name])]
+            todo += reversed([(True, "{"), *parts, (True, "}")])
+        elif isinstance(item, (list, tuple)):
+            parts = []
+            for value in item:
+                parts += [(True, ","), (False, value)] if parts else [(False, value)]
+            todo += reversed([(True, "["), *parts, (True, "]")])
+        else:
+            out.append(json.dumps(item))
+    return "".join(out)
+
+
+def kind_name(class_: type) -> str:
+    """Returns the name of a class among those of its union: `JoinStage` is a `join`."""
+    return class_.__name__.removesuffix("Stage").lower()
+
+
+@cache
+def _hints(class_: Any) -> dict[str, Any]:
+    known = get_type_hints(class_)
+    return {field.name: known[field.name] for field in fields(class_) if field.init}
+
+
+def _choices(hint: Any) -> list[type]:
+    """The dataclasses of a union of several; nothing for every other type."""
+    if get_origin(hint) not in (Union, types.UnionType):
+        return []
+    found = [part for part in get_args(hint) if is_dataclass(part) and isinstance(part, type)]
+    return found if len(found) > 1 else []
+
+
+def _only(hint: Any) -> Any:
+    """The type that `X | None` allows besides None."""
+    parts = [part for part in get_args(hint) if part is not type(None)]
+    return parts[0] if get_origin(hint) in (Union, types.UnionType) and len(parts) == 1 else hint
+
+
+def _write(hint: Any, value: Any, written: Written) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Expr):
+        return written(value)
+    if _choices(hint):
+        return {"kind": kind_name(type(value)), **_write_object(value, written)}
+    if is_dataclass(value):
+        return value.to_json() if hasattr(value, "to_json") else _write_object(value, written)
+    arguments = get_args(_only(hint))
+    if isinstance(value, Mapping):
+        inner = arguments[1] if len(arguments) == 2 else Any
+        return [_write(inner, v, written) for v in value.values()] if is_dataclass(inner) else dict(value)
+    if isinstance(value, (tuple, list)):
+        inner = arguments[0] if get_origin(_only(hint)) is tuple else Any
+        return [_write(inner, v, written) for v in value]
+    return value
+
+
+def _write_object(value: Any, written: Written) -> Any:
+    class_: Any = type(value)
+    left_out = value.json_left_out() if hasattr(value, "json_left_out") else ()
+    parts = {
+        name: _write(inner, getattr(value, name), written)
+        for name, inner in _hints(class_).items()
+        if name not in left_out
+    }
+    return list(parts.values()) if getattr(value, "json_row", False) else parts
+
+
+def _read(hint: Any, data: Any) -> Any:
+    hint = _only(hint)
+    if data is None:
+        return None
+    choices = _choices(hint)
+    if choices:
+        hint = next((choice for choice in choices if kind_name(choice) == data["kind"]), None)
+        if hint is None:
+            raise ValueError(f"{data['kind']!r} is no kind of stage")
+    if isinstance(hint, type) and "from_json" in vars(hint):
+        itself: Any = hint
+        return itself.from_json(data)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _read_object(hint, data)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return tuple(_read(arguments[0], item) for item in data)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        if is_dataclass(arguments[1]):
+            return {item.name: item for item in (_read(arguments[1], part) for part in data)}
+        return dict(data)
+    return _tuples(data) if isinstance(data, list) else data
+
+
+def _read_object(class_: Any, data: Any) -> Any:
+    hints = _hints(class_)
+    if getattr(class_, "json_row", False):
+        if len(data) != len(hints):
+            raise ValueError(f"{kind_name(class_)} has {len(hints)} parts, not {len(data)}")
+        return class_(*(_read(hint, part) for hint, part in zip(hints.values(), data, strict=True)))
+    optional = {f.name for f in fields(class_) if f.default is not MISSING} if hasattr(class_, "json_left_out") else ()
+    given = {name: _read(hint, data[name]) for name, hint in hints.items() if name in data or name not in optional}
+    return class_(**given)
+
+
+def _tuples(data: Any) -> Any:
+    """Nested lists as nested tuples."""
+    return tuple(_tuples(item) for item in data) if isinstance(data, list) else data
