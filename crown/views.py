@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from crown import engines
 from crown.arguments import Size, file_of, number_of, path_of, size_of
-from crown.engine import snapshot
-from crown.engine.cells import Cells
 from crown.engine.delivery import Delivery
-from crown.engine.engine import Engine
 from crown.errors import ChangeError, CrownError, SnapshotError
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
+from crown.maintained import Queryable
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
 from plans import plan as make_plan
@@ -35,7 +34,7 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
     result.
     """
 
-    def __init__(self, engine: Engine | Cells, quarantine_dir: Path | None = None, batches: int = 0) -> None:
+    def __init__(self, engine: Queryable, quarantine_dir: Path | None = None, batches: int = 0) -> None:
         self._engine = engine
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
@@ -147,7 +146,7 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write plan and state to one file (replaced atomically). O(state)."""
         quarantine_dir = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        snapshot.save(self._engine, path, {"batches": self._engine.batches, "quarantine": quarantine_dir})
+        self._engine.save(path, {"batches": self._engine.batches, "quarantine": quarantine_dir})
 
     def compact(self) -> int:
         """Free dictionary entries of values that are gone; runs by itself as needed. Number of entries freed."""
@@ -214,17 +213,7 @@ def view(
         raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
     folder = None if quarantine is None else _folder(quarantine)
     plan = make_plan(query, schema, **options)
-    engine: Engine | Cells
-    if threads == 1:
-        try:
-            engine = Engine.create(plan, state, memory_budget=budget, on_missing=on_missing)
-        except OSError as error:
-            raise SnapshotError(f"cannot keep the state in {state}: {error.strerror}") from error
-    elif state is not None:
-        raise CrownError("path=... keeps the state of one engine in a file; leave threads at 1, or path out")
-    else:
-        engine = Cells.create(plan, threads, memory_budget=budget, on_missing=on_missing)
-    return View(engine, folder)
+    return View(engines.create(plan, state, threads, budget, on_missing), folder)
 
 
 def _folder(given: Any) -> Path:
@@ -248,7 +237,7 @@ def load(
     """
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if state_path is None else file_of(state_path, "state_path")
-    engine, extra = snapshot.load_any(path, state_path=state, memory_budget=budget)
+    engine, extra = engines.load(path, state, budget)
     return View(engine, *_extra(extra, path))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import SnapshotError
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_TOP
+from crown.store.zset import Zset
 from ivm_triangle import invariants
 from ivm_triangle.kernels import inspect
 from ivm_triangle.kernels import layout as at
@@ -138,19 +139,16 @@ class TriangleBag:
         self._pairs = self._pair_views()
         return True
 
-    def apply(
-        self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        """Changes of one atom, deletions first; yields the change of the result set. See
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+        """Apply a change of one atom, deletions first; yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
         Mode "factorized" yields nothing. Amortized O(N^(1/2)) per row and O(1) per result.
         """
-        rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
-        weights = np.ascontiguousarray(weights, dtype=np.int64)
+        weights = change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         self._state.M[at.C_EPOCH] += 1
-        codes = self._codes(atom, rows, True)
+        codes = self._codes(atom, change, True)
         applied = len(weights)
         for sign in (-1, 1):
             applied = min(applied, (yield from self._apply_sign(atom, codes, weights, missing, sign)))
@@ -163,7 +161,7 @@ class TriangleBag:
 
     def _apply_sign(
         self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
-    ) -> Generator[tuple[np.ndarray, int], None, int]:
+    ) -> Generator[Zset, None, int]:
         """The changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
         start = 0
         while start < len(weights):
@@ -177,7 +175,7 @@ class TriangleBag:
 
     def _apply_slice(
         self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
-    ) -> Generator[tuple[np.ndarray, int], None, int]:
+    ) -> Generator[Zset, None, int]:
         cursor = np.zeros(8, dtype=np.int64)
         if self.mode == "factorized":
             self._state.run(quiet_rows, atom, codes, weights, missing, sign, cursor)
@@ -186,10 +184,11 @@ class TriangleBag:
         while cursor[ROW] < len(weights) and not cursor[OVER]:
             found = self._state.run(stream_rows, atom, codes, weights, missing, *tail)
             if found:
-                yield self._decode(self._out[:, :found]), sign
+                yield Zset(self._decode(self._out[:, :found]), np.full(found, sign, np.int64))
         return int(cursor[ROW])
 
-    def _codes(self, atom: int, rows: np.ndarray, make: bool) -> np.ndarray:
+    def _codes(self, atom: int, tuples: Zset, make: bool) -> np.ndarray:
+        rows = tuples.rows
         codes = np.empty((len(rows), 2), dtype=np.int64)
         for half, d in enumerate((atom, (atom + 1) % 3)):
             columns = self.shape.positions[atom][half]
@@ -197,7 +196,7 @@ class TriangleBag:
                 codes[:, half] = rows[:, columns[0]]
             else:
                 column = np.zeros(len(rows), dtype=np.int64)
-                code_rows(self._state.M, d, columns, rows.reshape(-1), rows.shape[1], make, column)
+                code_rows(self._state.M, d, columns, tuples.flat(), tuples.width, make, column)
                 codes[:, half] = column
         return codes
 
@@ -208,11 +207,10 @@ class TriangleBag:
             result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.M[codes[d] + j]
         return result
 
-    def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
-        """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
-        rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
-        codes = self._codes(atom, rows, False)
-        packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
+    def missing_copies(self, atom: int, deletes: Zset) -> int:
+        """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
+        codes = self._codes(atom, deletes, False)
+        packed = np.stack([np.full(len(deletes), atom), codes[:, 0], codes[:, 1], deletes.weights], axis=1)
         edges = np.empty(len(packed), dtype=np.int64)
         return int(find_taken(self._state.M, self._state.P, packed, len(packed), edges))
 

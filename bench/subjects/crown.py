@@ -71,7 +71,7 @@ class Crown:
     def enumerate(self) -> int:
         """Enumerate the full result into reused buffers."""
         assert isinstance(self._engine, Engine)
-        return sum(block.shape[1] for block in self._engine.blocks())
+        return sum(map(len, self._engine.core.rows()))
 
     def totals(self) -> Totals:
         """Followed through the deltas in the modes that deliver them, and then also compared with a full enumeration;

@@ -33,6 +33,7 @@ from crown.kernels.arena import (
 )
 from crown.kernels.geometry import counted_words, list_length
 from crown.kernels.tables import LOW32, table_at
+from crown.store.zset import Zset
 from plans.theory.widths import edge_covers
 
 Index = tuple[int, tuple[str, ...], str]  # atom, bound attributes, attribute
@@ -168,17 +169,14 @@ class GenericBag:
 
     # -- changes and results -----------------------------------------------------------------------------------------
 
-    def apply(
-        self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        """Changes of one atom, deletions first; yields the change of the result set. See
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+        """Apply a change of one atom, deletions first; yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
         Per row: the AGM bound of the other atoms with the row fixed (`bound`). Raises MemoryBudgetError if the arena is
         exhausted in the midst of a row; the state is then unusable.
         """
-        flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
-        weights = np.ascontiguousarray(weights, dtype=np.int64)
+        flat, weights = change.flat(), change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         bound, cursor = self._scratch()
         for sign in (-1, 1):
@@ -201,7 +199,7 @@ class GenericBag:
                 except MemoryError:
                     raise MemoryBudgetError("a bag's arena was exhausted in the middle of a batch") from None
                 if found:
-                    yield np.ascontiguousarray(self._out[:, :found].T), sign
+                    yield Zset.of_columns(self._out[:, :found], np.full(found, sign, np.int64))
                 if cursor[L.C_OVER]:
                     raise BagBudgetError(int(cursor[L.C_ROW]))
 
@@ -209,12 +207,9 @@ class GenericBag:
         attributes = int(self._plan_array[L.P_ATTRS])
         return np.zeros(attributes, dtype=np.int64), np.zeros(L.C_STACK + L.LEVEL * (attributes + 1), dtype=np.int64)
 
-    def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
-        """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
-        flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
-        return int(
-            tries.missing_rows(self._arena, self._plan_array, atom, flat, np.ascontiguousarray(weights, dtype=np.int64))
-        )
+    def missing_copies(self, atom: int, deletes: Zset) -> int:
+        """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
+        return int(tries.missing_rows(self._arena, self._plan_array, atom, deletes.flat(), -deletes.weights))
 
     def values(self, attribute: str) -> np.ndarray:
         """The codes of an attribute in the rows of its atoms."""

@@ -9,23 +9,27 @@ they are.
 
 from __future__ import annotations
 
+import os
 import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
-from crown.engine.delivery import Batches, Delivery, is_running
-from crown.engine.engine import BUSY, LOST, Engine
-from crown.engine.state import limits_of
-from crown.errors import ConcurrentChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.prepare import Prepared, Preparer, RelationChange, Tuples
+from crown.engine import saving
+from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
+from crown.engine.engine import Engine
+from crown.engine.state import State, limits_of
+from crown.errors import MemoryBudgetError, UnusableStateError
+from crown.ingest.batch import Prepared, RelationChange
+from crown.ingest.prepare import Preparer
 from crown.interrupts import Uninterrupted
 from crown.kernels.arena import H_OPEN, format_arena
 from crown.kernels.batches import rows_of_cell
@@ -34,6 +38,7 @@ from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary, with_sweep
 from crown.store.memory import ADDRESSABLE, reserve
 from crown.store.relations import StoredRelation
+from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 from plans.search.shares import Grid, solve
@@ -42,7 +47,7 @@ _AHEAD = 8  # delta batches that a cell may be ahead of the reader
 
 
 class Cells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
-    """``grid.cells`` engines side by side; offers what ``View`` needs of an ``Engine``."""
+    """``grid.cells`` engines side by side: ``Queryable``, see ``crown.maintained``."""
 
     def __init__(
         self, plan: Plan, grid: Grid, dictionary: Dictionary, arena: np.ndarray, engines: list[Engine], words: int
@@ -58,8 +63,10 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         self._words = words  # the budget of all cells and the dictionary
         self._preparer = Preparer(plan, dictionary.intern)
         self._conditions = {
-            (source.aliases[0].node, source.aliases[0].atom): [self._when(source, cell) for cell in range(grid.cells)]
-            for source in self._preparer.sources
+            (relation.aliases[0].node, relation.aliases[0].atom): [
+                self._when(relation, cell) for cell in range(grid.cells)
+            ]
+            for relation in self._preparer.relations
         }
         self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
         self.uninterrupted = Uninterrupted()
@@ -88,8 +95,13 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
     ) -> Cells:
         """Returns cells over existing states: the dictionary's arena, and one per cell; ``words`` is their budget."""
         dictionary = Dictionary(arena, table_at(0), Budget([arena], words))
-        engines = [Engine(plan, s, None, on_missing, dictionary, words) for s in states]
+        engines = [Engine(State(plan, s, None, dictionary, words), on_missing) for s in states]
         return cls(plan, grid, dictionary, arena, engines, words)
+
+    @property
+    def fingerprint(self) -> str:
+        """``Engine.fingerprint``."""
+        return self.plan.fingerprint
 
     @property
     def parts(self) -> list[np.ndarray]:
@@ -199,7 +211,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         for engine, part, job in zip(self.engines, parts, jobs, strict=True):
             if job.exception() is None and job.result():
                 with suppress(MemoryBudgetError):  # that engine is lost, then
-                    engine.take_back(part.changes, engine.clamps)
+                    engine.core.undo(part.changes, engine.missing, wanted=False)
         self._arena[H_OPEN] = 0
         if self.lost and isinstance(error, Exception):
             raise UnusableStateError(f"{error}. {LOST}") from error
@@ -212,21 +224,18 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         def part(cell: int) -> Prepared:
             mine = []
             for change in changes:
-                first = change.source.aliases[0]
+                first = change.relation.aliases[0]
                 conditions = self._conditions[first.node, first.atom][cell]
-                deletes, inserts = (
-                    _rows_of_cell(rows, change.source, conditions) for rows in (change.deletes, change.inserts)
-                )
                 filtered = change.filtered if cell == 0 else (0,) * len(change.filtered)
-                mine.append(RelationChange(change.source, deletes, inserts, filtered))
+                mine.append(_part_of_cell(change, conditions, filtered))
             return Prepared(tuple(mine), 0, {})
 
         return list(self._pool.map(part, range(len(self.engines))))
 
-    def _when(self, source: StoredRelation, cell: int) -> np.ndarray:
-        """When an alias of a source reads a tuple in a cell; see ``rows_of_cell``."""
+    def _when(self, relation: StoredRelation, cell: int) -> np.ndarray:
+        """When an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
         found = []
-        for bit, alias in enumerate(source.aliases):
+        for bit, alias in enumerate(relation.aliases):
             for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
                 if name in alias.attributes:
                     word = alias.words[alias.attributes.index(name)]
@@ -262,8 +271,13 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     def _sweep(self) -> int:
         for engine in self.engines:
-            engine.mark_values()
+            engine.state.mark_values()
         return self.dictionary.sweep()
+
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """``Engine.save``: one file for all cells."""
+        self.compact()
+        return saving.write(path, self.plan, self.on_missing, self.grid, extra, self.parts)
 
     def stats(self) -> dict[str, Any]:
         """``State.stats``, summed over the cells (rows copied to several cells count in each.
@@ -291,19 +305,19 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     def ready(self) -> None:
         """``Engine.ready``."""
-        if is_running(self._batch):
-            raise ConcurrentChangeError(BUSY)
-        if self.lost:
-            raise UnusableStateError(LOST)
+        refuse(is_running(self._batch), self.lost)
 
 
-def _rows_of_cell(rows: Tuples, source: StoredRelation, conditions: np.ndarray) -> Tuples:
-    if not len(rows):
-        return rows
-    values, weights, masks = np.empty_like(rows.values), np.empty_like(rows.weights), np.empty(len(rows), np.int64)
-    given = rows.masks & ((1 << len(source.aliases)) - 1)  # no bit is left when no alias reads the tuple here
-    n = rows_of_cell(rows.values, source.width, rows.weights, given, conditions, values, weights, masks)
-    return Tuples(values[: n * source.width], weights[:n], masks[:n])
+def _part_of_cell(change: RelationChange, conditions: np.ndarray, filtered: tuple[int, ...]) -> RelationChange:
+    """Returns the tuples of a change that some alias reads in a cell, in their order."""
+    net, relation = change.net, change.relation
+    if not len(net):
+        return replace(change, filtered=filtered)
+    values, weights, masks = np.empty(net.rows.size, np.int64), np.empty_like(net.weights), np.empty(len(net), np.int64)
+    given = change.masks & ((1 << len(relation.aliases)) - 1)  # no bit is left when no alias reads the tuple here
+    n = rows_of_cell(net.flat(), net.width, net.weights, given, conditions, values, weights, masks)
+    part = Zset(values[: n * net.width].reshape(n, net.width), weights[:n])
+    return RelationChange.of(relation, part, masks[:n], filtered)
 
 
 def _summed(all_stats: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from crown.engine.core import Core
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import N_CARRIED, N_EXTRA, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels import strings
 from crown.kernels.arena import class_words, size_class
 from crown.kernels.tables import LOW32, table_at
-
-if TYPE_CHECKING:
-    from crown.engine.engine import Engine
 
 
 @dataclass
@@ -38,13 +36,13 @@ class _Row:
 class _Reader:
     """Reads records of the arena as Python values."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.arena = engine.arena
-        self.halves = engine._halves
-        self.plan = engine.plan
-        self.layout = engine._layout
-        self.children = engine._layout.children
-        self.plan_array = engine._plan_array
+    def __init__(self, state: State) -> None:
+        self.arena = state.arena
+        self.halves = state.halves
+        self.plan = state.plan
+        self.layout = state.compiled
+        self.children = state.compiled.children
+        self.plan_array = state.plan_array
 
     def handles(self, table: int) -> list[int]:
         """All records of a table; each MUST be reachable from its home slot."""
@@ -115,17 +113,18 @@ class _Reader:
         return [int(x) for x in self.halves[base : base + n]], many
 
 
-def check(engine: Engine) -> None:
-    """Raise AssertionError if any invariant is broken."""
-    reader = _Reader(engine)
-    plan, children = engine.plan, reader.children
+def check(core: Core) -> None:
+    """Raise AssertionError if any invariant of the core's state is broken."""
+    state = core.state
+    reader = _Reader(state)
+    plan, children = state.plan, reader.children
     count = len(plan.nodes)
     rows: list[dict[int, _Row]] = []
-    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.arena[A.H_ROOT])}]
+    groups: list[dict[tuple[int, ...], int]] = [{(): int(state.arena[A.H_ROOT])}]
     for c in range(1, count):
         k = len(plan.nodes[c].key)
         handles = reader.handles(table_at(at.groups_table(count, c)))
-        keyed = {tuple(int(v) for v in engine.arena[h : h + k]): h for h in handles}
+        keyed = {tuple(int(v) for v in state.arena[h : h + k]): h for h in handles}
         assert len(keyed) == len(handles), f"{plan.nodes[c].name}: two groups with one key"
         groups.append(keyed)
     for i, node in enumerate(plan.nodes):
@@ -136,29 +135,30 @@ def check(engine: Engine) -> None:
                 found |= set(reader.parents_of(c, g))
         else:
             found = reader.rows_of(i)
-        assert len(found) == int(engine.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
+        assert len(found) == int(state.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
         rows.append({h: reader.row(i, h) for h in found})
         assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
         assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
     in_view, live = _definitions(reader, rows)
     for i in range(count):
         _check_rows(reader, i, rows, groups, in_view)
-        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.arena[A.H_LIVE_ON]))
-    _check_words(engine, reader, rows, groups)
-    for i, bag in engine._bags.items():
+        _check_groups(reader, i, rows, groups, in_view, live, bool(state.arena[A.H_LIVE_ON]))
+    _check_words(state, reader, rows, groups)
+    for i, bag in state.bags.items():
         bag.check_invariants()
         stored = {tuple(int(v) for v in r) for block in bag.results() for r in block}
         assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
     if plan.support:
-        _check_support(engine, reader)
+        _check_support(core, reader)
 
 
-def _check_support(engine: Engine, reader: _Reader) -> None:
+def _check_support(core: Core, reader: _Reader) -> None:
     """Behind every output tuple stand as many enumerated rows as its count says."""
-    width = engine.support.width
-    records = [engine.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(engine.support.table)]
+    support = core.state.counts
+    width = support.width
+    records = [reader.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(support.table)]
     counts = {tuple(record[:width]): record[width] for record in records}
-    found = Counter(tuple(row) for block in engine.blocks() for row in engine.output_codes(block).T.tolist())
+    found = Counter(tuple(row) for block in core.rows() for row in core.head.codes(block).rows.tolist())
     assert counts == found, "the support counts are not those of the enumerated rows"
 
 
@@ -261,16 +261,16 @@ def _check_groups(
 
 
 def _check_words(
-    engine: Engine, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
+    state: State, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
 ) -> None:
     """Header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
 
     def block(words: int) -> int:
         return int(class_words(size_class(words)))
 
-    plan = engine.plan
-    total = A.header_words(engine._layout.tables)
-    total += sum(block(int(engine.arena[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
+    plan = state.plan
+    total = A.header_words(state.compiled.tables)
+    total += sum(block(int(state.arena[table_at(t) + A.T_MASK]) + 1) for t in range(state.compiled.tables))
     for i, node in enumerate(plan.nodes):
         if i == _owner(reader, i):
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
@@ -286,11 +286,9 @@ def _check_words(
             if parents_log:
                 total += block(at.list_words(parents_log, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
-        total += block(int(strings.entry_words(int(engine.arena[h]) & strings.LENGTH)))
-    total += len(reader.handles(engine.support.table)) * block(at.counted_words(len(plan.output)))
-    assert total == int(engine.arena[A.H_LIVE]), (
-        f"{int(engine.arena[A.H_LIVE])} words handed out, {total} accounted for"
-    )
+        total += block(int(strings.entry_words(int(state.arena[h]) & strings.LENGTH)))
+    total += len(reader.handles(state.counts.table)) * block(at.counted_words(len(plan.output)))
+    assert total == int(state.arena[A.H_LIVE]), f"{int(state.arena[A.H_LIVE])} words handed out, {total} accounted for"
 
 
 def _owner(reader: _Reader, node: int) -> int:

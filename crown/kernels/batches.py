@@ -84,14 +84,13 @@ def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weig
 
 @kernel
 def pick(rows, width, weights, sign, out_rows, out_weights):
-    """Copy the tuples whose weight has ``sign`` (+1 / -1), with absolute weights; how many."""
+    """Copy the tuples whose weight has ``sign`` (+1 / -1), with their weights; how many."""
     m = 0
     for i in range(weights.size):
-        w = weights[i] * sign
-        if w > 0:
+        if weights[i] * sign > 0:
             for j in range(width):
                 out_rows[m * width + j] = rows[i * width + j]
-            out_weights[m] = w
+            out_weights[m] = weights[i]
             m += 1
     return m
 

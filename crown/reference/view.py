@@ -95,7 +95,7 @@ class ReferenceView:
         self.key = [_projection(node.attributes, node.key) for node in nodes]
         self.key_in_parent = [_projection(nodes[max(node.parent, 0)].attributes, node.key) for node in nodes]
         self.tables = {table.name: table for table in plan.tables}
-        self.sources = stored_relations(plan)
+        self.relations = stored_relations(plan)
 
         self.relation: list[dict[Row, int]] = [{} for _ in nodes]  # R_e, with multiplicities (1 in virtual nodes)
         self.counter: list[dict[Row, int]] = [{} for _ in nodes]
@@ -134,23 +134,25 @@ class ReferenceView:
     def _weights(
         self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]
     ) -> list[tuple[StoredRelation, Counter[Row]]]:
-        """Per source, the tuples that the batch changes and their summed weights: selections sorted out."""
-        for relation in changes:
-            self.tables[relation]
+        """Per stored relation, the tuples that the batch changes and their summed weights: selections sorted out."""
+        for name in changes:
+            self.tables[name]
         weights = []
-        for source in self.sources:
-            rows = changes.get(source.relation, ())
+        for relation in self.relations:
+            rows = changes.get(relation.name, ())
             batch = rows.to_pylist() if isinstance(rows, pa.Table) else list(rows)
-            types = {column.name: arrow_type(column.type) for column in self.tables[source.relation].columns}
+            types = {column.name: arrow_type(column.type) for column in self.tables[relation.name].columns}
             kept = [True] * len(batch)
-            if source.predicate is not None:
-                used = {name: pa.array([row[name] for row in batch], types[name]) for name in source.predicate.columns}
-                kept = _truth(source.predicate, used, len(batch))
+            if relation.predicate is not None:
+                used = {
+                    name: pa.array([row[name] for row in batch], types[name]) for name in relation.predicate.columns
+                }
+                kept = _truth(relation.predicate, used, len(batch))
             summed: Counter[Row] = Counter()
             for row, keep in zip(batch, kept, strict=True):
                 if keep:
-                    summed[tuple(normalise(row[column]) for column in source.columns)] += int(row.get("_weight", 1))
-            weights.append((source, summed))
+                    summed[tuple(normalise(row[column]) for column in relation.columns)] += int(row.get("_weight", 1))
+            weights.append((relation, summed))
         return weights
 
     def _change(self, alias: Alias, values: Row, weight: int) -> Iterator[Result]:

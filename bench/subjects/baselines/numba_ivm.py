@@ -89,7 +89,7 @@ class NumbaIvm:
             for change in prepared.changes:
                 for alias, rows in change.of_aliases(sign):
                     if len(rows):
-                        self._rows(self._nodes[alias.node], rows.values, rows.weights, sign)
+                        self._rows(self._nodes[alias.node], rows.flat(), np.abs(rows.weights), sign)
         return int(self._sink[sink.S_EMITTED]) - before
 
     def _rows(self, at: int, values: np.ndarray, weights: np.ndarray, sign: int) -> None:

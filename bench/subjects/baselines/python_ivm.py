@@ -19,7 +19,8 @@ from bench.cases.workloads import Loaded
 from bench.harness.checksum import PRIME, factors
 from bench.subjects.baselines.programs import Programs, UnsupportedError
 from bench.subjects.subject import SkipError, Totals
-from crown.ingest.prepare import Preparer, Tuples
+from crown.ingest.prepare import Preparer
+from crown.store.zset import Zset
 from plans import plan as make_plan
 
 Change = Callable[..., list[tuple[int, ...]]]
@@ -100,13 +101,13 @@ class PythonIvm:
                     delivered += self._rows(alias.node, rows, sign)
         return delivered
 
-    def _rows(self, node: int, rows: Tuples, sign: int) -> int:
+    def _rows(self, node: int, rows: Zset, sign: int) -> int:
         """Apply tuples of one input; how many deltas."""
         delivered = 0
         copies, propagate = self._copies[node], self._change[node]
-        for row, weight in zip(map(tuple, rows.table().tolist()), rows.weights.tolist(), strict=True):
+        for row, weight in zip(map(tuple, rows.rows.tolist()), rows.weights.tolist(), strict=True):
             before = copies.get(row, 0)
-            after = max(before + sign * weight, 0)
+            after = max(before + weight, 0)
             if after:
                 copies[row] = after
             else:
