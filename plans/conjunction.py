@@ -130,8 +130,13 @@ def _is_literal_of(literal: Expr, type_: str) -> bool:
     return cast(literal, type_).op == "literal"
 
 
-def conjunction(query: Query) -> Conjunction:
-    """The atoms of a query. PlanError where its bag semantics is not that of a set."""
+def conjunction(query: Query, bag: bool = False) -> Conjunction:
+    """The atoms of a query. PlanError where its bag semantics is not that of a set, unless it is asked for as a `bag`.
+
+    In a bag every atom counts, so equal ones are not merged into one.
+    """
+    if bag and any(source.group for source in query.sources):
+        raise PlanError("rows that a subquery filters cannot be counted yet", hint="write SELECT DISTINCT")
     classes = _Classes()
     for expr in [*query.conditions, *(expr for _, expr in query.outputs)]:
         for column in _column_exprs(expr):
@@ -145,13 +150,13 @@ def conjunction(query: Query) -> Conjunction:
             else:
                 pending.append(part)
     constants = _constants(classes, pending)
-    if not query.distinct:
+    if not query.distinct and not bag:
         _check_bag_is_set(query, classes, constants)
     members: dict[str, list[str]] = {}
     for name in classes.parent:
         members.setdefault(classes.find(name), []).append(name)
     predicates, residual_parts = _place(query, classes, members, constants, pending)
-    return _assemble(query, classes, members, constants, predicates, residual_parts)
+    return _assemble(query, classes, members, constants, predicates, residual_parts, bag)
 
 
 def _column_exprs(expr: Expr) -> Iterable[Expr]:
@@ -243,6 +248,7 @@ def _assemble(
     constants: dict[str, Expr],
     predicates: dict[str, Expr],
     residual_parts: list[Expr],
+    bag: bool,
 ) -> Conjunction:
     needed = {classes.find(name) for _, expr in query.outputs for name in expr.columns}
     needed |= {classes.find(name) for expr in residual_parts for name in expr.columns}
@@ -271,7 +277,7 @@ def _assemble(
         atom = Atom(
             source.alias, source.table.name, tuple(columns), tuple(columns.values()), predicates.get(source.alias)
         )
-        if not any(replace(atom, name=other.name) == other for other in atoms):
+        if bag or not any(replace(atom, name=other.name) == other for other in atoms):
             atoms.append(atom)
     atoms = _without_nulls(atoms, {names[root] for root in joined & classes.plain}, query)
     outputs = tuple((name, expr.substitute(variable)) for name, expr in query.outputs)

@@ -19,7 +19,7 @@ from crown.kernels.arena import PLAIN
 from crown.kernels.geometry import groups_table, link_of, row_words, rows_table, table_total
 from crown.kernels.tables import table_at
 from crown.store.relations import stored_relations
-from plans.payload import Payload
+from crown.store.zset import Zset
 from plans.plan import Node, Plan
 
 
@@ -38,6 +38,30 @@ class CompiledPlan:
     words: tuple[Mapping[str, int], ...]
     offset: tuple[int, ...]
     payload: PayloadLayout | None = None
+
+    @property
+    def ring(self) -> int | None:
+        """What kernels take as ``ring``: its type chooses the code."""
+        return None if self.payload is None else 1
+
+    def columns(self, free: int) -> int:
+        """Columns of an enumeration of ``free`` attributes."""
+        return free if self.payload is None else self.payload.columns
+
+    def new_scratch(self) -> np.ndarray:
+        """Returns a scratch array for kernels."""
+        return L.new_scratch(len(self.words), *(self.payload.scratch_words if self.payload is not None else ()))
+
+    def block(self, out: np.ndarray, n: int, free: int, weights: np.ndarray) -> Zset:
+        """Returns the first ``n`` rows of an enumeration's buffer as tuples of the ``free`` attributes.
+
+        In a plan with a payload the count is the weight, and all words of the payload come along if there are sums.
+        Otherwise the first ``n`` of ``weights`` are the weights.
+        """
+        if self.payload is None:
+            return Zset.of_columns(out[:, :n], weights[:n])
+        words = out[free : self.payload.first_handle, :n]
+        return Zset.of_columns(out[:free, :n], words[0].copy(), words if len(words) > 1 else None)
 
     def weighs(self, i: int) -> bool:
         """True iff a result is multiplied by something of its row of free node ``i``."""
@@ -75,10 +99,10 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
 
 
-def compile_plan(plan: Plan, payload: Payload | None = None) -> CompiledPlan:
-    """Returns the compiled form of ``plan``, with payloads if they are given.
+def compile_plan(plan: Plan) -> CompiledPlan:
+    """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``.
 
-    Table numbers: see ``crown.kernels.geometry``. Raises PlanError if the payload is not one of the plan.
+    Raises PlanError if the plan has a payload that cannot be maintained on its tree.
     """
     nodes = plan.nodes
     n = len(nodes)
@@ -87,7 +111,7 @@ def compile_plan(plan: Plan, payload: Payload | None = None) -> CompiledPlan:
     words: list[Mapping[str, int]] = [{}] * n
     offset, record = [0] * n, [0] * n
     out = _Words(n)
-    payloads = None if payload is None else PayloadLayout(plan, payload)
+    payloads = None if plan.payload is None else PayloadLayout(plan, plan.payload)
     weighing = payloads.weighing if payloads is not None else ()
     for members, width in records:
         end = width

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from crown.engine import payload_invariants
 from crown.engine.core import Core
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import N_CARRIED, N_EXTRA, R_NODES, R_TABLE, R_WIDTH, R_WORDS
@@ -143,6 +144,8 @@ def check(core: Core) -> None:
     for i in range(count):
         _check_rows(reader, i, rows, groups, in_view)
         _check_groups(reader, i, rows, groups, in_view, live, bool(state.arena[A.H_LIVE_ON]))
+    if state.compiled.payload is not None:
+        payload_invariants.check(state.arena, plan, state.compiled)
     _check_words(state, reader, rows, groups)
     for i, bag in state.bags.items():
         bag.check_invariants()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from crown.engine.kernels import layout as L
 from crown.kernels.arena import PLAIN
 from crown.kernels.geometry import link_of, payload_words
+from plans.counting import check
 from plans.payload import COUNTED, EXISTS, Payload, Term, limbs_of
 from plans.plan import Plan
 
@@ -35,7 +36,7 @@ class Parts:
     @staticmethod
     def of(terms: Iterable[Term], plan: Plan) -> Parts:
         """The distinct terms among ``terms`` as parts."""
-        limbs = {term: limbs_of(term, plan) for term in terms}
+        limbs = {term: limbs_of(plan.attributes[name].type for _, name in term) for term in terms}
         ordered = sorted(limbs, key=lambda term: (limbs[term], len(term)))
         at, word = {}, 0
         for term in ordered:
@@ -48,7 +49,7 @@ class PayloadLayout:
     """Where the payloads of ``plan`` are; ``result`` are the parts of a result row's. Raises PlanError."""
 
     def __init__(self, plan: Plan, payload: Payload) -> None:
-        payload.check(plan)
+        check(plan)
         self._plan = plan
         self._payload = payload
         self._children = [plan.children(i) for i in range(len(plan.nodes))]

@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from crown.reference.view import ReferenceView, Result, Row, _check
 from crown.store.relations import Alias
-from plans.payload import COUNTED, EXISTS, Payload, Term
+from plans.counting import check
+from plans.payload import COUNTED, EXISTS, Term
 from plans.plan import Plan
 
 Value = dict[Term, int]
@@ -32,16 +33,17 @@ _TOLD = ""  # under this name a result that is told has its value: no attribute 
 
 
 class PayloadReference(ReferenceView):
-    """Maintains the values of all terms of ``payload``, per tuple of the plan's free attributes.
+    """Maintains the values of all terms of the plan's payload, per tuple of the plan's free attributes.
 
-    ``plan`` as for ``ReferenceView``. Raises PlanError if the payload is not one of the plan. Counter: ``touched``,
-    parent rows that publications looked at.
+    ``plan`` as for ``ReferenceView``, with a payload. Raises PlanError if that cannot be maintained on its tree.
+    Counter: ``touched``, parent rows that publications looked at.
     """
 
-    def __init__(self, plan: Plan, payload: Payload) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        payload.check(plan)
-        self.payload = payload
+        check(plan)
+        assert plan.payload is not None, "a plan with a payload is wanted"
+        payload = self.payload = plan.payload
         self.inside = [self._subtree(e) for e in range(len(plan.nodes))]
         self.worth = [not node.free and payload.kinds[e] != EXISTS for e, node in enumerate(plan.nodes)]
         self.pub: list[dict[Row, Value]] = [{} for _ in plan.nodes]

@@ -13,7 +13,6 @@ from crown.engine.kernels import layout, publish, state, update
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.store.relations import StoredRelation, stored_relations
-from plans.payload import Payload
 from plans.plan import Plan
 from tests.oracles.database import Batch, Database, Row
 from tests.oracles.payloads import Valued
@@ -24,9 +23,11 @@ RING = 1
 class Driver:
     """Applies batches to a plan with a payload. ``rows``: those of the output buffer."""
 
-    def __init__(self, plan: Plan, payload: Payload, rows: int = 64, words: int = 1 << 18) -> None:
-        self.plan, self.payload = plan, payload
-        self.compiled = compile_plan(plan, payload)
+    def __init__(self, plan: Plan, rows: int = 64, words: int = 1 << 18) -> None:
+        self.plan = plan
+        assert plan.payload is not None
+        self.payload = plan.payload
+        self.compiled = compile_plan(plan)
         assert self.compiled.payload is not None
         self.layout = self.compiled.payload
         self.arena = np.random.default_rng(1).integers(1, 2**62, words, np.int64)
@@ -48,15 +49,17 @@ class Driver:
         found: dict[Row, list[int]] = {}
         for sign in (-1, 1):
             for source in self.sources:
-                for block in self._change(source, batch.get(source.relation, {}), sign):
+                for block in self._change(source, batch.get(source.name, {}), sign):
                     self._add(found, block)
-        while not publish.publish_batch(self.arena, self.halves, self.array, self.scratch, RING, self.out):
+        status = update.FULL
+        while status == update.FULL:
+            status = publish.publish_batch(self.arena, self.halves, self.array, self.scratch, RING, self.out)
             self._add(found, self._handed())
-        self._add(found, self._handed())
+        assert status == update.DONE
         return {row: tuple(values) for row, values in found.items() if any(values)}
 
     def _change(self, source: StoredRelation, rows: dict[Row, int], sign: int) -> Iterator[np.ndarray]:
-        table = self.plan.table(source.relation)
+        table = self.plan.table(source.name)
         names = [column.name for column in table.columns]
         where = [names.index(column) for column in source.columns]
         net: dict[Row, int] = {}

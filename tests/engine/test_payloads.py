@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crown.reference import PayloadReference
 from plans.conjunction import Attribute
-from plans.payload import COUNTED, EXISTS, INDICATOR, Payload, count_payload
+from plans.counting import counted
+from plans.payload import COUNTED, EXISTS, INDICATOR, Payload
 from plans.plan import Node, Plan
 from plans.schema import Schema
 from tests.engine.payload_driver import Driver
@@ -41,17 +44,17 @@ def payloads_of(draw: st.DrawFn, plan: Plan) -> Payload:
 class Sides:
     """The kernels and the definition, side by side."""
 
-    def __init__(self, plan: Plan, payload: Payload, database: Database, rows: int) -> None:
+    def __init__(self, plan: Plan, database: Database, rows: int) -> None:
         self.database = database
-        self.plan, self.payload = plan, payload
-        self.driver = Driver(plan, payload, rows)
+        self.plan = plan
+        self.driver = Driver(plan, rows)
         self.before: payloads.Valued = {}
 
     def step(self, batch: Batch) -> None:
         """Apply a batch to both and compare."""
         batch = self.database.without_absent_deletes(batch)
         self.database.apply(batch)
-        after = payloads.results(self.plan, self.payload, self.database)
+        after = payloads.results(self.plan, self.database)
         delta = self.driver.apply(batch)
         assert delta == difference(after, self.before)
         assert self.driver.results() == after
@@ -80,8 +83,8 @@ def difference(after: payloads.Valued, before: payloads.Valued) -> payloads.Valu
 
 def maintain(data: st.DataObject, max_nodes: int) -> None:
     query, plan = data.draw(normal_plans(max_nodes))
-    payload = data.draw(payloads_of(plan))
-    sides = Sides(plan, payload, Database(query.tables), data.draw(st.sampled_from([1, 3, 64])))
+    plan = replace(plan, payload=data.draw(payloads_of(plan)))
+    sides = Sides(plan, Database(query.tables), data.draw(st.sampled_from([1, 3, 64])))
     sides.step(data.draw(loads(query)))
     for _ in range(data.draw(st.integers(1, 3))):
         sides.undo(data.draw(batches(query, sides.database.rows)))
@@ -102,15 +105,15 @@ def test_counts_and_sums_are_maintained_on_any_tree_in_normal_form(data: st.Data
 @given(st.data())
 def test_the_readable_twin_agrees_with_the_definition(data: st.DataObject) -> None:
     query, plan = data.draw(normal_plans(6))
-    payload = data.draw(payloads_of(plan))
+    plan = replace(plan, payload=data.draw(payloads_of(plan)))
     database = Database(query.tables)
-    twin = PayloadReference(plan, payload)
+    twin = PayloadReference(plan)
     before: payloads.Valued = {}
     steps: list[Batch] = [data.draw(loads(query))]
     for number in range(4):
         batch = database.without_absent_deletes(steps[-1])
         database.apply(batch)
-        after = payloads.results(plan, payload, database)
+        after = payloads.results(plan, database)
         changes = {name: to_dicts(database.schema, name, rows) for name, rows in batch.items()}
         delta = twin.apply_valued(changes)
         assert {row: tuple(values) for row, values in delta.items()} == difference(after, before)
@@ -180,9 +183,8 @@ TRACE: list[tuple[dict[tuple[int, int], int], int, dict[str, dict[int, int]]]] =
 
 
 def test_the_count_of_paths_goes_through_known_payloads() -> None:
-    plan = hop3()
-    payload = count_payload(plan)
-    twin, driver = PayloadReference(plan, payload), Driver(plan, payload)
+    plan = counted(hop3())
+    twin, driver = PayloadReference(plan), Driver(plan)
     names = [node.name for node in plan.nodes]
     for batch, told, payloads_after in TRACE:
         rows = list(batch.items())

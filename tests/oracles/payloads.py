@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from math import prod
 
-from plans.payload import COUNTED, EXISTS, Payload
+from plans.payload import COUNTED, EXISTS
 from plans.plan import Plan
 from tests.oracles.database import Database, Row
 
@@ -13,8 +13,10 @@ Valued = dict[Row, tuple[int, ...]]
 """Tuple of the free attributes → value of every term; tuples that do not occur are absent."""
 
 
-def results(plan: Plan, payload: Payload, database: Database) -> Valued:
+def results(plan: Plan, database: Database) -> Valued:
     """The values of all terms over ``database``, per tuple of ``plan.free``."""
+    payload = plan.payload
+    assert payload is not None
     uses = Counter(name for node in plan.nodes if node.kind == "input" for name in node.attributes)
     copies: list[Counter[Row]] = []
     for node in plan.nodes:

@@ -223,6 +223,20 @@ def multiply_by_row(ctx, y, row, link, delta):
         _multiply_others(ctx, y, row, link, delta)
 
 
+@device
+def occurrences(ctx, ring, d, row):
+    """As how many a row of a free node counts, without its free children."""
+    if ring is None:
+        return ONE
+    y = ctx.plan[d + N_PAYLOAD]
+    count = ONE
+    if y != 0:
+        count = weight_of(ctx, y, row)
+        for x in range(ctx.plan[y + Y_LINKS]):
+            count *= ctx.arena[_payload_below(ctx, y, row, x, NONE, ZERO)]
+    return count
+
+
 # Groups
 # ----------------------------------------------------------------------------------------------------------------------
 

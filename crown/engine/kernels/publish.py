@@ -42,8 +42,8 @@ from crown.engine.kernels.payload import (
     pend,
     weight_of,
 )
-from crown.engine.kernels.update import IDLE
-from crown.kernels.arena import NONE, ONE, ZERO, at32, release, set_lo
+from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
+from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release, set_lo
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
     entry_change,
@@ -118,8 +118,9 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
 def publish_batch(arena, halves, plan, scratch, ring, out):
     """Tell all parents what has changed since the last publication. ``scratch[X_EDGE]`` is 0 when it begins.
 
-    True; or False: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and
-    call again. O(parents of changed groups + results that change).
+    DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and
+    call again; or OVER_BUDGET: some groups have not told their parents yet. O(parents of changed groups + results that
+    change).
     """
     scratch[X_CAPACITY] = out.shape[1]
     arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
@@ -131,6 +132,8 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
         y = plan[d + N_PAYLOAD]
         head = first_entry(plan, d)
         while arena[head] != 0:
+            if arena[H_LIVE] > arena[H_BUDGET]:
+                return OVER_BUDGET
             entry = arena[head]
             g = entry_group(halves, entry)
             delta = entry_change(entry)
@@ -138,7 +141,7 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
                 if plan[dp + N_FREE] == 0:
                     _tell_bound(ctx, d, dp, g, delta)
                 elif not _tell_free(ctx, ring, d, parent, g, delta, out):
-                    return False
+                    return FULL
                 add_parts(ctx, y, arena, published(g, plan[d + N_KEY]), arena, delta)
             if g != 0:
                 set_lo(halves, entry_field(g, plan[d + N_KEY], plan[y + Y_WORDS]), ZERO)
@@ -147,7 +150,7 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
             release(arena, entry, entry_words(plan[y + Y_WORDS]))
         scratch[X_EDGE] += 1
     scratch[X_EDGE] = 0
-    return True
+    return DONE
 
 
 @kernel
