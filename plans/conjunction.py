@@ -35,9 +35,10 @@ class Atom:
 
 @dataclass(frozen=True)
 class Conjunction:
-    """Atoms, residual predicates and outputs over variables, with set semantics.
+    """Atoms, residual predicates and outputs over variables.
 
     `fixed` are the variables whose value follows from an output row: output ones, and those that keys derive from them.
+    `counted`: the result is a bag, and every atom's multiplicities count.
     """
 
     text: str
@@ -48,6 +49,7 @@ class Conjunction:
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
+    counted: bool = False
 
 
 class _Classes:
@@ -130,12 +132,13 @@ def _is_literal_of(literal: Expr, type_: str) -> bool:
     return cast(literal, type_).op == "literal"
 
 
-def conjunction(query: Query, bag: bool = False) -> Conjunction:
-    """The atoms of a query. PlanError where its bag semantics is not that of a set, unless it is asked for as a `bag`.
+def conjunction(query: Query, counted: bool = False) -> Conjunction:
+    """Returns the atoms of a query.
 
-    In a bag every atom counts, so equal ones are not merged into one.
+    With `counted`, every source is an atom of its own, because the multiplicities of all reach the result. Without it,
+    PlanError where a row of a query without DISTINCT may occur more than once.
     """
-    if bag and any(source.group for source in query.sources):
+    if counted and any(source.group for source in query.sources):
         raise PlanError("rows that a subquery filters cannot be counted yet", hint="write SELECT DISTINCT")
     classes = _Classes()
     for expr in [*query.conditions, *(expr for _, expr in query.outputs)]:
@@ -150,13 +153,13 @@ def conjunction(query: Query, bag: bool = False) -> Conjunction:
             else:
                 pending.append(part)
     constants = _constants(classes, pending)
-    if not query.distinct and not bag:
+    if not (query.distinct or counted):
         _check_bag_is_set(query, classes, constants)
     members: dict[str, list[str]] = {}
     for name in classes.parent:
         members.setdefault(classes.find(name), []).append(name)
     predicates, residual_parts = _place(query, classes, members, constants, pending)
-    return _assemble(query, classes, members, constants, predicates, residual_parts, bag)
+    return _assemble(query, classes, members, constants, predicates, residual_parts, counted)
 
 
 def _column_exprs(expr: Expr) -> Iterable[Expr]:
@@ -248,7 +251,7 @@ def _assemble(
     constants: dict[str, Expr],
     predicates: dict[str, Expr],
     residual_parts: list[Expr],
-    bag: bool,
+    counted: bool,
 ) -> Conjunction:
     needed = {classes.find(name) for _, expr in query.outputs for name in expr.columns}
     needed |= {classes.find(name) for expr in residual_parts for name in expr.columns}
@@ -277,7 +280,7 @@ def _assemble(
         atom = Atom(
             source.alias, source.table.name, tuple(columns), tuple(columns.values()), predicates.get(source.alias)
         )
-        if bag or not any(replace(atom, name=other.name) == other for other in atoms):
+        if counted or not any(replace(atom, name=other.name) == other for other in atoms):
             atoms.append(atom)
     atoms = _without_nulls(atoms, {names[root] for root in joined & classes.plain}, query)
     outputs = tuple((name, expr.substitute(variable)) for name, expr in query.outputs)
@@ -285,7 +288,7 @@ def _assemble(
     residual = tuple(dict.fromkeys(expr.substitute(variable) for expr in residual_parts))
     known = _fixed_by_output(query, classes, constants)
     fixed = frozenset(name for root, name in names.items() if root in known)
-    return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed)
+    return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed, counted)
 
 
 def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[Atom]:

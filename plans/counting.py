@@ -12,7 +12,7 @@ from plans.payload import COUNTED, EXISTS, INDICATOR, Payload, factor_bits
 from plans.plan import Node, Plan
 
 
-def counted(plan: Plan) -> Plan:
+def with_multiplicities(plan: Plan) -> Plan:
     """Returns the plan with the multiplicities of its rows, all relations counted. PlanError for a cyclic query.
 
     `plan` MUST be made from atoms of which none was merged with an equal one. A projection that normal form adds

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from plans.algebra import Query, Relation
 from plans.conjunction import conjunction
-from plans.counting import counted
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program, program_of
@@ -23,7 +22,8 @@ def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: st
     return program_of(plan_of(relation, rates, tree))
 
 
-def plan_of(query: Query, rates: Mapping[str, float] | None = None, tree: str | None = None, bag: bool = False) -> Plan:
-    """Returns the plan of a join core over base tables; of a `bag` one that says how often every row occurs."""
-    plan = plan_conjunction(conjunction(query, bag), rates, tree)
-    return counted(plan) if bag else plan
+def plan_of(
+    query: Query, rates: Mapping[str, float] | None = None, tree: str | None = None, counted: bool = False
+) -> Plan:
+    """Returns the plan of a join core over base tables; with `counted`, the one for its bag of rows."""
+    return plan_conjunction(conjunction(query, counted), rates, tree)

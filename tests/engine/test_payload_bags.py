@@ -28,7 +28,7 @@ Changes = dict[str, pa.Table]
 
 def bag_plan(sql: str, tables: object) -> Plan:
     """The plan that maintains the rows of a query with their multiplicities."""
-    return plan_of(parse(sql, tables), bag=True)
+    return plan_of(parse(sql, tables), counted=True)
 
 
 def weighed(parts: list[pa.RecordBatch]) -> Counter[Row]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crown.reference import PayloadReference
 from plans.conjunction import Attribute
-from plans.counting import counted
+from plans.counting import with_multiplicities
 from plans.payload import COUNTED, EXISTS, INDICATOR, Payload
 from plans.plan import Node, Plan
 from plans.schema import Schema
@@ -183,7 +183,7 @@ TRACE: list[tuple[dict[tuple[int, int], int], int, dict[str, dict[int, int]]]] =
 
 
 def test_the_count_of_paths_goes_through_known_payloads() -> None:
-    plan = counted(hop3())
+    plan = with_multiplicities(hop3())
     twin, driver = PayloadReference(plan), Driver(plan)
     names = [node.name for node in plan.nodes]
     for batch, told, payloads_after in TRACE:
