@@ -43,7 +43,7 @@ class Maintained(Protocol):
         ...
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
-        """Check, code and net a batch: relation -> Arrow table, frame or rows, with ``_weight``. O(batch).
+        """Checks, codes and nets a batch: relation -> Arrow table, frame or rows, with ``_weight``. O(batch).
 
         Raises ChangeError for what cannot be taken, and, unless ``strict`` is False, BadRowError for the first bad row.
         """
@@ -52,7 +52,7 @@ class Maintained(Protocol):
     def run(
         self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Apply a prepared batch; yields its exact deltas. Closed early, it applies the rest without output.
+        """Applies a prepared batch; yields its exact deltas. Closed early, it applies the rest without output.
 
         ``deltas=False``: nothing is delivered. ``consolidate``: leave out what the batch both adds and removes (None:
         where that is needed for exact deltas).
@@ -60,7 +60,7 @@ class Maintained(Protocol):
         ...
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Write the state and ``extra`` to one file, replaced in one step. Returns the bytes written. O(state).
+        """Writes the state and ``extra`` to one file, replaced in one step. Returns the bytes written. O(state).
 
         Raises SnapshotError if it cannot be written.
         """
@@ -71,7 +71,7 @@ class Maintained(Protocol):
         ...
 
     def check_invariants(self) -> None:
-        """Recompute every view and compare; raises AssertionError. Slow, for tests."""
+        """Recomputes every view and compares; raises AssertionError. Slow, for tests."""
         ...
 
 
@@ -98,15 +98,15 @@ class Durable(Maintained, Protocol):
         ...
 
     def begin(self) -> None:
-        """Mark the state dirty: a batch is being applied."""
+        """Marks the state dirty: a batch is being applied."""
         ...
 
     def commit(self, version: int) -> None:
-        """Mark the state clean, with ``version`` (>= 0) the last batch applied."""
+        """Marks the state clean, with ``version`` (>= 0) the last batch applied."""
         ...
 
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
-        """Take back the last batch, given what was applied and what its deletes did not find. O(changes * lambda)."""
+        """Takes back the last batch, given what was applied and what its deletes did not find. O(changes * lambda)."""
         ...
 
 
@@ -153,7 +153,7 @@ class Queryable(Maintained, Protocol):
         ...
 
     def compact(self) -> int:
-        """Free the dictionary entries that nothing refers to. Returns how many. O(state)."""
+        """Frees the dictionary entries that nothing refers to. Returns how many. O(state)."""
         ...
 
 
@@ -179,7 +179,7 @@ class Stage(Protocol):
         ...
 
     def apply(self, changes: Sequence[RelationChange]) -> Iterator[Zset]:
-        """Apply a batch; yields the net change of the output, each tuple once, in blocks valid until the next step.
+        """Applies a batch; yields the net change of the output, each tuple once, in blocks valid until the next step.
 
         When it is exhausted the batch is applied, but open: call ``settle`` or ``take_back``. If it raises, or is
         closed early, the batch has been taken back. O(changes * lambda + deltas).
@@ -187,13 +187,16 @@ class Stage(Protocol):
         ...
 
     def settle(self) -> None:
-        """The open batch stands."""
+        """Lets the open batch stand."""
         ...
 
     def take_back(self) -> None:
-        """Take back the open batch. Raises UnusableStateError or MemoryBudgetError if the state is lost. O(changes)."""
+        """Takes back the open batch.
+
+        Raises UnusableStateError or MemoryBudgetError if the state is lost. O(changes).
+        """
         ...
 
     def undo(self, changes: Sequence[RelationChange], missing: MissingDeletes, wanted: bool = True) -> Zset:
-        """Take back the last batch that stands. Returns the net change of the output, if ``wanted``."""
+        """Takes back the last batch that stands. Returns the net change of the output, if ``wanted``."""
         ...

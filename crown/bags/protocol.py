@@ -61,7 +61,7 @@ class Bag(Protocol):
     spec: BagSpec
 
     def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
-        """Apply a change of one atom, tuple by tuple; yields the change of the set of results.
+        """Applies a change of one atom, tuple by tuple; yields the change of the set of results.
 
         ``change``: tuples in the atom's attribute order, and how many copies come or go. Only the first copy and the
         last one change the join. A delete takes what is there; ``missing[i]`` (int64[n], zeroed) receives how many
@@ -81,11 +81,11 @@ class Bag(Protocol):
         ...
 
     def values(self, attribute: str) -> np.ndarray:
-        """The codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
+        """Returns the codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
         ...
 
     def results(self) -> Iterator[np.ndarray]:
-        """The present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
+        """Returns the present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
         ...
 
     @property
@@ -99,16 +99,16 @@ class Bag(Protocol):
         ...
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state is not as its definition says. Slow."""
         ...
 
     def stats(self) -> dict[str, Any]:
-        """Sizes and counters."""
+        """Returns sizes and counters."""
         ...
 
 
 def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
-    """Word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
+    """Returns word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
     t = int(table_at(table))
     slots = arena[int(arena[t + T_SLOTS]) :][: int(arena[t + T_MASK]) + 1]
     handles = slots[slots != 0] & LOW32
@@ -117,12 +117,12 @@ def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
 
 
 def installed() -> dict[str, str]:
-    """Methods that have a module, and which."""
+    """Returns the methods that have a module, and which."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
 
 def open_bag(method: str, spec: BagSpec, arena: np.ndarray) -> Bag:
-    """A bag over ``arena`` (int64): a new one if the array is zero, else the one whose ``words`` it begins with.
+    """Returns a bag over ``arena`` (int64): a new one if it is zero, else the one whose ``words`` it begins with.
 
     Raises BagError if no module is installed for the method or it cannot take a bag of this shape.
     """

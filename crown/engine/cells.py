@@ -100,7 +100,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     @property
     def fingerprint(self) -> str:
-        """``Engine.fingerprint``."""
+        """See ``Engine.fingerprint``."""
         return self.plan.fingerprint
 
     @property
@@ -109,7 +109,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return [self._arena, *(part for engine in self.engines for part in engine.parts)]
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
-        """``Engine.prepare``."""
+        """See ``Engine.prepare``."""
         self.ready()
         if self.dictionary.overgrown:
             self.compact()
@@ -120,7 +120,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def _share_budget(self) -> None:
-        """What the dictionary and the cells leave each other of the budget: cells have equal shares."""
+        """Divides the budget: what the dictionary leaves is shared equally by the cells."""
         if self._words >= ADDRESSABLE:
             return
         used = [engine.budget.used for engine in self.engines]
@@ -137,7 +137,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
     ) -> Delivery:
-        """``Engine.run``.
+        """See ``Engine.run``.
 
         Cells in parallel, delta batches as they come. If a cell refuses the batch, all take it back.
         """
@@ -157,12 +157,12 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         consolidate: bool | None,
         closing: Callable[[], None] | None,
     ) -> Batches:
-        """The batch as a transaction over all cells; see ``Engine._deliver``."""
+        """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
         batches: queue.Queue[pa.RecordBatch] = queue.Queue(_AHEAD * len(parts))
         unwanted, stopped = threading.Event(), threading.Event()
 
         def work(engine: Engine, part: Prepared) -> bool:
-            """Apply a cell's part; False if it was taken back because the batch was stopped."""
+            """Applies a cell's part. Returns False if it was taken back because the batch was stopped."""
             delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
             for batch in delivery:
                 while not unwanted.is_set():
@@ -205,7 +205,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             raise
 
     def _roll_back(self, parts: list[Prepared], jobs: Sequence[Future[bool]], error: BaseException) -> None:
-        """Take the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
+        """Takes the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
         if len(jobs) < len(parts):
             return  # whether another cell has begun is not known: the state is lost
         for engine, part, job in zip(self.engines, parts, jobs, strict=True):
@@ -219,7 +219,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             self._sweep()
 
     def _divided(self, changes: Sequence[RelationChange]) -> list[Prepared]:
-        """The part of each cell: every change, with the tuples that some alias reads there. In parallel."""
+        """Returns the part of each cell: every change, with the tuples that some alias reads there. In parallel."""
 
         def part(cell: int) -> Prepared:
             mine = []
@@ -233,7 +233,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return list(self._pool.map(part, range(len(self.engines))))
 
     def _when(self, relation: StoredRelation, cell: int) -> np.ndarray:
-        """When an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
+        """Returns when an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
         found = []
         for bit, alias in enumerate(relation.aliases):
             for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
@@ -243,29 +243,29 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return np.array(found, np.int64)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """``Engine.results``, one cell after the other."""
+        """See ``Engine.results``, one cell after the other."""
         self.ready()
         for engine in self.engines:
             yield from engine.results()
 
     def count(self) -> int:
-        """``Engine.count``."""
+        """See ``Engine.count``."""
         self.ready()
         return sum(self._pool.map(Engine.count, self.engines))
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """``Engine.contains``: a result is in one cell only, which is found by asking each."""
+        """See ``Engine.contains``: a result is in one cell only, which is found by asking each."""
         self.ready()
         return any(engine.contains(values) for engine in self.engines)
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
-        """``Engine.apply_discard``, in parallel; for measuring only: a cell's refusal is not taken back in others."""
+        """See ``Engine.apply_discard``, in parallel. A refusal of one cell is not taken back in the others."""
         parts = self._divided(self.prepare(changes).changes)
         work: Callable[[Engine, Prepared], int] = Engine.discard
         return sum(self._pool.map(work, self.engines, parts))
 
     def compact(self) -> int:
-        """``State.compact`` for the shared dictionary."""
+        """See ``State.compact`` for the shared dictionary."""
         self.ready()
         return self._sweep()
 
@@ -275,14 +275,14 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return self.dictionary.sweep()
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """``Engine.save``: one file for all cells."""
+        """See ``Engine.save``: one file for all cells."""
         self.compact()
         return saving.write(path, self.plan, self.on_missing, self.grid, extra, self.parts)
 
     def stats(self) -> dict[str, Any]:
-        """``State.stats``, summed over the cells (rows copied to several cells count in each.
+        """Returns the cells' ``Engine.stats``, summed; ``max_delay`` is the maximum.
 
-        ``max_delay`` is the maximum).
+        Rows that are copied to several cells count in each.
         """
         if not is_running(self._batch):
             self.ready()
@@ -293,7 +293,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return total
 
     def check_invariants(self) -> None:
-        """``Engine.check_invariants`` of every cell."""
+        """See ``Engine.check_invariants`` of every cell."""
         self.ready()
         for engine in self.engines:
             engine.check_invariants()
@@ -304,7 +304,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return bool(self._arena[H_OPEN]) or any(engine.lost for engine in self.engines)
 
     def ready(self) -> None:
-        """``Engine.ready``."""
+        """See ``Engine.ready``."""
         refuse(is_running(self._batch), self.lost)
 
 

@@ -95,7 +95,7 @@ class _Words:
 
 
 def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
-    """Child indices of every node, in plan order."""
+    """Returns the child indices of every node, in plan order."""
     return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
 
 
@@ -139,7 +139,7 @@ def compile_plan(plan: Plan) -> CompiledPlan:
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
-    """The records: per node that has a block in it the word of each attribute, and the words of the tuple."""
+    """Returns the records: per node that has a block in it the word of each attribute, and the words of the tuple."""
     found = []
     for source in stored_relations(plan):
         members = {
@@ -187,12 +187,12 @@ def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, tags: int, out: _Wor
 
 
 def _from_row(compiled: CompiledPlan, i: int, attribute: str) -> int:
-    """Where an attribute of node ``i`` is, counted from the row."""
+    """Returns where an attribute of node ``i`` is, counted from the row."""
     return compiled.words[i][attribute] - compiled.offset[i]
 
 
 def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
-    """The attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
+    """Returns the attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
     node = nodes[i]
     own = [a for a in node.attributes if a not in node.key]
     below = compiled.children[i]
@@ -213,7 +213,7 @@ def _adds(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
 
 
 def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Words) -> int:
-    """Place the program that starts at ``witness`` (None: at the root's group); its offset.
+    """Places the program that starts at ``witness`` (None: at the root's group). Returns its offset.
 
     First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
     depends is a leaf.

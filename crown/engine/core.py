@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 from crown.engine.delivery import LOST, Guard
-from crown.engine.head import OutputHead
 from crown.engine.kernels import layout
 from crown.engine.kernels import state as kernels
 from crown.engine.propagation import Blocks, Propagation
-from crown.engine.results import enumerated, results_of
 from crown.engine.state import State
 from crown.errors import MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.coded import CodedPreparer
 from crown.kernels import arena as A
 from crown.kernels.geometry import tallies_of
+from crown.results.head import OutputHead
+from crown.results.result import enumerated, results_of
 from crown.store.zset import Zset
 
 
@@ -58,7 +58,7 @@ class Core:
         return self._coded.changes(nets)
 
     def apply(self, changes: Sequence[RelationChange]) -> Iterator[Zset]:
-        """Apply a batch; yields the net change of the result as output tuples, in blocks.
+        """Applies a batch; yields the net change of the result as output tuples, in blocks.
 
         Each tuple comes once. A block is valid until the next step. When the iterator is exhausted the batch is
         applied, but open: ``settle`` makes it stand, ``take_back`` takes it back, and nothing else may be asked of the
@@ -82,7 +82,7 @@ class Core:
             raise
 
     def settle(self) -> None:
-        """The batch stands, from the one word on that says so."""
+        """Lets the batch stand, from the one word on that says so."""
         self.missing = self.propagation.missing
         self.state.arena[A.H_OPEN] = 0
         self._forget()
@@ -90,7 +90,7 @@ class Core:
         self._changes = ()
 
     def take_back(self) -> None:
-        """Take back the batch that has begun, in full or in part. O(changes * lambda).
+        """Takes back the batch that has begun, in full or in part. O(changes * lambda).
 
         Raises UnusableStateError or MemoryBudgetError if that cannot be done: the state is lost.
         """
@@ -101,7 +101,7 @@ class Core:
         self.state.arena[A.H_OPEN] = 0
 
     def undo(self, changes: Sequence[RelationChange], missing: MissingDeletes, wanted: bool = True) -> Zset:
-        """Take back the last batch that stands, given what was applied and what its deletes did not find.
+        """Takes back the last batch that stands, given what was applied and what its deletes did not find.
 
         Returns the net change of the result as output tuples, if ``wanted``. No budget stands in its way. O(changes *
         lambda + deltas).
@@ -124,7 +124,7 @@ class Core:
     # ------------------------------------------------------------------------------------------------------------
 
     def begin(self, changes: Sequence[RelationChange], deltas: bool) -> Blocks:
-        """Begin a batch; the blocks apply it while they are drawn. See ``Propagation.blocks``."""
+        """Begins a batch; the blocks apply it while they are drawn. See ``Propagation.blocks``."""
         self._changes = changes
         blocks = self.propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS)
         state = self.state
@@ -141,7 +141,10 @@ class Core:
         return Zset.gathered([self.head.codes(block) for block in blocks], self.head.width).net()
 
     def roll_back(self, error: BaseException) -> None:
-        """Take back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be done."""
+        """Takes back what was applied of the batch that ``error`` stopped.
+
+        UnusableStateError if that cannot be done.
+        """
         state = self.state
         if not state.arena[A.H_OPEN]:
             return  # it has not begun, or it stands
@@ -159,7 +162,7 @@ class Core:
         self.propagation.settle()
 
     def _tally(self, changes: Sequence[RelationChange], missing: MissingDeletes, sign: int) -> None:
-        """Count what ``statistics`` tells of the changes, per alias; ``sign`` -1 to take that back."""
+        """Counts what ``statistics`` tells of the changes, per alias; ``sign`` -1 to take that back."""
         arena = self.state.arena
         for number, change in enumerate(changes):
             absent = missing.missing(number, change.gone) if missing else None

@@ -58,12 +58,12 @@ class Delivery:
                 raise
 
     def close(self) -> None:
-        """Apply what is left of the batch. Raises what stops that; the batch was taken back then."""
+        """Applies what is left of the batch. Raises what stops that; the batch was taken back then."""
         with self._uninterrupted:
             self._batches.close()
 
     def abort(self) -> None:
-        """Take back what was applied of the batch. Raises UnusableStateError if that cannot be done."""
+        """Takes back what was applied of the batch. Raises UnusableStateError if that cannot be done."""
         with self._uninterrupted, suppress(_Aborted):
             self._batches.throw(_Aborted())
 
@@ -80,7 +80,7 @@ class Guard:
         self._batch: ref[Generator[Any, None, None]] | None = None
 
     def watch(self, batch: Generator[Any, None, None]) -> None:
-        """Take ``batch`` for the transaction that is running, until it comes to its end."""
+        """Takes ``batch`` for the transaction that is running, until it comes to its end."""
         self._batch = ref(batch)
 
     @property
@@ -89,18 +89,18 @@ class Guard:
         return is_running(self._batch)
 
     def ready(self) -> None:
-        """Raise ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
+        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
         refuse(self.busy, self._state.lost)
 
     def unchanged(self, epoch: int) -> None:
-        """Raise ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""
+        """Raises ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""
         self.ready()
         if self._state.epoch != epoch:
             raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
 
 
 def refuse(busy: bool, lost: bool) -> None:
-    """Raise ConcurrentChangeError if a state is busy, UnusableStateError if it is lost."""
+    """Raises ConcurrentChangeError if a state is busy, UnusableStateError if it is lost."""
     if busy:
         raise ConcurrentChangeError(BUSY)
     if lost:

@@ -145,22 +145,22 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         return self.core.missing
 
     def begin(self) -> None:
-        """Mark the state dirty: a batch is being applied."""
+        """Marks the state dirty: a batch is being applied."""
         self.state.begin()
 
     def commit(self, version: int) -> None:
-        """Mark the state clean, with ``version`` (>= 0) the last batch applied."""
+        """Marks the state clean, with ``version`` (>= 0) the last batch applied."""
         self.state.commit(version)
 
     def ready(self) -> None:
-        """Raise ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
+        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
         self.core.guard.ready()
 
     # Changes
     # ------------------------------------------------------------------------------------------------------------
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
-        """Check, code, filter and consolidate a batch.
+        """Checks, codes, filters and nets a batch.
 
         See ``Preparer.prepare``. Results and multiplicities stay as they are. Raises MemoryBudgetError if its values
         do not fit into the dictionary.
@@ -181,7 +181,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
     ) -> Delivery:
-        """Apply a prepared batch; yields its exact deltas (output columns and ``_weight``).
+        """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``).
 
         ``deltas=False`` updates the views only (cheaper; the live views are rebuilt when deltas are next asked for).
         ``consolidate``: leave out what a batch both adds and removes (default: where the plan needs it); this gathers
@@ -200,7 +200,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         return Delivery(batch, self.uninterrupted)
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
-        """Apply a batch, enumerate its deltas into the reused buffer and drop them.
+        """Applies a batch, enumerates its deltas into the reused buffer and drops them.
 
         Returns how many there were (not consolidated). For measuring the engine alone. Not for plans with support
         counts, whose deltas are not those of the enumeration.
@@ -210,7 +210,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         return self.discard(self.prepare(changes))
 
     def discard(self, prepared: Prepared) -> int:
-        """The second half of ``apply_discard``."""
+        """Applies a prepared batch and drops its deltas: the second half of ``apply_discard``."""
         self.ready()
         with self.uninterrupted:
             try:
@@ -225,7 +225,10 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
     def _deliver(
         self, changes: Sequence[RelationChange], deltas: bool, gather: bool, closing: Callable[[], None] | None
     ) -> Batches:
-        """The batch as a transaction. What it yields first is empty: from then on closing it applies the batch."""
+        """Applies a batch as a transaction.
+
+        What it yields first is empty: from then on closing it applies the batch.
+        """
         core, head, wanted = self.core, self._head, True
         gathered: list[Zset] = []
         try:
@@ -259,13 +262,16 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
             raise
 
     def _unwanted(self) -> bool:
-        """The reader has left: the rest of the batch is applied without output, but for what is counted. False."""
+        """Has the rest of the batch applied without output, but for what is counted: the reader has left.
+
+        False.
+        """
         if not self.core.results.counted:
             self.core.propagation.hush()
         return False
 
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
-        """Take back the last batch, given what was applied and what its deletes did not find. O(changes * lambda)."""
+        """Takes back the last batch, given what was applied and what its deletes did not find. O(changes * lambda)."""
         self.ready()
         with self.uninterrupted:
             self.core.undo(self._preparer.prepare(changes).changes, missing or MissingDeletes(), wanted=False)
@@ -305,7 +311,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         return self.core.results.multiplicity(values)
 
     def compact(self) -> int:
-        """Free the dictionary entries that nothing refers to. Returns how many. O(state).
+        """Frees the dictionary entries that nothing refers to. Returns how many. O(state).
 
         It runs by itself when the dictionary has doubled.
         """
@@ -313,7 +319,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         return self.state.compact()
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Write the state and ``extra`` to one file. Returns the bytes written. O(state).
+        """Writes the state and ``extra`` to one file. Returns the bytes written. O(state).
 
         Raises SnapshotError if it cannot be written, and if ``path`` is the file in which the state is kept.
         """
@@ -330,7 +336,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         return statistics(self.state)
 
     def check_invariants(self) -> None:
-        """Recompute every view from the rows and compare. O(state), in Python: for tests.
+        """Recomputes every view from the rows and compares. O(state), in Python: for tests.
 
         Raises AssertionError, which names the first difference.
         """

@@ -46,7 +46,7 @@ class _Reader:
         self.plan_array = state.plan_array
 
     def handles(self, table: int) -> list[int]:
-        """All records of a table; each MUST be reachable from its home slot."""
+        """Returns all records of a table; each MUST be reachable from its home slot."""
         slots, mask = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_MASK])
         words = [int(w) for w in self.arena[slots : slots + mask + 1]]
         for s, word in enumerate(words):
@@ -60,7 +60,7 @@ class _Reader:
         return found
 
     def row(self, node: int, handle: int) -> _Row:
-        """The row of a node whose block is at ``handle``."""
+        """Returns the row of a node whose block is at ``handle``."""
         width = int(self.plan_array[self.layout.record[node] + R_WIDTH])
         record = handle - self.layout.offset[node]
         words = self.layout.words[node]
@@ -80,14 +80,14 @@ class _Reader:
         )
 
     def rows_of(self, node: int) -> set[int]:
-        """The rows of a node that is not virtual: blocks in the records of its source, where it reads the tuple."""
+        """Returns the rows of a node that is not virtual: blocks in records whose tuples it reads."""
         record = self.layout.record[node]
         offset = self.layout.offset[node]
         blocks = [handle + offset for handle in self.handles(int(self.plan_array[record + R_TABLE]))]
         return {block for block in blocks if at.row_group(self.halves, block) != 0}
 
     def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
-        """Handles in the children list of a group above a node, and the values carried beside them."""
+        """Returns the handles in the children list of a group above a node, and the values carried beside them."""
         carried = self.carried(node)
         field = at.children_field(g, len(self.plan.nodes[node].key))
         handles, many = self._entries(field, at.children_log(field), carried)
@@ -97,16 +97,16 @@ class _Reader:
         return handles, [int(v) for v in self.arena[first : first + len(handles)]]
 
     def parents_of(self, node: int, g: int) -> list[int]:
-        """Handles in the parents list of a group above a node."""
+        """Returns the handles in the parents list of a group above a node."""
         field = at.parents_field(g, len(self.plan.nodes[node].key))
         return self._entries(field, at.parents_log(field), int(A.PLAIN))[0]
 
     def carried(self, node: int) -> int:
-        """The word, counted from a row of the node, that its children lists carry, or PLAIN."""
+        """Returns the word, counted from a row of the node, that its children lists carry, or PLAIN."""
         return int(self.plan_array[node_at(node) + N_CARRIED])
 
     def _entries(self, field: int, log_at: int, carried: int) -> tuple[list[int], bool]:
-        """Handles in a list, and whether they are in a block of their own."""
+        """Returns the handles in a list, and whether they are in a block of their own."""
         n = int(at.list_length(self.halves, field))
         base = int(at.list_base(self.halves, field, log_at, carried))
         many = bool(self.halves[log_at])
@@ -115,7 +115,7 @@ class _Reader:
 
 
 def check(core: Core) -> None:
-    """Raise AssertionError if any invariant of the core's state is broken."""
+    """Raises AssertionError if any invariant of the core's state is broken."""
     state = core.state
     reader = _Reader(state)
     plan, children = state.plan, reader.children
@@ -156,7 +156,7 @@ def check(core: Core) -> None:
 
 
 def _check_support(core: Core, reader: _Reader) -> None:
-    """Behind every output tuple stand as many enumerated rows as its count says."""
+    """Checks that behind every output tuple stand as many enumerated rows as its count says."""
     support = core.state.counts
     width = support.width
     records = [reader.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(support.table)]
@@ -166,13 +166,13 @@ def _check_support(core: Core, reader: _Reader) -> None:
 
 
 def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:
-    """Projection of a row of ``node`` (the child itself or its parent) on key(child)."""
+    """Returns the projection of a row of ``node`` (the child itself or its parent) on key(child)."""
     attributes = reader.plan.nodes[node].attributes
     return tuple(values[attributes.index(a)] for a in reader.plan.nodes[child].key)
 
 
 def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set[int]], list[set[int]]]:
-    """V_s of every node bottom-up and V_l of every free node top-down, by definition, as sets of handles."""
+    """Returns V_s of every node bottom-up and V_l of every free node top-down, by definition, as sets of handles."""
     nodes, children = reader.plan.nodes, reader.children
     in_view: list[set[int]] = [set() for _ in nodes]
     keys: list[set[tuple[int, ...]]] = [set() for _ in nodes]
@@ -195,7 +195,7 @@ def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set
 
 
 def _key_values(reader: _Reader, child: int, node: int, key: tuple[int, ...]) -> tuple[int, ...]:
-    """A key of ``child`` in the attribute order of its virtual parent."""
+    """Returns a key of ``child`` in the attribute order of its virtual parent."""
     named = dict(zip(reader.plan.nodes[child].key, key, strict=True))
     return tuple(named[a] for a in reader.plan.nodes[node].attributes)
 
@@ -266,7 +266,7 @@ def _check_groups(
 def _check_words(
     state: State, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
 ) -> None:
-    """Header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
+    """Checks that header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
 
     def block(words: int) -> int:
         return int(class_words(size_class(words)))
@@ -295,5 +295,5 @@ def _check_words(
 
 
 def _owner(reader: _Reader, node: int) -> int:
-    """The node whose table a node's records are in: the first alias of its source."""
+    """Returns the node whose table a node's records are in: the first alias of its relation."""
     return int(reader.plan_array[reader.plan_array[reader.layout.record[node] + R_NODES]])

@@ -88,7 +88,7 @@ class Propagation:
         self._scratch[layout.X_MODE] = self._quiet_mode()
 
     def take_back(self) -> None:
-        """Undo what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
+        """Undoes what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
 
         Raises UnusableStateError if that is not known, MemoryBudgetError if there is no memory for it.
         """
@@ -106,14 +106,14 @@ class Propagation:
         self.apply_quietly(inverse)
 
     def apply_quietly(self, changes: Sequence[RelationChange]) -> None:
-        """Apply changes that are known to fit, without output and beyond any budget."""
+        """Applies changes that are known to fit, without output and beyond any budget."""
         with self._budget.lifted():
             for _ in self.blocks(changes, self._quiet_mode()):
                 raise AssertionError("a quiet update produced output")
         self.settle()
 
     def settle(self) -> None:
-        """The batch stands: nothing of it will be taken back."""
+        """Lets the batch stand: nothing of it will be taken back."""
         self._changes, self._running = (), None
 
     def _quiet_mode(self) -> int:
@@ -162,7 +162,7 @@ class Propagation:
             )
 
     def _handed(self, sign: int) -> Blocks:
-        """The output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
+        """Yields the output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
         n = self._scratch[layout.X_FILL]
         yield self._compiled.block(self._out, n, self._free, self._weights[sign])
         self._scratch[layout.X_FILL] = 0
@@ -193,7 +193,7 @@ class Propagation:
             )
 
     def _through_bag(self, number: int, tuples: Zset, sign: int) -> Blocks:
-        """Changes of a bag's atom: the bag says what this does to its relation, and that is applied to its node.
+        """Applies changes of a bag's atom: the bag says what they do to its relation, and that enters its node.
 
         A bag stops between two of its rows only, so if the tree has no room for one row's tuples they enter all the
         same, and the bag is stopped then.
@@ -218,7 +218,7 @@ class Propagation:
             raise self._budget.refusal()
 
     def _enter(self, node: int, block: Zset, sign: int) -> Generator[Zset, None, bool]:
-        """Tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
+        """Lets tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
         scratch, over = self._scratch, False
         values, copies = _for_kernels(block, sign)
         ignored = np.zeros(len(block), np.int64)
@@ -233,7 +233,7 @@ class Propagation:
         return over
 
     def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
-        """Write down how many tuples of a change have been applied, and what they did not find."""
+        """Writes down how many tuples of a change have been applied, and what they did not find."""
         if sign < 0 and np.count_nonzero(missing):
             self.missing.note(number, missing)
         self._scratch[layout.X_I] = 0
@@ -243,7 +243,7 @@ class Propagation:
     def _step(
         self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, missing: np.ndarray, sign: int
     ) -> int:
-        """Enter the kernel of a sign, once more if it was left."""
+        """Enters the kernel of a sign, once more if it was left."""
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if sign > 0:

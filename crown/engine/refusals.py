@@ -14,7 +14,7 @@ from plans.plan import Plan
 
 
 def refuse_missing(state: State, prepared: Prepared) -> None:
-    """Raise MissingDeleteError if a delete of the batch would find fewer copies than it removes. O(deletes)."""
+    """Raises MissingDeleteError if a delete of the batch would find fewer copies than it removes. O(deletes)."""
     for change in prepared.changes:
         deletes, relation = change.tuples(-1), change.relation
         alias = relation.aliases[0]

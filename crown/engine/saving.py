@@ -30,7 +30,7 @@ def write(
     extra: dict[str, Any] | None,
     parts: Sequence[np.ndarray],
 ) -> int:
-    """Write a state between two batches; ``grid`` says how it is cut into cells, if it is.
+    """Writes a state between two batches; ``grid`` says how it is cut into cells, if it is.
 
     Returns the bytes written. O(state). Raises SnapshotError if it cannot be written.
     """

@@ -54,7 +54,7 @@ def load_any(
     state_path: str | os.PathLike[str] | None = None,
     memory_budget: int | None = None,
 ) -> tuple[Engine | Cells, dict[str, Any]]:
-    """The engine of a snapshot (or the cells of one with threads) and the ``extra`` saved with it. O(state).
+    """Returns the engine of a snapshot (or the cells of one with threads) and the ``extra`` saved with it. O(state).
 
     ``plan``: refuse a snapshot of any other plan. ``state_path``: keep the state in that file instead of anonymous
     memory; a file that is there is replaced once the snapshot has been read and found whole. Raises SnapshotError for a
@@ -114,7 +114,7 @@ def _too_large(words: int, path: Path) -> SnapshotError:
 
 @contextlib.contextmanager
 def _memory(limit: int, words: Sequence[int], where: Path | None) -> Iterator[tuple[np.ndarray, MappedFile | None]]:
-    """An array of zeros for parts of ``limit`` words each, of which the first ``words`` will be filled.
+    """Yields an array of zeros for parts of ``limit`` words each, of which the first ``words`` will be filled.
 
     It is in the file ``where``, if one is given, which is replaced only if the body succeeds.
     """
@@ -176,7 +176,7 @@ def _grid(given: Any, plan: Plan, path: Path) -> Grid:
 
 
 def _check_parts(parts: Sequence[np.ndarray], words: Sequence[int], own: int, plan: Plan, path: Path) -> None:
-    """Every part is a complete arena of this version, and the first one of each engine is of the plan."""
+    """Checks that every part is a complete arena of this version, and the first one of each engine is of the plan."""
     for number, (part, n) in enumerate(zip(parts, words, strict=True)):
         if n <= A.H_TABLES or part[A.H_MAGIC] != A.MAGIC or part[A.H_FORMAT] != A.FORMAT or part[A.H_TOP] != n:
             raise SnapshotError(f"{path} is not the complete state of a view of this version")

@@ -18,7 +18,6 @@ from crown.bags.protocol import BagSpec, open_bag
 from crown.engine.compile import compile_plan
 from crown.engine.kernels import state
 from crown.engine.kernels.warm import ensure_compiled
-from crown.engine.support import Support
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.geometry import (
@@ -28,6 +27,7 @@ from crown.kernels.geometry import (
     table_total,
 )
 from crown.kernels.tables import table_at
+from crown.results.support import Support
 from crown.store.budget import SLACK, Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -145,18 +145,18 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         return int(self.arena[A.H_EPOCH])
 
     def begin(self) -> None:
-        """Mark the state dirty: a batch is being applied."""
+        """Marks the state dirty: a batch is being applied."""
         self.arena[A.H_CLEAN] = 0
 
     def commit(self, version: int) -> None:
-        """Mark the state clean, with ``version`` (>= 0) the last batch applied."""
+        """Marks the state clean, with ``version`` (>= 0) the last batch applied."""
         self.arena[A.H_VERSION] = version + 1
         self.arena[A.H_CLEAN] = 1
 
     def mark_values(self) -> None:
-        """Mark everything in the dictionary that this state refers to. O(state)."""
+        """Marks everything in the dictionary that this state refers to. O(state)."""
         dictionary, attributes = self.dictionary, self.plan.attributes
-        for i, words in enumerate(self.compiled.words):  # of a source the first alias has the table, the others none
+        for i, words in enumerate(self.compiled.words):  # of a relation the first alias has the table, the others none
             for a, word in words.items():
                 if uses_dictionary(attributes[a].type):
                     dictionary.mark_column(self.arena, table_at(rows_table(i)), word)
@@ -170,18 +170,18 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
                     dictionary.mark_column(self.arena, self.counts.table, j)
 
     def compact(self) -> int:
-        """Free the dictionary entries that nothing refers to. Returns how many. O(state)."""
+        """Frees the dictionary entries that nothing refers to. Returns how many. O(state)."""
         self.mark_values()
         return self.dictionary.sweep()
 
 
 def parts_of(plan: Plan) -> int:
-    """Into how many equal parts the state of a plan is divided: the engine's own and one per bag."""
+    """Returns into how many equal parts the state of a plan is divided: the engine's own and one per bag."""
     return 1 + sum(node.bag is not None for node in plan.nodes)
 
 
 def limits_of(memory_budget: int | None) -> tuple[int, int]:
-    """The budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
+    """Returns the budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
 
     An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit.
     """
@@ -192,7 +192,10 @@ def limits_of(memory_budget: int | None) -> tuple[int, int]:
 
 
 def back(file: MappedFile, words: Sequence[int]) -> None:
-    """Give the first ``words`` of each part of a new state file blocks on the disk. MemoryBudgetError if it is full."""
+    """Gives the first ``words`` of each part of a new state file blocks on the disk.
+
+    MemoryBudgetError if it is full.
+    """
     length = len(file.words) // len(words)
     try:
         for i, wanted in enumerate(words):
@@ -206,18 +209,18 @@ def back(file: MappedFile, words: Sequence[int]) -> None:
 
 
 def _reserved(part: np.ndarray) -> int:
-    """How much of a part in a file has blocks on the disk, by its header; one of before says the whole."""
+    """Returns how much of a part in a file has blocks on the disk, by its header; one of before says the whole."""
     limit = int(part[A.H_LIMIT])
     return limit if limit < len(part) else int(part[A.H_TOP])
 
 
 def fingerprint_words(plan: Plan) -> np.ndarray:
-    """The first 16 bytes of the plan's fingerprint as two int64 words."""
+    """Returns the first 16 bytes of the plan's fingerprint as two int64 words."""
     return np.frombuffer(bytes.fromhex(plan.fingerprint[:32]), np.int64)
 
 
 def check_header(arena: np.ndarray, plan: Plan, source: Path) -> None:
-    """Raise SnapshotError unless the arena was written by this version for this plan."""
+    """Raises SnapshotError unless the arena was written by this version for this plan."""
     if len(arena) < A.H_TABLES or not state.is_ours(arena) or not 0 < arena[A.H_TOP] <= len(arena):
         raise SnapshotError(f"{source} is not a state of this version of the engine")
     found = arena[A.H_PLAN0 : A.H_PLAN1 + 1]

@@ -132,7 +132,7 @@ class MissingDeletes:
         self._missing: dict[int, dict[int, int]] = {}
 
     def note(self, change: int, missing: np.ndarray) -> None:
-        """Remember the non-zero entries of ``missing`` (int64 per delete of that change)."""
+        """Remembers the non-zero entries of ``missing`` (int64 per delete of that change)."""
         self._missing[change] = {int(i): int(missing[i]) for i in np.flatnonzero(missing)}
 
     def effective(self, number: int, change: RelationChange) -> RelationChange:

@@ -45,7 +45,7 @@ class Preparer:
         ]
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
-        """Check, code, filter and consolidate a batch. O(batch).
+        """Checks, codes, filters and nets a batch. O(batch).
 
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
@@ -136,7 +136,7 @@ class _Coded:
         self._matrices: dict[tuple[str, ...], np.ndarray] = {}
 
     def matrix(self, columns: tuple[str, ...]) -> np.ndarray:
-        """The codes of some columns as int64[n, columns]; not to be written to."""
+        """Returns the codes of some columns as int64[n, columns]; not to be written to."""
         found = self._matrices.get(columns)
         if found is None:
             found = np.empty((len(self.batch.weights), len(columns)), np.int64)

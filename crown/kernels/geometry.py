@@ -61,25 +61,25 @@ OWN_LINK = ONE  # the link of a row to the group that it is a child in
 
 @device
 def copies(halves, record, width):
-    """How many copies of the record's tuple, of ``width`` words, there are."""
+    """Returns how many copies of the record's tuple, of ``width`` words, there are."""
     return hi(halves, record + width)
 
 
 @device
 def set_copies(halves, record, width, n):
-    """Write how many copies of the record's tuple there are."""
+    """Writes how many copies of the record's tuple there are."""
     set_hi(halves, record + width, n)
 
 
 @device
 def counted_words(width):
-    """Words of a record that is a tuple and a counter, as those of support counts are."""
+    """Returns words of a record that is a tuple and a counter, as those of support counts are."""
     return width + 1
 
 
 @device
 def counter_of(record, width):
-    """The word in which such a record has its counter."""
+    """Returns the word in which such a record has its counter."""
     return record + width
 
 
@@ -89,7 +89,7 @@ def counter_of(record, width):
 
 @device
 def row_words(children):
-    """Words of a row of a node with that many children."""
+    """Returns words of a row of a node with that many children."""
     return 2 + children
 
 
@@ -101,7 +101,7 @@ def row_count(halves, row):
 
 @device
 def set_row_count(halves, row, count):
-    """Write count[t]."""
+    """Writes count[t]."""
     set_lo(halves, row, count)
 
 
@@ -119,55 +119,55 @@ def set_row_weight(halves, row, weight):
 
 @device
 def row_group(halves, row):
-    """Group of the edge to the parent, in which the row is a child; 0 for an alias that does not read the tuple."""
+    """Returns the group in which the row is a child; 0 for an alias that does not read the tuple."""
     return lo(halves, row + OWN_LINK)
 
 
 @device
 def set_row_group(halves, row, g):
-    """Write the group in which the row is a child."""
+    """Writes the group in which the row is a child."""
     set_lo(halves, row + OWN_LINK, g)
 
 
 @device
 def row_position(halves, row):
-    """Position among the children of its group, -1 while the row is outside V_s."""
+    """Returns the position among the children of its group, -1 while the row is outside V_s."""
     return hi(halves, row + OWN_LINK)
 
 
 @device
 def set_row_position(halves, row, at):
-    """Write the position among the children of its group."""
+    """Writes the position among the children of its group."""
     set_hi(halves, row + OWN_LINK, at)
 
 
 @device
 def link_of(j):
-    """The link of a row to the group of its child ``j``, in which it is a parent: a word, counted from the row."""
+    """Returns the link of a row to the group of its child ``j``, where it is a parent: a word, from the row."""
     return 2 + j
 
 
 @device
 def linked_group(halves, row, link):
-    """The group that a link of the row names."""
+    """Returns the group that a link of the row names."""
     return lo(halves, row + link)
 
 
 @device
 def set_linked_group(halves, row, link, g):
-    """Write the group that a link of the row names."""
+    """Writes the group that a link of the row names."""
     set_lo(halves, row + link, g)
 
 
 @device
 def linked_position(halves, row, link):
-    """Position of the row in the list that a link is for."""
+    """Returns the position of the row in the list that a link is for."""
     return hi(halves, row + link)
 
 
 @device
 def set_linked_position(halves, row, link, at):
-    """Write the position of the row in the list that a link is for."""
+    """Writes the position of the row in the list that a link is for."""
     set_hi(halves, row + link, at)
 
 
@@ -201,42 +201,42 @@ def entry_field(g, k, words):
 
 @device
 def last_group_word(k):
-    """The last word of a group that an update reads or writes, counted from the group."""
+    """Returns the last word of a group that an update reads or writes, counted from the group."""
     return k + 3
 
 
 @device
 def group_number(g):
-    """A number that no other group has, below ``group_numbers`` of the arena's words: groups do not overlap."""
+    """Returns a number that no other group has, below ``group_numbers`` of the arena's words: groups do not overlap."""
     return g // _GROUP
 
 
 def group_numbers(words: int) -> int:
-    """How many numbers groups in the first ``words`` words of an arena can have."""
+    """Returns how many numbers groups in the first ``words`` words of an arena can have."""
     return words // _GROUP + 1
 
 
 @device
 def children_field(g, k):
-    """Field of the group's children list: its rows of V_s."""
+    """Returns the field of the group's children list: its rows of V_s."""
     return g + k
 
 
 @device
 def parents_field(g, k):
-    """Field of the group's parents list."""
+    """Returns the field of the group's parents list."""
     return g + k + 1
 
 
 @device
 def children_log(field):
-    """Half word with the log2 capacity of the children list with that field."""
+    """Returns the half word with the log2 capacity of the children list with that field."""
     return 2 * (field + 3)
 
 
 @device
 def parents_log(field):
-    """Half word with the log2 capacity of the parents list with that field."""
+    """Returns the half word with the log2 capacity of the parents list with that field."""
     return 2 * (field + 2) + 1
 
 
@@ -248,31 +248,31 @@ def children_count(halves, g, k):
 
 @device
 def parents_count(halves, g, k):
-    """Rows of the parent's relation with the group's key."""
+    """Returns the rows of the parent's relation with the group's key."""
     return list_length(halves, parents_field(g, k))
 
 
 @device
 def live_parents(halves, g, k):
-    """How many of the group's parents are live; they are the first ones."""
+    """Returns how many of the group's parents are live; they are the first ones."""
     return lo(halves, g + k + 2)
 
 
 @device
 def set_live_parents(halves, g, k, n):
-    """Write how many of the group's parents are live."""
+    """Writes how many of the group's parents are live."""
     set_lo(halves, g + k + 2, n)
 
 
 @device
 def references(halves, g, k):
-    """Rows of the child's relation with the group's key, in V_s or not."""
+    """Returns the rows of the child's relation with the group's key, in V_s or not."""
     return hi(halves, g + k + 2)
 
 
 @device
 def set_references(halves, g, k, n):
-    """Write how many rows of the child's relation have the group's key."""
+    """Writes how many rows of the child's relation have the group's key."""
     set_hi(halves, g + k + 2, n)
 
 
@@ -322,31 +322,31 @@ def entry_change(entry):
 
 @device
 def list_length(halves, field):
-    """Number of entries of the list with that field."""
+    """Returns the number of entries of the list with that field."""
     return hi(halves, field)
 
 
 @device
 def set_list_length(halves, field, n):
-    """Write the number of entries."""
+    """Writes the number of entries."""
     set_hi(halves, field, n)
 
 
 @device
 def list_block(halves, field):
-    """Where the list with that field is: its block, or with capacity 1 its only row."""
+    """Returns where the list with that field is: its block, or with capacity 1 its only row."""
     return lo(halves, field)
 
 
 @device
 def set_list_block(halves, field, block):
-    """Write where the list is."""
+    """Writes where the list is."""
     set_lo(halves, field, block)
 
 
 @device
 def list_words(log_capacity, carried):
-    """Words of the block of a list with capacity 2^log_capacity > 1."""
+    """Returns words of the block of a list with capacity 2^log_capacity > 1."""
     capacity = 1 << log_capacity
     if carried != PLAIN:
         return capacity + (capacity >> 1)
@@ -355,7 +355,7 @@ def list_words(log_capacity, carried):
 
 @device
 def block_handles(block, log_capacity, carried):
-    """Half word of the first handle in the block of a list with capacity > 1; the values it carries come before."""
+    """Returns the half word of the first handle in the block of a list with capacity > 1, behind carried values."""
     if carried != PLAIN:
         return 2 * block + (2 << log_capacity)
     return 2 * block
@@ -363,7 +363,7 @@ def block_handles(block, log_capacity, carried):
 
 @device
 def list_base(halves, field, log_at, carried):
-    """Half word of the first handle of the list with that field, whose log2 capacity is in half word ``log_at``.
+    """Returns the half word of the first handle of the list with that field; its log2 capacity is in ``log_at``.
 
     ``carried``: the word, counted from a row, whose value the list carries, or PLAIN.
     """
@@ -375,21 +375,21 @@ def list_base(halves, field, log_at, carried):
 
 @device
 def children_base(halves, g, k, carried):
-    """Half word of the first handle of the group's children list."""
+    """Returns the half word of the first handle of the group's children list."""
     field = children_field(g, k)
     return list_base(halves, field, children_log(field), carried)
 
 
 @device
 def parents_base(halves, g, k):
-    """Half word of the first handle of the group's parents list."""
+    """Returns the half word of the first handle of the group's parents list."""
     field = parents_field(g, k)
     return list_base(halves, field, parents_log(field), PLAIN)
 
 
 @device
 def carried_base(halves, field, carried):
-    """Word of the first value that the children list with that field carries, or has in its only row."""
+    """Returns word of the first value that the children list with that field carries, or has in its only row."""
     base = list_block(halves, field)
     if at32(halves, children_log(field)) == 0:
         base += carried
@@ -401,27 +401,27 @@ def carried_base(halves, field, carried):
 
 
 def rows_table(node: int) -> int:
-    """Number of the table with the records whose first alias is the node."""
+    """Returns the number of the table with the records whose first alias is the node."""
     return node
 
 
 def groups_table(nodes: int, node: int) -> int:
-    """Number of the table with the groups above a node, in a plan of ``nodes`` nodes."""
+    """Returns the number of the table with the groups above a node, in a plan of ``nodes`` nodes."""
     return nodes + node
 
 
 def dictionary_table(nodes: int) -> int:
-    """Number of the dictionary's table in a plan of ``nodes`` nodes."""
+    """Returns the number of the dictionary's table in a plan of ``nodes`` nodes."""
     return 2 * nodes
 
 
 def support_table(nodes: int) -> int:
-    """Number of the table of support counts in a plan of ``nodes`` nodes."""
+    """Returns the number of the table of support counts in a plan of ``nodes`` nodes."""
     return 2 * nodes + 1
 
 
 def table_total(nodes: int) -> int:
-    """How many tables the state of a plan of ``nodes`` nodes has."""
+    """Returns how many tables the state of a plan of ``nodes`` nodes has."""
     return 2 * nodes + 2
 
 
@@ -430,7 +430,7 @@ T_ENTRIES = T_TALLIES + 1  # of a groups table: the first entry of the edge
 
 
 class Tallies(NamedTuple):
-    """Header words of what is counted per node beside its tables."""
+    """Returns the header words of what is counted per node beside its tables."""
 
     missing: int  # copies that deletes did not find
     updates: int  # tuples of the changes that the node read
@@ -439,6 +439,6 @@ class Tallies(NamedTuple):
 
 
 def tallies_of(nodes: int, node: int) -> Tallies:
-    """Where the tallies of a node are, in a plan of ``nodes`` nodes."""
+    """Returns where the tallies of a node are, in a plan of ``nodes`` nodes."""
     own, above = int(table_at(rows_table(node))), int(table_at(groups_table(nodes, node)))
     return Tallies(own + T_TALLIES, own + T_TALLIES + 1, own + T_ROWS, above + T_TALLIES)

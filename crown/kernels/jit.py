@@ -33,7 +33,7 @@ def family_stamp(directory: Path) -> str:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` with Numba: no GIL, NumPy error model, cached on disk under the family's stamp.
+    """Compiles ``function`` with Numba: no GIL, NumPy error model, cached on disk under the family's stamp.
 
     It MUST NOT allocate arrays: reference counting is off. See ``allocating_kernel``. A kernel that Python calls begins
     by making pointers of its arrays, see ``pointers``; those that it calls take pointers.
@@ -42,7 +42,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def device(function: Callable[..., Any]) -> Any:
-    """A function that only kernels call, with pointers: compiled without the two wrappers that Python would need.
+    """Returns a function that only kernels call, with pointers: it lacks the two wrappers that Python would need.
 
     Called from Python it runs uncompiled, with arrays.
     """

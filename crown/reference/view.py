@@ -41,7 +41,7 @@ _NAN = float("nan")
 
 
 def normalise(value: object) -> object:
-    """The representative of ``value`` in SQL's sense of identity: one NaN, one zero, everything else as it is.
+    """Returns the representative of ``value`` in SQL's sense of identity: one NaN, one zero, everything else as it is.
 
     NaN is one value, equal to itself, and -0.0 equals 0.0, as in Spark and DuckDB. Python's ``==`` on tuples agrees
     with this after normalisation, because tuples compare their items by ``is`` first.
@@ -52,7 +52,7 @@ def normalise(value: object) -> object:
 
 
 def _projection(source: tuple[str, ...], target: tuple[str, ...]) -> Callable[[Row], Row]:
-    """The function that maps a tuple over attributes ``source`` to the one over ``target``."""
+    """Returns the function that maps a tuple over attributes ``source`` to the one over ``target``."""
     where = [source.index(name) for name in target]
     if len(where) > 1:
         return itemgetter(*where)
@@ -109,7 +109,7 @@ class ReferenceView:
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]) -> Counter[Row]:
-        """Apply one batch and return its consolidated delta: output tuple → +1 or -1.
+        """Applies one batch and returns its consolidated delta: output tuple → +1 or -1.
 
         ``changes``: relation → rows (column → value; ``_weight`` absent: +1). A batch is a Z-set: the weights of a
         tuple are summed, then all deletions are applied, then all insertions. A multiplicity never goes below zero;
@@ -134,7 +134,7 @@ class ReferenceView:
     def _weights(
         self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]
     ) -> list[tuple[StoredRelation, Counter[Row]]]:
-        """Per stored relation, the tuples that the batch changes and their summed weights: selections sorted out."""
+        """Returns per stored relation the selected tuples that the batch changes, with summed weights."""
         for name in changes:
             self.tables[name]
         weights = []
@@ -156,14 +156,14 @@ class ReferenceView:
         return weights
 
     def _change(self, alias: Alias, values: Row, weight: int) -> Iterator[Result]:
-        """A tuple of a source changes at one of its aliases, unless that cannot join it because of a NULL."""
+        """Yields a tuple of a source changes at one of its aliases, unless that cannot join it because of a NULL."""
         if not any(values[word] is None for word in alias.not_null):
             row = tuple(values[word] for word in alias.words)
             if self._recount(alias.node, row, weight):
                 yield from self.r_update(alias.node, row, 1 if weight > 0 else -1)
 
     def _recount(self, e: int, row: Row, weight: int) -> bool:
-        """Add ``weight`` to the multiplicity of ``row`` in R_e; True if the row has to enter or has to leave."""
+        """Adds ``weight`` to the multiplicity of ``row`` in R_e; True if the row has to enter or has to leave."""
         before = self.relation[e].get(row, 0)
         after = max(before + weight, 0)
         self.missing += after - (before + weight)
@@ -272,7 +272,7 @@ class ReferenceView:
         yield from climb(e, row, {})
 
     def results(self) -> Iterator[Row]:
-        """The distinct output tuples of the query over the current database, in no particular order."""
+        """Yields the distinct output tuples of the query over the current database, in no particular order."""
         if self.plan.support:
             yield from self.support
             return
@@ -281,11 +281,11 @@ class ReferenceView:
         yield from (output for output, _ in self._outputs(found))
 
     def count(self) -> int:
-        """The number of distinct output tuples."""
+        """Returns the number of distinct output tuples."""
         return sum(1 for _ in self.results())
 
     def contains(self, row: Row) -> bool:
-        """Whether output tuple ``row`` is in the result: O(1) lookups where the outputs name every free attribute."""
+        """Returns whether output tuple ``row`` is in the result: O(1) where the outputs name every free attribute."""
         row = tuple(normalise(value) for value in row)
         if self.plan.support:
             return row in self.support
@@ -313,7 +313,7 @@ class ReferenceView:
         return result | dict(zip(self.plan.nodes[e].attributes, row, strict=True))
 
     def _link(self, e: int, row: Row, multiplicity: int) -> None:
-        """Store ``row`` in R_e, in the group of each child, and count the children it joins with."""
+        """Stores ``row`` in R_e, in the group of each child, and count the children it joins with."""
         groups = [self._group(c, self.key_in_parent[c](row)) for c in self.children[e]]
         for group in groups:
             group.parents[row] = None
@@ -321,7 +321,7 @@ class ReferenceView:
         self.counter[e][row] = sum(1 for group in groups if group.children)
 
     def _unlink(self, e: int, row: Row) -> None:
-        """Forget ``row`` of R_e, and the groups that nobody needs any more."""
+        """Forgets ``row`` of R_e, and the groups that nobody needs any more."""
         del self.relation[e][row], self.counter[e][row]
         for c in self.children[e]:
             key = self.key_in_parent[c](row)
@@ -334,7 +334,7 @@ class ReferenceView:
             del self.groups[e][key]
 
     def _outputs(self, found: list[tuple[Result, int]]) -> Iterator[tuple[Row, int]]:
-        """The output tuples of those enumerated results that pass the residual predicates, with their signs."""
+        """Yields the output tuples of those enumerated results that pass the residual predicates, with their signs."""
         if not found:
             return
         columns = {
@@ -350,7 +350,7 @@ class ReferenceView:
                 yield tuple(normalise(column[i]) for column in outputs), sign
 
     def _supported(self, delta: Counter[Row]) -> Counter[Row]:
-        """Add ``delta`` to the support counts; left of it are the output tuples whose count left or reached zero."""
+        """Adds ``delta`` to the support counts; left of it are the output tuples whose count left or reached zero."""
         changed: Counter[Row] = Counter()
         for row, weight in delta.items():
             before, after = self.support[row], self.support[row] + weight
@@ -364,7 +364,7 @@ class ReferenceView:
     # -- invariants ----------------------------------------------------------------------------------------------------
 
     def check_invariants(self) -> None:
-        """Recompute every view from the input relations by its definition and compare. Raises AssertionError."""
+        """Recomputes every view from the input relations by its definition and compares. Raises AssertionError."""
         nodes = self.plan.nodes
         semi_joined: list[set[Row]] = [set() for _ in nodes]  # V_s
         projected: list[Counter[Row]] = [Counter() for _ in nodes]  # V_p with derivation counts
@@ -413,7 +413,7 @@ class ReferenceView:
 
 
 def _truth(predicate: Expr, columns: Mapping[str, pa.Array], length: int) -> list[bool]:
-    """Per row: is ``predicate`` TRUE (not FALSE, not NULL)?"""
+    """Returns per row whether ``predicate`` is TRUE (not FALSE, not NULL)."""
     return [value is True for value in predicate.evaluate(columns, length).to_pylist()]
 
 

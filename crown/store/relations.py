@@ -83,7 +83,7 @@ def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
 
 
 def not_covering(plan: Plan) -> None:
-    """Raise CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
+    """Raises CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
 
     A relation is kept as its projection on the columns that the query reads. Unless these hold a declared key, or are
     all there are, a row that is not there may look like one that is.

@@ -32,7 +32,7 @@ class Support:
         return int(batches.table_count(self._arena, self.table))
 
     def add(self, net: Zset) -> Zset:
-        """Add net weights to the counts of distinct tuples.
+        """Adds net weights to the counts of distinct tuples.
 
         Returns the tuples that appeared or vanished, with +1 or -1. Raises MemoryBudgetError where the budget is used
         up; call ``take_back`` then, and whenever else the batch is taken back. Expected O(n).
@@ -56,7 +56,7 @@ class Support:
         return Zset(net.rows[keep], signs[keep])
 
     def take_back(self) -> None:
-        """Undo what ``add`` did since ``settle``, beyond any budget. UnusableStateError if that is not known."""
+        """Undoes what ``add`` did since ``settle``, beyond any budget. UnusableStateError if that is not known."""
         if not self._known:
             raise UnusableStateError("which results were counted is not known")
         if self._added is not None:
@@ -66,7 +66,7 @@ class Support:
             self._added = None
 
     def settle(self) -> None:
-        """The batch stands: nothing of it will be taken back."""
+        """Lets the batch stand: nothing of it will be taken back."""
         self._added = None
 
     def has(self, codes: np.ndarray) -> bool:

@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from crown.engine.delivery import Guard
-from crown.engine.head import OutputHead
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish
 from crown.engine.kernels import state as kernels
-from crown.engine.membership import code_of, free_values, row_of, where
 from crown.engine.propagation import buffer
 from crown.engine.state import State
 from crown.errors import CrownError
 from crown.kernels import arena as A
 from crown.kernels.geometry import group_numbers
+from crown.results.head import OutputHead
+from crown.results.membership import code_of, free_values, row_of, where
 from crown.store.zset import Zset
 from plans.conjunction import injective
 
@@ -39,11 +39,11 @@ class Results(Protocol):
         ...
 
     def take_back(self) -> None:
-        """Undo what ``changed`` did since ``settle``."""
+        """Undoes what ``changed`` did since ``settle``."""
         ...
 
     def settle(self) -> None:
-        """The batch stands: nothing of it will be taken back."""
+        """Lets the batch stand: nothing of it will be taken back."""
         ...
 
     def tuples(self) -> Iterator[Zset]:

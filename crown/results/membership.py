@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.engine.outputs import computed, filtered
 from crown.errors import ChangeError
+from crown.results.outputs import computed, filtered
 from crown.store.codec import Intern, encode
 from plans.conjunction import injective
 from plans.plan import Plan
