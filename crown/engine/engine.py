@@ -91,8 +91,8 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
 
     @property
     def result_schema(self) -> pa.Schema:
-        """Arrow schema of the result."""
-        return self._head.schema
+        """Arrow schema of the result; that of a bag has the column ``_weight``."""
+        return self._head.schema if self.plan.payload is None else self._head.delta_schema
 
     @property
     def delta_schema(self) -> pa.Schema:
@@ -304,6 +304,11 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         """
         self.ready()
         return self.core.results.contains(values)
+
+    def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """Returns how often an output row, by output name, is in the result. See ``EnumeratedResults.multiplicity``."""
+        self.ready()
+        return self.core.results.multiplicity(values)
 
     def compact(self) -> int:
         """Frees the dictionary entries that nothing refers to. Returns how many. O(state).

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from crown.engine import payload_invariants
 from crown.engine.core import Core
 from crown.engine.kernels.groups import node_at
-from crown.engine.kernels.layout import N_CARRIED, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.engine.kernels.layout import N_CARRIED, N_EXTRA, R_NODES, R_TABLE, R_WIDTH, R_WORDS
 from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
@@ -143,6 +144,8 @@ def check(core: Core) -> None:
     for i in range(count):
         _check_rows(reader, i, rows, groups, in_view)
         _check_groups(reader, i, rows, groups, in_view, live, bool(state.arena[A.H_LIVE_ON]))
+    if state.compiled.payload is not None:
+        payload_invariants.check(state.arena, plan, state.compiled)
     _check_words(state, reader, rows, groups)
     for i, bag in state.bags.items():
         bag.check_invariants()
@@ -276,8 +279,9 @@ def _check_words(
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
             total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
+        extra = int(reader.plan_array[node_at(i) + N_EXTRA])
         for g in groups[i].values():
-            total += block(at.group_words(k))
+            total += block(at.group_words(k, extra))
             children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
             if children_log:
                 total += block(at.list_words(children_log, reader.carried(i)))

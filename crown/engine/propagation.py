@@ -19,7 +19,7 @@ import numpy as np
 
 from crown.bags.protocol import Bag, BagBudgetError
 from crown.engine.compile import CompiledPlan
-from crown.engine.kernels import layout, update
+from crown.engine.kernels import layout, publish, update
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.masks import EVERY
@@ -38,10 +38,10 @@ def buffer(columns: int) -> np.ndarray:
 
 
 class Propagation:
-    """Applies batches to the arena of a compiled plan and to its bags; ``columns`` are enumerated."""
+    """Applies batches to the arena of a compiled plan and to its bags. ``free``: how many attributes are enumerated."""
 
     def __init__(
-        self, arena: np.ndarray, compiled: CompiledPlan, bags: Mapping[int, Bag], budget: Budget, columns: int
+        self, arena: np.ndarray, compiled: CompiledPlan, bags: Mapping[int, Bag], budget: Budget, free: int
     ) -> None:
         self._arena = arena
         self._halves = arena.view(np.int32)
@@ -49,8 +49,10 @@ class Propagation:
         self._bags = bags
         self._part = {node: 1 + i for i, node in enumerate(bags)}  # number of a bag's arena
         self._budget = budget
-        self._scratch = layout.new_scratch(len(compiled.words))
-        self._out = buffer(columns)
+        self._scratch = compiled.new_scratch()
+        self._free = free
+        self._ring = compiled.ring
+        self._out = buffer(compiled.columns(free))
         weights = np.ones(self._out.shape[1], np.int64)
         self._weights = {1: weights, -1: -weights}  # of the tuples in a block
         self._changes: Sequence[RelationChange] = ()
@@ -132,11 +134,37 @@ class Propagation:
                         yield from self._through_tree(number, tuples, change.masks_of(sign), sign)
             if scratch[layout.X_FILL]:
                 yield from self._handed(sign)
+        if self._ring is not None:
+            yield from self._publish()
+
+    def _publish(self) -> Blocks:
+        """Groups tell their parents what the batch has changed. It ends with a group that is done, however it ends."""
+        scratch, state = self._scratch, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
+        scratch[layout.X_EDGE] = scratch[layout.X_PARENT] = 0
+        status = update.FULL
+        while status != update.DONE:
+            self._budget.allow(0)
+            self._settled = False
+            try:
+                status = publish.publish_batch(*state, self._out)
+            except MemoryError as error:
+                raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
+            if scratch[layout.X_FILL]:
+                yield from self._handed(1)
+            self._settled = status != update.FULL
+            if status == update.OVER_BUDGET and not self._budget.extend(0):
+                raise self._budget.refusal()
+        overflow, self._arena[A.H_WRAPPED] = self._arena[A.H_WRAPPED], 0
+        if overflow and scratch[layout.X_MODE] == layout.MODE_DELTAS:
+            raise ChangeError(
+                "a count would leave 63 bits; the batch was undone. Check the weights of its inserts, or count fewer "
+                "combinations at once"
+            )
 
     def _handed(self, sign: int) -> Blocks:
         """Yields the output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
         n = self._scratch[layout.X_FILL]
-        yield Zset.of_columns(self._out[:, :n], self._weights[sign][:n])
+        yield self._compiled.block(self._out, n, self._free, self._weights[sign])
         self._scratch[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, tuples: Zset, masks: np.ndarray, sign: int) -> Blocks:
@@ -219,8 +247,8 @@ class Propagation:
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if sign > 0:
-                return update.insert_batch(*state, values, copies, masks, self._out)
-            return update.delete_batch(*state, values, copies, missing, self._out)
+                return update.insert_batch(*state, values, copies, masks, self._ring, self._out)
+            return update.delete_batch(*state, values, copies, missing, self._ring, self._out)
         except MemoryError as error:
             raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
 

@@ -51,7 +51,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         dictionary: Dictionary | None = None,
         words: int = ADDRESSABLE,
     ) -> None:
-        ensure_compiled()
+        ensure_compiled(plan.payload is not None)
         self.plan = plan
         self._file = file
         self.compiled = compile_plan(plan)

@@ -8,21 +8,29 @@
 **Row** of a node with children ``0..n-1`` (``2 + n`` words). Its handle is that of its own first word; the values lie
 before it, ``N_OFFSET`` words from the record's beginning::
 
-    0          low: count (non-empty child groups)     high: copies of the tuple (in the first row)
+    0          low: count (non-empty child groups)     high: copies of the tuple (in the first row), its weight
     1          low: group of the edge to the parent    high: position in that group's children, -1 outside V_s
     2+j        low: group of the edge to child j       high: position in that group's parents
 
 A word that holds a group and a position in one of its lists is a *link*. An alias that does not read the tuple (its
-mask says so) has group 0. A row of a virtual node is a record of its own.
+mask says so) has group 0. A row of a virtual node is a record of its own. In payload plans every row has in word 0 the
+*weight* with which it has been accounted: while the copies of a tuple change, its aliases follow one after the other.
+Some rows of free nodes have one more word there, their own handle: so an enumeration writes it like a value.
 
-**Group** of an edge with a key of ``k`` attributes (``k + 4`` words), the only index there is::
+**Group** of an edge with a key of ``k`` attributes (``k + 4`` words, and its payload), the only index there is::
 
     0 .. k-1   the key
     k          low: children list    high: its length (count[k] of S-UPDATE; the key is in V_p iff > 0)
     k+1        low: parents list     high: its length (rows of R_p with that key, live ones first)
     k+2        low: live parents     high: references (rows of R_c with that key, in V_s or not)
     k+3        low: log2 capacity of the children list    high: of the parents list
-    k+4 ..     payload, if there is any
+    k+4 ..     in payload plans, above a bound node: what its parents have been told (``Pub``, some words), and after it
+               a word, low: the entry with what they have not (0 if there is none)
+
+**Entry** of a changed payload (1 word, and as many as the payload)::
+
+    0          low: the group, 0 if it has emptied     high: the next entry of the edge
+    1 ..       what is to be added to ``Pub``
 
 **List**: a *field*, a word as above (low: where it is, high: its length), and the half word with its log2 capacity. A
 list of capacity 1 is its own field; a longer one is a block of int32 row handles. The children list of a free leaf with
@@ -44,8 +52,7 @@ from crown.kernels.arena import ONE, PLAIN, T_TALLIES, at32, hi, lo, set_hi, set
 from crown.kernels.jit import device
 from crown.kernels.tables import table_at
 
-PAYLOAD = 0  # words of a group behind its lists
-_GROUP = 4 + PAYLOAD  # words of a group besides its key
+_GROUP = 4  # words of a group besides its key and its payload
 OWN_LINK = ONE  # the link of a row to the group that it is a child in
 
 # Records
@@ -96,6 +103,18 @@ def row_count(halves, row):
 def set_row_count(halves, row, count):
     """Writes count[t]."""
     set_lo(halves, row, count)
+
+
+@device
+def row_weight(halves, row):
+    """The weight with which the row has been accounted, in payload plans."""
+    return hi(halves, row)
+
+
+@device
+def set_row_weight(halves, row, weight):
+    """Write the weight. In a record's first row this is the number of copies."""
+    set_hi(halves, row, weight)
 
 
 @device
@@ -157,9 +176,27 @@ def set_linked_position(halves, row, link, at):
 
 
 @device
-def group_words(k):
-    """Returns words of a group."""
-    return k + _GROUP
+def group_words(k, extra):
+    """Words of a group, ``extra`` of them for a payload (``payload_words``)."""
+    return k + _GROUP + extra
+
+
+@device
+def payload_words(words):
+    """Words that a group needs for a payload of that many words."""
+    return words + 1
+
+
+@device
+def published(g, k):
+    """The first word of a group's payload, as its parents have been told."""
+    return g + k + _GROUP
+
+
+@device
+def entry_field(g, k, words):
+    """The word in whose low half a group has the entry of its changes, of a payload of that many words."""
+    return g + k + _GROUP + words
 
 
 @device
@@ -237,6 +274,46 @@ def references(halves, g, k):
 def set_references(halves, g, k, n):
     """Writes how many rows of the child's relation have the group's key."""
     set_hi(halves, g + k + 2, n)
+
+
+# Entries
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def entry_words(words):
+    """Words of an entry of a payload of that many words."""
+    return 1 + words
+
+
+@device
+def entry_group(halves, entry):
+    """The group that the entry is for; 0 if it has emptied."""
+    return lo(halves, entry)
+
+
+@device
+def set_entry_group(halves, entry, g):
+    """Write the group that the entry is for."""
+    set_lo(halves, entry, g)
+
+
+@device
+def entry_next(halves, entry):
+    """The next entry of the edge, or 0."""
+    return hi(halves, entry)
+
+
+@device
+def set_entry_next(halves, entry, following):
+    """Write the next entry of the edge."""
+    set_hi(halves, entry, following)
+
+
+@device
+def entry_change(entry):
+    """The first word of what is to be added to the payload."""
+    return entry + 1
 
 
 # Lists
@@ -349,6 +426,7 @@ def table_total(nodes: int) -> int:
 
 
 T_ROWS = T_TALLIES + 2  # of a rows table: rows of the node
+T_ENTRIES = T_TALLIES + 1  # of a groups table: the first entry of the edge
 
 
 class Tallies(NamedTuple):

@@ -67,10 +67,15 @@ def allocating_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, counted=True)
 
 
-def is_cached(dispatcher: Any) -> bool:
-    """Returns True iff a compiled form of the kernel, made from the present sources, is in the cache on disk."""
+def is_cached(dispatcher: Any, signature: tuple[Any, ...] | None = None) -> bool:
+    """True iff a compiled form of the kernel, made from the present sources, is in the cache on disk.
+
+    ``signature``: of its arguments, if it has to be a certain one.
+    """
     cache = getattr(dispatcher, "_cache", None)
-    return cache is not None and bool(cache._cache_file._load_index())
+    if cache is None:
+        return False
+    return any(signature is None or key[0] == signature for key in cache._cache_file._load_index())
 
 
 def _compiled(function: Callable[..., Any], counted: bool, **more: bool) -> Any:

@@ -62,12 +62,12 @@ def free_values(plan: Plan, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] |
     return named
 
 
-def among(columns: Sequence[pa.Array], n: int, wanted: Sequence[pa.Array]) -> bool:
-    """Returns True iff one of ``n`` output rows is the one-row output ``wanted``."""
+def where(columns: Sequence[pa.Array], n: int, wanted: Sequence[pa.Array]) -> np.ndarray:
+    """Returns bool[n]: which of ``n`` output rows are the one-row output ``wanted``."""
     hit = np.ones(n, bool)
     for column, value in zip(columns, wanted, strict=True):
         hit &= same_values(column, value)
-    return bool(hit.any())
+    return hit
 
 
 def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from plans.conjunction import Atom, Conjunction
+from plans.counting import with_multiplicities
 from plans.errors import PlanError
 from plans.plan import Attribute, Candidate, Node, Output, Plan
 from plans.search.bounds import bounds
@@ -56,7 +57,7 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
     support = not query.counted and not query.fixed.issuperset(added)
     attributes = _null_safe_projections(query, nodes)
     held = {name for node in nodes for name in (node.attributes if node.kind != "bag" else _bag_attributes(node))}
-    return Plan(
+    plan = Plan(
         query=query.text,
         nodes=nodes,
         attributes=attributes,
@@ -77,6 +78,7 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         width=parts.width,
         notes=tuple(notes),
     )
+    return with_multiplicities(plan) if query.counted else plan
 
 
 def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:
