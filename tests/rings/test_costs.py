@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import log
 
 import pytest
@@ -89,6 +89,23 @@ def test_a_small_factor_bounds_what_is_read_of_a_large_view() -> None:
         return ring.operations
 
     assert cost(4) == cost(32)
+
+
+class Unread(dict):
+    """A dictionary that is looked up, and never gone through."""
+
+    def __iter__(self) -> Iterator:
+        raise AssertionError("all of it was read")
+
+
+def test_a_join_goes_through_its_smaller_side_only() -> None:
+    large = Relation(Z, ("A", "B"), (((a, b), 1) for a in range(9) for b in range(9)))
+    small = Relation(Z, ("B", "C"), {(1, 1): 1})
+    whole = Relation(Z, ("B", "A"), {(1, 1): 1})
+    large.join(small)  # builds the index
+    large.payloads = Unread(large.payloads)
+    assert len(large.join(small)) == len(small.join(large)) == 9
+    assert len(large.join(whole)) == len(whole.join(large)) == 1
 
 
 def matrices(ring: Counted, n: int, p: int) -> ViewTree:

@@ -131,6 +131,19 @@ def test_dependent_columns_give_the_solution_of_least_norm(seed: int) -> None:
     assert [sum(x * b for x, b in zip(row, found, strict=True)) for row in gram] == right
 
 
+def test_a_singular_matrix_is_found_where_its_factorization_succeeds_by_rounding() -> None:
+    ranks = []
+    for seed in (31, 41, 42, 43):
+        chance = Random(seed)
+        pairs = [(chance.randint(-(10**6), 10**6), chance.randint(-(10**6), 10**6)) for _ in range(9)]
+        data = [[x, z, 3 * x + 5 * z, x - 7 * z] for x, z in pairs]
+        target = [chance.randint(-9, 9) for _ in data]
+        found, rank = solve(*equations(data, target))
+        np.testing.assert_allclose(rounded(found), np.linalg.pinv(np.array(data, float)) @ target, rtol=1e-6)
+        ranks.append(rank)
+    assert ranks == [2] * 4
+
+
 def test_nothing_to_explain_is_explained_by_zeros() -> None:
     assert solve([], []) == ([], 0)
     assert solve([[0]], [0]) == ([0], 0)

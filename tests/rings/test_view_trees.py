@@ -117,6 +117,23 @@ def test_a_chain_of_matrices_over_a_ring_of_matrices_keeps_their_order(n: int) -
         rows[name][row] = ring.add(rows[name].get(row, ring.zero), payload)
 
 
+def test_a_delta_between_many_siblings_keeps_its_place_among_the_factors() -> None:
+    chance, ring = Random(5), Matrices(2)
+    schemas = {f"R{i}": ("A",) for i in range(5)}
+
+    def element() -> Any:
+        return ring.of([[chance.randint(-2, 2) for _ in range(2)] for _ in range(2)])
+
+    rows = {name: {(a,): element() for a in range(2)} for name in schemas}
+    database = {name: Relation(ring, schema, rows[name]) for name, schema in schemas.items()}
+    tree = ViewTree(ring, view_tree(variable("A"), schemas), database=database)
+    for name in schemas:
+        payload = element()
+        tree.apply(name, Relation(ring, "A", {(1,): payload}))
+        rows[name][(1,)] = ring.add(rows[name][(1,)], payload)
+        assert same(tree, by_definition(ring, schemas, rows, {}, ()), ())
+
+
 def test_a_tree_that_would_change_the_order_of_factors_is_refused() -> None:
     ring = Matrices(2)
     schemas = {"R": ("A", "B"), "S": ("B",), "T": ("A",)}
