@@ -1,0 +1,191 @@
+"""Integers of ``n`` 64-bit words (*limbs*), little endian, in two's complement: arithmetic modulo 2^(64 n).
+
+A number is named by where it lies: an array or pointer of int64 words and the index of its lowest word. All of it is a
+ring, exactly: what was added can be taken away again, in any order. Nothing here says that a number has left the range
+of its words, but the functions on single words that are called *checked*.
+
+The loops are for any ``n``; for 1 and 2 limbs there are functions on values, which stay in registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import config, types
+from numba.extending import intrinsic
+
+from crown.kernels.jit import device
+
+WORD_BITS = 64
+
+
+def _high_product(typingctx, a, b):
+    """The high word of the product of two words read as unsigned numbers."""
+
+    def codegen(context, builder, signature, args):
+        wide = ir.IntType(2 * WORD_BITS)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, WORD_BITS)), args[0].type)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+def _python_high_product(a, b):
+    """What stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
+    mask = (1 << WORD_BITS) - 1
+    high = (int(a) & mask) * (int(b) & mask) >> WORD_BITS
+    return high - (high >> WORD_BITS - 1 << WORD_BITS)
+
+
+high_product: Any = _python_high_product if getattr(config, "DISABLE_JIT", 0) else intrinsic(_high_product)
+
+
+# Single words
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def carry(a, b, total):
+    """The carry, 0 or 1, of the unsigned sum ``total`` of two words."""
+    return (((a & b) | ((a | b) & ~total)) >> 63) & 1
+
+
+@device
+def sum_leaves(a, b):
+    """True iff a + b does not fit a signed word."""
+    total = a + b
+    return ((a ^ total) & (b ^ total)) < 0
+
+
+@device
+def product_leaves(a, b):
+    """True iff a * b does not fit a signed word."""
+    high = high_product(a, b)
+    if a < 0:
+        high -= b
+    if b < 0:
+        high -= a
+    return high != (a * b) >> 63
+
+
+# Two limbs, as values
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def sum_of_pairs(low, high, other_low, other_high):
+    """(low, high) of the sum of two numbers of two limbs."""
+    total = low + other_low
+    return total, high + other_high + carry(low, other_low, total)
+
+
+@device
+def product_of_pairs(low, high, other_low, other_high):
+    """(low, high) of the product of two numbers of two limbs."""
+    return low * other_low, high_product(low, other_low) + low * other_high + high * other_low
+
+
+# Any number of limbs
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def is_zero(a, i, n):
+    """True iff the ``n`` words from ``a[i]`` on are all 0."""
+    bits = 0
+    for x in range(i, i + n):
+        bits |= a[x]
+    return bits == 0
+
+
+@device
+def clear(a, i, n):
+    """Set ``n`` words to 0."""
+    for x in range(i, i + n):
+        a[x] = 0
+
+
+@device
+def extend(out, o, n, a, i, m):
+    """Write the number of ``m`` limbs at ``a[i]`` as one of ``n``: with its sign if it grows, modulo 2^(64 n) if not.
+
+    The two MUST NOT overlap, unless they begin at the same word.
+    """
+    for x in range(min(n, m)):
+        out[o + x] = a[i + x]
+    sign = a[i + m - 1] >> 63
+    for x in range(m, n):
+        out[o + x] = sign
+
+
+@device
+def add(out, o, a, i, n):
+    """``out += a``, both of ``n`` limbs."""
+    over = 0
+    for x in range(n):
+        left, right = out[o + x], a[i + x]
+        part = left + right
+        total = part + over
+        over = carry(left, right, part) + carry(part, over, total)
+        out[o + x] = total
+
+
+@device
+def negate(a, i, n):
+    """``a := -a``, of ``n`` limbs."""
+    over = 1
+    for x in range(i, i + n):
+        flipped = ~a[x]
+        total = flipped + over
+        over = carry(flipped, over, total)
+        a[x] = total
+
+
+@device
+def _add_multiple(out, o, a, i, n, word):
+    """``out += a * word`` modulo 2^(64 n), both of ``n`` limbs; ``word`` is read as unsigned."""
+    over = 0
+    for x in range(n):
+        low = a[i + x] * word
+        before = out[o + x]
+        part = low + before
+        total = part + over
+        over = high_product(a[i + x], word) + carry(low, before, part) + carry(part, over, total)
+        out[o + x] = total
+
+
+@device
+def add_multiple(out, o, a, i, n, factor):
+    """``out += a * factor`` modulo 2^(64 n): numbers of ``n`` limbs that do not overlap, and a signed word."""
+    if factor < 0:  # out - a * |factor| = -(-out + a * |factor|)
+        negate(out, o, n)
+        _add_multiple(out, o, a, i, n, -factor)
+        negate(out, o, n)
+    else:
+        _add_multiple(out, o, a, i, n, factor)
+
+
+@device
+def multiply_word(a, i, n, factor):
+    """``a *= factor`` modulo 2^(64 n): a number of ``n`` limbs and a signed word."""
+    word = factor
+    if factor < 0:
+        word = -factor
+    over = 0
+    for x in range(i, i + n):
+        low = a[x] * word
+        total = low + over
+        over = high_product(a[x], word) + carry(low, over, total)
+        a[x] = total
+    if factor < 0:
+        negate(a, i, n)
+
+
+@device
+def multiply(out, o, a, i, b, j, n):
+    """``out := a * b`` modulo 2^(64 n), all of ``n`` limbs; ``out`` MUST NOT overlap the others. O(n^2)."""
+    clear(out, o, n)
+    for x in range(n):
+        if a[i + x] != 0:
+            _add_multiple(out, o + x, b, j, n - x, a[i + x])
