@@ -118,6 +118,8 @@ def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
             if split(bare[0].value)[0] == split(bare[1].value)[0]:
                 return None  # a comparison inside one relation may convert
             raise
+        if bare[0].type == bare[1].type or expr.args[0].op == expr.args[1].op == "cast":
+            return None  # the query casts them: CAST(a AS DATE) = CAST(b AS DATE) is no equality of a and b
     return bare[0], bare[1]
 
 
@@ -410,9 +412,9 @@ def injective(expr: Expr) -> str | None:
         return str(expr.value)
     if expr.op != "cast" or expr.args[0].type not in ("int32", "int64", "date", "bool"):
         return None
-    parts = decimal_parts(expr.type)
+    source, parts = expr.args[0].type, decimal_parts(expr.type)
     if parts is not None:
-        holds = parts[0] - parts[1] >= {"int32": 10, "int64": 19}[expr.args[0].type]
-    else:
-        holds = expr.type not in ("float64", "int32", "timestamp_ntz")  # what does not fit becomes NULL
+        holds = parts[0] - parts[1] >= {"int32": 10, "int64": 19}.get(source, 1)
+    else:  # what does not fit becomes NULL
+        holds = expr.type == "string" or (source, expr.type) == ("int32", "int64") or source == "bool"
     return injective(expr.args[0]) if holds else None

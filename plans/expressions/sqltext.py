@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from plans.expressions.build import ARITHMETIC, COMPARISONS, Expr
+from plans.expressions.functions.table import FUNCTIONS
 from plans.schema import decimal_parts
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -83,12 +84,16 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     if op == "neg":
         return f"- {operand(0)}"
     if op == "cast":
-        return f"CAST({texts[0]} AS {type_name(expr.type)})"
+        wall = expr.type == "timestamp_ntz" and args[0].type == "string"  # only so a zone in the text is passed over
+        return f"CAST({texts[0]} AS {'TIMESTAMP_NTZ' if wall else type_name(expr.type)})"
     if op == "case":
         whens = (f"WHEN {c} THEN {v}" for c, v in zip(texts[:-1:2], texts[1:-1:2], strict=True))
         return f"CASE {' '.join(whens)} ELSE {texts[-1]} END"
     if op == "concat":
         return " || ".join(operand(i) for i in range(len(args)))
+    function = FUNCTIONS.get(op)
+    if function is not None and function.sql is not None:
+        return function.text([operand(i) for i in range(len(args))])
     return f"{op.upper()}({', '.join(texts)})"
 
 
