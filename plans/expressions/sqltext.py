@@ -51,6 +51,26 @@ def sql_of(expr: Expr) -> str:
     return found
 
 
+def spark_sql(expr: Expr) -> str:
+    """The SQL text of an expression for Spark alone: it gives NULL where Spark would stop, and names in backticks."""
+    found: str = expr.fold(_spark_sql)
+    return found
+
+
+_TRIED = {"add": "TRY_ADD", "sub": "TRY_SUBTRACT", "mul": "TRY_MULTIPLY", "div": "TRY_DIVIDE", "mod": "TRY_MOD"}
+
+
+def _spark_sql(expr: Expr, texts: list[str]) -> str:
+    if expr.op == "col":
+        return "`" + expr.value.replace("`", "``") + "`"
+    if expr.op in _TRIED:
+        return f"{_TRIED[expr.op]}({texts[0]}, {texts[1]})"
+    if expr.op == "cast":
+        name = "TIMESTAMP_NTZ" if expr.type == "timestamp_ntz" else type_name(expr.type)
+        return f"TRY_CAST({texts[0]} AS {name})"
+    return _sql_of(expr, texts)
+
+
 def _sql_of(expr: Expr, texts: list[str]) -> str:
     """The text of one operator, given those of its operands."""
     op, args = expr.op, expr.args

@@ -44,6 +44,11 @@ _ZONE = re.compile(r"(Z|UTC|GMT|UT)?(?:([+-])([0-9]{1,2})(?::([0-9]{1,2})(?::([0
 _QUICK = r"\A[+-]?[0-9]{1,18}\z"
 _QUICK_DOUBLE = r"\A-?[0-9]{1,15}(?:\.[0-9]{1,15})?\z"
 
+_QUICK_MOMENT = (
+    r"\A[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    r"[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?\z"
+)
+
 
 def read(value: Any, type_: pa.DataType) -> Any:
     """Strings as values of `type_`; NULL where they say none. O(n)."""
@@ -65,8 +70,8 @@ def _read(value: pa.Array, type_: pa.DataType) -> pa.Array:
         return by_distinct(lambda text: _decimal(text, type_.precision, type_.scale), type_, value)
     if kinds.is_date(type_):
         return by_distinct(_date, pa.int32(), value).view(type_)
-    zoned = type_.tz is not None
-    return by_distinct(lambda text: _moment(text, zoned), pa.int64(), value).view(type_)
+    zoned, wall = type_.tz is not None, pa.timestamp("us")
+    return _quickly(value, _QUICK_MOMENT, wall, lambda text: _moment(text, zoned)).view(type_)
 
 
 def _quickly(value: pa.Array, plain: str, type_: pa.DataType, slow: Any) -> pa.Array:
@@ -75,7 +80,10 @@ def _quickly(value: pa.Array, plain: str, type_: pa.DataType, slow: Any) -> pa.A
     nothing = pa.scalar(None, pa.string())
     found = pc.cast(pc.utf8_ltrim(pc.if_else(quick, value, nothing), characters="+"), type_)
     rest = pc.if_else(quick, nothing, value)
-    return found if rest.null_count == len(rest) else pc.coalesce(found, by_distinct(slow, type_, rest))
+    if rest.null_count == len(rest):
+        return found
+    told = pa.int64() if pa.types.is_timestamp(type_) else type_
+    return pc.coalesce(found, by_distinct(slow, told, rest).view(type_))
 
 
 def _truth(value: pa.Array) -> pa.Array:

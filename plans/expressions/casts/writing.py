@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.expressions import dates
-from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.arrays import array_of, on_arrays
 from plans.expressions.functions.distinct import by_distinct
 
+_LEAST, _MOST = 1e-3, 1e7  # between which Java writes doubles without an exponent
 _PLAIN_SCALE = 6  # up to which Arrow writes decimals without an exponent
 
 
@@ -20,7 +21,7 @@ def written(value: Any) -> Any:
     """Values of any type but binary as strings."""
     kinds = pa.types
     if kinds.is_floating(value.type):
-        return by_distinct(double_text, pa.string(), value)
+        return on_arrays(_doubles, value)
     if kinds.is_decimal(value.type) and value.type.scale > _PLAIN_SCALE:
         return by_distinct(lambda number: f"{number:f}", pa.string(), value)
     if kinds.is_date(value.type):
@@ -28,6 +29,17 @@ def written(value: Any) -> Any:
     if kinds.is_timestamp(value.type):
         return on_arrays(_moments, value)
     return pc.cast(value, pa.string())
+
+
+def _doubles(value: pa.Array) -> pa.Array:
+    """Doubles as text: those that need no exponent by Arrow, the others once per distinct value."""
+    size = pc.abs(value)
+    quick = pc.fill_null(pc.and_(pc.greater_equal(size, _LEAST), pc.less(size, _MOST)), False)
+    nothing = pa.scalar(None, value.type)
+    plain = pc.cast(pc.if_else(quick, value, nothing), pa.string())
+    plain = pc.if_else(pc.match_substring(plain, "."), plain, pc.binary_join_element_wise(plain, ".0", ""))
+    rest = pc.if_else(quick, nothing, value)
+    return plain if rest.null_count == len(rest) else pc.coalesce(plain, by_distinct(double_text, pa.string(), rest))
 
 
 def double_text(value: float) -> str:
@@ -44,7 +56,7 @@ def double_text(value: float) -> str:
     if len(digits) == 1:  # Java writes two digits at least, and takes the nearest such number
         _, digits, exponent = decimal.Decimal(f"{size:.1e}").normalize().as_tuple()
     assert isinstance(exponent, int)
-    if 1e-3 <= size < 1e7:
+    if _LEAST <= size < _MOST:
         text = f"{decimal.Decimal((0, digits, exponent)):f}"
         return sign + (text if "." in text else text + ".0")
     first, *rest = map(str, digits)
@@ -54,6 +66,5 @@ def double_text(value: float) -> str:
 def _moments(value: pa.Array) -> pa.Array:
     """Day, time and as many digits of the second's fraction as it has."""
     days = dates.texts(array_of(dates.days_of(value).astype(np.int32), pa.date32(), value))
-    clock = np.datetime_as_string((words(value, np.int64) % dates.DAY).astype("datetime64[us]"))
-    times = pc.utf8_slice_codeunits(pa.array(clock, pa.string()), 11)
+    times = pc.cast(array_of(dates.clock_of(value), pa.time64("us"), value), pa.string())
     return pc.binary_join_element_wise(days, pc.replace_substring_regex(times, r"\.?0*\z", ""), " ")

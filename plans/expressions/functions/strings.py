@@ -51,6 +51,8 @@ def _left(type_: pa.DataType, value: Any, count: Any) -> Any:
 
 
 def _right(type_: pa.DataType, value: Any, count: Any) -> Any:
+    if isinstance(count, pa.Scalar) and count.is_valid and count.as_py() > 0:
+        return pc.utf8_slice_codeunits(readable(value), -count.as_py())
     return by_distinct(lambda text, n: text[max(len(text) - n, 0) :] if n > 0 else "", type_, value, count)
 
 
