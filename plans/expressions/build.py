@@ -2,7 +2,7 @@
 
 `Expr(op, type, args, value)` is a tree (`plans.expressions.expr`). Leaves are columns (`value` is the name) and
 literals (`value` is a Python value of the type). Everything else is built by `call`, which checks the types, inserts
-the casts and knows SQL's three-valued logic. `str(expr)` is SQL that DuckDB and Spark read alike; `evaluate` is
+the casts and knows SQL's three-valued logic. `str(expr)` is SQL (`plans.expressions.sqltext`); `evaluate` is
 vectorised (`plans.expressions.evaluate`).
 
 An expression has the type and the values that Spark 4 gives it in ANSI mode (its default), or is refused with a
@@ -168,7 +168,7 @@ def _like(args: tuple[Expr, ...], escape: str | None) -> Expr:
 def _boolean(symbol: str, arg: Expr) -> Expr:
     if arg.type not in ("bool", "null"):
         raise PlanError(f"{symbol} needs a condition, not a value of type {arg.type}")
-    return arg
+    return cast(arg, "bool")
 
 
 def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:

@@ -1,4 +1,7 @@
-"""Expressions as SQL text that DuckDB and Spark (4.0 and later) both read, with the same meaning."""
+"""Expressions as SQL text of Spark's (4.0 and later).
+
+DuckDB reads the operators and the casts of numbers with the same meaning; functions that only Spark has keep its names.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import decimal
 import re
 from typing import Any
 
-from plans.expressions.build import ARITHMETIC, COMPARISONS, Expr
+from plans.expressions.build import ARITHMETIC, COMPARISONS, Expr, lit
 from plans.expressions.functions.table import FUNCTIONS
 from plans.schema import decimal_parts
 
@@ -57,12 +60,26 @@ def spark_sql(expr: Expr) -> str:
     return found
 
 
+def _typed(expr: Expr) -> str:
+    """A literal that has its type in Spark."""
+    found = literal(expr.value)
+    if expr.value is None or lit(expr.value).type not in (expr.type, "int32"):
+        return f"CAST({found} AS {type_name(expr.type)})"
+    if expr.type == "timestamp_ntz":
+        return found.replace("TIMESTAMP", "TIMESTAMP_NTZ", 1)
+    if decimal_parts(expr.type) and "." not in found:
+        return f"{found}BD"
+    return f"{found}L" if expr.type == "int64" else found
+
+
 _TRIED = {"add": "TRY_ADD", "sub": "TRY_SUBTRACT", "mul": "TRY_MULTIPLY", "div": "TRY_DIVIDE", "mod": "TRY_MOD"}
 
 
 def _spark_sql(expr: Expr, texts: list[str]) -> str:
     if expr.op == "col":
         return "`" + expr.value.replace("`", "``") + "`"
+    if expr.op == "literal" and expr.type != "null":
+        return _typed(expr)
     if expr.op in _TRIED:
         return f"{_TRIED[expr.op]}({texts[0]}, {texts[1]})"
     if expr.op == "cast":

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from plans.expressions.sqltext import spark_sql
 from spark_jobs.dispatch.shuffle import _same_in_spark, _translated
 from spark_jobs.ingest.types import spark_type
 from tests.plans.expression_cases import ROWS, cases, columns, expression
@@ -104,6 +105,14 @@ def test_days_and_times_of_instants_are_those_of_spark_in_utc(spark, frame, sett
     settings.set("spark.sql.session.timeZone", "UTC")
     answers = _answers(spark, frame, [theirs for _, theirs in UTC])
     assert not (wrong := _compared(answers, UTC)), "\n".join(wrong)
+
+
+def test_the_text_that_is_written_for_spark_means_the_same(spark, frame, settings) -> None:
+    settings.set("spark.sql.ansi.enabled", "true")
+    settings.set("spark.sql.session.timeZone", "UTC")
+    mine = [(ours, spark_sql(expression(ours))) for ours, theirs, _ in CASES if ours == theirs]
+    answers = _answers(spark, frame, [text for _, text in mine])
+    assert not (wrong := _compared(answers, mine)), "\n".join(wrong)
 
 
 def test_without_ansi_spark_differs_only_where_ansi_would_stop(spark, frame, settings) -> None:

@@ -159,7 +159,7 @@ def _same(types: Sequence[str], values: Sequence[Any]) -> str:
 
 def _interval(unit: str) -> Callable[[Sequence[str]], str]:
     def text(a: Sequence[str]) -> str:
-        count = int(a[1].strip("()"))
+        count = int(a[1].strip("()L"))
         if unit == "MONTH":
             return f"{a[0]} + INTERVAL '{count}' MONTH"
         whole, rest = divmod(abs(count), dates.SECOND)
