@@ -86,7 +86,8 @@ def maintain(
     - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
       reason; ``"quarantine"`` writes such rows as JSON lines to the folder ``quarantine`` (default: ``quarantine/`` in
       the checkpoint), once, and goes on without them.
-    - ``on_missing``: deletes of absent rows are counted (``"ignore"``) or an error (``"raise"``).
+    - ``on_missing``: deletes of absent rows are counted (``"ignore"``) or an error (``"raise"``, for a query that is
+      one join); ``"trust"``, for a query of several stages, takes the streams' word that there are none.
     - ``operator``: a name, needed when one stream has more than one.
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``sample``: how many deltas per batch to keep for the progress display.
@@ -107,10 +108,7 @@ def maintain(
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         quarantine = str(folder / "quarantine")
     plan = planned(query, changes, schema, change, rates, dialect)
-    if on_missing not in ("ignore", "raise"):
-        raise SparkJobError(f'on_missing={on_missing!r}: give "ignore" or "raise"')
-    if on_missing == "raise":
-        not_covering(plan)
+    _check_missing(plan, on_missing)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
     grid = _grid(spark, plan, cells, stored)
     envelope = envelope_of(plan, cells=grid.cells, quarantine=on_bad_row == "quarantine")
@@ -136,6 +134,15 @@ def maintain(
         check_meta(stored, step.meta)
         reconcile(folder, stored.parent.name, operator)
     return applied(spark, plan, step, changes, change)
+
+
+def _check_missing(plan: Maintainable, on_missing: str) -> None:
+    offered = ("ignore", "raise") if isinstance(plan, Plan) else ("ignore", "trust")
+    if on_missing not in offered:
+        known = "" if isinstance(plan, Plan) else ", for a query of several stages"
+        raise SparkJobError(f'on_missing={on_missing!r}: give "{offered[0]}" or "{offered[1]}"{known}')
+    if on_missing == "raise" and isinstance(plan, Plan):
+        not_covering(plan)
 
 
 def applied(

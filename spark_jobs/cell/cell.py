@@ -32,7 +32,7 @@ import pyarrow as pa
 from crown.errors import ChangeError, SnapshotError
 from crown.ingest.batch import MissingDeletes
 from crown.maintained import Durable
-from plans.plan import Plan
+from plans.program import Maintainable
 from spark_jobs.cell import history
 from spark_jobs.cell.delta_file import Changes, Link
 from spark_jobs.cell.engines import QUERY, EngineFactory
@@ -75,7 +75,7 @@ class Cell:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Maintainable,
         log: CellLog,
         live: Path,
         *,

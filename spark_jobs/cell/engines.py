@@ -13,26 +13,26 @@ from typing import Any, Protocol
 from crown.engine import snapshot
 from crown.engine.engine import Engine
 from crown.maintained import Durable
-from plans.plan import Plan
+from plans.program import Maintainable, Program
 from spark_jobs.dispatch.envelope import WEIGHT
 
 
 class EngineFactory(Protocol):
     """How engines of one kind are made and found again. Travels to the workers with the step."""
 
-    def fingerprint(self, plan: Plan) -> str:
+    def fingerprint(self, plan: Maintainable) -> str:
         """Names what the state holds: state of another fingerprint is refused."""
         ...
 
-    def columns(self, plan: Plan) -> list[tuple[str, str]]:
+    def columns(self, plan: Maintainable) -> list[tuple[str, str]]:
         """Names and planner types of the columns of what ``run`` yields."""
         ...
 
-    def create(self, plan: Plan, path: Path | None, on_missing: str) -> Durable:
+    def create(self, plan: Maintainable, path: Path | None, on_missing: str) -> Durable:
         """Returns a new, empty engine, in the file ``path`` (and others beside it) or in memory."""
         ...
 
-    def attach(self, plan: Plan, path: Path, on_missing: str) -> Durable:
+    def attach(self, plan: Maintainable, path: Path, on_missing: str) -> Durable:
         """Returns the engine in the file ``path``. O(1). Raises ``SnapshotError`` or ``FileNotFoundError`` if it is
         not there.
 
@@ -40,37 +40,43 @@ class EngineFactory(Protocol):
         """
         ...
 
-    def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[Durable, dict[str, Any]]:
+    def load(self, source: Path, plan: Maintainable, path: Path, on_missing: str) -> tuple[Durable, dict[str, Any]]:
         """Returns the engine of a snapshot, in the file ``path``, and what was saved with it. Raises
         ``SnapshotError``."""
         ...
 
 
 @dataclass(frozen=True)
-class TreeEngines:
-    """The engine of the query itself: its rows are the query's deltas."""
+class QueryEngines:
+    """The engine of the query itself, a join core's or a program's: its rows are the query's deltas."""
 
-    def fingerprint(self, plan: Plan) -> str:
+    def fingerprint(self, plan: Maintainable) -> str:
         """Returns the plan's fingerprint."""
         return plan.fingerprint
 
-    def columns(self, plan: Plan) -> list[tuple[str, str]]:
+    def columns(self, plan: Maintainable) -> list[tuple[str, str]]:
         """Returns the query's output and the weight."""
         return [*((output.name, output.type) for output in plan.output), (WEIGHT, "int64")]
 
-    def create(self, plan: Plan, path: Path | None, on_missing: str) -> Engine:
-        """See ``Engine.create``."""
+    def create(self, plan: Maintainable, path: Path | None, on_missing: str) -> Durable:
+        """See ``Engine.create`` and ``ProgramEngine.create``."""
+        if isinstance(plan, Program):
+            return ProgramEngine.create(plan, path, on_missing=on_missing)
         return Engine.create(plan, path, on_missing=on_missing)
 
-    def attach(self, plan: Plan, path: Path, on_missing: str) -> Engine:
-        """See ``Engine.attach``."""
+    def attach(self, plan: Maintainable, path: Path, on_missing: str) -> Durable:
+        """See ``Engine.attach`` and ``ProgramEngine.attach``."""
+        if isinstance(plan, Program):
+            return ProgramEngine.attach(plan, path, on_missing=on_missing)
         return Engine.attach(plan, path, on_missing=on_missing)
 
-    def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[Engine, dict[str, Any]]:
-        """See ``crown.engine.snapshot.load``."""
+    def load(self, source: Path, plan: Maintainable, path: Path, on_missing: str) -> tuple[Durable, dict[str, Any]]:
+        """See ``crown.engine.snapshot.load`` and ``crown.stages.loading.load``."""
+        if isinstance(plan, Program):
+            return programs.load(source, path, plan=plan, on_missing=on_missing)
         engine, extra = snapshot.load(source, plan=plan, state_path=path)
         engine.on_missing = on_missing
         return engine, extra
 
 
-QUERY = TreeEngines()
+QUERY = QueryEngines()

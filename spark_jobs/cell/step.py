@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.plan import Plan
+from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.delta_file import format_of
@@ -78,7 +78,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     cell = context.partitionId()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
-    warm_up(Plan.from_json(step.plan), step.engines)
+    warm_up(maintainable(step.plan), step.engines)
     if step.root is None or step.backfill:
         return one_shot(step, cell, complete(batches))
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
@@ -94,7 +94,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     snapshot."""
     changes, bad = step.envelope.split(batches)
     _quarantine(step, Path(step.run), 0, cell, bad)
-    engine = step.engines.create(Plan.from_json(step.plan), None, step.on_missing)
+    engine = step.engines.create(maintainable(step.plan), None, step.on_missing)
     engine.begin()
     yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
     engine.commit(0)
@@ -120,7 +120,7 @@ def micro_batch(
     _quarantine(step, Path(query_id) / step.operator, batch, cell, bad)
     log = CellLog(operator / str(cell), step.fingerprint, format_of(step.grid.cells))
     state = Cell(
-        Plan.from_json(step.plan),
+        maintainable(step.plan),
         log,
         Path(step.scratch) / query_id / step.operator / str(cell),
         engines=step.engines,

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import plans
-from plans.plan import Plan
+from plans.program import Maintainable
 from plans.schema import arrow_type, decimal_parts
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.scratch import scratch_root
@@ -33,7 +33,7 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def warm_up(plan: Plan, engines: EngineFactory = QUERY) -> None:
+def warm_up(plan: Maintainable, engines: EngineFactory = QUERY) -> None:
     """Has this process run the plan's kernels once, on a row per relation; does nothing the second time."""
     if engines.fingerprint(plan) in _warm:
         return

@@ -35,6 +35,7 @@ from ivm_triangle import Triangle
 from ivm_triangle.kernels import layout as at
 from plans.errors import PlanError
 from plans.plan import Plan
+from plans.program import Maintainable
 
 EPSILON = 0.5  # worst-case optimal, and the smallest at which the tables are linear
 QUERY = "edge(src, dst) :- edges(src, dst), src != dst."
@@ -219,33 +220,38 @@ class TriangleEngines:
 
     both: bool
 
-    def fingerprint(self, plan: Plan) -> str:
+    def fingerprint(self, plan: Maintainable) -> str:
         """See ``fingerprint_of``."""
-        return fingerprint_of(plan, self.both)
+        return fingerprint_of(_join(plan), self.both)
 
-    def columns(self, plan: Plan) -> list[tuple[str, str]]:
+    def columns(self, plan: Maintainable) -> list[tuple[str, str]]:
         """Returns the one column, the count."""
         return [("count", "int64")]
 
-    def create(self, plan: Plan, path: Path | None, on_missing: str) -> TriangleCount:
+    def create(self, plan: Maintainable, path: Path | None, on_missing: str) -> TriangleCount:
         """Returns an engine without edges."""
         if path is not None:
             _beside(path).unlink(missing_ok=True)
-        edges = Engine.create(plan, path, on_missing=on_missing)
+        edges = Engine.create(_join(plan), path, on_missing=on_missing)
         edges.begin()
         file = None if path is None else MappedFile.create(_beside(path), ADDRESSABLE)
         return TriangleCount(edges, MappedTriangle(file), self.both)
 
-    def attach(self, plan: Plan, path: Path, on_missing: str) -> TriangleCount:
+    def attach(self, plan: Maintainable, path: Path, on_missing: str) -> TriangleCount:
         """Returns the engine over both mapped files. O(1)."""
         file = MappedFile.open(_beside(path))
-        return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(file), self.both)
+        return TriangleCount(Engine.attach(_join(plan), path, on_missing=on_missing), MappedTriangle(file), self.both)
 
-    def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
+    def load(self, source: Path, plan: Maintainable, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
         """Returns the engine with both states as they were written. O(N)."""
-        edges, triangle, extra = read(source, plan, path)
+        edges, triangle, extra = read(source, _join(plan), path)
         edges.on_missing = on_missing
         return TriangleCount(edges, triangle, self.both), extra
+
+
+def _join(plan: Maintainable) -> Plan:
+    assert isinstance(plan, Plan), "the edges are read by one join"
+    return plan
 
 
 def fingerprint_of(plan: Plan, both: bool) -> str:
