@@ -95,13 +95,13 @@ def maintain(data: st.DataObject, max_nodes: int) -> None:
     assert sides.driver.is_empty()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_counts_and_sums_are_maintained_on_any_tree_in_normal_form(data: st.DataObject) -> None:
     maintain(data, max_nodes=6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_the_readable_twin_agrees_with_the_definition(data: st.DataObject) -> None:
     query, plan = data.draw(normal_plans(6))
@@ -171,7 +171,7 @@ def snow_changes(draw: st.DrawFn) -> Batch:
     return draw(st.fixed_dictionaries({name: st.lists(change, max_size=6) for name, change in rows.items()}))
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(st.lists(snow_changes(), min_size=2, max_size=5))
 def test_sums_of_products_do_not_overflow_whatever_their_factors(steps: list[Batch]) -> None:
     sides = Sides(snow(), Database(SNOW), 64)
