@@ -93,7 +93,7 @@ class TriangleBag:
         self.mode = mode
         self._state = self._open(arena)
         self._pairs = self._pair_views()
-        views = self._state.plan.views
+        views = self._state.program.views
         self._count = next((i for i, view in enumerate(views) if view.kind == COUNT), -1)
         self._keys = (
             np.array([DOMAINS.index(v) for v in self.shape.key], dtype=np.int64) if mode == "counts" else NO_KEYS
@@ -112,27 +112,27 @@ class TriangleBag:
                 raise error from None
 
     def _pair_views(self) -> np.ndarray:
-        """The pair views, and whether they hold middles; see `kernels.stream`."""
-        views = self._state.plan.views
+        """Returns the pair views, and whether they hold middles; see `kernels.stream`."""
+        views = self._state.program.views
         pairs = [i for i, view in enumerate(views) if view.kind in (LIST, PAIRS)]
         return np.array([*pairs, any(view.kind == LIST for view in views)], dtype=np.int64)
 
     @property
     def thin(self) -> bool:
         """True once the wedges themselves are no longer kept."""
-        return any(view.kind == PAIRS for view in self._state.plan.views)
+        return any(view.kind == PAIRS for view in self._state.program.views)
 
     def _save_space(self) -> bool:
-        """Keep only the number of the wedges, if they are most of a state that fills half of what it may.
+        """Keeps only the number of the wedges, if they are most of a state that fills half of what it may.
 
         Returns True if that was done.
         """
         state = self._state
-        live, budget = int(state.M[H_LIVE]), int(state.M[H_BUDGET])
-        roomy = 2 * int(state.M[H_TOP]) < state.limit and (2 * live < budget or budget < 0)
+        live, budget = int(state.arena[H_LIVE]), int(state.arena[H_BUDGET])
+        roomy = 2 * int(state.arena[H_TOP]) < state.limit and (2 * live < budget or budget < 0)
         if self.thin or self.mode == "factorized" or roomy:
             return False
-        kept = sum(int(inspect.entries(state.M, state.P, view)) for view in self._pairs[:3].tolist())
+        kept = sum(int(inspect.entries(state.arena, state.plan, view)) for view in self._pairs[:3].tolist())
         if 2 * WEDGE_WORDS * kept <= live:
             return False
         state.change_to(wedges(self.shape.key, PAIRS))
@@ -147,7 +147,7 @@ class TriangleBag:
         """
         weights = change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
-        self._state.M[at.C_EPOCH] += 1
+        self._state.arena[at.C_EPOCH] += 1
         codes = self._codes(atom, change, True)
         applied = len(weights)
         for sign in (-1, 1):
@@ -155,7 +155,7 @@ class TriangleBag:
         for half, d in enumerate((atom, (atom + 1) % 3)):
             if len(self.shape.domains[d]) > 1:
                 unique = np.unique(codes[:, half])
-                forget_keys(self._state.M, d, np.arange(len(self.shape.domains[d])), unique)
+                forget_keys(self._state.arena, d, np.arange(len(self.shape.domains[d])), unique)
         if applied < len(weights):
             raise BagBudgetError(applied)
 
@@ -196,15 +196,15 @@ class TriangleBag:
                 codes[:, half] = rows[:, columns[0]]
             else:
                 column = np.zeros(len(rows), dtype=np.int64)
-                code_rows(self._state.M, d, columns, tuples.flat(), tuples.width, make, column)
+                code_rows(self._state.arena, d, columns, tuples.flat(), tuples.width, make, column)
                 codes[:, half] = column
         return codes
 
     def _decode(self, codes: np.ndarray) -> np.ndarray:
-        """Rows of output attributes from columns of A, B and C codes."""
+        """Returns rows of output attributes from columns of A, B and C codes."""
         result = np.empty((codes.shape[1], len(self.shape.outputs)), dtype=np.int64)
         for i, (d, j) in enumerate(self.shape.outputs):
-            result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.M[codes[d] + j]
+            result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.arena[codes[d] + j]
         return result
 
     def missing_copies(self, atom: int, deletes: Zset) -> int:
@@ -212,35 +212,39 @@ class TriangleBag:
         codes = self._codes(atom, deletes, False)
         packed = np.stack([np.full(len(deletes), atom), codes[:, 0], codes[:, 1], deletes.weights], axis=1)
         edges = np.empty(len(packed), dtype=np.int64)
-        return int(find_taken(self._state.M, self._state.P, packed, len(packed), edges))
+        return int(find_taken(self._state.arena, self._state.plan, packed, len(packed), edges))
 
     def values(self, attribute: str) -> np.ndarray:
-        """The codes of an attribute in the rows of its atoms."""
+        """Returns the codes of an attribute in the rows of its atoms."""
         d = next(d for d, domain in enumerate(self.shape.domains) if attribute in domain)
         domain = self.shape.domains[d]
         if len(domain) == 1:
-            return column_of_table(self._state.M, d, 0)
-        return column_of_table(self._state.M, at.KEYS + d, domain.index(attribute))
+            return column_of_table(self._state.arena, d, 0)
+        return column_of_table(self._state.arena, at.KEYS + d, domain.index(attribute))
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results; O(1) delay in modes "counts" and "factorized", else by walking R and its wedges."""
         if self.mode == "counts":
             cursor = np.zeros(8, dtype=np.int64)
             out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
-            while rows := keyed_rows(self._state.M, self._state.m32, self._count, len(self.shape.key), cursor, out):
+            while rows := keyed_rows(
+                self._state.arena, self._state.halves, self._count, len(self.shape.key), cursor, out
+            ):
                 columns = np.zeros((3, rows), dtype=np.int64)
                 columns[self._keys] = out[: len(self._keys), :rows]
                 yield self._decode(columns)
         elif self.mode == "factorized":
-            plan = self._state.plan
-            views = np.array(plan.results, dtype=np.int64)
-            firsts = np.array([DOMAINS.index(plan.views[v].key[0]) for v in plan.results], dtype=np.int64)
+            program = self._state.program
+            views = np.array(program.results, dtype=np.int64)
+            firsts = np.array([DOMAINS.index(program.views[v].key[0]) for v in program.results], dtype=np.int64)
             cursor, out = np.zeros(8, dtype=np.int64), np.empty((4, BLOCK_ROWS), dtype=np.int64)
-            while rows := triple_rows(self._state.M, self._state.m32, self._state.P, cursor, views, firsts, out):
+            while rows := triple_rows(
+                self._state.arena, self._state.halves, self._state.plan, cursor, views, firsts, out
+            ):
                 yield self._decode(out[:3, :rows])
         else:
             cursor, out = np.zeros(8, dtype=np.int64), np.empty((3, BLOCK_ROWS), dtype=np.int64)
-            while rows := walk_rows(self._state.M, self._state.m32, self._pairs, NO_KEYS, cursor, out):
+            while rows := walk_rows(self._state.arena, self._state.halves, self._pairs, NO_KEYS, cursor, out):
                 yield self._decode(out[:, :rows])
 
     @property
@@ -259,7 +263,7 @@ class TriangleBag:
         return "IVM^eps, eps = 1/2: O(sqrt N) amortized per update and O(1) per result that changes"
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state is not as its definition says. Slow."""
         copy = invariants.twin(self._state, tuple(map(len, self.shape.domains)))
         copy.check_invariants()
         if self.mode != "factorized":

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from crown.errors import ChangeError
 from crown.results.outputs import computed, filtered
 from crown.store.codec import Intern, encode
-from plans.conjunction import injective
 from plans.plan import Plan
 from plans.schema import arrow_type
+from plans.variables import injective
 
 _ONE = np.ones(1, np.int64)
 

@@ -25,7 +25,7 @@ from crown.kernels.geometry import group_numbers
 from crown.results.head import OutputHead
 from crown.results.membership import code_of, free_values, row_of, where
 from crown.store.zset import Zset
-from plans.conjunction import injective
+from plans.variables import injective
 
 
 class Results(Protocol):

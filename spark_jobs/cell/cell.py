@@ -100,7 +100,7 @@ class Cell:
         self._missing = live / "clamps.json"
 
     def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
-        """Apply batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
+        """Applies batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
 
         If the consumer stops early, the batch is still applied in full. Raises ``CheckpointError`` and its kin when the
         state is not what it should be, ``ChangeError`` (nothing applied) when the changes cannot be taken.
@@ -139,13 +139,14 @@ class Cell:
                 report.snapshot_ms = _since(started)
 
     def stats(self) -> dict[str, Any]:
-        """The engine's sizes and counters after the last batch."""
+        """Returns the engine's sizes and counters after the last batch."""
         return self._engine().stats()
 
     # -- the state before a batch -------------------------------------------------------------------------------------
 
     def _before(self, batch: int, report: Report) -> tuple[Durable, int]:
-        """The engine as it was before ``batch``, and its version: by doing nothing, by undoing, or by restoring."""
+        """Returns the engine as it was before ``batch``, and its version: by doing nothing, by undoing, or by
+        restoring."""
         batches, snapshots = self.log.batches(), self.log.snapshots()
         versions = [EMPTY if self.base is None else BACKFILL, *batches, *snapshots]
         if max(versions) > batch:
@@ -180,7 +181,7 @@ class Cell:
         return engine if engine.clean else None
 
     def _engine(self) -> Durable:
-        """The live engine: the mapping this process already has of the same file, or a new one. O(1)."""
+        """Returns the live engine: the mapping this process already has of the same file, or a new one. O(1)."""
         known = _attached.get(self._arena)
         if known is not None and known[0] == self._identity() and known[1].fingerprint == self._holds:
             return known[1]
@@ -198,7 +199,8 @@ class Cell:
         return engine
 
     def _restored(self, snapshots: list[int]) -> Durable:
-        """An engine from the newest of these snapshots; the empty engine, or the backfill, if there is none yet."""
+        """Returns an engine from the newest of these snapshots; the empty engine, or the backfill, if there is none
+        yet."""
         _attached.pop(self._arena, None)
         source = self.log.snapshot_path(snapshots[-1]) if snapshots else self.base
         if source is None:
@@ -245,13 +247,13 @@ class Cell:
         _commit(engine, link.prev)
 
     def _snapshot(self, engine: Durable, batch: int) -> None:
-        """Write the engine down. Dirty meanwhile, since that may tidy the arena first."""
+        """Writes the engine down. Dirty meanwhile, since that may tidy the arena first."""
         engine.begin()
         self.log.write_snapshot(batch, lambda path: engine.save(path, self.log.mark(batch)))
         _commit(engine, batch)
 
     def _finish(self, engine: Durable, batch: int) -> None:
-        """Write down what undoing would need, then mark the engine clean at ``batch``."""
+        """Writes down what undoing would need, then mark the engine clean at ``batch``."""
         self._missing.write_text(json.dumps(engine.missing.to_rows()))
         _commit(engine, batch)
 
@@ -259,7 +261,7 @@ class Cell:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the live engine alone; the lock goes with the process that held it."""
+        """Holds the live engine alone; the lock goes with the process that held it."""
         self.live.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.live / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -29,18 +29,20 @@ class EngineFactory(Protocol):
         ...
 
     def create(self, plan: Plan, path: Path | None, on_missing: str) -> Durable:
-        """A new, empty engine, in the file ``path`` (and others beside it) or in memory."""
+        """Returns a new, empty engine, in the file ``path`` (and others beside it) or in memory."""
         ...
 
     def attach(self, plan: Plan, path: Path, on_missing: str) -> Durable:
-        """The engine in the file ``path``. O(1). Raises ``SnapshotError`` or ``FileNotFoundError`` if it is not there.
+        """Returns the engine in the file ``path``. O(1). Raises ``SnapshotError`` or ``FileNotFoundError`` if it is
+        not there.
 
         MUST NOT find a clean engine in files that ``create`` or ``load`` had not finished.
         """
         ...
 
     def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[Durable, dict[str, Any]]:
-        """The engine of a snapshot, in the file ``path``, and what was saved with it. Raises ``SnapshotError``."""
+        """Returns the engine of a snapshot, in the file ``path``, and what was saved with it. Raises
+        ``SnapshotError``."""
         ...
 
 
@@ -49,11 +51,11 @@ class TreeEngines:
     """The engine of the query itself: its rows are the query's deltas."""
 
     def fingerprint(self, plan: Plan) -> str:
-        """The plan's."""
+        """Returns the plan's fingerprint."""
         return plan.fingerprint
 
     def columns(self, plan: Plan) -> list[tuple[str, str]]:
-        """The query's output and the weight."""
+        """Returns the query's output and the weight."""
         return [*((output.name, output.type) for output in plan.output), (WEIGHT, "int64")]
 
     def create(self, plan: Plan, path: Path | None, on_missing: str) -> Engine:

@@ -56,11 +56,11 @@ class MappedTriangle(Triangle):
 
     @property
     def words(self) -> np.ndarray:
-        """The part of the arena that is in use."""
+        """Returns the part of the arena that is in use."""
         return self._state.words
 
     def sizes(self) -> dict[str, int]:
-        """Sizes and counters. O(1)."""
+        """Returns sizes and counters. O(1)."""
         word = self._state.word
         return {
             "N": word(at.C_BASE),
@@ -73,8 +73,8 @@ class MappedTriangle(Triangle):
         }
 
     def tuples(self) -> set[tuple[int, int]]:
-        """The present tuples, as codes. O(N)."""
-        words, arena = column_of_table(self._state.M, 3, 0), self._state.M
+        """Returns the present tuples, as codes. O(N)."""
+        words, arena = column_of_table(self._state.arena, 3, 0), self._state.arena
         return set(zip(arena[words >> 32].tolist(), arena[words & LOW32].tolist(), strict=True))
 
 
@@ -94,17 +94,17 @@ class TriangleCount:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the edges."""
+        """Returns the plan of the edges."""
         return self.edges.plan
 
     @property
     def fingerprint(self) -> str:
-        """The plan's, and what is counted over it."""
+        """Returns the plan's, and what is counted over it."""
         return fingerprint_of(self.plan, self.both)
 
     @property
     def delta_schema(self) -> pa.Schema:
-        """Arrow schema of what ``run`` yields: the count."""
+        """Returns the Arrow schema of what ``run`` yields: the count."""
         return SCHEMA
 
     @property
@@ -114,20 +114,20 @@ class TriangleCount:
 
     @property
     def version(self) -> int:
-        """Number of the last batch applied."""
+        """Returns the number of the last batch applied."""
         return self.edges.version
 
     @property
     def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
+        """Returns False while, or after a crash in, the application of a batch."""
         return self.edges.clean
 
     def begin(self) -> None:
-        """Mark both states dirty."""
+        """Marks both states dirty."""
         self.edges.begin()
 
     def commit(self, version: int) -> None:
-        """Mark both states clean."""
+        """Marks both states clean."""
         self.edges.commit(version)
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
@@ -139,7 +139,7 @@ class TriangleCount:
     def run(
         self, prepared: Prepared, *, deltas: bool = True, consolidate: bool | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Apply a batch; yields one row, the count after it (none without ``deltas``). One number needs no
+        """Applies a batch; yields one row, the count after it (none without ``deltas``). One number needs no
         ``consolidate``.
 
         A ``ChangeError`` comes before anything has changed, or after the edges' engine took its part back.
@@ -152,7 +152,7 @@ class TriangleCount:
             yield pa.record_batch([pa.array([self.count], pa.int64())], schema=SCHEMA)
 
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
-        """Take back the last batch, given what was applied and what its deletes did not find. O(changes * √N)."""
+        """Takes back the last batch, given what was applied and what its deletes did not find. O(changes * √N)."""
         prepared = self.edges.prepare(changes)
         with self.edges.uninterrupted:
             net = self.edges.core.undo(prepared.changes, missing or MissingDeletes())
@@ -160,7 +160,7 @@ class TriangleCount:
             self.triangle.apply_codes(self._arcs(net))
 
     def _follow(self, prepared: Prepared) -> None:
-        """Apply a batch to the edges, then the edges that came and went to the triangle."""
+        """Applies a batch to the edges, then the edges that came and went to the triangle."""
         changed = pa.Table.from_batches(self.edges.run(prepared), self.edges.delta_schema)
         if not len(changed):
             return
@@ -169,7 +169,7 @@ class TriangleCount:
         self.triangle.apply_codes(self._arcs(Zset.of_columns(np.stack(codes), changed.column(2).to_numpy())))
 
     def _arcs(self, edges: Zset) -> np.ndarray:
-        """Rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
+        """Returns rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
         rows = np.empty((len(edges), 4), np.int64)
         rows[:, 0], rows[:, 1:3], rows[:, 3] = 0, edges.rows, edges.weights
         return np.concatenate([rows, rows[:, [0, 2, 1, 3]]]) if self.both else rows
@@ -178,11 +178,11 @@ class TriangleCount:
 
     @property
     def count(self) -> int:
-        """The number of triangles. O(1)."""
+        """Returns the number of triangles. O(1)."""
         return self.triangle.count() // (6 if self.both else 3)
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Both states, in one file of words. O(N)."""
+        """Writes both states into one file of words. Returns the bytes written. O(N)."""
         edges = self.edges
         edges.compact()
         header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra or {}}
@@ -190,20 +190,21 @@ class TriangleCount:
         return words_file.write(Path(path), MAGIC, header, parts)
 
     def stats(self) -> dict[str, Any]:
-        """The edges' engine's, with the bytes of both states, and sizes and counters of the triangle's."""
+        """Returns the counters of the edges' engine, with the bytes of both states, and sizes and counters of the
+        triangle's."""
         edges, triangle = self.edges.stats(), self.triangle.sizes()
         both = {name: edges[name] + triangle[name] for name in ("live_bytes", "reserved_bytes")}
         return edges | both | {"triangle": triangle | {"count": self.count}}
 
     def check_invariants(self) -> None:
-        """Both states by their definitions, and that they hold the same edges; raises AssertionError. Slow."""
+        """Checks both states by their definitions, and that they hold the same edges. Raises AssertionError. Slow."""
         self.edges.check_invariants()
         self.triangle.check_invariants()
         present = {(x, y) for _, x, y, _ in self._present().tolist()}
         assert self.triangle.tuples() == present, "the two states hold different edges"
 
     def _present(self) -> np.ndarray:
-        """The arcs of all distinct edges."""
+        """Returns the arcs of all distinct edges."""
         edges = Zset.gathered([block.copy() for block in self.edges.core.results.tuples()], 2)
         return self._arcs(edges)
 
@@ -223,11 +224,11 @@ class TriangleEngines:
         return fingerprint_of(plan, self.both)
 
     def columns(self, plan: Plan) -> list[tuple[str, str]]:
-        """The count."""
+        """Returns the one column, the count."""
         return [("count", "int64")]
 
     def create(self, plan: Plan, path: Path | None, on_missing: str) -> TriangleCount:
-        """No edges yet."""
+        """Returns an engine without edges."""
         if path is not None:
             _beside(path).unlink(missing_ok=True)
         edges = Engine.create(plan, path, on_missing=on_missing)
@@ -236,12 +237,12 @@ class TriangleEngines:
         return TriangleCount(edges, MappedTriangle(file), self.both)
 
     def attach(self, plan: Plan, path: Path, on_missing: str) -> TriangleCount:
-        """Both mappings. O(1)."""
+        """Returns the engine over both mapped files. O(1)."""
         file = MappedFile.open(_beside(path))
         return TriangleCount(Engine.attach(plan, path, on_missing=on_missing), MappedTriangle(file), self.both)
 
     def load(self, source: Path, plan: Plan, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
-        """Both states as they were written. O(N)."""
+        """Returns the engine with both states as they were written. O(N)."""
         edges, triangle, extra = read(source, plan, path)
         edges.on_missing = on_missing
         return TriangleCount(edges, triangle, self.both), extra
@@ -255,7 +256,7 @@ def fingerprint_of(plan: Plan, both: bool) -> str:
 def read(
     source: Path, plan: Plan | None = None, path: Path | None = None
 ) -> tuple[Engine, MappedTriangle, dict[str, Any]]:
-    """What ``TriangleCount.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
+    """Returns what ``TriangleCount.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
 
     Raises ``SnapshotError`` for a foreign, damaged or truncated file, and one of another plan than ``plan``.
     """
@@ -284,7 +285,7 @@ def read(
 
 
 def _files(path: Path, words: list[int]) -> tuple[MappedFile, MappedFile]:
-    """New files for the triangle and the edges, with blocks for that many words each."""
+    """Returns new files for the triangle and the edges, with blocks for that many words each."""
     for old in (_beside(path), path):
         old.unlink(missing_ok=True)
     made = MappedFile.create(_beside(path), ADDRESSABLE), MappedFile.create(path, ADDRESSABLE)

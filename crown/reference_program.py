@@ -1,0 +1,207 @@
+"""The readable twin of the stages: every stage recomputed from its definition, over bags of plain Python values.
+
+A bag is a Counter: row -> multiplicity. Nothing here is incremental, and nothing is shared with the kernels but the
+evaluation of scalar expressions. Sums are fractions, so they are exact; floats are taken to the unit of 2^-112 first,
+as `crown.stages` says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from crown.reference import normalise
+from plans.plan import Output
+from plans.program import Aggregate, Feed, Function, GroupStage, LinearStage, PointwiseStage, Program
+from plans.schema import Column, arrow_type, decimal_parts
+
+Row = tuple[Any, ...]
+Bag = Counter[Row]
+_UNIT = 1 << 112
+_DIGITS = Context(prec=80)
+
+
+def evaluated(outputs: Sequence[Output], rows: Sequence[Row], columns: Sequence[Column]) -> list[Row]:
+    """Returns the rows that expressions over ``columns`` make of ``rows``."""
+    arrays = {
+        column.name: pa.array([row[i] for row in rows], arrow_type(column.type)) for i, column in enumerate(columns)
+    }
+    made = [o.expr.evaluate(arrays, len(rows)).cast(arrow_type(o.type)).to_pylist() for o in outputs]
+    return [tuple(normalise(column[i]) for column in made) for i in range(len(rows))]
+
+
+def fed(feed: Feed, bag: Bag, columns: Sequence[Column]) -> Bag:
+    """Returns the bag that enters a stage through a feed."""
+    rows = list(bag)
+    if feed.where is not None:
+        kept = evaluated([Output("kept", "bool", feed.where)], rows, columns)
+        rows = [row for row, (keep,) in zip(rows, kept, strict=True) if keep]
+    out: Bag = Counter()
+    for row, made in zip(rows, evaluated(feed.columns, rows, columns), strict=True):
+        out[made] += feed.weight * bag[row]
+    return out
+
+
+def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> list[Bag]:
+    """Returns the bag of every stage of a program without join stages, over base tables (by name in lower case)."""
+    columns: dict[str | int, Sequence[Column]] = {table.name.lower(): table.columns for table in program.tables}
+    bags: dict[str | int, Bag] = {}
+    bags.update(tables.items())
+
+    def source(feed: Feed) -> str | int:
+        return feed.source if isinstance(feed.source, int) else feed.source.lower()
+
+    for number, stage in enumerate(program.stages):
+        if isinstance(stage, GroupStage):
+            of = source(stage.feed)
+            bags[number] = group(stage, bags[of], columns[of], begun)
+            made: Sequence[Output] = stage.outputs
+        elif isinstance(stage, (PointwiseStage, LinearStage)):
+            feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
+            given = [bags[source(feed)] for feed in feeds], [columns[source(feed)] for feed in feeds]
+            bags[number] = pointwise(stage, *given) if isinstance(stage, PointwiseStage) else linear(stage, *given)
+            made = feeds[0].columns
+        columns[number] = [Column(output.name, output.type) for output in made]
+    return [bags[number] for number in range(len(program.stages))]
+
+
+def linear(stage: LinearStage, bags: Sequence[Bag], columns: Sequence[Sequence[Column]]) -> Bag:
+    """Returns the sum of the terms; ``bags`` are their sources."""
+    out: Bag = Counter()
+    for feed, bag, source in zip(stage.terms, bags, columns, strict=True):
+        for row, copies in fed(feed, bag, source).items():
+            out[row] += copies
+    return out
+
+
+def pointwise(stage: PointwiseStage, bags: Sequence[Bag], columns: Sequence[Sequence[Column]]) -> Bag:
+    """Returns the rows with a function of their multiplicities in the leaves, whose sources are ``bags``."""
+    leaves = [fed(feed, bag, source) for feed, bag, source in zip(stage.leaves, bags, columns, strict=True)]
+    rows = {row for leaf in leaves for row in leaf}
+    return +Counter({row: multiplicity(stage.function, [leaf[row] for leaf in leaves]) for row in rows})
+
+
+def multiplicity(function: Function, m: Sequence[int]) -> int:
+    """Returns the value of a function of multiplicities."""
+    if isinstance(function, int):
+        return m[function]
+    operator, *operands = function
+    values = [multiplicity(operand, m) for operand in operands if not isinstance(operand, str)]
+    return _OPERATORS[str(operator)](*values)
+
+
+_OPERATORS: dict[str, Callable[..., int]] = {
+    "distinct": lambda a: int(a > 0),
+    "union_all": lambda a, b: a + b,
+    "union": lambda a, b: int(a + b > 0),
+    "except_all": lambda a, b: max(a - b, 0),
+    "except": lambda a, b: int(a > 0 and b <= 0),
+    "intersect_all": min,
+    "intersect": lambda a, b: int(a > 0 and b > 0),
+}
+
+
+def group(stage: GroupStage, bag: Bag, columns: Sequence[Column], begun: bool = True) -> Bag:
+    """Returns the rows of a group stage whose source is ``bag``. ``begun``: a batch has been applied."""
+    types = {output.name: output.type for output in stage.feed.columns}
+    place = {name: i for i, name in enumerate(types)}
+    groups: dict[Row, list[tuple[dict[str, Any], int]]] = defaultdict(list)
+    if stage.whole and begun:
+        groups[()] = []
+    for row, copies in fed(stage.feed, bag, columns).items():
+        named = {name: row[i] for name, i in place.items()}
+        groups[tuple(named[key] for key in stage.keys)].append((named, copies))
+    rows = []
+    for key, members in groups.items():
+        rows.append((*key, *(aggregate(call, members, types) for call in stage.aggregates)))
+    names = [Column(key, types[key]) for key in stage.keys] + [Column(a.name, a.type) for a in stage.aggregates]
+    if stage.having is not None:
+        kept = evaluated([Output("kept", "bool", stage.having)], rows, names)
+        rows = [row for row, (keep,) in zip(rows, kept, strict=True) if keep]
+    return Counter(evaluated(stage.outputs, rows, names))
+
+
+def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]], types: Mapping[str, str]) -> Any:
+    """Returns an aggregate over rows (by column) with multiplicities."""
+    if call.where is not None:
+        members = [(row, copies) for row, copies in members if row[call.where]]
+    found: Counter[Row] = Counter()
+    for row, copies in members:
+        values = tuple(row[name] for name in call.arguments)
+        if all(value is not None for value in values):
+            found[values] += copies
+    if call.distinct:
+        found = Counter(dict.fromkeys(found, 1))
+    rows = list(found.elements())
+    if call.function in ("count", "regr_count"):
+        return len(rows)
+    if call.function == "count_if":
+        return sum(bool(value) for (value,) in rows)
+    if not rows:
+        return None
+    if call.function in ("min", "max"):
+        pick = min if call.function == "min" else max
+        return pick((row[0] for row in rows), key=_rank)
+    if call.function in ("sum", "avg"):
+        return _sum(call, [row[0] for row in rows])
+    if len(rows) == 1 and call.function.endswith("_samp"):
+        return None
+    if not all(math.isfinite(value) for row in rows for value in row):
+        return normalise(math.nan)
+    return normalise(_moment(call.function, [row[0] for row in rows], [row[-1] for row in rows]))
+
+
+def _rank(value: Any) -> Any:
+    """What values are ordered by: NaN is the largest number, text is ordered by its bytes."""
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def _exact(value: Any) -> Fraction:
+    """The number that is summed for a value; not finite ones count as 0 here."""
+    if isinstance(value, float):
+        return Fraction(round(Fraction(value) * _UNIT), _UNIT) if math.isfinite(value) else Fraction(0)
+    return Fraction(value)
+
+
+def _sum(call: Aggregate, values: Sequence[Any]) -> Any:
+    exact = sum(map(_exact, values), Fraction(0))
+    if call.function == "avg":
+        exact /= len(values)
+    parts = decimal_parts(call.type)
+    if parts is not None:
+        return _DIGITS.scaleb(Decimal(int(exact * 10 ** parts[1])), -parts[1])
+    if call.type != "float64":
+        return int(exact)
+    special = [value for value in values if isinstance(value, float) and not math.isfinite(value)]
+    return normalise(sum(special) if special else float(exact))
+
+
+def _moment(function: str, ys: Sequence[Any], xs: Sequence[Any]) -> float | None:
+    y, x, n = [_exact(v) for v in ys], [_exact(v) for v in xs], len(ys)
+    sx, sy, sxy = sum(x), sum(y), sum(a * b for a, b in zip(x, y, strict=True))
+    vx = n * sum(a * a for a in x) - sx * sx
+    vy = n * sum(b * b for b in y) - sy * sy
+    joint = n * sxy - sx * sy
+    if function in ("var_samp", "stddev_samp", "var_pop", "stddev_pop"):
+        value = float(Fraction(vx, 1) / (n * (n - 1) if function.endswith("samp") else n * n))
+        return math.sqrt(value) if function.startswith("stddev") else value
+    if function in ("covar_pop", "covar_samp"):
+        return float(joint / (n * (n - 1) if function == "covar_samp" else n * n))
+    if function == "corr":
+        return None if not vx or not vy else max(-1.0, min(1.0, float(joint) / math.sqrt(vx) / math.sqrt(vy)))
+    if function == "regr_r2":
+        return None if not vx else 1.0 if not vy else min(1.0, float(joint * joint / (vx * vy)))
+    if function == "regr_slope":
+        return float(joint / vx) if vx else None
+    if function == "regr_intercept":
+        return float((sy * sum(a * a for a in x) - sx * sxy) / vx) if vx else None
+    simple = {"regr_avgx": sx, "regr_avgy": sy, "regr_sxx": vx, "regr_syy": vy, "regr_sxy": joint}
+    return float(simple[function] / n)

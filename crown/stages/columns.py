@@ -1,0 +1,122 @@
+"""Columns of codes that turn into Arrow arrays where an expression reads them, and back: each at most once.
+
+Most columns pass through a stage as codes; only what a predicate or a computed column reads is ever decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.errors import ChangeError
+from crown.kernels.strings import NULL
+from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
+from crown.store.dictionary import Dictionary
+from crown.store.zset import Zset
+from plans.expressions.expr import Expr
+from plans.plan import Output
+from plans.schema import Column as Declared
+from plans.schema import arrow_type
+
+
+class Column:
+    """A column of ``type``, given as ``codes`` (int64[n]), as an Arrow ``array``, or as both."""
+
+    def __init__(self, type_: str, dictionary: Dictionary, codes: np.ndarray | None = None, array: Any = None) -> None:
+        self.type = type_
+        self._dictionary = dictionary
+        self._codes = codes
+        self._array = array
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The codes, int64[n], contiguous. New values enter the dictionary. O(n) the first time."""
+        if self._codes is None:
+            try:
+                self._codes = encode(self._array, self.type, self._dictionary.intern)
+            except UnencodableError as error:
+                raise ChangeError(f"a computed column: {error.reason}") from None
+        return self._codes
+
+    @property
+    def array(self) -> pa.Array:
+        """The values, of ``arrow_type(type)``. O(n) the first time."""
+        if self._array is None:
+            self._array = decode(np.ascontiguousarray(self._codes), self.type, self._dictionary.extern)
+        return self._array
+
+    def valid(self) -> np.ndarray | None:
+        """Returns bool[n]: where there is a value; None for everywhere. Neither decodes nor codes anything. O(n)."""
+        if self._codes is None:
+            array = self._array
+            return np.asarray(array.is_valid().to_numpy(zero_copy_only=False)) if array.null_count else None
+        return self._codes != NULL if len(self._codes) and self._codes.min() == NULL else None
+
+    def words(self) -> np.ndarray:
+        """Returns the values of a number's column as integers, int64[n, 1 or 2]: words, or 128-bit decimals.
+
+        What stands for NULL is undefined.
+        """
+        if not uses_dictionary(self.type):
+            return self.codes.reshape(-1, 1)
+        array = self.array
+        data = np.frombuffer(array.buffers()[1] or b"", np.int64)
+        return data[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+
+    def __getitem__(self, keep: np.ndarray) -> Column:
+        """Returns the rows where ``keep`` (bool[n]) says so, in the form that is there."""
+        if self._codes is not None:
+            return Column(self.type, self._dictionary, self._codes[keep])
+        return Column(self.type, self._dictionary, None, self._array.filter(pa.array(keep)))
+
+
+class Frame:
+    """Named columns of ``n`` rows."""
+
+    def __init__(self, columns: Mapping[str, Column], n: int, dictionary: Dictionary) -> None:
+        self.columns = columns
+        self.n = n
+        self._dictionary = dictionary
+
+    @classmethod
+    def of(cls, net: Zset, columns: Sequence[Declared], dictionary: Dictionary) -> Frame:
+        """Returns the frame of a net's tuples, whose codes are those of ``columns``."""
+        codes = net.columns()
+        named = {c.name: Column(c.type, dictionary, codes[i]) for i, c in enumerate(columns)}
+        return cls(named, len(net), dictionary)
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+    def chosen(self, keep: np.ndarray) -> Frame:
+        """Returns the rows where ``keep`` (bool[n]) says so."""
+        columns = {name: column[keep] for name, column in self.columns.items()}
+        return Frame(columns, int(np.count_nonzero(keep)), self._dictionary)
+
+    def holds(self, predicate: Expr) -> np.ndarray:
+        """Returns bool[n]: where the predicate is TRUE."""
+        verdict = predicate.evaluate(self._read([predicate]), self.n)
+        return np.asarray(verdict.fill_null(False).to_numpy(zero_copy_only=False))
+
+    def computed(self, outputs: Sequence[Output]) -> list[Column]:
+        """Returns the columns that expressions make; plain ones are not even decoded."""
+        made = []
+        for output in outputs:
+            expr = output.expr
+            if expr.op == "col" and self.columns[expr.value].type == output.type:
+                made.append(self.columns[expr.value])
+            else:
+                array = expr.evaluate(self._read([expr]), self.n).cast(arrow_type(output.type))
+                made.append(Column(output.type, self._dictionary, None, array))
+        return made
+
+    def _read(self, expressions: Iterable[Expr]) -> dict[str, pa.Array]:
+        return {name: self.columns[name].array for expr in expressions for name in expr.columns}
+
+
+def matrix(columns: Sequence[Column], n: int) -> np.ndarray:
+    """Returns the codes of columns of ``n`` rows as int64[columns, n], contiguous."""
+    return np.array([column.codes for column in columns], np.int64) if columns else np.empty((0, n), np.int64)

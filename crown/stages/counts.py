@@ -1,0 +1,77 @@
+"""A table of counted tuples in a part: behind the gate and the pointwise stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from crown.kernels.arena import T_COUNT
+from crown.kernels.tables import table_at
+from crown.stages.kernels import counts as kernels
+from crown.stages.protocol import Part
+from crown.store.zset import Zset
+
+_SCANNED = 1 << 14
+
+
+class Counts:
+    """Tuples of ``width`` codes with a count per leaf, in table ``table`` of a part."""
+
+    def __init__(self, part: Part, table: int, width: int, leaves: int = 1) -> None:
+        self.table = int(table_at(table))
+        self.width = width
+        self.leaves = leaves
+        self._part = part
+
+    def __len__(self) -> int:
+        return int(self._part.arena[self.table + T_COUNT])
+
+    def add(self, events: Zset, leaf: np.ndarray, clamp: bool = False) -> np.ndarray:
+        """Add the weights of events to the counts of their tuples, each in its leaf (int64[n]).
+
+        Returns int64[n, leaves]: the counts of the tuple before the event, in the order of the events. With ``clamp``
+        no count falls below 0; the events MUST be net then. Raises MemoryBudgetError, and has changed nothing then.
+        """
+        n = len(events)
+        keys, strides = self._keys(events)
+        before, done, clamped = np.empty((n, self.leaves), np.int64), 0, int(clamp)
+        weights = np.ascontiguousarray(events.weights)
+
+        def work() -> bool:
+            nonlocal done
+            done = int(
+                kernels.tally(
+                    self._part.arena, self.table, strides, self.width, self.leaves, keys, leaf, weights, clamped,
+                    before, done,
+                )
+            )  # fmt: skip
+            return done == n
+
+        try:
+            self._part.insist(work)
+        except BaseException:
+            taken = np.maximum(weights, -before[np.arange(n), leaf]) if clamp else weights
+            with self._part.budget.lifted():
+                self.add(Zset(events.rows[:done], -taken[:done]), leaf[:done])
+            raise
+        return before
+
+    def of(self, rows: Zset) -> np.ndarray:
+        """Returns the counts of tuples, int64[n, leaves]. Expected O(n)."""
+        out = np.empty((len(rows), self.leaves), np.int64)
+        keys, strides = self._keys(rows)
+        kernels.counts_of(self._part.arena, self.table, strides, self.width, self.leaves, keys, out)
+        return out
+
+    def _keys(self, rows: Zset) -> tuple[np.ndarray, np.ndarray]:
+        keys = np.ascontiguousarray(rows.columns())
+        return keys, np.arange(max(self.width, 1), dtype=np.int64) * len(rows)
+
+    def scan(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields all tuples (int64[n, width]) with their counts (int64[n, leaves]), a block at a time."""
+        slot = 0
+        while slot >= 0:
+            rows, counts = np.empty((_SCANNED, self.width), np.int64), np.empty((_SCANNED, self.leaves), np.int64)
+            slot, n = kernels.scan(self._part.arena, self.table, self.width, self.leaves, slot, rows, counts)
+            yield rows[:n], counts[:n]

@@ -1,0 +1,143 @@
+"""The gate: the one place of a program that decides what a delete finds.
+
+Several stages may read one relation, each with columns of its own. If each decided for itself what a delete of an
+absent row takes away, they would part for ever. So the gate counts the copies of every tuple, over all columns that
+some stage reads, and lets through what took place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from crown.errors import MissingDeleteError
+from crown.ingest.batch import MissingDeletes
+from crown.kernels.arena import T_TALLIES
+from crown.stages.counts import Counts
+from crown.stages.protocol import Part
+from crown.store.codec import decode
+from crown.store.zset import Zset
+from plans.schema import Column
+
+_MISSING, _UPDATES = T_TALLIES, T_TALLIES + 1  # counters of a table
+
+
+class Gate:
+    """Counts the tuples of relations; ``columns``: of each (by name in lower case), those that are read.
+
+    ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
+    through; then only the relations in ``kept`` are counted at all.
+    """
+
+    def __init__(
+        self, part: Part, columns: Mapping[str, tuple[Column, ...]], on_missing: str, kept: frozenset[str]
+    ) -> None:
+        self.on_missing = on_missing
+        self.missing = MissingDeletes()  # of the last batch
+        self._part = part
+        self._columns = columns
+        part.open(len(columns))
+        self._tables = {
+            name: Counts(part, i, len(of))
+            for i, (name, of) in enumerate(columns.items())
+            if on_missing != "trust" or name in kept
+        }
+        self._number = {name: i for i, name in enumerate(columns)}
+
+    def apply(self, nets: Mapping[str, Zset]) -> dict[str, Zset]:
+        """Returns the nets as they take place. O(tuples).
+
+        Raises MissingDeleteError, if deletes that find nothing are to be refused, and MemoryBudgetError; nothing has
+        changed then.
+        """
+        missing, done = MissingDeletes(), {}
+        try:
+            for name, net in nets.items():
+                done[name] = self._let_through(name, net, missing)
+        except BaseException:
+            self.take_back(done)
+            raise
+        self._tally(nets, missing, 1)
+        self.missing = missing
+        return done
+
+    def _let_through(self, name: str, net: Zset, missing: MissingDeletes) -> Zset:
+        if name not in self._tables:
+            return net
+        table, leaf = self._tables[name], np.zeros(len(net), np.int64)
+        trusted = self.on_missing == "trust"
+        before = table.add(net, leaf, clamp=not trusted)[:, 0]
+        absent = np.maximum(-(before + net.weights), 0) if not trusted else leaf
+        effective = net if not absent.any() else _weighted(net, net.weights + absent)
+        if effective is not net and self.on_missing == "raise":
+            self.take_back({name: effective})
+            at = int(absent.argmax())
+            raise MissingDeleteError(
+                f"relation {name!r}: the batch deletes {-int(net.weights[at])} copies of {self._shown(name, net, at)}, "
+                'more than there are; nothing was applied. Use on_missing="ignore" to clamp such deletes'
+            )
+        missing.note(self._number[name], absent)
+        return effective
+
+    def undo(self, nets: Mapping[str, Zset], missing: MissingDeletes) -> dict[str, Zset]:
+        """Undoes the last batch, given what its deletes did not find; returns its nets as they took place."""
+        effective = {
+            name: _weighted(net, net.weights + missing.missing(self._number[name], len(net)))
+            for name, net in nets.items()
+        }
+        self.take_back(effective)
+        self._tally(nets, missing, -1)
+        return effective
+
+    def take_back(self, nets: Mapping[str, Zset]) -> None:
+        """Undoes nets that took place. No budget stands in its way."""
+        with self._part.budget.lifted():
+            for name, net in nets.items():
+                if name in self._tables:
+                    self._tables[name].add(net.negated(), np.zeros(len(net), np.int64))
+
+    def _tally(self, nets: Mapping[str, Zset], missing: MissingDeletes, sign: int) -> None:
+        """Count what ``stats`` tells."""
+        for name, table in self._tables.items():
+            if name in nets:
+                n, arena = len(nets[name]), self._part.arena
+                arena[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
+                arena[table.table + _UPDATES] += sign * n
+
+    def _shown(self, name: str, net: Zset, at: int) -> dict[str, object]:
+        codes = net.rows[at]
+        return {
+            column.name: decode(codes[i : i + 1].copy(), column.type, self._part.dictionary.extern)[0].as_py()
+            for i, column in enumerate(self._columns[name])
+        }
+
+    def scan(self, name: str) -> Iterator[Zset]:
+        """Yields the tuples of a relation that is counted, with their copies."""
+        for rows, counts in self._tables[name].scan():
+            yield Zset(rows, counts[:, 0])
+
+    def mark_values(self) -> None:
+        """Mark what the tuples refer to in the dictionary. O(state)."""
+        for name, table in self._tables.items():
+            self._part.mark_words(table.table, self._columns[name])
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if a tuple is there less than once."""
+        for name in self._tables:
+            for net in self.scan(name):
+                assert self.on_missing == "trust" or (net.weights > 0).all(), f"a tuple of {name} has no copy"
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        """Returns per relation the distinct tuples, the copies that deletes did not find, and the net changes ever."""
+        arena = self._part.arena
+        return {
+            "rows": {name: len(table) for name, table in self._tables.items()},
+            "missing_deletes": {name: int(arena[table.table + _MISSING]) for name, table in self._tables.items()},
+            "updates": {name: int(arena[table.table + _UPDATES]) for name, table in self._tables.items()},
+        }
+
+
+def _weighted(net: Zset, weights: np.ndarray) -> Zset:
+    """The tuples with other weights, without those of weight 0."""
+    return Zset(net.rows, weights)[weights != 0]

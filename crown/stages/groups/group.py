@@ -1,0 +1,308 @@
+"""GROUP BY, and aggregates without it: one row per group, ``-old, +new`` when it changes.
+
+    net -> feed -> events -> groups of the batch, numbered -> exact sums and multisets, old and new -> rows, old and new
+    -> what differs
+
+A batch finds each event's group once, adds everything up in dense arrays, works out the old and the new rows of the
+groups it touched, vectorised, and writes the groups only when nothing can refuse it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crown.errors import ChangeError
+from crown.kernels import arena as A
+from crown.kernels.tables import table_at
+from crown.stages.columns import Column, Frame, matrix
+from crown.stages.feeds import Reader
+from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
+from crown.stages.groups.multisets import Multisets
+from crown.stages.groups.terms import ROWS, Addends, Layout, Term, Values
+from crown.stages.kernels import groups, sums
+from crown.stages.protocol import Lasting, Part
+from crown.store.codec import decode
+from crown.store.zset import Zset
+from plans.program import GroupStage
+from plans.schema import Column as Declared
+
+_SCANNED = 1 << 12  # groups per block of a scan
+_MOST_ROWS = 1 << 62
+_GROUPS, _VALUES = 0, 1  # tables
+
+
+class Groups(Lasting):
+    """Runs a group stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
+
+    A group exists while it has rows; ``whole``: the only one does from the first batch on.
+    """
+
+    def __init__(self, stage: GroupStage, source: Sequence[Declared], part: Part) -> None:
+        self.stage = stage
+        self.inputs: tuple[str | int, ...] = (stage.feed.source,)
+        self.columns = tuple(Declared(output.name, output.type) for output in stage.outputs)
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        self._reader = Reader(stage.feed, source, part.dictionary)
+        self._types = {column.name: column.type for column in self._reader.columns}
+        self._keys = tuple(Declared(name, self._types[name]) for name in stage.keys)
+        self._rules = [Rule(aggregate, self._types) for aggregate in stage.aggregates]
+        self._layout = Layout((term for rule in self._rules for term in rule.terms), self._types)
+        self._tops = tuple(dict.fromkeys(rule.top for rule in self._rules if rule.top is not None))
+        k = self._k = len(self._keys)
+        self._table = int(table_at(_GROUPS))
+        self._multisets = Multisets(
+            part, int(table_at(_VALUES)), self._sides(), self._types, int(groups.state_at(k)) + self._layout.words
+        )
+        self._words = self._layout.words + self._multisets.words
+        self._identity = np.arange(max(k, 1), dtype=np.int64)
+        self._of_rows = [term for term in self._layout.terms if term.distinct is None]
+        self._of_values: dict[Values, list[Term]] = {multiset.values: [] for multiset in self._multisets.all}
+        for term in self._layout.terms:
+            if term.distinct is not None:
+                self._of_values[term.distinct].append(term)
+        plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
+        self._distinct = set(stage.keys) <= plain  # no two groups have the same row
+        self._changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
+        if part.open(2) and stage.whole:
+            self._make_whole()
+
+    def _sides(self) -> dict[Values, int]:
+        sides: dict[Values, int] = {}
+        for rule in self._rules:
+            if rule.values is not None:
+                sides[rule.values] = sides.get(rule.values, 0) | (rule.top[1] if rule.top is not None else 0)
+        return sides
+
+    def _make_whole(self) -> None:
+        """Make the only group, which stays."""
+        handles, done = np.empty(1, np.int64), np.zeros(2, np.int64)
+        keys, where = np.empty((0, 1), np.int64), np.empty(1, np.int64)
+        groups.locate(self.parts[0], self._table, self._identity, 0, keys, self._words, where, handles, done)
+        self.parts[0][handles[0]] = 0  # it has a number in no batch
+        self.parts[0][A.H_ROOT] = handles[0]
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.apply``. O(events), and O(log) per event for MIN and MAX.
+
+        Raises ChangeError if an aggregate leaves its type, naming group and column; MemoryBudgetError.
+        """
+        return self._change(*self._reader.frame(nets[0]), 1)
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        frame, weights = self._reader.frame(nets[0])
+        with self._part.budget.lifted():
+            return self._change(frame, -weights, -1)
+
+    def _change(self, frame: Frame, weights: np.ndarray, sign: int) -> Zset:
+        """Add events and return what changes; ``sign`` -1 takes a batch back."""
+        handles, where = self._located(frame, len(weights))
+        try:
+            old, new = self._totals(frame, weights, where, handles)
+            changed = self._difference(handles, old, new, sign)
+        except BaseException:
+            self._multisets.take_back(handles)
+            self._abandon(handles)
+            raise
+        arena = self.parts[0]
+        empty = groups.store(
+            arena, self._table, self._identity, self._k, self._words, handles, self._layout.words, new.rows,
+            int(self.stage.whole),
+        )  # fmt: skip
+        assert empty < 0, f"a group without rows is not empty: {self._named(handles[empty])}"
+        self._multisets.close()
+        arena[A.H_VERSION] += sign
+        return changed
+
+    def _located(self, frame: Frame, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """The handles of the groups of events, each once, and the number of each event's group among them."""
+        arena, where = self.parts[0], np.zeros(n, np.int64)
+        if self.stage.whole:
+            return arena[A.H_ROOT : A.H_ROOT + 1].copy(), where
+        keys = matrix([frame[name] for name in self.stage.keys], n)
+        strides = np.arange(max(self._k, 1), dtype=np.int64) * n
+        handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
+
+        def work() -> bool:
+            return bool(groups.locate(arena, self._table, strides, self._k, keys, self._words, where, handles, done))
+
+        try:
+            self._part.insist(work)
+        except BaseException:
+            self._abandon(handles[: done[1]])
+            raise
+        return handles[: done[1]], where
+
+    def _abandon(self, handles: np.ndarray) -> None:
+        if not self.stage.whole:
+            groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
+
+    def _totals(
+        self, frame: Frame, weights: np.ndarray, where: np.ndarray, handles: np.ndarray
+    ) -> tuple[Totals, Totals]:
+        """The totals of groups before and after the events; those of multisets change at once."""
+        layout = self._layout
+        old = self._stored(handles)
+        deltas = np.zeros_like(old.rows)
+        addends = Addends(frame, weights, where)
+        addends.add(layout, self._of_rows, deltas)
+        for values, changed, flips, of in self._multisets.apply(addends, frame, where, handles):
+            Addends(changed, flips, of).add(layout, self._of_values[values], deltas)
+        rows = old.rows.copy()
+        sums.add_states(rows, deltas, layout.words, layout.places)
+        self._refuse_counts(weights, rows[:, 0], handles)
+        return old, Totals(layout, rows, self._multisets.tops(self._tops, handles))
+
+    def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
+        """Raise ChangeError for a group with fewer than no rows, or with more than can be counted."""
+        if not len(counts):
+            return
+        wrong = int(counts.argmin())
+        if counts[wrong] < 0:
+            raise ChangeError(
+                f"{self._named(handles[wrong])} would have {counts[wrong]} rows: the batch deletes what is not there"
+            )
+        if np.abs(weights).sum(dtype=np.float64) + float(counts.max()) > _MOST_ROWS:
+            raise ChangeError(f"{self._named(handles[counts.argmax()])} would have more than 2^62 rows")
+
+    def _stored(self, handles: np.ndarray) -> Totals:
+        rows = np.empty((len(handles), self._layout.words), np.int64)
+        groups.gather(self.parts[0], handles, self._k + 1, self._layout.words, rows)
+        return Totals(self._layout, rows, self._multisets.tops(self._tops, handles))
+
+    # Rows
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _difference(self, handles: np.ndarray, old: Totals, new: Totals, sign: int) -> Zset:
+        """What the change of groups by a batch (``sign`` -1: that is taken back) does to the stage's rows."""
+        n, batches = len(handles), int(self.parts[0][A.H_VERSION])
+        tops = {top: np.concatenate([old.tops[top], new.tops[top]]) for top in self._tops}
+        both = Totals(self._layout, np.concatenate([old.rows, new.rows]), tops)
+        there = np.concatenate([self._there(old, batches > 0), self._there(new, batches + sign > 0)])
+        codes, there = self._rows(handles, both, there)
+        differ = np.zeros(n, bool)
+        for i in self._changing:
+            differ |= codes[i, :n] != codes[i, n:]
+        gone = np.flatnonzero(there[:n] & (differ | ~there[n:]))
+        come = np.flatnonzero(there[n:] & (differ | ~there[:n]))
+        weights = np.ones(len(gone) + len(come), np.int64)
+        weights[: len(gone)] = -1
+        changed = Zset.of_columns(codes[:, np.concatenate([gone, come + n])], weights)
+        return changed if self._distinct else changed.net()
+
+    def _there(self, totals: Totals, begun: bool) -> np.ndarray:
+        """Where a group exists, before HAVING."""
+        return np.full(len(totals.rows), begun) if self.stage.whole else totals.count(ROWS) > 0
+
+    def _rows(self, handles: np.ndarray, totals: Totals, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows (codes, int64[columns, n]) of groups in given states, and where they are there.
+
+        There may be several states of each group: first one of every group, then another.
+        """
+        n, dictionary = len(totals.rows), self._part.dictionary
+        keys = np.empty((len(handles), self._k), np.int64)
+        groups.gather(self.parts[0], handles, 0, self._k, keys)
+        times = n // max(len(handles), 1)
+        named = {key.name: Column(key.type, dictionary, np.tile(keys[:, i], times)) for i, key in enumerate(self._keys)}
+        for rule in self._rules:
+            try:
+                named[rule.aggregate.name] = rule.column(totals, dictionary)
+            except OutOfRange as error:
+                raise ChangeError(
+                    f"{self._named(handles[error.group % len(handles)])}, column {rule.aggregate.name!r}: {error}"
+                ) from None
+        frame = Frame(named, n, dictionary)
+        if self.stage.having is not None:
+            there = there & frame.holds(self.stage.having)
+        return matrix(frame.computed(self.stage.outputs), n), there
+
+    def _named(self, handle: int) -> str:
+        """A group, for messages."""
+        words = self.parts[0][handle : handle + self._k]
+        values = [
+            f"{key.name}={decode(words[i : i + 1].copy(), key.type, self._part.dictionary.extern)[0].as_py()!r}"
+            for i, key in enumerate(self._keys)
+        ]
+        return f"the group {', '.join(values)}" if values else "the result"
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        """The handles of all groups."""
+        if self.stage.whole:
+            if self.parts[0][A.H_VERSION] > 0:
+                yield self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()
+            return
+        slot = 0
+        while slot >= 0:
+            handles = np.empty(_SCANNED, np.int64)
+            slot, n = groups.scan(self.parts[0], self._table, slot, handles)
+            yield handles[:n]
+
+    def _present(self, handles: np.ndarray) -> np.ndarray:
+        """The rows of groups that exist, without those that HAVING hides: codes, int64[columns, n]."""
+        totals = self._stored(handles)
+        codes, there = self._rows(handles, totals, self._there(totals, True))
+        return codes[:, there]
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """See ``Stage.scan``. O(groups)."""
+        for handles in self._blocks():
+            codes = self._present(handles)
+            yield Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """See ``Stage.multiplicity``. O(1) if all keys are columns of the stage, else O(groups)."""
+        place = {output.expr.value: i for i, output in enumerate(self.stage.outputs) if output.expr.op == "col"}
+        if self._distinct and not self.stage.whole:
+            blocks: Iterator[np.ndarray] = iter([self.find(row[[place[name] for name in self.stage.keys]])])
+        else:
+            blocks = self._blocks()
+        return sum(int((self._present(handles) == row[:, None]).all(axis=0).sum()) for handles in blocks)
+
+    def find(self, key: np.ndarray) -> np.ndarray:
+        """Returns the handle of the group with a key (int64[keys], codes), as an array of none or one. O(1)."""
+        handles = np.empty(1, np.int64)
+        keys = np.ascontiguousarray(key, np.int64).reshape(-1, 1)
+        groups.look_up(self.parts[0], self._table, self._identity, self._k, keys, handles)
+        return handles[handles != 0]
+
+    def key_columns(self) -> tuple[Declared, ...] | None:
+        """Returns the output columns that are the keys, in the order of the keys; None if some key is no output."""
+        outputs = zip(self.stage.outputs, self.columns, strict=True)
+        named = {output.expr.value: column for output, column in outputs if output.expr.op == "col"}
+        return tuple(named[key] for key in self.stage.keys) if self._distinct else None
+
+    def row_of(self, key: np.ndarray) -> Zset:
+        """Returns the row of the group with a key (int64[keys], codes), if it has one. O(1)."""
+        handles = self.find(key) if self._k else np.concatenate(list(self._blocks()) or [np.empty(0, np.int64)])
+        codes = self._present(handles)
+        return Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def mark_values(self) -> None:
+        """See ``Stage.mark_values``."""
+        self._part.mark_words(self._table, self._keys)
+        self._multisets.mark_values()
+
+    def check_invariants(self) -> None:
+        """See ``Stage.check_invariants``."""
+        every = list(self._blocks()) if not self.stage.whole else [self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()]
+        handles = np.concatenate([np.empty(0, np.int64), *every])
+        assert (self.parts[0][handles + self._k] == 0).all(), "a group has a number outside of a batch"
+        assert self.stage.whole or (self._stored(handles).count(ROWS) > 0).all(), "a group without rows is there"
+        self._multisets.check_invariants(handles)
+
+    def stats(self) -> dict[str, Any]:
+        """Groups and distinct values."""
+        return {"groups": int(self.parts[0][self._table + A.T_COUNT]), "values": len(self._multisets)}

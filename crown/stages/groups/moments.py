@@ -1,0 +1,125 @@
+"""VAR, STDDEV, COVAR, CORR and REGR from exact sums: differences of products in integers, then one rounding.
+
+All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is
+Vx / n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx. CORR and R2
+are made of three such doubles; STDDEV is the square root of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from crown.stages.groups.rounded import minus, ratio, scaled
+from crown.stages.groups.terms import product
+
+Result = tuple[np.ndarray, np.ndarray]  # values, and where they are NULL
+Unit = tuple[int, int]  # an integer is a value times 2^b times 10^s
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The sums of groups, each int64[groups, limbs], and the units of the two arguments."""
+
+    n: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    xx: np.ndarray
+    yy: np.ndarray
+    xy: np.ndarray
+    unit_x: Unit
+    unit_y: Unit
+
+    def count(self) -> np.ndarray:
+        """Returns n as integers of one limb."""
+        return np.ascontiguousarray(self.n.reshape(-1, 1))
+
+    def spread_x(self) -> np.ndarray:
+        """Returns Vx."""
+        return minus(product(self.count(), self.xx), product(self.x, self.x))
+
+    def spread_y(self) -> np.ndarray:
+        """Returns Vy."""
+        return minus(product(self.count(), self.yy), product(self.y, self.y))
+
+    def joint(self) -> np.ndarray:
+        """Returns Cxy."""
+        return minus(product(self.count(), self.xy), product(self.x, self.y))
+
+    def over(self, rows: np.ndarray, divisors: np.ndarray, x: int, y: int) -> np.ndarray:
+        """Returns the quotients of integers whose unit is that of x^``x`` y^``y``, as doubles."""
+        shift = x * self.unit_x[0] + y * self.unit_y[0]
+        power = x * self.unit_x[1] + y * self.unit_y[1]
+        return ratio(scaled(rows, 10 ** max(-power, 0)), scaled(divisors, 10 ** max(power, 0)), shift)
+
+
+def _zero(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(~rows.any(axis=1))
+
+
+def _variance(m: Moments, sample: int) -> Result:
+    divisors = product(m.count(), m.count() - sample)
+    return m.over(m.spread_x(), divisors, 2, 0), m.n <= sample
+
+
+def _deviation(m: Moments, sample: int) -> Result:
+    values, null = _variance(m, sample)
+    return np.sqrt(values), null
+
+
+def _covariance(m: Moments, sample: int) -> Result:
+    return m.over(m.joint(), product(m.count(), m.count() - sample), 1, 1), m.n <= sample
+
+
+def _parts(m: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Cxy, Vx and Vy as doubles in their integers' units, and where Vx and Vy are 0."""
+    one = np.ones_like(m.count())
+    joint, x, y = m.joint(), m.spread_x(), m.spread_y()
+    return ratio(joint, one), ratio(x, one), ratio(y, one), _zero(x), _zero(y)
+
+
+def _correlation(m: Moments) -> Result:
+    joint, x, y, flat_x, flat_y = _parts(m)
+    null = flat_x | flat_y
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = joint / np.sqrt(x) / np.sqrt(y)
+    return np.clip(np.where(null, 0.0, values), -1.0, 1.0), null
+
+
+def _r2(m: Moments) -> Result:
+    joint, x, y, flat_x, flat_y = _parts(m)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = (joint / x) * (joint / y)
+    return np.minimum(np.where(flat_y, 1.0, values), 1.0), flat_x
+
+
+def _slope(m: Moments) -> Result:
+    spread = m.spread_x()
+    return m.over(m.joint(), spread, -1, 1), _zero(spread)
+
+
+def _intercept(m: Moments) -> Result:
+    spread = m.spread_x()
+    return m.over(minus(product(m.y, m.xx), product(m.x, m.xy)), spread, 0, 1), _zero(spread)
+
+
+MOMENTS: dict[str, Callable[[Moments], Result]] = {
+    "var_pop": lambda m: _variance(m, 0),
+    "var_samp": lambda m: _variance(m, 1),
+    "stddev_pop": lambda m: _deviation(m, 0),
+    "stddev_samp": lambda m: _deviation(m, 1),
+    "covar_pop": lambda m: _covariance(m, 0),
+    "covar_samp": lambda m: _covariance(m, 1),
+    "corr": _correlation,
+    "regr_r2": _r2,
+    "regr_slope": _slope,
+    "regr_intercept": _intercept,
+    "regr_avgx": lambda m: (m.over(m.x, m.count(), 1, 0), m.n == 0),
+    "regr_avgy": lambda m: (m.over(m.y, m.count(), 0, 1), m.n == 0),
+    "regr_sxx": lambda m: (m.over(m.spread_x(), m.count(), 2, 0), m.n == 0),
+    "regr_syy": lambda m: (m.over(m.spread_y(), m.count(), 0, 2), m.n == 0),
+    "regr_sxy": lambda m: (m.over(m.joint(), m.count(), 1, 1), m.n == 0),
+}
+"""The aggregates of this file by name; REGR_COUNT is a COUNT. NULL where there is too little to say."""

@@ -1,0 +1,81 @@
+"""Columns of results from exact integers: SUM, AVG, VAR, COVAR, CORR, REGR."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from crown.kernels.strings import NULL
+from crown.stages.groups.terms import product
+from crown.stages.kernels import rounding, sums
+
+_NAN = np.float64("nan")
+
+
+def limbs(value: int, n: int) -> np.ndarray:
+    """Returns a Python integer as int64[1, n]."""
+    data = (value % (1 << 64 * n)).to_bytes(8 * n, "little")
+    return np.frombuffer(data, np.int64).reshape(1, n)
+
+
+def widened(rows: np.ndarray, n: int) -> np.ndarray:
+    """Returns integers (int64[rows, m], m <= n) as ones of ``n`` limbs."""
+    m = rows.shape[1]
+    if m == n:
+        return rows
+    sign = rows[:, -1:] >> 63
+    return np.concatenate([rows, np.broadcast_to(sign, (len(rows), n - m))], axis=1)
+
+
+def minus(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Returns the differences of integers, in as many limbs as the longer ones have; they MUST fit."""
+    n = max(left.shape[1], right.shape[1])
+    out, other = widened(left, n).copy(), widened(right, n).copy()
+    sums.subtract(out, other, n)
+    return out
+
+
+def scaled(rows: np.ndarray, factor: int) -> np.ndarray:
+    """Returns integers times a factor > 0."""
+    if factor == 1:
+        return rows
+    n = factor.bit_length() // 64 + 1
+    return product(rows, np.ascontiguousarray(np.broadcast_to(limbs(factor, n), (len(rows), n))))
+
+
+def ratio(rows: np.ndarray, divisors: np.ndarray, shift: int = 0) -> np.ndarray:
+    """Returns float64[n]: the quotients of integers, times 2^-shift, rounded once. NaN where a divisor is not > 0."""
+    rows, divisors = np.ascontiguousarray(rows), np.ascontiguousarray(divisors)
+    m, k = rows.shape[1], divisors.shape[1]
+    out = np.empty(len(rows), np.float64)
+    rounding.ratios(rows, m, divisors, k, shift, np.empty(3 * (max(m, k) + 1), np.int64), out)
+    return out
+
+
+def float_codes(values: np.ndarray, null: np.ndarray) -> np.ndarray:
+    """Returns the codes of doubles: one zero, one NaN, and NULL where ``null`` (bool[n]) says so."""
+    values = values + 0.0
+    values[np.isnan(values)] = _NAN
+    codes = values.view(np.int64)
+    codes[null] = NULL
+    return codes
+
+
+def words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
+    """Returns integers as codes of int64, and the row of one that does not fit, or -1."""
+    rows = np.ascontiguousarray(rows)
+    out = np.empty(len(rows), np.int64)
+    refused = int(rounding.narrow(rows, rows.shape[1], out))
+    out[null] = NULL
+    return out, refused
+
+
+def decimals(rows: np.ndarray, null: np.ndarray, type_: pa.Decimal128Type) -> tuple[pa.Array, int]:
+    """Returns integers of two or more limbs as decimals, and the row of one with too many digits, or -1."""
+    rows = np.ascontiguousarray(rows)
+    out = np.empty((len(rows), 2), np.int64)
+    bound = 10**type_.precision
+    bounds = np.concatenate([limbs(bound, 2), limbs(-bound, 2)]).reshape(-1)
+    refused = int(rounding.pairs(rows, rows.shape[1], bounds, out))
+    validity = pa.array(~null).buffers()[1] if null.any() else None
+    return pa.Array.from_buffers(type_, len(rows), [validity, pa.py_buffer(out)], int(null.sum())), refused

@@ -1,0 +1,161 @@
+"""What a group adds up: exact integers, one per *term*, shared by all aggregates that need it.
+
+COUNT, SUM, AVG, VAR, COVAR and what follows from them are functions of a few sums of products of arguments over the
+rows where none of certain arguments is NULL and a filter is TRUE. Each such sum is a term. It is an integer of as many
+limbs as 2^63 rows can need, so it cannot wrap, and does not depend on the order of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from crown.errors import ChangeError
+from crown.stages.columns import Column, Frame
+from crown.stages.kernels import sums
+from crown.store.codec import uses_dictionary
+from plans.schema import decimal_parts
+
+_INFINITY = 2047 << 52
+_MINUS_INFINITY = _INFINITY - 2**63
+_COUNT_BITS = 63
+
+
+@dataclass(frozen=True)
+class Values:
+    """The multiset of the values of ``argument`` where ``where`` is TRUE."""
+
+    argument: str
+    where: str | None
+
+
+@dataclass(frozen=True)
+class Term:
+    """The sum of the product of ``factors`` over the rows where none of ``needs`` is NULL and ``where`` is TRUE.
+
+    ``side``: +1 or -1 counts instead the rows where the argument ``of`` is NaN or the infinity of that sign.
+    ``distinct``: over the values of a multiset, each once, instead of over rows.
+    """
+
+    needs: tuple[str, ...] = ()
+    where: str | None = None
+    factors: tuple[str, ...] = ()
+    side: int = 0
+    of: str = ""
+    distinct: Values | None = None
+
+
+ROWS = Term()
+
+
+def limbs_of(term: Term, types: Mapping[str, str]) -> int:
+    """Returns how many limbs a term takes."""
+    if not term.factors:
+        return 1
+    return (_COUNT_BITS + sum(_bits(types[name]) for name in term.factors) + 1 + 63) // 64
+
+
+def _bits(type_: str) -> int:
+    """Bits of the absolute value of an argument."""
+    if type_ == "float64":
+        return 192
+    parts = decimal_parts(type_)
+    return 63 if parts is None or not uses_dictionary(type_) else 127
+
+
+class Layout:
+    """Where the terms of a stage lie in a group's state: ROWS in word 0, then the others."""
+
+    def __init__(self, terms: Iterable[Term], types: Mapping[str, str]) -> None:
+        self.types = dict(types)
+        self.terms = tuple(dict.fromkeys([ROWS, *terms]))
+        self.limbs = {term: limbs_of(term, types) for term in self.terms}
+        self.at: dict[Term, int] = {}
+        self.words = 0
+        for term in self.terms:
+            self.at[term] = self.words
+            self.words += self.limbs[term]
+        self.places = np.array([(self.at[t], self.limbs[t]) for t in self.terms], np.int64).reshape(-1)
+
+
+class Addends:
+    """The events of a batch, as the terms need them: each column is lifted, and each filter worked out, once."""
+
+    def __init__(self, frame: Frame, weights: np.ndarray, where: np.ndarray) -> None:
+        self._frame = frame
+        self._weights = weights
+        self._where = where  # number of the group of each event
+        self._lifted: dict[str, np.ndarray] = {}
+        self._valid: dict[tuple[tuple[str, ...], str | None], np.ndarray] = {}
+
+    def add(self, layout: Layout, terms: Iterable[Term], deltas: np.ndarray) -> None:
+        """Add the events to ``terms`` of the groups' states, ``deltas`` int64[groups, words]. O(events * terms)."""
+        for term in terms:
+            weights, at = self.weights(term.needs, term.where), layout.at[term]
+            if term.side:
+                weights = weights * _beyond(self._frame[term.of].codes, term.side)
+            if not term.factors:
+                sums.count(self._where, weights, deltas, layout.words, at)
+                continue
+            values, limbs = self._product(term.factors), layout.limbs[term]
+            scratch = np.empty(limbs, np.int64)
+            sums.accumulate(self._where, weights, values, values.shape[1], scratch, deltas, layout.words, at, limbs)
+
+    def weights(self, needs: tuple[str, ...], where: str | None) -> np.ndarray:
+        """Returns the weights (int64[n]) of the events, 0 where an argument is NULL or the filter not TRUE."""
+        found = self._valid.get((needs, where))
+        if found is None:
+            found = self._weights
+            if where is not None:
+                found = found * (self._frame[where].codes == 1)
+            for name in needs:
+                valid = self._frame[name].valid()
+                found = found if valid is None else found * valid
+            self._valid[needs, where] = found
+        return found
+
+    def _product(self, factors: tuple[str, ...]) -> np.ndarray:
+        values = self._lift(factors[0])
+        for name in factors[1:]:
+            values = product(values, self._lift(name))
+        return values
+
+    def _lift(self, name: str) -> np.ndarray:
+        if name not in self._lifted:
+            column = self._frame[name]
+            self._lifted[name] = lifted_floats(column, name) if column.type == "float64" else column.words()
+        return self._lifted[name]
+
+
+def _beyond(codes: np.ndarray, side: int) -> np.ndarray:
+    """Where doubles (their codes) are NaN or the infinity of a sign."""
+    nan = np.isnan(codes.view(np.float64))
+    return np.asarray(nan | (codes == (_INFINITY if side > 0 else _MINUS_INFINITY)))
+
+
+def lifted_floats(column: Column, name: str) -> np.ndarray:
+    """Returns doubles in fixed point, int64[n, 4]; NaN, infinities and NULL as 0.
+
+    Raises ChangeError for a value that is too large.
+    """
+    codes = np.ascontiguousarray(column.codes)
+    out = np.empty((len(codes), sums.FLOAT_LIMBS), np.int64)
+    refused = sums.lift_floats(codes, out)
+    if refused >= 0:
+        value = float(codes[refused : refused + 1].view(np.float64)[0])
+        raise ChangeError(
+            f"column {name!r}: {value!r} is too large to be summed exactly, which takes absolute values below 2^80; "
+            "leave such rows out with WHERE or FILTER, or scale the column"
+        )
+    return out
+
+
+def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Returns the products of two columns of integers (int64[n, m] and int64[n, k]), int64[n, m + k]. O(n m k)."""
+    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    m, k = left.shape[1], right.shape[1]
+    out = np.empty((len(left), m + k), np.int64)
+    sums.products(left, m, right, k, np.empty(2 * (m + k), np.int64), out)
+    return out

@@ -1,0 +1,112 @@
+"""What a program takes of its base relations: which columns, and batches as nets in codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.errors import BadRowError, ChangeError
+from crown.ingest.changes import CheckedBatch, Checker, relations_of
+from crown.store.codec import UnencodableError, encode
+from crown.store.zset import Zset
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
+from plans.schema import Column, Table
+
+
+def feeds_of(stage: Stage) -> tuple[Feed, ...]:
+    """Returns the feeds of a stage; a join stage has none, it has relations."""
+    if isinstance(stage, GroupStage):
+        return (stage.feed,)
+    if isinstance(stage, PointwiseStage):
+        return stage.leaves
+    return stage.terms if isinstance(stage, LinearStage) else ()
+
+
+def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
+    """Returns per base relation (in lower case) the columns that some stage reads, in the order of the table.
+
+    A join stage gets whole tuples, and so does everybody if ``whole``.
+    """
+    tables = {table.name.lower(): table for table in program.tables}
+    used: dict[str, set[str]] = {name: set() for name in tables}
+    for stage in program.stages:
+        if isinstance(stage, JoinStage):
+            for table in stage.plan.tables:
+                if table.name.lower() in tables:
+                    used[table.name.lower()] |= {column.name.lower() for column in table.columns}
+        for feed in feeds_of(stage):
+            if isinstance(feed.source, str):
+                read = [output.expr for output in feed.columns] + ([] if feed.where is None else [feed.where])
+                used[feed.source.lower()] |= {name.lower() for expr in read for name in expr.columns}
+    return {
+        name: tuple(c for c in table.columns if whole or c.name.lower() in used[name]) for name, table in tables.items()
+    }
+
+
+@dataclass(frozen=True)
+class Nets:
+    """A batch, ready to be applied: the net of each relation (by name in lower case) of which there are changes.
+
+    ``rows``: rows taken; ``bad``: left out, by relation.
+    """
+
+    nets: dict[str, Zset]
+    rows: int
+    bad: dict[str, CheckedBatch]
+
+
+class Intake:
+    """Checks, codes and nets batches of base relations, of which ``used`` columns are taken."""
+
+    def __init__(
+        self,
+        tables: tuple[Table, ...],
+        used: Mapping[str, tuple[Column, ...]],
+        intern: Callable[[pa.Array, bool], np.ndarray],
+    ) -> None:
+        self._names = {table.name.lower(): table.name for table in tables}
+        self._used = used
+        self._checkers = {
+            table.name.lower(): Checker(table, tuple(column.name for column in used[table.name.lower()]))
+            for table in tables
+        }
+        self._intern = intern
+
+    def prepare(self, changes: Mapping[str, Any], strict: bool) -> Nets:
+        """Returns the nets of a batch. O(batch).
+
+        Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
+        """
+        nets: dict[str, Zset] = {}
+        bad: dict[str, CheckedBatch] = {}
+        rows = 0
+        for given, data in relations_of(changes).items():
+            name = given.lower()
+            if name not in self._checkers:
+                known = ", ".join(sorted(self._names.values()))
+                raise ChangeError(f"relation {given!r} is not part of this query, which reads: {known}")
+            if name in nets:
+                raise ChangeError(f"relation {given!r} occurs twice in one batch; concatenate its changes")
+            batch = self._checkers[name].check(data)
+            if batch.bad:
+                row, reason = next(iter(batch.bad.items()))
+                if strict:
+                    raise BadRowError(self._names[name], row, reason)
+                bad[self._names[name]] = batch
+            rows += len(batch.weights)
+            nets[name] = self._net(name, batch)
+        return Nets(nets, rows, bad)
+
+    def _net(self, name: str, batch: CheckedBatch) -> Zset:
+        columns = self._used[name]
+        codes = np.empty((len(columns), len(batch.weights)), np.int64)
+        for i, column in enumerate(columns):
+            try:
+                codes[i] = encode(batch.columns[column.name], column.type, self._intern)
+            except UnencodableError as error:
+                raise BadRowError(self._names[name], error.row, f"column {column.name!r}: {error.reason}") from None
+        return Zset.of_columns(codes, batch.weights).net()

@@ -1,0 +1,92 @@
+"""Counted tuples: per tuple of a table how often it is in each of several leaves.
+
+A record is the tuple (``width`` codes) and one count per leaf. It is there while some count is not 0. Tuples lie in
+columns: word ``j`` of tuple ``i`` is ``keys[strides[j] + i]``.
+"""
+
+from __future__ import annotations
+
+from crown.kernels.arena import H_BUDGET, H_LIVE, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.jit import kernel
+from crown.kernels.pointers import constants, words
+from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
+
+
+@kernel
+def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, start):
+    """Add ``weights`` (int64[n]) to the counts of tuples in leaf ``leaf[i]``, from event ``start`` on.
+
+    ``before`` (int64[n, leaves]) becomes the tuple's counts before the event. With ``clamp`` 1 no count falls below 0:
+    what a delete does not find is not taken away. Returns the first event not done: n, unless the budget is used up.
+    Expected O(leaves) per event.
+    """
+    n = weights.size
+    arena, strides, keys = words(arena), constants(strides), words(keys)
+    leaf, weights, before = words(leaf), words(weights), words(before)
+    for i in range(start, n):
+        tag = hash_key(arena, strides, 0, width, keys, i)
+        record = find(arena, t, tag, strides, 0, width, keys, i)
+        for c in range(leaves):
+            before[i * leaves + c] = 0
+        if record == 0:
+            if weights[i] == 0 or (clamp == 1 and weights[i] < 0):
+                continue
+            if arena[H_LIVE] > arena[H_BUDGET]:
+                return i
+            make_room(arena, t)
+            record = alloc(arena, width + leaves)
+            for j in range(width):
+                arena[record + j] = keys[strides[j] + i]
+            for c in range(leaves):
+                arena[record + width + c] = 0
+            insert(arena, t, tag, record)
+        some = 0
+        for c in range(leaves):
+            count = arena[record + width + c]
+            before[i * leaves + c] = count
+            if c == leaf[i]:
+                count += weights[i]
+                if clamp == 1 and count < 0:
+                    count = 0
+                arena[record + width + c] = count
+            some |= count
+        if some == 0:
+            remove(arena, t, tag, record)
+            release(arena, record, width + leaves)
+    return n
+
+
+@kernel
+def counts_of(arena, t, strides, width, leaves, keys, out):
+    """Write the counts of tuples (``out`` int64[n, leaves]). Changes nothing."""
+    n = out.shape[0]
+    arena, strides, keys, out = words(arena), constants(strides), words(keys), words(out)
+    for i in range(n):
+        tag = hash_key(arena, strides, 0, width, keys, i)
+        record = find(arena, t, tag, strides, 0, width, keys, i)
+        for c in range(leaves):
+            out[i * leaves + c] = 0
+            if record != 0:
+                out[i * leaves + c] = arena[record + width + c]
+
+
+@kernel
+def scan(arena, t, width, leaves, start, rows, counts):
+    """Copy tuples to ``rows`` (int64[capacity, width]) and ``counts`` (int64[capacity, leaves]) from slot ``start`` on.
+
+    Returns (next slot or -1, how many). Constant amortized delay: a table is at least one eighth full, or minimal.
+    """
+    n = 0
+    slots = arena[t + T_SLOTS]
+    for s in range(start, arena[t + T_MASK] + 1):
+        word = arena[slots + s]
+        if word != 0:
+            if n == rows.shape[0]:
+                return s, n
+            record = word & LOW32
+            for j in range(width):
+                rows[n, j] = arena[record + j]
+            for c in range(leaves):
+                counts[n, c] = arena[record + width + c]
+            n += 1
+    return -1, n

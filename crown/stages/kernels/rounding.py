@@ -1,0 +1,167 @@
+"""From exact integers to what SQL delivers: words, decimals, and doubles that are rounded once, to nearest even."""
+
+from __future__ import annotations
+
+import math
+
+from crown.kernels.jit import device, kernel
+from crown.kernels.limbs import add, extend, is_zero, negate
+from crown.kernels.pointers import words
+from crown.kernels.strings import NULL
+
+_EXACT = 1 << 53  # integers up to this are doubles
+_TOP = 61  # the quotient below has this many bits behind its first
+
+
+@kernel
+def narrow(rows, limbs, out):
+    """Write numbers of ``limbs`` limbs as words; returns the position of one that is no int64, else -1.
+
+    -2^63 is none: it is the code of NULL.
+    """
+    n = out.size
+    rows, out = words(rows), words(out)
+    refused = -1
+    for i in range(n):
+        low = rows[i * limbs]
+        sign = low >> 63
+        out[i] = low
+        for j in range(1, limbs):
+            if rows[i * limbs + j] != sign:
+                refused = i
+        if low == NULL:
+            refused = i
+    return refused
+
+
+@kernel
+def pairs(rows, limbs, bounds, out):
+    """Write numbers of ``limbs`` >= 2 limbs as 128-bit decimals (``out`` int64[n, 2]).
+
+    ``bounds``: two limbs of a bound and two of its negative. Returns the position of a number that is not between
+    them, else -1.
+    """
+    n = out.size // 2
+    rows, bounds, out = words(rows), words(bounds), words(out)
+    refused = -1
+    for i in range(n):
+        low, high = rows[i * limbs], rows[i * limbs + 1]
+        out[2 * i], out[2 * i + 1] = low, high
+        for j in range(2, limbs):
+            if rows[i * limbs + j] != high >> 63:
+                refused = i
+        if high > bounds[1] or (high == bounds[1] and _reaches(low, bounds[0])):
+            refused = i
+        if high < bounds[3] or (high == bounds[3] and _reaches(bounds[2], low)):
+            refused = i
+    return refused
+
+
+@device
+def _reaches(word, bound):
+    """True iff word >= bound, both read as unsigned."""
+    return (word ^ NULL) >= (bound ^ NULL)
+
+
+@device
+def _length(a, i, n):
+    """Bits of a number >= 0 of ``n`` limbs; 0 of 0."""
+    for x in range(n - 1, -1, -1):
+        word = a[i + x]
+        if word != 0:
+            bits = 0
+            for step in (32, 16, 8, 4, 2, 1):
+                if (word >> step) & ((1 << (64 - step)) - 1) != 0:
+                    word = (word >> step) & ((1 << (64 - step)) - 1)
+                    bits += step
+            return 64 * x + bits + 1
+    return 0
+
+
+@device
+def _shift_left(a, i, n, bits):
+    """``a <<= bits``, of ``n`` limbs."""
+    limb, rest = bits >> 6, bits & 63
+    for x in range(n - 1, -1, -1):
+        word = 0
+        if x >= limb:
+            word = a[i + x - limb] << rest
+            if rest > 0 and x > limb:
+                word |= (a[i + x - limb - 1] >> (64 - rest)) & ((1 << rest) - 1)
+        a[i + x] = word
+
+
+@device
+def _at_least(a, i, b, j, n):
+    """True iff a >= b, both >= 0 and of ``n`` limbs."""
+    for x in range(n - 1, -1, -1):
+        if a[i + x] != b[j + x]:
+            return _reaches(a[i + x], b[j + x])
+    return True
+
+
+@device
+def _quotient(scratch, limbs):
+    """The first 62 or 63 bits of the quotient of two numbers > 0, its last bit set if more follow; and its exponent.
+
+    ``scratch``: the numerator, the denominator, and room for one more, each of ``limbs`` limbs whose top two bits are
+    free. All three are overwritten.
+    """
+    numerator, denominator, minus = 0, limbs, 2 * limbs
+    long, short = _length(scratch, numerator, limbs), _length(scratch, denominator, limbs)
+    if long > short:
+        _shift_left(scratch, denominator, limbs, long - short)
+    else:
+        _shift_left(scratch, numerator, limbs, short - long)
+    extend(scratch, minus, limbs, scratch, denominator, limbs)
+    negate(scratch, minus, limbs)
+    quotient = 0
+    for _ in range(_TOP + 2):
+        quotient <<= 1
+        if _at_least(scratch, numerator, scratch, denominator, limbs):
+            add(scratch, numerator, scratch, minus, limbs)
+            quotient |= 1
+        _shift_left(scratch, numerator, limbs, 1)
+    if not is_zero(scratch, numerator, limbs):
+        quotient |= 1
+    return quotient, long - short - _TOP - 1
+
+
+@kernel
+def ratios(rows, m, divisors, k, shift, scratch, out):
+    """``out`` (float64[n]) := the quotients of two integers, times 2^-shift, rounded once.
+
+    ``rows`` int64[n, m]; ``divisors`` int64[n, k], above 0, or the quotient is NaN. ``scratch`` int64[3 * (max(m, k) +
+    1)].
+    """
+    n = out.size
+    limbs = max(m, k) + 1
+    rows, divisors, scratch, out = words(rows), words(divisors), words(scratch), words(out)
+    for i in range(n):
+        out[i] = math.nan
+        if divisors[i * k + k - 1] < 0 or is_zero(divisors, i * k, k):
+            continue
+        extend(scratch, 0, limbs, rows, i * m, m)
+        extend(scratch, limbs, limbs, divisors, i * k, k)
+        top, bottom = scratch[0], scratch[limbs]
+        if _small(scratch, 0, limbs) and _small(scratch, limbs, limbs):
+            out[i] = math.ldexp(top / bottom, -shift)  # two exact doubles: the division rounds once
+            continue
+        sign = scratch[limbs - 1] >> 63
+        if sign < 0:
+            negate(scratch, 0, limbs)
+        quotient, exponent = 0, 0
+        if not is_zero(scratch, 0, limbs):
+            quotient, exponent = _quotient(scratch, limbs)
+        value = math.ldexp(float(quotient), exponent - shift)
+        out[i] = -value if sign < 0 else value
+
+
+@device
+def _small(a, i, n):
+    """True iff the number of ``n`` limbs is at most 2^53 in absolute value, with its sign in its lowest limb."""
+    low = a[i]
+    for x in range(1, n):
+        if a[i + x] != low >> 63:
+            return False
+    return -_EXACT <= low <= _EXACT

@@ -1,0 +1,60 @@
+"""The sum of terms: UNION ALL, projection, selection, padding with NULLs. It remembers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crown.stages.feeds import readers
+from crown.stages.protocol import Lasting
+from crown.store.dictionary import Dictionary
+from crown.store.zset import Zset
+from plans.program import LinearStage
+from plans.schema import Column
+
+
+class Linear(Lasting):
+    """Runs a linear stage (see ``crown.stages.protocol.Stage``); ``sources``: the columns of what each term reads.
+
+    What it has no memory of, it reads from its sources again.
+    """
+
+    def __init__(self, stage: LinearStage, sources: Sequence[Sequence[Column]], dictionary: Dictionary) -> None:
+        self.stage = stage
+        self.inputs = tuple(term.source for term in stage.terms)
+        self._readers = readers(stage.terms, sources, dictionary)
+        self.columns = self._readers[0].columns
+        self.parts: tuple[np.ndarray, ...] = ()
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.apply``. O(rows)."""
+        rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
+        return Zset.gathered(rows, len(self.columns)).net()
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        return self.apply([net.negated() for net in nets])
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """See ``Stage.scan``. O(rows of the sources); in one block if a term is subtracted."""
+        blocks = (reader.zset(net) for reader, nets in zip(self._readers, sources, strict=True) for net in nets)
+        if all(term.weight > 0 for term in self.stage.terms):
+            yield from blocks
+        else:
+            yield Zset.gathered(list(blocks), len(self.columns)).net()
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """See ``Stage.multiplicity``. O(rows of the sources)."""
+        return sum(int(net.weights[(net.rows == row).all(axis=1)].sum()) for net in self.scan(sources))
+
+    def mark_values(self) -> None:
+        """See ``Stage.mark_values``: nothing is kept."""
+
+    def check_invariants(self) -> None:
+        """See ``Stage.check_invariants``: nothing is kept."""
+
+    def stats(self) -> dict[str, Any]:
+        """See ``Stage.stats``: nothing is kept."""
+        return {}

@@ -1,0 +1,103 @@
+"""DISTINCT, UNION, EXCEPT, INTERSECT, missing keys, and any nest of them: per row a function of multiplicities.
+
+A row's multiplicity is f(m1, ..., mk), where mi is how often it is in leaf i. Each event changes one mi, and the stage
+delivers f(after) - f(before). These differences telescope, so the order of events does not matter, and no operator has
+rules of its own for inserts and deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crown.stages.counts import Counts
+from crown.stages.feeds import readers
+from crown.stages.protocol import Lasting, Part
+from crown.store.zset import Zset
+from plans.program import Function, PointwiseStage
+from plans.schema import Column
+
+
+def multiplicities(function: Function, m: np.ndarray) -> np.ndarray:
+    """Returns int64[n]: a function of the multiplicities of rows in leaves (``m`` int64[n, leaves])."""
+    if isinstance(function, int):
+        return m[:, function]
+    operator, *operands = function
+    values = [multiplicities(operand, m) for operand in operands if not isinstance(operand, str)]
+    return _OPERATORS[str(operator)](*values)
+
+
+def _either(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return ((a > 0) | (b > 0)).astype(np.int64)
+
+
+_OPERATORS: dict[str, Callable[..., np.ndarray]] = {
+    "distinct": lambda a: (a > 0).astype(np.int64),
+    "union_all": np.add,
+    "union": _either,
+    "except_all": lambda a, b: np.maximum(a - b, 0),
+    "except": lambda a, b: ((a > 0) & (b <= 0)).astype(np.int64),
+    "intersect_all": np.minimum,
+    "intersect": lambda a, b: ((a > 0) & (b > 0)).astype(np.int64),
+}
+
+
+class Pointwise(Lasting):
+    """Runs a pointwise stage (see ``crown.stages.protocol.Stage``); ``sources``: the columns that each leaf reads."""
+
+    def __init__(self, stage: PointwiseStage, sources: Sequence[Sequence[Column]], part: Part) -> None:
+        self.stage = stage
+        self.inputs = tuple(leaf.source for leaf in stage.leaves)
+        self._readers = readers(stage.leaves, sources, part.dictionary)
+        self.columns = self._readers[0].columns
+        self.parts: tuple[np.ndarray, ...] = (part.arena,)
+        self._part = part
+        part.open(1)
+        self._counts = Counts(part, 0, len(self.columns), len(stage.leaves))
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.apply``. O(rows touched)."""
+        events, leaf = self._events(nets)
+        before = self._counts.add(events, leaf)
+        after = before.copy()
+        after[np.arange(len(events)), leaf] += events.weights
+        weights = multiplicities(self.stage.function, after) - multiplicities(self.stage.function, before)
+        return Zset(events.rows, weights)[weights != 0].net()
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        with self._part.budget.lifted():
+            return self.apply([net.negated() for net in nets])
+
+    def _events(self, nets: Sequence[Zset]) -> tuple[Zset, np.ndarray]:
+        """The rows of all leaves, and each row's leaf (int64[n])."""
+        rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
+        leaf = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
+        return Zset.gathered(rows, len(self.columns)), leaf
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """See ``Stage.scan``. O(rows in all leaves)."""
+        for rows, counts in self._counts.scan():
+            weights = multiplicities(self.stage.function, counts)
+            yield Zset(rows, weights)[weights != 0]
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """See ``Stage.multiplicity``. O(leaves)."""
+        counts = self._counts.of(Zset(row.reshape(1, -1), np.ones(1, np.int64)))
+        return int(multiplicities(self.stage.function, counts)[0])
+
+    def mark_values(self) -> None:
+        """See ``Stage.mark_values``."""
+        self._part.mark_words(self._counts.table, self.columns)
+
+    def check_invariants(self) -> None:
+        """See ``Stage.check_invariants``."""
+        for _, counts in self._counts.scan():
+            assert (counts >= 0).all(), "a row is in a leaf less than no times"
+            assert counts.any(axis=1).all(), "a row that is in no leaf has a record"
+
+    def stats(self) -> dict[str, Any]:
+        """Rows that some leaf has."""
+        return {"rows": len(self._counts)}

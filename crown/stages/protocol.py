@@ -1,0 +1,126 @@
+"""What every stage of a program does, and where it keeps what it remembers.
+
+A stage consumes the nets of its inputs, one per batch, and produces the net of its own rows. Law: the sum of what it
+produced over all batches is its definition over the sums of what it consumed. Between stages travel codes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from crown.errors import MemoryBudgetError, SnapshotError
+from crown.kernels import arena as A
+from crown.kernels.tables import new_table, table_at
+from crown.store.budget import Budget
+from crown.store.codec import uses_dictionary
+from crown.store.dictionary import Dictionary
+from crown.store.zset import Zset
+from plans.schema import Column
+
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The memory of a stage: ``arena``, number ``number`` of the ``budget``; and the program's ``dictionary``."""
+
+    arena: np.ndarray
+    number: int
+    budget: Budget
+    dictionary: Dictionary
+
+    def open(self, tables: int, seed: int | None = None) -> bool:
+        """Returns True if the arena was empty, and is now formatted with that many empty tables; False if it was not.
+
+        Raises SnapshotError if it holds something else.
+        """
+        arena = self.arena
+        if arena[A.H_MAGIC] == 0:
+            A.format_arena(arena, tables, len(arena), secrets.randbits(62) if seed is None else seed)
+            for table in range(tables):
+                new_table(arena, int(table_at(table)))
+            return True
+        if arena[A.H_MAGIC] != A.MAGIC or arena[A.H_FORMAT] != A.FORMAT or arena[A.H_TOP] > len(arena):
+            raise SnapshotError("this is not the complete state of a stage")
+        return False
+
+    def insist(self, work: Callable[[], bool], expected: int = 0) -> None:
+        """Call ``work``, a kernel that stops where the budget is used up, until it returns True.
+
+        ``expected``: words that it may take before it looks at its budget. Raises MemoryBudgetError if the budget
+        allows no more.
+        """
+        self.budget.allow(self.number, expected)
+        while True:
+            try:
+                if work():
+                    return
+            except MemoryError as error:
+                raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
+            if not self.budget.extend(self.number):
+                raise self.budget.refusal()
+
+    def mark_words(self, table: int, columns: Sequence[Column]) -> None:
+        """Keep, in the coming sweep of the dictionary, what the first words of a table's records refer to. O(table)."""
+        for word, column in enumerate(columns):
+            if uses_dictionary(column.type):
+                self.dictionary.mark_column(self.arena, table, word)
+
+
+class Stage(Protocol):
+    """A stage of a program.
+
+    ``inputs``: per feed the relation's name, or the number of the stage it reads; ``columns``: those of its rows. A
+    batch that a stage has applied is open until it settles; an open batch can be taken back, one that stands undone.
+    """
+
+    inputs: tuple[str | int, ...]
+    columns: tuple[Column, ...]
+    parts: tuple[np.ndarray, ...]
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """Takes the nets of its inputs, returns the net of its own rows. If it raises, it is as it was before."""
+
+    def settle(self) -> None:
+        """The open batch stands."""
+
+    def take_back(self, nets: Sequence[Zset]) -> None:
+        """Takes back the open batch, which had these nets. No budget stands in its way."""
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """Undoes the last batch, which had these nets; returns the net of its own rows. No budget stands in its way."""
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """Yields the stage's rows with their multiplicities; ``sources``: the rows of its inputs, if it needs them."""
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """Returns how often the row (int64[columns], codes) is there."""
+
+    def mark_values(self) -> None:
+        """Marks everything in the dictionary that the stage refers to. O(state)."""
+
+    def check_invariants(self) -> None:
+        """Recomputes what can be recomputed and compares. Raises AssertionError. O(state)."""
+
+    def stats(self) -> dict[str, Any]:
+        """Sizes and counters."""
+
+
+class Lasting:
+    """A stage for which a batch that is open and one that stands are the same: the inverse net takes both back."""
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        raise AssertionError("every stage undoes its own")
+
+    def settle(self) -> None:
+        """See ``Stage.settle``."""
+
+    def take_back(self, nets: Sequence[Zset]) -> None:
+        """See ``Stage.take_back``."""
+        self.undo(nets)

@@ -1,0 +1,240 @@
+"""The group stage after every batch: kernels = twin = DuckDB, for random keys, aggregates, types and streams."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crown.kernels import arena as A
+from crown.reference_program import group
+from crown.stages.groups.group import Groups
+from plans.expressions.build import col
+from plans.plan import Output
+from plans.program import Aggregate, Feed, GroupStage
+from plans.schema import Column, Table
+from tests.oracles import duck
+from tests.oracles.database import Database
+from tests.stages import random_groups
+from tests.stages.harness import bag_of, net_of, parts
+
+Row = tuple[Any, ...]
+
+
+def sql_of(stage: GroupStage) -> str:
+    def written(call: Aggregate) -> str:
+        inside = ", ".join(call.arguments) or "*"
+        filter_ = f" FILTER (WHERE {call.where})" if call.where else ""
+        return f"{call.function}({'DISTINCT ' if call.distinct else ''}{inside}){filter_}"
+
+    names = {call.name: written(call) for call in stage.aggregates}
+
+    def text(output: str) -> str:
+        for name, call in names.items():
+            output = output.replace(name, f"({call})")
+        return output
+
+    columns = ", ".join(f"{text(str(o.expr))} AS {o.name}" for o in stage.outputs)
+    where = f" WHERE {stage.feed.where}" if stage.feed.where is not None else ""
+    by = f" GROUP BY {', '.join(stage.keys)}" if stage.keys else ""
+    having = f" HAVING {text(str(stage.having))}" if stage.having is not None else ""
+    return f"SELECT {columns} FROM r{where}{by}{having}"
+
+
+def close(one: Any, other: Any) -> bool:
+    """Equal, but for the last digits of doubles."""
+    if isinstance(one, float) and isinstance(other, float):
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(one) and math.isnan(other)
+        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-3)
+    if isinstance(one, (int, Decimal)) and isinstance(other, (int, Decimal)):
+        return one == other
+    return bool(one == other)
+
+
+def assert_close(found: Counter[Row], wanted: Counter[Row], sql: str) -> None:
+    """Every row of one bag has its partner in the other."""
+    rest = list(wanted.elements())
+    for row in found.elements():
+        match = next((i for i, other in enumerate(rest) if all(map(close, row, other))), None)
+        assert match is not None, f"{sql}\nnot in DuckDB: {row}\nthere: {rest}"
+        rest.pop(match)
+    assert not rest, f"{sql}\nonly in DuckDB: {rest}"
+
+
+def comparable(stage: GroupStage) -> bool:
+    """DuckDB's moments are Welford's in doubles: only the twin knows them for values of any size."""
+    return not any(call.function in random_groups.TWO + random_groups.ONE for call in stage.aggregates)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_groups_are_those_of_the_twin_and_of_duckdb(seed: int) -> None:
+    random = Random(seed)
+    columns = random_groups.relation(random)
+    stage = random_groups.stage(random, columns)
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    empty = int(part.arena[A.H_LIVE])
+    database = Database({"r": Table("r", columns)})
+    total: Counter[Row] = Counter()
+    compared = comparable(stage)
+    for batch in random_groups.batches(random, columns, 12, special=random.random() < 0.5):
+        delta = bag_of([groups.apply([net_of(batch, columns, part)])], groups.columns, part)
+        database.apply({"r": list(batch.items())})
+        total.update(delta)
+        total = Counter({row: weight for row, weight in total.items() if weight})
+        wanted = group(stage, database.rows["r"], columns)
+        found: Counter[Row] = Counter()
+        for net in groups.scan():
+            found.update(bag_of([net.net()], groups.columns, part))
+        assert total == wanted
+        assert found == wanted
+        groups.check_invariants()
+        if compared:
+            assert_close(wanted, duck.results(sql_of(stage), database), sql_of(stage))
+    assert int(part.arena[A.H_LIVE]) == empty, "what is deleted leaves no word"
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_a_batch_taken_back_leaves_the_same_rows_and_sums(seed: int) -> None:
+    random = Random(seed)
+    columns = random_groups.relation(random)
+    stage = random_groups.stage(random, columns)
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    database = Database({"r": Table("r", columns)})
+    for batch in random_groups.batches(random, columns, 10, special=True):
+        other = net_of({random_groups.row(random, columns, True): 2 for _ in range(5)}, columns, part)
+        begun = part.arena[A.H_VERSION] > 0
+        groups.apply([other])
+        groups.take_back([other])
+        found = bag_of((net.net() for net in groups.scan()), groups.columns, part)
+        assert found == group(stage, database.rows["r"], columns, bool(begun))
+        groups.check_invariants()
+        groups.apply([net_of(batch, columns, part)])
+        database.apply({"r": list(batch.items())})
+
+
+def one_sum(type_: str, sum_type: str, function: str = "sum") -> tuple[GroupStage, tuple[Column, ...]]:
+    columns = (Column("k", "string"), Column("x", type_))
+    feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
+    outputs = (Output("k", "string", col("k", "string")), Output("s", sum_type, col("s", sum_type)))
+    return GroupStage(feed, ("k",), (Aggregate("s", sum_type, function, ("x",)),), outputs), columns
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_doubles_are_fsum_and_leave_nothing(seed: int) -> None:
+    random = Random(seed)
+    stage, columns = one_sum("float64", "float64")
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    values = [random.uniform(-1, 1) * 2.0 ** random.randint(-7, 79) for _ in range(4000)]
+    rows = [(("k", value), 1) for value in values]
+    for start in range(0, len(rows), 700):
+        groups.apply([net_of(rows[start : start + 700], columns, part)])
+        ((_, found),) = bag_of(groups.scan(), groups.columns, part)
+        assert found == math.fsum(values[: start + 700])
+    random.shuffle(rows)
+    for start in range(0, len(rows), 900):
+        groups.apply([net_of([(row, -1) for row, _ in rows[start : start + 900]], columns, part)])
+    assert not bag_of(groups.scan(), groups.columns, part)
+
+
+def test_a_sum_outside_of_int64_is_refused_and_names_group_and_column() -> None:
+    stage, columns = one_sum("int64", "int64")
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    groups.apply([net_of([(("a", 2**63 - 1), 1)], columns, part)])
+    before = bag_of(groups.scan(), groups.columns, part)
+    with pytest.raises(Exception, match=r"the group k='a', column 's': .*decimal\(38,0\)"):
+        groups.apply([net_of([(("a", 1), 1), (("b", 1), 1)], columns, part)])
+    assert bag_of(groups.scan(), groups.columns, part) == before
+    groups.check_invariants()
+    delta = groups.apply([net_of([(("a", 5), 1), (("a", -5), 1)], columns, part)])
+    assert not len(delta), "the sum has not changed"
+
+
+def test_a_double_too_large_to_sum_is_refused() -> None:
+    stage, columns = one_sum("float64", "float64")
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    with pytest.raises(Exception, match=r"column 'x': 1e\+30 is too large"):
+        groups.apply([net_of([(("a", 1e30), 1)], columns, part)])
+    assert not bag_of(groups.scan(), groups.columns, part)
+
+
+def test_decimals_with_too_many_digits_are_refused() -> None:
+    stage, columns = one_sum("decimal(38,0)", "decimal(38,0)")
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    most = Decimal("9" * 38)
+    groups.apply([net_of([(("a", most), 1)], columns, part)])
+    with pytest.raises(Exception, match=r"more than 38 digits"):
+        groups.apply([net_of([(("a", Decimal(1)), 1)], columns, part)])
+    assert bag_of(groups.scan(), groups.columns, part) == Counter({("a", most): 1})
+
+
+def test_a_batch_over_the_budget_leaves_the_stage_as_it_was() -> None:
+    columns = (Column("k", "int64"), Column("x", "int64"))
+    feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
+    calls = (Aggregate("m", "int64", "min", ("x",)), Aggregate("n", "int64", "count", ("x",), True))
+    outputs = tuple(Output(name, "int64", col(name, "int64")) for name in ("k", "m", "n"))
+    stage = GroupStage(feed, ("k",), calls, outputs)
+    (part,) = parts(1, 1 << 20, budget=12_000)
+    groups = Groups(stage, columns, part)
+    groups.apply([net_of([((i, i), 1) for i in range(30)], columns, part)])
+    before = bag_of(groups.scan(), groups.columns, part)
+    for keys in (1, 7, 5000):  # groups are refused, or values of groups that are there
+        with pytest.raises(Exception, match="memory_budget"):
+            groups.apply([net_of([((i % keys, i), 1) for i in range(5000)], columns, part)])
+        assert bag_of(groups.scan(), groups.columns, part) == before
+        groups.check_invariants()
+
+
+@pytest.mark.parametrize("stream", ["rising", "falling", "random", "toggled", "last in, first out"])
+def test_minima_stay_right_while_their_heaps_are_rebuilt(stream: str) -> None:
+    stage, columns = one_sum("int64", "int64", "min")
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+    random, window, values = Random(1), [], list(range(600))
+    if stream == "falling":
+        values.reverse()
+    if stream == "random":
+        random.shuffle(values)
+    for i, value in enumerate(values):
+        batch = [(("k", value), 1)]
+        window.append(value)
+        if len(window) > 40:
+            leaving = window.pop() if stream == "last in, first out" and i % 2 else window.pop(0)
+            batch.append((("k", leaving), -1))
+        groups.apply([net_of(batch, columns, part)])
+        if stream == "toggled":
+            groups.apply([net_of([(("k", -1), 1)], columns, part)])
+            groups.apply([net_of([(("k", -1), -1)], columns, part)])
+        if i % 25 == 0:
+            groups.check_invariants()
+        assert bag_of(groups.scan(), groups.columns, part) == Counter({("k", min(window)): 1})
+
+
+def test_the_one_group_without_group_by_has_a_row_from_the_first_batch_on() -> None:
+    columns = (Column("x", "int64"),)
+    feed = Feed("r", (Output("x", "int64", col("x", "int64")),))
+    calls = (Aggregate("n", "int64", "count"), Aggregate("s", "int64", "sum", ("x",)))
+    stage = GroupStage(feed, (), calls, tuple(Output(c.name, c.type, col(c.name, c.type)) for c in calls), whole=True)
+    (part,) = parts(1)
+    groups = Groups(stage, columns, part)
+
+    def apply(rows: list[tuple[Row, int]]) -> Counter[Row]:
+        return bag_of([groups.apply([net_of(rows, columns, part)])], groups.columns, part)
+
+    assert not list(groups.scan())
+    assert apply([]) == {(0, None): 1}
+    assert apply([]) == {}
+    assert apply([((3,), 2)]) == {(0, None): -1, (2, 6): 1}
+    assert apply([((3,), -2)]) == {(2, 6): -1, (0, None): 1}
+    assert groups.multiplicity(np.array([0, -(2**63)])) == 1
