@@ -68,6 +68,8 @@ def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
             if split(bare[0].value)[0] == split(bare[1].value)[0]:
                 return None  # a comparison inside one relation may convert
             raise
+        if bare[0].type == bare[1].type or expr.args[0].op == expr.args[1].op == "cast":
+            return None  # the query casts them: CAST(a AS DATE) = CAST(b AS DATE) is no equality of a and b
     return bare[0], bare[1]
 
 

@@ -61,9 +61,9 @@ def injective(expr: Expr) -> str | None:
         return str(expr.value)
     if expr.op != "cast" or expr.args[0].type not in ("int32", "int64", "date", "bool"):
         return None
-    parts = decimal_parts(expr.type)
+    source, parts = expr.args[0].type, decimal_parts(expr.type)
     if parts is not None:
-        holds = parts[0] - parts[1] >= {"int32": 10, "int64": 19}[expr.args[0].type]
-    else:
-        holds = expr.type not in ("float64", "int32", "timestamp_ntz")  # what does not fit becomes NULL
+        holds = parts[0] - parts[1] >= {"int32": 10, "int64": 19}.get(source, 1)
+    else:  # what does not fit becomes NULL
+        holds = expr.type == "string" or (source, expr.type) == ("int32", "int64") or source == "bool"
     return injective(expr.args[0]) if holds else None

@@ -137,6 +137,7 @@ class From(Names):
             self.frame.conditions.append(self.guarded(join, partial(self.equal, "eq", merged, other)))
             scope.merged[name.lower()] = merged
         if join.args.get("on") is not None:
+            self.check_no_aggregate(join.args["on"], "ON")
             self.condition(join.args["on"], ctes, scope)
         if kind == "SEMI":
             scope.relations.remove(right)
@@ -202,6 +203,7 @@ class From(Names):
             shown = {"RIGHT": two, "FULL": call("coalesce", one, two)}.get(kind, one)
             scope.merged[name.lower()] = shown
         if join.args.get("on") is not None:
+            self.check_no_aggregate(join.args["on"], "ON")
             self.condition(join.args["on"], ctes, scope)
         on, self.frame.conditions = tuple(self.frame.conditions), conditions
         if len(self.frame.sources) > count:

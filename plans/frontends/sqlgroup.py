@@ -21,6 +21,9 @@ from plans.frontends.sqlscope import Scope
 from plans.frontends.sqlwhere import Where
 from plans.program import Aggregate
 
+_SEVERAL = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}
+_ONE_GROUPING = "list the columns of one grouping; several are several views"
+
 
 class Grouping(Where):
     """Reads a SELECT with GROUP BY, HAVING or aggregates, whose FROM and WHERE are in the frame."""
@@ -37,10 +40,10 @@ class Grouping(Where):
         for tie in ties or ():
             rows.key(tie, "tie")
         for item in self.group_items(node, scope):
-            wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
-            expr = self.scalar(item.this if isinstance(item, exp.Alias) else item, scope, ctes)
             if next(aggregates(item), None) is not None:
                 raise self.error("GROUP BY an aggregate is not possible", item, "group by columns of the tables")
+            wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
+            expr = self.scalar(item.this if isinstance(item, exp.Alias) else item, scope, ctes)
             rows.key(expr, wish or "key")
         whole = not node.args.get("group") and not ties
         around, self.frame = self.frame, Frame()  # subqueries beside aggregates join the groups, not the rows
@@ -92,11 +95,12 @@ class Grouping(Where):
         for name, value in group.args.items():
             if name != "expressions" and value:
                 word = {"all": "GROUP BY ALL"}.get(name, name.upper().replace("_", " "))
-                raise self.error(f"{word} is not supported", group, "write one view per grouping")
+                raise self.error(f"{word} is not supported", group, _ONE_GROUPING, self.words.phrase(word))
         items = []
         for item in group.expressions:
-            if isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)):
-                raise self.error(f"{spelling(self.text, item)} is not supported in GROUP BY", item, "list columns")
+            several = _SEVERAL.get(type(item))
+            if several is not None:
+                raise self.error(f"{several} is not supported", item, _ONE_GROUPING, self.words.phrase(several))
             if isinstance(item, exp.Literal) and not item.is_string:
                 position = int(item.this) if str(item.this).isdigit() else 0
                 if not 1 <= position <= len(node.expressions):

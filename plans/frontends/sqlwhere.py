@@ -179,8 +179,17 @@ class Where(From):
                 "NOT IN with several columns is not supported", node, "write NOT EXISTS", self.not_at(written)
             )
         body = node.args["query"]
-        source = self.attached("anti", body, ctes, scope, mine, node)
-        self.frame.sources.append(source)
+        while isinstance(body, (exp.Subquery, exp.Paren)):
+            body = body.this
+        if self.flat(body):
+            frame, theirs = self.detached(body, ctes, scope)
+            if self.parted(frame, frame.conditions)[1]:  # tied to the query around it: no row may be equal or NULL
+                self.check_width(node, mine, theirs)
+                equal = self.guarded(node, partial(self.equal, "eq", mine[0], theirs[0]))
+                frame.conditions.append(call("or", equal, call("isnull", mine[0]), call("isnull", theirs[0])))
+                self.frame.sources.append(self.exposed("anti", frame, frame.conditions))
+                return
+        self.frame.sources.append(self.attached("anti", body, ctes, scope, mine, node))
         empty, clean = self.flags(body, ctes, scope, node)
         known = call("and", call("not", call("isnull", mine[0])), clean)
         self.frame.conditions.append(call("or", empty, known))
@@ -201,7 +210,9 @@ class Where(From):
             frame, theirs = self.detached(body, ctes, scope)
             if self.parted(frame, frame.conditions)[1]:
                 raise self.error(
-                    "NOT IN with a subquery that reads the query around it is not supported", node, "write NOT EXISTS"
+                    "IN as a value, with a subquery that reads the query around it, is not supported",
+                    node,
+                    "write EXISTS, or make it a condition of its own",
                 )
             query = Query(
                 self.text, tuple(frame.sources), tuple(frame.conditions), (("y", theirs[0]),), False, tuple(frame.keys)

@@ -35,7 +35,6 @@ def feed(query: Query, stages: Stages) -> Feed:
     if found is None:
         number = joined(query, stages)
         return Feed(number, passed(stages.columns(number)))
-    stages.use(query)
     return found
 
 
@@ -47,7 +46,6 @@ def joined(query: Query, stages: Stages) -> int:
     counted = not is_set(query)
     if counted:
         query = without_groups(query, stages, lambda inner: joined(inner, stages))
-    stages.use(query)
     made = plan_of(query, _rates(query, stages.rates), None, counted)
     return stages.add(JoinStage(made, "bag" if counted else "set"))
 

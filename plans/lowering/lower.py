@@ -32,7 +32,12 @@ def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: st
             raise PlanError(f"a table must not be called {source.table.name}: stages are", hint="give it another name")
     stages = Stages(checked_rates(rates, {name for s in used for name in (s.alias, s.table.name)}))
     _stage(relation, stages)
-    return Program(relation.text, tuple(stages.tables.values()), tuple(stages.made), tuple(_notes(relation)))
+    return Program(
+        relation.text,
+        tuple(dict.fromkeys(source.table for source in used)),
+        tuple(stages.made),
+        tuple(_notes(relation)),
+    )
 
 
 def is_plan(relation: Relation) -> bool:
@@ -118,7 +123,6 @@ def _derived(relation: Relation, stages: Stages) -> int:
     """The number of a stage that others read; a selection of one relation needs no state."""
     if isinstance(relation, Query):
         plain = _plain(relation, stages)
-        stages.use(plain)
         found = selection(plain)
         return stages.linear(found) if found is not None else joined(plain, stages)
     return _stage(relation, stages)

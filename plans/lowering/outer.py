@@ -20,6 +20,7 @@ from plans.lowering.matches import Keys, aliases_of, crossing_keys, outer_rows
 from plans.lowering.stages import Stages, constant, local, nulls, origin, passed
 from plans.plan import Output
 from plans.program import Feed
+from plans.schema import Column
 from plans.variables import join_type
 
 FOUND = "found"
@@ -28,15 +29,36 @@ FOUND = "found"
 
 def inner_joined(query: Query, stages: Stages) -> Query:
     """Returns an equivalent query whose sources are all joined by inner joins."""
+    if all(source.join == "inner" for source in query.sources):
+        return query
+    read = _read(query)
     made = replace(query, sources=())
     for source in query.sources:
         made = (
-            replace(made, sources=(*made.sources, source)) if source.join == "inner" else _joined(made, source, stages)
+            replace(made, sources=(*made.sources, source))
+            if source.join == "inner"
+            else _joined(made, source, read, stages)
         )
     return made
 
 
-def _joined(query: Query, right: Source, stages: Stages) -> Query:
+def _read(query: Query) -> set[str]:
+    """The qualified columns that a query reads."""
+    exprs = [*query.conditions, *(expr for _, expr in query.outputs), *(e for _, es in query.keys for e in es)]
+    exprs += [expr for source in query.sources for expr in source.on]
+    return {name for expr in exprs for name in expr.columns}
+
+
+def _visible(source: Source, read: set[str]) -> tuple[Column, ...]:
+    """The columns of a source that are read, and its key: what is derived from it carries no others."""
+    key = {name.lower() for name in source.table.key}
+    columns = source.table.columns
+    if source.table.distinct:
+        return columns
+    return tuple(c for c in columns if f"{source.alias}.{c.name}" in read or c.name.lower() in key)
+
+
+def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Query:
     """The query, whose sources are all inner joined, with one source more."""
     if not query.sources:
         raise PlanError(f"{right.alias} is outer joined with nothing")
@@ -45,8 +67,8 @@ def _joined(query: Query, right: Source, stages: Stages) -> Query:
     crossing = [part for part in parts if part not in own]
     keys = crossing_keys(crossing, {right.alias})
     if keys is None or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
-        return _by_rows(query, right, own, crossing, stages)
-    return _by_keys(query, right, own, keys, stages)
+        return _by_rows(query, right, own, crossing, _visible(right, read), stages)
+    return _by_keys(query, right, own, keys, read, stages)
 
 
 def _holds(part: Expr) -> bool:
@@ -57,23 +79,24 @@ def _holds(part: Expr) -> bool:
         return False
 
 
-def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, stages: Stages) -> Query:
-    stages.use(replace(query, sources=(*query.sources, right)))
+def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, read: set[str], stages: Stages) -> Query:
+    visible = _visible(right, read)
     names = _key_names(right, len(keys))
-    query, lefts = _plain_sides(query, [left for _, left, _ in keys], [inner for _, _, inner in keys], stages)
+    query, lefts = _plain_sides(query, [left for _, left, _ in keys], [inner for _, _, inner in keys], read, stages)
     where = [local(part) for part in own]
     where += [call("not", call("isnull", local(inner))) for op, _, inner in keys if op == "eq"]
     computed = tuple(Output(n, i.type, local(i)) for n, (_, _, i) in zip(names, keys, strict=False))
     computed = computed or (constant(names[0], True),)
-    columns = passed(right.table.columns)
-    there = Feed(origin(right.table), (*columns, *computed), conjoin(where) if where else None)
+    there = Feed(origin(right.table), (*passed(visible), *computed), conjoin(where) if where else None)
     rows = outer_rows(query.text, query.sources, query.conditions, lefts)
     outputs = tuple(zip(names, lefts, strict=True)) if lefts else ((names[0], computed[0].expr),)
     rows = replace(rows, outputs=outputs)
-    return _completed(query, right, list(zip(lefts, names, strict=False)), there, computed, rows, stages)
+    return _completed(query, right, list(zip(lefts, names, strict=False)), there, computed, rows, visible, stages)
 
 
-def _by_rows(query: Query, right: Source, own: list[Expr], crossing: list[Expr], stages: Stages) -> Query:
+def _by_rows(
+    query: Query, right: Source, own: list[Expr], crossing: list[Expr], visible: tuple[Column, ...], stages: Stages
+) -> Query:
     """The key is every column of the left side that the condition reads; the matching rows are a join of their own."""
     read = list(dict.fromkeys(n for one in crossing for n in one.postorder() if n.op == "col"))
     read = [column for column in read if split(column.value)[0] != right.alias]
@@ -84,15 +107,15 @@ def _by_rows(query: Query, right: Source, own: list[Expr], crossing: list[Expr],
     keys = stages.source(alias, joined(rows, stages), distinct=True)
     theirs = {column.value: keys.qualified(name) for column, name in zip(read, names, strict=True)}
     on = [_renamed(part, theirs) for part in crossing]
-    visible = [(c.name, right.qualified(c.name)) for c in right.table.columns]
-    outputs = ([] if right.join in ("anti", "mark") else visible) + [(name, keys.qualified(name)) for name in names]
+    shown = [] if right.join in ("anti", "mark") else [(c.name, right.qualified(c.name)) for c in visible]
+    outputs = shown + [(name, keys.qualified(name)) for name in names]
     plain = replace(right, group=0, join="inner", on=())
     number = joined(
         Query(query.text, (keys, plain), (*own, *on), tuple(outputs), right.join in ("anti", "mark")), stages
     )
     there = Feed(number, passed(stages.columns(number)))
     computed = tuple(Output(name, e.type, col(name, e.type)) for name, e in zip(names, read, strict=True))
-    return _completed(query, right, list(zip(read, names, strict=True)), there, computed, rows, stages)
+    return _completed(query, right, list(zip(read, names, strict=True)), there, computed, rows, visible, stages)
 
 
 def _renamed(expr: Expr, names: dict[str, Expr]) -> Expr:
@@ -107,6 +130,7 @@ def _completed(
     there: Feed,
     keys: tuple[Output, ...],
     rows: Query,
+    visible: tuple[Column, ...],
     stages: Stages,
 ) -> Query:
     """Join the left side with what `right.join` asks for: `there` are the right side's rows with their keys, `rows` the
@@ -125,7 +149,7 @@ def _completed(
         ]
         number = stages.linear(*both)
     else:
-        padding = nulls(right.table.columns)
+        padding = nulls(visible)
         number = stages.linear(there, Feed(missing, (*padding, *passed(key_columns))))
     source = stages.source(right.alias, number, _key(right, there, [name for _, name in ties]), right.join != "left")
     joins = tuple(call("nseq", left, source.qualified(name)) for left, name in ties)
@@ -158,7 +182,9 @@ def _key_names(right: Source, count: int) -> list[str]:
     return names
 
 
-def _plain_sides(query: Query, lefts: list[Expr], inners: list[Expr], stages: Stages) -> tuple[Query, list[Expr]]:
+def _plain_sides(
+    query: Query, lefts: list[Expr], inners: list[Expr], read: set[str], stages: Stages
+) -> tuple[Query, list[Expr]]:
     """The left sides as columns: what is computed becomes a column of a relation derived from its source."""
     out = []
     for left, inner in zip(lefts, inners, strict=True):
@@ -169,7 +195,7 @@ def _plain_sides(query: Query, lefts: list[Expr], inners: list[Expr], stages: St
         alias = next(iter(aliases_of(left)))
         source = query.source(alias)
         name = unused("k", [column.name for column in source.table.columns])
-        terms = (*passed(source.table.columns), Output(name, left.type, local(left)))
+        terms = (*passed(_visible(source, read)), Output(name, left.type, local(left)))
         made = stages.source(
             alias, stages.linear(Feed(origin(source.table), terms)), source.table.key, source.table.distinct
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from plans.algebra import Query, Source, split
+from plans.algebra import Source, split
 from plans.conjunction import settled
 from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit
 from plans.plan import Output
@@ -20,8 +20,6 @@ class Stages:
 
     def __init__(self, rates: Mapping[str, float]) -> None:
         self.made: list[Stage] = []
-        self.tables: dict[str, Table] = {}
-        self.notes: list[str] = []
         self.rates = rates
 
     def add(self, stage: Stage) -> int:
@@ -29,12 +27,6 @@ class Stages:
         if stage not in self.made:
             self.made.append(stage)
         return self.made.index(stage)
-
-    def use(self, query: Query) -> None:
-        """The base tables of a query are the program's."""
-        for source in query.sources:
-            if not source.table.name.startswith(STAGE):
-                self.tables.setdefault(source.table.name, source.table)
 
     def columns(self, number: int) -> tuple[Column, ...]:
         """Returns the columns of a stage's output."""
