@@ -217,7 +217,8 @@ class From(Names):
         columns of that.
         """
         first = frame.sources[0]
-        if len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
+        plain = all(expr.op == "col" for relation in relations for _, expr in relation.columns.values())
+        if plain and len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
             frame.sources.clear()
             return first
         outputs: list[tuple[str, Expr]] = []
