@@ -106,12 +106,12 @@ class From(Names):
             self.source(self.derived(relation, alias, group), alias, names, scope, node)
             return
         inner = group
-        distinct = bool(body.args.get("distinct"))
+        distinct = bool(body.args.get("distinct")) and group == 0  # inside a group nothing is counted anyway
         if distinct:
             self.groups += 1
             inner = self.groups
         outputs = self.flattened(body, ctes, inner, None, unique=not names)
-        if distinct and group == 0:
+        if distinct:
             self.frame.keys.append((inner, tuple(expr for _, expr in outputs)))
         if names and len(names) != len(outputs):
             raise self.error(f"{alias} names {len(names)} columns, its query has {len(outputs)}", node)
