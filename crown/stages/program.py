@@ -63,7 +63,9 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
         self._used = used_columns(program, whole=on_missing == "raise")
-        self._intake = Intake(program.tables, self._used, memory.dictionary.intern, summed_columns(program))
+        self._intake = Intake(
+            program.tables, self._used, memory.dictionary.intern, summed_columns(program), on_missing == "trust"
+        )
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
         self.stages: list[Stage] = []
         first = OWN_PARTS
