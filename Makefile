@@ -9,7 +9,7 @@ PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types format check bench bench-peers clean python java
+.PHONY: help demo test test-slow lint types format check bench bench-quick bench-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -36,6 +36,9 @@ check: lint types test  ## lint, types and tests: what a change must pass
 
 bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-folder, SECTION="targets engines ..."
 	@$(BIN)/crown bench run $(if $(DATA),--data '$(DATA)') $(if $(SECTION),--section $(SECTION))
+
+bench-quick: $(VENV)/.bench  ## try every section on a small generated graph (under 2 min); its figures mean nothing
+	@$(BIN)/crown bench run --quick --data generated --out out/bench-quick
 
 bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done  ## install Flink and Pathway beside it, to measure them too
 

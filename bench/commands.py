@@ -11,9 +11,10 @@ from typing import Any
 from bench.cases.datasets import VARIABLE, data_of, has_graph
 from bench.cases.workloads import WORKLOADS
 from bench.harness import machine
-from bench.harness.results import read
+from bench.harness.compare import compare
+from bench.harness.results import read, read_file
 from bench.harness.sections import SECTIONS
-from bench.report.text import line_of
+from bench.report.text import line_of, span, times
 from bench.subjects.catalogue import ENGINES
 from crown.errors import CrownError
 
@@ -29,8 +30,8 @@ class MissingExtraError(CrownError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare ``run`` and ``report``."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="run|report")
+    """Declares ``run``, ``report`` and ``compare``."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="run|report|compare")
     run = actions.add_parser("run", help="measure; results go to JSON files, one per section")
     scale = run.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="seconds instead of minutes; numbers mean little")
@@ -49,10 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         action.add_argument("--out", type=Path, default=FOLDER, help="folder of the results (%(default)s)")
         action.add_argument("--markdown", type=Path, help="also write the tables to this file")
+        action.add_argument("--charts", type=Path, help="also write every chart as an SVG file into this folder")
+    both = actions.add_parser("compare", help="lay two files of results side by side: faster, slower, the same")
+    both.add_argument("before", type=Path, help="a JSON file of one section")
+    both.add_argument("after", type=Path, help="another of the same section and scale")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action; 1 if an engine of ours failed its check."""
+    """Runs the action. Returns 1 if an engine of ours failed its check, or a row of a comparison is slower."""
+    if args.action == "compare":
+        return _compare(args)
     if args.action == "report":
         return _report(args)
     try:
@@ -86,6 +93,18 @@ def run(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
+def _compare(args: argparse.Namespace) -> int:
+    rows, alone = compare(read_file(args.before), read_file(args.after))
+    for row in rows:
+        print(
+            f"{row.verdict:8} {times(row.before, row.after):>7}  {row.title}: {span(row.before)} -> {span(row.after)}"
+        )
+    print(f"{len(rows)} rows; the median and, in brackets, the range of updates/s over the repeats")
+    if alone:
+        print(f"{alone} rows are in one of the files only")
+    return int(any(row.verdict == "slower" for row in rows))
+
+
 def _report(args: argparse.Namespace) -> int:
     try:
         from bench.report import report
@@ -93,8 +112,11 @@ def _report(args: argparse.Namespace) -> int:
         raise MissingExtraError(error.name or "matplotlib") from None
     found = read(args.out)
     page = args.out / "report.html"
-    page.write_text(report.html(found), encoding="utf-8")
+    text = report.html(found)
+    page.write_text(text, encoding="utf-8")
     print(f"  -> {page}")
+    if args.charts:
+        print(f"  -> {len(report.save_charts(text, args.charts))} charts in {args.charts}")
     if args.markdown:
         args.markdown.write_text(report.markdown(found), encoding="utf-8")
         print(f"  -> {args.markdown}")

@@ -27,7 +27,7 @@ _MOST = 1 << 60  # bytes; more than any machine has, and still far from the end 
 
 
 def size_of(given: Any, name: str, least: int = 1) -> int:
-    """Bytes, of a whole number or a text with a unit (KB, MB, GB, TB: powers of 1000; KiB, MiB, GiB, TiB: of 1024).
+    """Returns bytes, of a number or a text with a unit (KB, MB, GB, TB: powers of 1000; KiB, MiB, GiB, TiB: of 1024).
 
     Raises CrownError for anything else, and for less than ``least`` bytes.
     """
@@ -44,7 +44,7 @@ def size_of(given: Any, name: str, least: int = 1) -> int:
 
 
 def number_of(given: Any, name: str, least: int, most: int | None = None) -> int:
-    """A whole number from ``least`` to ``most``; CrownError for anything else (True is none)."""
+    """Returns a whole number from ``least`` to ``most``; CrownError for anything else (True is none)."""
     number = _whole(given)
     if number is None or number < least or (most is not None and number > most):
         span = f"of {least} or more" if most is None else f"from {least} to {most}"
@@ -53,7 +53,10 @@ def number_of(given: Any, name: str, least: int, most: int | None = None) -> int
 
 
 def path_of(given: Any, name: str) -> Path:
-    """A path, of a text or a path object; ``~`` at its beginning is the home folder. CrownError for anything else."""
+    """Returns a path, of a text or a path object; ``~`` at its beginning is the home folder.
+
+    CrownError for anything else.
+    """
     try:
         text = os.fspath(given)
     except TypeError:
@@ -64,7 +67,7 @@ def path_of(given: Any, name: str) -> Path:
 
 
 def file_of(given: Any, name: str) -> Path:
-    """The path of a file that is to be made, or made anew: CrownError if that is a folder, or its folder is absent."""
+    """Returns the path of a file that is to be made: CrownError if that is a folder, or its folder is absent."""
     path = path_of(given, name)
     if os.path.isdir(path):
         raise CrownError(f"{name}={str(path)!r} is a folder; name a file in it")
@@ -74,7 +77,7 @@ def file_of(given: Any, name: str) -> Path:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """True iff two paths lead to one file, by whatever links, or would if it were there."""
+    """Returns True iff two paths lead to one file, by whatever links, or would if it were there."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -82,7 +85,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def _whole(given: Any) -> int | None:
-    """The value of an integer of any library, or of a float that is one; None for anything else, and for booleans."""
+    """Returns the value of an integer of any library, or of a float that is one; None for all else, booleans too."""
     if isinstance(given, float) and given.is_integer():
         return int(given)
     try:

@@ -20,7 +20,7 @@ NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand.
+    """Runs one subcommand.
 
     Exit codes: 0 done, 1 a check failed, 2 a mistake of the user, or what the system refused (said in one sentence),
     130 interrupted, 141 nobody read the output any more (``| head``): what was still to be done was not done.
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
-    """A warning about the query without the place in our code; others as Python writes them."""
+    """Shows a warning about the query without the place in our code; others as Python writes them."""
     if issubclass(category, QueryWarning):
         print(f"crown: warning: {message}", file=sys.stderr)
     else:

@@ -46,7 +46,7 @@ class Uninterrupted:
             delivers(SIGINT, None)
 
     def check(self) -> None:
-        """Deliver a SIGINT that was noted: raises what its handler raises, ``KeyboardInterrupt`` by default."""
+        """Delivers a SIGINT that was noted: raises what its handler raises, ``KeyboardInterrupt`` by default."""
         if self._noted and self._delivers is not None:
             self._noted = False
             self._delivers(SIGINT, None)

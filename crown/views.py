@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from crown import engines
 from crown.arguments import Size, file_of, number_of, path_of, size_of
-from crown.engine import snapshot
-from crown.engine.cells import Cells
 from crown.engine.delivery import Delivery
-from crown.engine.engine import Engine
 from crown.errors import ChangeError, CrownError, SnapshotError
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
+from crown.maintained import Queryable
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
 from plans import plan as make_plan
@@ -35,7 +34,7 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
     result.
     """
 
-    def __init__(self, engine: Engine | Cells, quarantine_dir: Path | None = None, batches: int = 0) -> None:
+    def __init__(self, engine: Queryable, quarantine_dir: Path | None = None, batches: int = 0) -> None:
         self._engine = engine
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
@@ -53,7 +52,7 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         return self._engine.plan
 
     def apply(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> pa.Table:
-        """Apply a batch of changes and return the exact change of the result.
+        """Applies a batch of changes and returns the exact change of the result.
 
         ``changes``: relation -> Arrow table, pandas frame or list of dicts, with an optional signed integer column
         ``_weight`` (absent: +1). A batch is a Z-set: weights of equal rows are summed, deletions take effect before
@@ -86,7 +85,7 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         return self._run(changes, True, consolidate)
 
     def update(self, changes: Mapping[str, Any]) -> None:
-        """Apply a batch without asking for deltas.
+        """Applies a batch without asking for deltas.
 
         The cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
         """
@@ -99,25 +98,31 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=set_aside)
 
     def _set_aside(self, bad: Mapping[str, CheckedBatch]) -> None:
-        """Quarantine the rows of a batch that could not be taken, when all else of it is done."""
+        """Quarantines the rows of a batch that could not be taken, when all else of it is done."""
         assert self._quarantine_dir is not None
         self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
 
     def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The full result, enumerated with constant delay, never materialized. ``limit``: at most that many rows."""
+        """Returns the full result, enumerated with constant delay, never materialized.
+
+        ``limit``: at most that many rows.
+        """
         batches = self._engine.results()
         return batches if limit is None else _first(batches, number_of(limit, "limit", 0))
 
     def to_table(self, limit: int | None = None) -> pa.Table:
-        """The full result (or its first ``limit`` rows) as one table."""
+        """Returns the full result (or its first ``limit`` rows) as one table."""
         return pa.Table.from_batches(self.results(limit), self.schema)
 
     def count(self) -> int:
-        """Number of rows of the result; O(state), not O(result), unless predicates span relations."""
+        """Returns the number of rows of the result; O(state), not O(result), unless predicates span relations."""
         return self._engine.count()
 
     def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
-        """True iff the row (a dict by output name, or values in output order) is in the result. Expected O(1)."""
+        """Returns True iff the row (a dict by output name, or values in output order) is in the result.
+
+        Expected O(1).
+        """
         names = self.schema.names
         if isinstance(row, np.ndarray):
             row = row.tolist()
@@ -141,24 +146,24 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         return self.count()
 
     def explain(self) -> str:
-        """Query class, join tree, views, bounds, as text."""
+        """Returns query class, join tree, views and bounds as text."""
         return text(self.plan)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write plan and state to one file (replaced atomically). O(state)."""
+        """Writes plan and state to one file (replaced atomically). O(state)."""
         quarantine_dir = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        snapshot.save(self._engine, path, {"batches": self._engine.batches, "quarantine": quarantine_dir})
+        self._engine.save(path, {"batches": self._engine.batches, "quarantine": quarantine_dir})
 
     def compact(self) -> int:
-        """Free dictionary entries of values that are gone; runs by itself as needed. Number of entries freed."""
+        """Frees dictionary entries of values that are gone. Returns how many. It runs by itself as needed."""
         return self._engine.compact()
 
     def stats(self) -> dict[str, Any]:
-        """Sizes and counters, see ``Engine.stats``; plus batches applied and rows quarantined by this object."""
+        """Returns sizes and counters (see ``Engine.stats``), batches applied, and rows quarantined by this object."""
         return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
 
     def check_invariants(self) -> None:
-        """Recompute every internal view and compare (slow; for tests). Raises AssertionError."""
+        """Recomputes every internal view and compares (slow; for tests). Raises AssertionError."""
         self._engine.check_invariants()
 
     def __repr__(self) -> str:
@@ -169,7 +174,7 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """That many rows of the batches."""
+    """Yields that many rows of the batches."""
     while rows > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, rows)
         rows -= batch.num_rows
@@ -187,7 +192,7 @@ def view(
     quarantine: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> View:
-    """A view of ``query``: SQL, Datalog, a GraphFrames motif, a ``Plan`` or its JSON.
+    """Returns a view of ``query``: SQL, Datalog, a GraphFrames motif, a ``Plan`` or its JSON.
 
     ``schema``: relation -> {column: type} (or pyarrow schema, or ``plans.schema.Table`` to declare keys); not needed
     for a Plan.
@@ -214,21 +219,11 @@ def view(
         raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
     folder = None if quarantine is None else _folder(quarantine)
     plan = make_plan(query, schema, **options)
-    engine: Engine | Cells
-    if threads == 1:
-        try:
-            engine = Engine.create(plan, state, memory_budget=budget, on_missing=on_missing)
-        except OSError as error:
-            raise SnapshotError(f"cannot keep the state in {state}: {error.strerror}") from error
-    elif state is not None:
-        raise CrownError("path=... keeps the state of one engine in a file; leave threads at 1, or path out")
-    else:
-        engine = Cells.create(plan, threads, memory_budget=budget, on_missing=on_missing)
-    return View(engine, folder)
+    return View(engines.create(plan, state, threads, budget, on_missing), folder)
 
 
 def _folder(given: Any) -> Path:
-    """The folder of a quarantine; it is made when the first row goes there."""
+    """Returns the folder of a quarantine; it is made when the first row goes there."""
     folder = path_of(given, "quarantine")
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise CrownError(f"quarantine={str(folder)!r} is a file; name a folder")
@@ -241,19 +236,21 @@ def load(
     state_path: str | os.PathLike[str] | None = None,
     memory_budget: Size | None = None,
 ) -> View:
-    """The view that ``View.save`` wrote. ``state_path`` and ``memory_budget`` as ``path`` and ``memory_budget`` of
-    ``view``; a file at ``state_path`` is replaced only once the snapshot is known to be whole.
+    """Returns the view that ``View.save`` wrote.
+
+    ``state_path`` and ``memory_budget`` as ``path`` and ``memory_budget`` of ``view``; a file at ``state_path`` is
+    replaced only once the snapshot is known to be whole.
 
     Raises SnapshotError for a foreign or damaged file, and if ``state_path`` is the snapshot itself. O(state).
     """
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if state_path is None else file_of(state_path, "state_path")
-    engine, extra = snapshot.load_any(path, state_path=state, memory_budget=budget)
+    engine, extra = engines.load(path, state, budget)
     return View(engine, *_extra(extra, path))
 
 
 def _extra(extra: Mapping[str, Any], path: Any) -> tuple[Path | None, int]:
-    """What ``View.save`` keeps with a state: the folder of the quarantine, and the number of batches."""
+    """Returns what ``View.save`` keeps with a state: the folder of the quarantine, and the number of batches."""
     folder, batches = extra.get("quarantine"), extra.get("batches", 0)
     if not words_file.is_whole(batches) or not (folder is None or (isinstance(folder, str) and folder)):
         raise SnapshotError(f"{path} is damaged: its counters are not those of a view")

@@ -19,6 +19,7 @@ import numpy as np
 from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import SnapshotError
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_TOP
+from crown.store.zset import Zset
 from ivm_triangle import invariants
 from ivm_triangle.kernels import inspect
 from ivm_triangle.kernels import layout as at
@@ -92,7 +93,7 @@ class TriangleBag:
         self.mode = mode
         self._state = self._open(arena)
         self._pairs = self._pair_views()
-        views = self._state.plan.views
+        views = self._state.program.views
         self._count = next((i for i, view in enumerate(views) if view.kind == COUNT), -1)
         self._keys = (
             np.array([DOMAINS.index(v) for v in self.shape.key], dtype=np.int64) if mode == "counts" else NO_KEYS
@@ -111,59 +112,56 @@ class TriangleBag:
                 raise error from None
 
     def _pair_views(self) -> np.ndarray:
-        """The pair views, and whether they hold middles; see `kernels.stream`."""
-        views = self._state.plan.views
+        """Returns the pair views, and whether they hold middles; see `kernels.stream`."""
+        views = self._state.program.views
         pairs = [i for i, view in enumerate(views) if view.kind in (LIST, PAIRS)]
         return np.array([*pairs, any(view.kind == LIST for view in views)], dtype=np.int64)
 
     @property
     def thin(self) -> bool:
         """True once the wedges themselves are no longer kept."""
-        return any(view.kind == PAIRS for view in self._state.plan.views)
+        return any(view.kind == PAIRS for view in self._state.program.views)
 
     def _save_space(self) -> bool:
-        """Keep only the number of the wedges, if they are most of a state that fills half of what it may.
+        """Keeps only the number of the wedges, if they are most of a state that fills half of what it may.
 
         Returns True if that was done.
         """
         state = self._state
-        live, budget = int(state.M[H_LIVE]), int(state.M[H_BUDGET])
-        roomy = 2 * int(state.M[H_TOP]) < state.limit and (2 * live < budget or budget < 0)
+        live, budget = int(state.arena[H_LIVE]), int(state.arena[H_BUDGET])
+        roomy = 2 * int(state.arena[H_TOP]) < state.limit and (2 * live < budget or budget < 0)
         if self.thin or self.mode == "factorized" or roomy:
             return False
-        kept = sum(int(inspect.entries(state.M, state.P, view)) for view in self._pairs[:3].tolist())
+        kept = sum(int(inspect.entries(state.arena, state.plan, view)) for view in self._pairs[:3].tolist())
         if 2 * WEDGE_WORDS * kept <= live:
             return False
         state.change_to(wedges(self.shape.key, PAIRS))
         self._pairs = self._pair_views()
         return True
 
-    def apply(
-        self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        """Changes of one atom, deletions first; yields the change of the result set. See
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+        """Apply a change of one atom, deletions first; yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
         Mode "factorized" yields nothing. Amortized O(N^(1/2)) per row and O(1) per result.
         """
-        rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
-        weights = np.ascontiguousarray(weights, dtype=np.int64)
+        weights = change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
-        self._state.M[at.C_EPOCH] += 1
-        codes = self._codes(atom, rows, True)
+        self._state.arena[at.C_EPOCH] += 1
+        codes = self._codes(atom, change, True)
         applied = len(weights)
         for sign in (-1, 1):
             applied = min(applied, (yield from self._apply_sign(atom, codes, weights, missing, sign)))
         for half, d in enumerate((atom, (atom + 1) % 3)):
             if len(self.shape.domains[d]) > 1:
                 unique = np.unique(codes[:, half])
-                forget_keys(self._state.M, d, np.arange(len(self.shape.domains[d])), unique)
+                forget_keys(self._state.arena, d, np.arange(len(self.shape.domains[d])), unique)
         if applied < len(weights):
             raise BagBudgetError(applied)
 
     def _apply_sign(
         self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
-    ) -> Generator[tuple[np.ndarray, int], None, int]:
+    ) -> Generator[Zset, None, int]:
         """The changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
         start = 0
         while start < len(weights):
@@ -177,7 +175,7 @@ class TriangleBag:
 
     def _apply_slice(
         self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
-    ) -> Generator[tuple[np.ndarray, int], None, int]:
+    ) -> Generator[Zset, None, int]:
         cursor = np.zeros(8, dtype=np.int64)
         if self.mode == "factorized":
             self._state.run(quiet_rows, atom, codes, weights, missing, sign, cursor)
@@ -186,10 +184,11 @@ class TriangleBag:
         while cursor[ROW] < len(weights) and not cursor[OVER]:
             found = self._state.run(stream_rows, atom, codes, weights, missing, *tail)
             if found:
-                yield self._decode(self._out[:, :found]), sign
+                yield Zset(self._decode(self._out[:, :found]), np.full(found, sign, np.int64))
         return int(cursor[ROW])
 
-    def _codes(self, atom: int, rows: np.ndarray, make: bool) -> np.ndarray:
+    def _codes(self, atom: int, tuples: Zset, make: bool) -> np.ndarray:
+        rows = tuples.rows
         codes = np.empty((len(rows), 2), dtype=np.int64)
         for half, d in enumerate((atom, (atom + 1) % 3)):
             columns = self.shape.positions[atom][half]
@@ -197,52 +196,55 @@ class TriangleBag:
                 codes[:, half] = rows[:, columns[0]]
             else:
                 column = np.zeros(len(rows), dtype=np.int64)
-                code_rows(self._state.M, d, columns, rows.reshape(-1), rows.shape[1], make, column)
+                code_rows(self._state.arena, d, columns, tuples.flat(), tuples.width, make, column)
                 codes[:, half] = column
         return codes
 
     def _decode(self, codes: np.ndarray) -> np.ndarray:
-        """Rows of output attributes from columns of A, B and C codes."""
+        """Returns rows of output attributes from columns of A, B and C codes."""
         result = np.empty((codes.shape[1], len(self.shape.outputs)), dtype=np.int64)
         for i, (d, j) in enumerate(self.shape.outputs):
-            result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.M[codes[d] + j]
+            result[:, i] = codes[d] if len(self.shape.domains[d]) == 1 else self._state.arena[codes[d] + j]
         return result
 
-    def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
-        """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
-        rows = np.ascontiguousarray(rows, dtype=np.int64).reshape(len(weights), len(self.spec.atoms[atom]))
-        codes = self._codes(atom, rows, False)
-        packed = np.stack([np.full(len(rows), atom), codes[:, 0], codes[:, 1], -np.asarray(weights)], axis=1)
+    def missing_copies(self, atom: int, deletes: Zset) -> int:
+        """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
+        codes = self._codes(atom, deletes, False)
+        packed = np.stack([np.full(len(deletes), atom), codes[:, 0], codes[:, 1], deletes.weights], axis=1)
         edges = np.empty(len(packed), dtype=np.int64)
-        return int(find_taken(self._state.M, self._state.P, packed, len(packed), edges))
+        return int(find_taken(self._state.arena, self._state.plan, packed, len(packed), edges))
 
     def values(self, attribute: str) -> np.ndarray:
-        """The codes of an attribute in the rows of its atoms."""
+        """Returns the codes of an attribute in the rows of its atoms."""
         d = next(d for d, domain in enumerate(self.shape.domains) if attribute in domain)
         domain = self.shape.domains[d]
         if len(domain) == 1:
-            return column_of_table(self._state.M, d, 0)
-        return column_of_table(self._state.M, at.KEYS + d, domain.index(attribute))
+            return column_of_table(self._state.arena, d, 0)
+        return column_of_table(self._state.arena, at.KEYS + d, domain.index(attribute))
 
     def results(self) -> Iterator[np.ndarray]:
         """The present results; O(1) delay in modes "counts" and "factorized", else by walking R and its wedges."""
         if self.mode == "counts":
             cursor = np.zeros(8, dtype=np.int64)
             out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
-            while rows := keyed_rows(self._state.M, self._state.m32, self._count, len(self.shape.key), cursor, out):
+            while rows := keyed_rows(
+                self._state.arena, self._state.halves, self._count, len(self.shape.key), cursor, out
+            ):
                 columns = np.zeros((3, rows), dtype=np.int64)
                 columns[self._keys] = out[: len(self._keys), :rows]
                 yield self._decode(columns)
         elif self.mode == "factorized":
-            plan = self._state.plan
-            views = np.array(plan.results, dtype=np.int64)
-            firsts = np.array([DOMAINS.index(plan.views[v].key[0]) for v in plan.results], dtype=np.int64)
+            program = self._state.program
+            views = np.array(program.results, dtype=np.int64)
+            firsts = np.array([DOMAINS.index(program.views[v].key[0]) for v in program.results], dtype=np.int64)
             cursor, out = np.zeros(8, dtype=np.int64), np.empty((4, BLOCK_ROWS), dtype=np.int64)
-            while rows := triple_rows(self._state.M, self._state.m32, self._state.P, cursor, views, firsts, out):
+            while rows := triple_rows(
+                self._state.arena, self._state.halves, self._state.plan, cursor, views, firsts, out
+            ):
                 yield self._decode(out[:3, :rows])
         else:
             cursor, out = np.zeros(8, dtype=np.int64), np.empty((3, BLOCK_ROWS), dtype=np.int64)
-            while rows := walk_rows(self._state.M, self._state.m32, self._pairs, NO_KEYS, cursor, out):
+            while rows := walk_rows(self._state.arena, self._state.halves, self._pairs, NO_KEYS, cursor, out):
                 yield self._decode(out[:, :rows])
 
     @property
@@ -261,7 +263,7 @@ class TriangleBag:
         return "IVM^eps, eps = 1/2: O(sqrt N) amortized per update and O(1) per result that changes"
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state is not as its definition says. Slow."""
         copy = invariants.twin(self._state, tuple(map(len, self.shape.domains)))
         copy.check_invariants()
         if self.mode != "factorized":

@@ -20,7 +20,7 @@ Columns = tuple[str, ...]
 
 
 def table_of(data: Any) -> pa.Table:
-    """Arrow table from a table, record batch, pandas frame, list of dicts, or dict of columns."""
+    """Returns an Arrow table from a table, record batch, pandas frame, list of dicts, or dict of columns."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -87,7 +87,7 @@ class Domain:
         return code
 
     def decode(self, codes: np.ndarray) -> list[pa.Array]:
-        """The key columns of an array of codes (the codes themselves where no column was ever seen)."""
+        """Returns the key columns of an array of codes (the codes themselves where no column was ever seen)."""
         if self.types is None:
             return [pa.array(codes)]
         if self.plain:
@@ -96,12 +96,12 @@ class Domain:
         return [pa.array([row[i] for row in rows], type=kind) for i, kind in enumerate(self.types)]
 
     def show(self, code: int) -> str:
-        """One value, for messages."""
+        """Returns one value, for messages."""
         value = code if self.plain else self.values.get(code, code)
         return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
     def sweep(self, vertices: int, alive: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Forget values that are in no tuple any more, once they are the majority. Amortized O(1) per change."""
+        """Forgets values that are in no tuple any more, once they are the majority. Amortized O(1) per change."""
         if len(self.codes) < 1024 or len(self.codes) <= 2 * vertices:
             return
         codes = np.fromiter(self.values, dtype=np.int64, count=len(self.values))

@@ -9,7 +9,8 @@ from crown.kernels.arena import H_LIVE, T_COUNT, T_MASK, T_SLOTS, class_words, s
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels import layout as at
 from ivm_triangle.kernels.views import listing_at
-from ivm_triangle.reference import IndexedSet, Node, Reference
+from ivm_triangle.reference import Reference
+from ivm_triangle.reference_parts import IndexedSet, Node
 from ivm_triangle.state import State
 from ivm_triangle.terms import COUNT, LIST, PAIRS, ROOT, SET, SUM, TOTAL
 
@@ -18,39 +19,39 @@ class Walk:
     """Reads a state record by record and adds up the words it meets."""
 
     def __init__(self, state: State) -> None:
-        self.state, self.M, self.m32 = state, state.M, state.m32
+        self.state, self.arena, self.halves = state, state.arena, state.halves
         self.words = at.CONTROL + _block(at.CONTROL_WORDS)
 
     def records(self, table: int, words: int) -> Iterator[int]:
         """Handles of a table's records; checks count and reachability of each slot."""
         t = table_at(table)
-        slots, mask = int(self.M[t + T_SLOTS]), int(self.M[t + T_MASK])
+        slots, mask = int(self.arena[t + T_SLOTS]), int(self.arena[t + T_MASK])
         self.words += _block(mask + 1)
         found = 0
         for i in range(mask + 1):
-            slot = int(self.M[slots + i])
+            slot = int(self.arena[slots + i])
             if slot:
                 found += 1
                 home = (slot >> 32) & mask
-                assert all(self.M[slots + (home + j) % (mask + 1)] for j in range((i - home) % (mask + 1)))
+                assert all(self.arena[slots + (home + j) % (mask + 1)] for j in range((i - home) % (mask + 1)))
                 self.words += _block(words)
                 yield slot & LOW32
-        assert found == self.M[t + T_COUNT], "a table counts its records"
+        assert found == self.arena[t + T_COUNT], "a table counts its records"
 
     def list_at(self, w: int) -> list[int]:
-        """Entries of the list at word `w`."""
-        address, length, capacity = (int(v) for v in self.m32[2 * w : 2 * w + 3])
+        """Returns the entries of the list at word `w`."""
+        address, length, capacity = (int(v) for v in self.halves[2 * w : 2 * w + 3])
         assert length <= capacity
         assert (capacity == 0) == (length == 0), "an empty list has no block"
         self.words += _block(capacity) if capacity else 0
-        return [int(v) for v in self.M[address : address + length]]
+        return [int(v) for v in self.arena[address : address + length]]
 
     def value(self, vertex: int) -> int:
-        """The value of a vertex."""
-        return int(self.M[vertex])
+        """Returns the value of a vertex."""
+        return int(self.arena[vertex])
 
     def pair(self, word: int) -> tuple[int, int]:
-        """The two values of a pair of vertices."""
+        """Returns the two values of a pair of vertices."""
         return self.value(word >> 32), self.value(word & LOW32)
 
 
@@ -59,29 +60,29 @@ def _block(words: int) -> int:
 
 
 def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
-    """The readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state).
+    """Returns the readable twin with the same relations, flags, N and views. Checks the structure on the way. O(state).
 
     `key_words`: words of the composite keys of A, B and C (1: none).
     """
     walk = Walk(state)
-    copy = Reference(plan=state.plan, epsilon=dict(zip("RST", state.eps.tolist(), strict=True)))
+    copy = Reference(plan=state.program, epsilon=dict(zip("RST", state.eps.tolist(), strict=True)))
     _read_graph(walk, copy)
     copy.base, copy.size = state.word(at.C_BASE), state.word(at.C_SIZE)
-    copy.shifts = state.M[at.C_SHIFTS : at.C_SHIFTS + 3].tolist()
+    copy.shifts = state.arena[at.C_SHIFTS : at.C_SHIFTS + 3].tolist()
     copy._rebase()
-    if state.plan.copies == 1:  # the twin has three relations: all are the one
+    if state.program.copies == 1:  # the twin has three relations: all are the one
         copy.rows = [copy.rows[0]] * 3
         copy.nodes = [copy.nodes[0]] * 3
         copy.plan = replace(copy.plan, partitioned=copy.plan.partitioned[:2] * 3)
     for k in range(3):
         limits = copy.thresholds[k]
-        assert [int(v) for v in state.M[at.C_LIMITS + 3 * k : at.C_LIMITS + 3 * k + 3]] == [
+        assert [int(v) for v in state.arena[at.C_LIMITS + 3 * k : at.C_LIMITS + 3 * k + 3]] == [
             limits.lo,
             limits.st,
             limits.hi,
         ]
     for index in range(at.MAX_VIEWS):
-        if index < len(state.plan.views):
+        if index < len(state.program.views):
             copy.views[index] = _read_view(walk, index)
         else:
             for table in (6 + 2 * index, 7 + 2 * index):
@@ -89,15 +90,15 @@ def twin(state: State, key_words: tuple[int, ...] = (1, 1, 1)) -> Reference:
     for d in range(3):
         keys = set(walk.records(at.KEYS + d, key_words[d]))
         assert not keys or keys == {v for k, c in ((d, 0), ((d + 2) % 3, 1)) for v in copy.nodes[k][c]}
-    assert walk.words == state.M[H_LIVE], "every block is reachable, or free"
-    assert not state.M[at.C_MARKS : at.C_MARKS + at.MARK_WORDS].any(), "a scan takes its marks away"
+    assert walk.words == state.arena[H_LIVE], "every block is reachable, or free"
+    assert not state.arena[at.C_MARKS : at.C_MARKS + at.MARK_WORDS].any(), "a scan takes its marks away"
     return copy
 
 
 def check(state: State) -> None:
-    """Raise AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
+    """Raises AssertionError if anything in the state is not as its definition says. O(N^1.5) and slow."""
     copy = twin(state)
-    if state.plan.copies == 3:
+    if state.program.copies == 3:
         copy.check_invariants()
     else:
         copy.check_partition()
@@ -105,30 +106,34 @@ def check(state: State) -> None:
 
 
 def _read_graph(walk: Walk, copy: Reference) -> None:
-    M, m32, copies = walk.M, walk.m32, walk.state.plan.copies
+    arena, halves, copies = walk.arena, walk.halves, walk.state.program.copies
     alive: set[tuple[int, int, int]] = set()
     for k in range(3):
-        assert k < copies or not walk.M[table_at(3 + k) + T_COUNT]
+        assert k < copies or not walk.arena[table_at(3 + k) + T_COUNT]
         for e in walk.records(3 + k, at.EDGE_WORDS):
-            x, y = int(M[e]) >> 32, int(M[e]) & LOW32
-            assert M[e + 1] > 0, "multiplicities are positive"
-            copy.rows[k][walk.pair(int(M[e]))] = int(M[e + 1])
+            x, y = int(arena[e]) >> 32, int(arena[e]) & LOW32
+            assert arena[e + 1] > 0, "multiplicities are positive"
+            copy.rows[k][walk.pair(int(arena[e]))] = int(arena[e + 1])
             alive |= {(k, 0, x), (k, 1, y)}
     for d in range(3):
         for v in walk.records(d, at.VERTEX_WORDS):
             value = walk.value(v)
             for k, column, w in ((d, 0, v + at.V_OUT), ((d + copies - 1) % copies, 1, v + at.V_IN)):
-                extra = int(m32[2 * w + 3])
+                extra = int(halves[2 * w + 3])
                 entries = walk.list_at(w)
                 assert ((k, column, v) in alive) == bool(entries)
                 if entries:
                     copy.nodes[k][column][value] = Node(extra >= at.HEAVY)
                 for i, entry in enumerate(entries):
                     e, other = entry & LOW32, entry >> 32
-                    assert M[e] == ((v << 32) | other if column == 0 else (other << 32) | v), "a list holds its edges"
-                    assert m32[2 * (e + 2) + column] == i, "an edge knows its places"
+                    assert arena[e] == ((v << 32) | other if column == 0 else (other << 32) | v), (
+                        "a list holds its edges"
+                    )
+                    assert halves[2 * (e + 2) + column] == i, "an edge knows its places"
                     opposite = other + (at.V_IN if column == 0 else at.V_OUT)
-                    assert (int(m32[2 * opposite + 3]) >= at.HEAVY) == (i < (extra & at.COUNT_MASK)), "heavy ends first"
+                    assert (int(halves[2 * opposite + 3]) >= at.HEAVY) == (i < (extra & at.COUNT_MASK)), (
+                        "heavy ends first"
+                    )
     for k in range(3):
         out, into = copy.nodes[k]
         for x, y in copy.rows[k]:
@@ -137,7 +142,7 @@ def _read_graph(walk: Walk, copy: Reference) -> None:
 
 
 def _read_view(walk: Walk, index: int) -> dict:
-    view, M = walk.state.plan.views[index], walk.M
+    view, arena = walk.state.program.views[index], walk.arena
     first, second, listing = 6 + 2 * index, 7 + 2 * index, walk.list_at(int(listing_at(index)))
     if view.kind == TOTAL:
         assert not list(walk.records(first, 1))
@@ -147,10 +152,10 @@ def _read_view(walk: Walk, index: int) -> dict:
         assert not list(walk.records(second, 1))
         entries: dict = {}
         for r in walk.records(first, at.SUM_WORDS):
-            assert listing[int(M[r + 2])] == r
-            key = walk.pair(int(M[r])) if len(view.key) > 1 else (walk.value(int(M[r])),) if view.key else ()
-            entries[(*key, walk.value(int(M[r + 1]))) if view.kind == SET else key] = (
-                1 if view.kind == SET else int(M[r + 1])
+            assert listing[int(arena[r + 2])] == r
+            key = walk.pair(int(arena[r])) if len(view.key) > 1 else (walk.value(int(arena[r])),) if view.key else ()
+            entries[(*key, walk.value(int(arena[r + 1]))) if view.kind == SET else key] = (
+                1 if view.kind == SET else int(arena[r + 1])
             )
         assert len(listing) == len(entries)
         return entries
@@ -159,12 +164,12 @@ def _read_view(walk: Walk, index: int) -> dict:
         known = set(walk.records(second, at.MIDDLE_WORDS))
         lists: dict = {}
         for group in walk.records(first, at.GROUP_WORDS):
-            middles = lists[walk.pair(int(M[group]))] = IndexedSet()
+            middles = lists[walk.pair(int(arena[group]))] = IndexedSet()
             for i, entry in enumerate(walk.list_at(group + 1)):
                 record = entry & LOW32
                 known.remove(record)
-                assert M[record] == (group << 32) | (entry >> 32)
-                assert M[record + 1] == i
+                assert arena[record] == (group << 32) | (entry >> 32)
+                assert arena[record + 1] == i
                 middles.add(walk.value(entry >> 32))
         assert not known
         return lists
@@ -172,11 +177,11 @@ def _read_view(walk: Walk, index: int) -> dict:
     assert not list(walk.records(second, 1))
     buckets: dict = {}
     for bucket in walk.records(first, at.BUCKET_WORDS):
-        assert listing[int(M[bucket + 3])] == bucket
-        name = walk.value(int(M[bucket])) if view.bucket else None
+        assert listing[int(arena[bucket + 3])] == bucket
+        name = walk.value(int(arena[bucket])) if view.bucket else None
         pairs = buckets[name] = IndexedSet()
         for i, group in enumerate(walk.list_at(bucket + 1)):
-            assert M[group + 3] == i
-            pairs.add(walk.pair(int(M[group])))
+            assert arena[group + 3] == i
+            pairs.add(walk.pair(int(arena[group])))
     assert len(buckets) == len(listing)
     return buckets

@@ -35,7 +35,7 @@ class Thresholds:
 
     @staticmethod
     def of(size: int, epsilon: float, shift: int = 0) -> Thresholds:
-        """Thresholds at threshold base `size` (N >= 1) and `epsilon` in [0, 1], theta times 2^shift. O(1)."""
+        """Returns the thresholds at base `size` (N >= 1) and `epsilon` in [0, 1], theta times 2^shift. O(1)."""
         if epsilon == 0.0:
             return Thresholds(1.0, 0, 0, 0)
         theta = float(size) if epsilon == 1.0 else size**epsilon

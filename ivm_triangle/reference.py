@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 from ivm_triangle.errors import NegativeMultiplicityError
-from ivm_triangle.partition import RELATIONS, Thresholds, after_update, epsilons
+from ivm_triangle.partition import RELATIONS, after_update, epsilons
+from ivm_triangle.reference_parts import IndexedSet, Parts, part
 from ivm_triangle.terms import (
     COUNT,
     DOMAINS,
@@ -33,60 +34,7 @@ Row = tuple[int, int, int, int]
 Triple = tuple[int, int, int]
 
 
-class IndexedSet:
-    """A set with O(1) add, remove, membership, and successor of a given element."""
-
-    def __init__(self) -> None:
-        self.items: list = []
-        self.at: dict = {}
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator:
-        return iter(self.items)
-
-    def __contains__(self, x: object) -> bool:
-        return x in self.at
-
-    def add(self, x: object) -> None:
-        """Append `x`, which MUST NOT be in."""
-        self.at[x] = len(self.items)
-        self.items.append(x)
-
-    def remove(self, x: object) -> None:
-        """Take out `x`, which MUST be in; the last element takes its place."""
-        i = self.at.pop(x)
-        last = self.items.pop()
-        if last != x:
-            self.items[i] = last
-            self.at[last] = i
-
-    def after(self, x: object | None) -> object | None:
-        """Successor of `x` (the first element for None); None at the end."""
-        i = 0 if x is None else self.at[x] + 1
-        return self.items[i] if i < len(self.items) else None
-
-
-class Node:
-    """A value in one column of one relation: its flag, and its tuples split by the flag of their other end."""
-
-    def __init__(self, heavy: bool) -> None:
-        self.heavy = heavy
-        self.by = {True: IndexedSet(), False: IndexedSet()}
-
-    @property
-    def degree(self) -> int:
-        """Tuples of the whole relation that carry the value."""
-        return len(self.by[True]) + len(self.by[False])
-
-
-def part(first_heavy: bool, second_heavy: bool) -> int:
-    """Bit of the part with these letters: HH 1, HL 2, LH 4, LL 8."""
-    return 1 << (2 * (not first_heavy) + (not second_heavy))
-
-
-class Reference:
+class Reference(Parts):
     """R, S, T with multiplicities, the views of one program, and rebalancing. Costs are counted in `ops`."""
 
     def __init__(
@@ -98,55 +46,16 @@ class Reference:
         plan: Program | None = None,
         emit: Callable[[Triple, int], None] | None = None,
     ) -> None:
-        self.eps = epsilons(epsilon)
-        self.plan = plan if plan is not None else program(outputs, partition, strategy, min(self.eps))
-        self.rows: list[dict[tuple[int, int], int]] = [{}, {}, {}]
-        self.nodes: list[tuple[dict[int, Node], dict[int, Node]]] = [({}, {}), ({}, {}), ({}, {})]
+        eps = epsilons(epsilon)
+        super().__init__(plan if plan is not None else program(outputs, partition, strategy, min(eps)), eps)
         self.views: list[dict] = [{} for _ in self.plan.views]
-        self.base, self.size = 1, 0
-        self.shifts = [0, 0, 0]
-        self.epoch = self.ops = self.majors = self.minors = self.moved = self.flips = 0
+        self.epoch = self.majors = self.minors = self.moved = self.flips = 0
         self.emit = emit
-        self._rebase()
-
-    # -- partition ---------------------------------------------------------------------------------------------------
-
-    def _limits(self) -> list[Thresholds]:
-        return [Thresholds.of(self.base, eps, shift) for eps, shift in zip(self.eps, self.shifts, strict=True)]
-
-    def _rebase(self) -> None:
-        self.thresholds = self._limits()
-
-    def heavy(self, k: int, column: int, value: int) -> bool:
-        """Flag of a value; values nobody has are light, except at eps = 0, where all are heavy."""
-        node = self.nodes[k][column].get(value)
-        return node.heavy if node else self._born_heavy(k, column)
-
-    def _born_heavy(self, k: int, column: int) -> bool:
-        return self.plan.partitioned[2 * k + column] and self.eps[k] == 0.0
-
-    def part(self, k: int, x: int, y: int) -> int:
-        """Part of the tuple (x, y) of relation k: it follows from the flags of its values alone."""
-        return part(self.heavy(k, 0, x), self.heavy(k, 1, y))
-
-    def scan(self, k: int, column: int, value: int, mask: int) -> list[IndexedSet]:
-        """The lists that make up sigma_{column = value} of the parts in `mask`, as sets of opposite values."""
-        node = self.nodes[k][column].get(value)
-        if node is None:
-            return []
-        letters = [(h, part(node.heavy, h) if column == 0 else part(h, node.heavy)) for h in (True, False)]
-        return [node.by[h] for h, bit in letters if mask & bit and len(node.by[h])]
-
-    def probe(self, k: int, x: int, y: int, mask: int) -> int:
-        """Multiplicity of (x, y) in the parts `mask` of relation k; 0 if it is not there."""
-        self.ops += 1
-        m = self.rows[k].get((x, y), 0)
-        return m if m and mask & self.part(k, x, y) else 0
 
     # -- the rules ---------------------------------------------------------------------------------------------------
 
     def _apply(self, k: int, bit: int, x: int, y: int, m: int, flip: int, steps: Iterable[Step], real: bool) -> None:
-        """Bring the views up to date with (x, y) -> m in the part `bit` of relation k. `flip`: change of presence."""
+        """Brings the views up to date with (x, y) -> m in the part `bit` of relation k. `flip`: change of presence."""
         for step in steps:
             if step.updated == k and step.mask0 & bit:
                 (self._lookup if step.scan == LOOKUP else self._scan)(step, x, y, m, flip, real)
@@ -221,7 +130,7 @@ class Reference:
             self._set_root(index, key, key in self.views[view.of])
 
     def _middle(self, view: View, k: int, xyz: Triple) -> int:
-        """Value of the variable that a pair view leaves out of its key."""
+        """Returns the value of the variable that a pair view leaves out of its key."""
         (missing,) = set(DOMAINS) - set(view.key)
         return xyz[(DOMAINS.index(missing) - k) % 3]
 
@@ -239,7 +148,7 @@ class Reference:
                 del self.views[index][key]
 
     def _set_root(self, index: int, key: tuple, present: bool) -> None:
-        """Put the pair `key` into its bucket of a ROOT view, or take it out."""
+        """Puts the pair `key` into its bucket of a ROOT view, or takes it out."""
         self.ops += 1
         view = self.plan.views[index]
         bucket = key[view.key.index(view.bucket)] if view.bucket else None
@@ -264,7 +173,7 @@ class Reference:
     # -- updates -----------------------------------------------------------------------------------------------------
 
     def update(self, k: int, x: int, y: int, m: int) -> bool:
-        """Add `m` to the multiplicity of (x, y) in relation k. False, and no change, if it would fall below zero."""
+        """Adds `m` to the multiplicity of (x, y) in relation k. Returns False if it would fall below 0."""
         old = self.rows[k].get((x, y), 0)
         if old + m < 0:
             return False
@@ -295,7 +204,7 @@ class Reference:
                 raise NegativeMultiplicityError(f"{RELATIONS[k]}({x}, {y}) has fewer copies than the {-m} to delete")
 
     def load(self, rows: Iterable[Row]) -> None:
-        """Replace everything by `rows`: N = 2 |D| + 1, strict partition, all views computed anew. O(N^1.5)."""
+        """Replaces everything by `rows`: N = 2 |D| + 1, strict partition, all views computed anew. O(N^1.5)."""
         self.rows, self.nodes, self.size = [{}, {}, {}], [({}, {}), ({}, {}), ({}, {})], 0
         for k, x, y, m in rows:
             old = self.rows[k].get((x, y), 0)
@@ -307,27 +216,8 @@ class Reference:
         self.epoch += 1
         self._rebuild(totals=True)
 
-    def _store(self, k: int, x: int, y: int, m: int) -> None:
-        """A tuple appears (m > 0) or goes (m < 0): rows, the lists of both ends, |D|."""
-        out, into = self.nodes[k]
-        for column, value in ((0, x), (1, y)):
-            if value not in self.nodes[k][column]:
-                self.nodes[k][column][value] = Node(self._born_heavy(k, column))
-        self.size += 1 if m > 0 else -1
-        if m > 0:
-            self.rows[k][x, y] = m
-            out[x].by[into[y].heavy].add(y)
-            into[y].by[out[x].heavy].add(x)
-        else:
-            del self.rows[k][x, y]
-            out[x].by[into[y].heavy].remove(y)
-            into[y].by[out[x].heavy].remove(x)
-            for nodes, value in ((out, x), (into, y)):
-                if not nodes[value].degree and not nodes[value].heavy:
-                    del nodes[value]
-
     def _minor(self, k: int, column: int, value: int) -> None:
-        """Move the tuples of a value whose degree left the range of its flag (article, Figure 7)."""
+        """Moves the tuples of a value whose degree left the range of its flag (article, Figure 7)."""
         node = self.nodes[k][column].get(value)
         if node is None:
             return
@@ -342,12 +232,8 @@ class Reference:
         if not node.degree:
             del self.nodes[k][column][value]
 
-    def _tuples(self, k: int, column: int, value: int) -> list[tuple[int, int]]:
-        node = self.nodes[k][column][value]
-        return [(value, o) if column == 0 else (o, value) for h in (True, False) for o in node.by[h]]
-
     def _move(self, k: int, column: int, value: int, heavy: bool) -> None:
-        """Insert each tuple into its new part, then delete it from the old one; what both feed stays untouched."""
+        """Inserts each tuple into its new part, then deletes it from the old one; what both feed stays untouched."""
         for x, y in self._tuples(k, column, value):
             old = self.part(k, x, y)
             new = part(heavy, self.heavy(k, 1, y)) if column == 0 else part(self.heavy(k, 0, x), heavy)
@@ -356,15 +242,6 @@ class Reference:
             self._apply(k, new, x, y, m, 1, differ, False)
             self._apply(k, old, x, y, -m, -1, differ, False)
         self._flag(k, column, value, heavy)
-
-    def _flag(self, k: int, column: int, value: int, heavy: bool) -> None:
-        node = self.nodes[k][column][value]
-        for h in (True, False):
-            for opposite in node.by[h]:
-                lists = self.nodes[k][1 - column][opposite].by
-                lists[node.heavy].remove(value)
-                lists[heavy].add(value)
-        node.heavy = heavy
 
     def _rebuild(self, totals: bool) -> None:
         """Major rebalancing: strict partition, every view (the total only on a load) computed from the parts."""
@@ -390,7 +267,7 @@ class Reference:
     # -- definitions -------------------------------------------------------------------------------------------------
 
     def define(self, view: View) -> dict:
-        """The view as its definition says, computed from the parts."""
+        """Returns the view as its definition says, computed from the parts."""
         entries: dict = {}
         for abc, weight in self._join(view.masks):
             named = dict(zip(DOMAINS, abc, strict=True))
@@ -427,28 +304,6 @@ class Reference:
         assert self.size == sum(map(len, self.rows))
         self.check_partition()
         self.check_views()
-
-    def check_partition(self) -> None:
-        """The size invariant, and the partition is loose with respect to N. Raises AssertionError."""
-        assert self.base // 4 <= self.size < self.base, "size invariant"
-        assert self.thresholds == self._limits(), "thresholds follow N"
-        for k, column in product(range(3), range(2)):
-            values = {xy[column] for xy in self.rows[k]}
-            assert values == set(self.nodes[k][column]), "a value has a node if and only if it has tuples"
-            limits = self.thresholds[k]
-            for value, node in self.nodes[k][column].items():
-                tuples = set(self._tuples(k, column, value))
-                assert tuples == {xy for xy in self.rows[k] if xy[column] == value}, "parts partition the relation"
-                for h in (True, False):
-                    assert all(self.heavy(k, 1 - column, o) == h for o in node.by[h]), "lists follow the flags"
-                if not self.plan.partitioned[2 * k + column]:
-                    assert not node.heavy
-                elif self.eps[k] == 0.0:
-                    assert node.heavy
-                else:
-                    assert node.degree >= limits.lo if node.heavy else node.degree < limits.hi, "loose partition"
-            heavy = sum(node.heavy for node in self.nodes[k][column].values())
-            assert self.eps[k] == 0.0 or heavy <= 2 * self.base / limits.theta, "few heavy values"
 
     def check_views(self) -> None:
         """Every view equals its definition. Raises AssertionError."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol
 
 from ivm_triangle.errors import StaleCursorError
-from ivm_triangle.reference import IndexedSet, Reference
+from ivm_triangle.reference import Reference
+from ivm_triangle.reference_parts import IndexedSet
 from ivm_triangle.terms import H_, L_, ROOT
 
 END = None
@@ -28,7 +29,7 @@ class Listing(Protocol):
     def __contains__(self, x: object) -> bool: ...
 
     def after(self, x: Any) -> Any:
-        """Successor of `x`; the first element for None; None at the end."""
+        """Returns the successor of `x`; the first element for None; None at the end."""
         ...
 
 
@@ -42,7 +43,7 @@ class Scan:
         return x in self.listing
 
     def next(self) -> Element:
-        """Next element or END."""
+        """Returns the next element or END."""
         if not self.done:
             self.current = self.listing.after(self.current)
             self.done = self.current is END
@@ -63,7 +64,7 @@ class Hop:
         return self.skip_to.get(x, x)
 
     def next(self) -> Element:
-        """Next element that is not excluded, or END."""
+        """Returns the next element that is not excluded, or END."""
         if not self.done:
             self.current = self._hop(self.listing.after(self.current))
             self.done = self.current is END
@@ -74,7 +75,7 @@ class Hop:
         return self._hop(self.listing.after(None)) is END
 
     def exclude(self, x: Element) -> bool:
-        """Leave out `x` from now on; False if the listing does not have it. At most once per element."""
+        """Leaves out `x` from now on. Returns False if the listing does not have it. At most once per element."""
         if x not in self.listing:
             return False
         to = self._hop(self.listing.after(x))
@@ -101,7 +102,7 @@ class HopUnion:
         return bool(self.candidates(x))
 
     def next(self) -> Element:
-        """Next element of the union or END. O(number of candidates)."""
+        """Returns the next element of the union or END. O(number of candidates)."""
         if self.at is END:
             return END
         t = self._open(self.at).next()

@@ -30,7 +30,7 @@ _DAMAGED = (CrownError, pa.ArrowException, ArithmeticError, AttributeError, Look
 
 
 def save(triangle: Any, path: str | os.PathLike[str]) -> int:
-    """Write a `Triangle`; bytes written. O(state). SnapshotError if it cannot be written; an old file then stays."""
+    """Writes a `Triangle`. Returns the bytes written. Raises SnapshotError if it cannot; an old file then stays."""
     target = path_of(path, "path")
     triangle._state.check_usable()
     tables = [_to_bytes(domain) for domain in triangle._distinct_domains()]
@@ -44,7 +44,7 @@ def save(triangle: Any, path: str | os.PathLike[str]) -> int:
 
 
 def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: Size) -> Any:
-    """The `Triangle` of a snapshot, by its class `make`, with `memory` bytes at most. O(state).
+    """Returns the `Triangle` of a snapshot, by its class `make`, with `memory` bytes at most. O(state).
 
     Raises SnapshotError for a foreign, damaged or truncated file, one of another version, or a larger state.
     """
@@ -93,7 +93,7 @@ def _options(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_bytes(domain: Domain) -> bytes:
-    """A table of codes and values; no bytes for a domain without types."""
+    """Returns a table of codes and values; no bytes for a domain without types."""
     if domain.types is None:
         return b""
     codes = np.fromiter(domain.values, dtype=np.int64, count=len(domain.values))

@@ -40,20 +40,20 @@ DEFAULT_MEMORY = 8 << 30
 ROW_WORDS = 64  # of a new tuple with both its ends, about, tables that grow included
 
 
-def plan_array(plan: Program, eps: tuple[float, float, float]) -> np.ndarray:
-    """The program as int64 words; see `kernels.layout`."""
-    if len(plan.views) > at.MAX_VIEWS:
+def plan_array(program: Program, eps: tuple[float, float, float]) -> np.ndarray:
+    """Returns the program as int64 words; see `kernels.layout`."""
+    if len(program.views) > at.MAX_VIEWS:
         raise ValueError(f"a program has at most {at.MAX_VIEWS} views")
-    steps = sorted(plan.steps, key=lambda step: step.updated % plan.copies)
+    steps = sorted(program.steps, key=lambda step: step.updated % program.copies)
     words = np.full(at.P_STEPS + at.STEP_WORDS * len(steps), -1, dtype=np.int64)
     for column in range(6):
-        words[at.P_PARTITIONED + column] = plan.partitioned[column]
-        words[at.P_BORN + column] = plan.partitioned[column] and eps[column // 2] == 0.0
-    words[at.P_COPIES] = plan.copies
-    words[at.P_ADAPTIVE] = plan.adaptive
+        words[at.P_PARTITIONED + column] = program.partitioned[column]
+        words[at.P_BORN + column] = program.partitioned[column] and eps[column // 2] == 0.0
+    words[at.P_COPIES] = program.copies
+    words[at.P_ADAPTIVE] = program.adaptive
     for k in range(4):
-        words[at.P_STARTS + k] = sum(step.updated % plan.copies < k for step in steps)
-    for i, view in enumerate(plan.views):
+        words[at.P_STARTS + k] = sum(step.updated % program.copies < k for step in steps)
+    for i, view in enumerate(program.views):
         row = at.P_VIEWS + at.VIEW_WORDS * i
         words[row + at.KIND] = KINDS[view.kind]
         words[row + at.OF] = view.of
@@ -72,16 +72,16 @@ def plan_array(plan: Program, eps: tuple[float, float, float]) -> np.ndarray:
             step.hit,
             step.loads,
         )
-        words[row + at.W0 : row + at.W0 + 3] = _roles(plan, step, step.write)
-        words[row + at.H0 : row + at.H0 + 3] = _roles(plan, step, step.hit)
+        words[row + at.W0 : row + at.W0 + 3] = _roles(program, step, step.write)
+        words[row + at.H0 : row + at.H0 + 3] = _roles(program, step, step.hit)
     return words
 
 
-def _roles(plan: Program, step: Step, view: int) -> tuple[int, int, int]:
+def _roles(program: Program, step: Step, view: int) -> tuple[int, int, int]:
     """Roles (0 x, 1 y, 2 z, -1 none) of the two key variables of a view, and of the one that is left, at this step."""
     if view < 0:
         return -1, -1, -1
-    key = plan.views[view].key
+    key = program.views[view].key
     named = key[:2] + "".join(v for v in DOMAINS if v not in key[:2])
     roles = [(DOMAINS.index(v) - step.updated) % 3 for v in named]
     return (roles[0] if key else -1, roles[1] if len(key) > 1 else -1, roles[2])
@@ -97,32 +97,32 @@ class State:
 
     def __init__(
         self,
-        plan: Program,
+        program: Program,
         eps: tuple[float, float, float],
         memory: int = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
         file: MappedFile | None = None,
     ) -> None:
-        ensure_compiled(plan.strategy == WEDGES)
-        self.plan, self.eps = plan, np.array(eps, dtype=np.float64)
-        self.P = plan_array(plan, eps)
-        self.M = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena
-        self.m32 = self.M.view(np.int32)
-        self.limit = len(self.M)
-        reserved = int(self.M[H_LIMIT])
-        if self.M[H_MAGIC] == 0:
-            create(self.M, self.m32, self.eps, self.limit, secrets.randbits(62))
-            self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
+        ensure_compiled(program.strategy == WEDGES)
+        self.program, self.eps = program, np.array(eps, dtype=np.float64)
+        self.plan = plan_array(program, eps)
+        self.arena = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena
+        self.halves = self.arena.view(np.int32)
+        self.limit = len(self.arena)
+        reserved = int(self.arena[H_LIMIT])
+        if self.arena[H_MAGIC] == 0:
+            create(self.arena, self.halves, self.eps, self.limit, secrets.randbits(62))
+            self.arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
         else:
             self._check_header()
-        self.M[H_LIMIT] = self.limit if file is None else reserved
-        self.M[H_BUDGET] = self.limit
-        self.budget = Budget([self.M], self.limit, file)
+        self.arena[H_LIMIT] = self.limit if file is None else reserved
+        self.arena[H_BUDGET] = self.limit
+        self.budget = Budget([self.arena], self.limit, file)
 
     def _fingerprint(self) -> np.ndarray:
-        """Two words that name the layout: programs with other views or steps do not fit this state."""
+        """Returns two words that name the layout: programs with other views or steps do not fit this state."""
         digest = np.zeros(2, dtype=np.uint64)
-        for i, word in enumerate([at.LAYOUT, *self.P.tolist(), *self.eps.view(np.int64).tolist()]):
+        for i, word in enumerate([at.LAYOUT, *self.plan.tolist(), *self.eps.view(np.int64).tolist()]):
             digest[i % 2] = (int(digest[i % 2]) * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
         return digest.view(np.int64)
 
@@ -134,57 +134,61 @@ class State:
         self.check_usable()
         if rows:
             self.budget.allow(0, ROW_WORDS * rows)
-        self.M[H_OPEN] = 1
+        self.arena[H_OPEN] = 1
         try:
-            result = function(self.M, self.m32, self.P, self.eps, *arguments)
+            result = function(self.arena, self.halves, self.plan, self.eps, *arguments)
         except MemoryError:
             raise MemoryBudgetError(
                 f"the state outgrew {self.limit * 8 >> 20} MiB; give more (`memory` here, `memory_budget` of a view), "
                 "or partition the input"
             ) from None
-        self.M[H_OPEN] = 0
+        self.arena[H_OPEN] = 0
         return result
 
     def read(self, function: Any, *arguments: Any) -> Any:
-        """Call a kernel that only reads the state on (arena, int32 view, plan, arguments)."""
+        """Calls a kernel that only reads the state on (arena, int32 view, plan, arguments)."""
         self.check_usable()
-        return function(self.M, self.m32, self.P, *arguments)
+        return function(self.arena, self.halves, self.plan, *arguments)
 
-    def change_to(self, plan: Program) -> None:
-        """Go on with another program over the same partition. A major rebalancing."""
-        words = plan_array(plan, tuple(self.eps.tolist()))
+    def change_to(self, program: Program) -> None:
+        """Replaces the program by another one over the same partition. A major rebalancing."""
+        words = plan_array(program, tuple(self.eps.tolist()))
         self.run(change_program, words)
-        self.plan, self.P = plan, words
-        self.M[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
+        self.program, self.plan = program, words
+        self.arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
 
     def check_usable(self) -> None:
-        """Raise UnusableStateError if a batch was stopped half-way."""
-        if self.M[H_OPEN]:
+        """Raises UnusableStateError if a batch was stopped half-way."""
+        if self.arena[H_OPEN]:
             raise UnusableStateError(
                 "a batch was stopped half-way, and this state is neither before nor after it; load the last snapshot, "
                 "or start anew"
             )
 
     def scratch(self) -> np.ndarray:
-        """Address space for the hops of one cursor; untouched pages cost nothing."""
+        """Returns the address space for the hops of one cursor; untouched pages cost nothing."""
         return reserve(self.limit)
 
     @property
     def words(self) -> np.ndarray:
         """The part of the arena that is in use: a copy of it is a snapshot."""
-        return self.M[: int(self.M[H_TOP])]
+        return self.arena[: int(self.arena[H_TOP])]
 
     @property
     def live_bytes(self) -> int:
         """Bytes in blocks that are handed out."""
-        return int(self.M[H_LIVE]) * 8
+        return int(self.arena[H_LIVE]) * 8
 
     def _check_header(self) -> None:
-        if self.M[H_MAGIC] != MAGIC or self.M[H_FORMAT] != FORMAT or not at.CONTROL < self.M[H_TOP] <= self.limit:
+        if (
+            self.arena[H_MAGIC] != MAGIC
+            or self.arena[H_FORMAT] != FORMAT
+            or not at.CONTROL < self.arena[H_TOP] <= self.limit
+        ):
             raise SnapshotError("this is not the complete state of a triangle query")
-        if (self.M[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
+        if (self.arena[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
             raise SnapshotError("the state belongs to a triangle query with other outputs, epsilon or strategy")
 
     def word(self, position: int) -> int:
-        """One word of the control block."""
-        return int(self.M[position])
+        """Returns one word of the control block."""
+        return int(self.arena[position])

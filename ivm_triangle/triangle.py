@@ -97,12 +97,12 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._max_delay = 0
 
     def save(self, path: str | os.PathLike[str]) -> int:
-        """Write state, dictionaries and options to one file, atomically; returns its size in bytes. O(state)."""
+        """Writes state, dictionaries and options to one file, atomically; returns its size in bytes. O(state)."""
         return snapshot.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, memory: Size = DEFAULT_MEMORY) -> Self:
-        """The `Triangle` that `save` wrote. Raises SnapshotError for any other file. O(state)."""
+        """Returns the `Triangle` that `save` wrote. Raises SnapshotError for any other file. O(state)."""
         loaded: Self = snapshot.load(cls, path, memory)
         return loaded
 
@@ -112,7 +112,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Mapping[str, Any]) -> None:
-        """Apply one batch: `{"R": table, ...}`, two key columns each and an optional integer `_weight` (default +1).
+        """Applies one batch: `{"R": table, ...}`, two key columns each and an optional integer `_weight` (default +1).
 
         Weights of equal tuples are summed first, deletions come before insertions. Rows with a NULL key never join and
         are left out. Raises NegativeMultiplicityError, without any change, if a tuple would go below zero, and
@@ -142,7 +142,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         rows, takes = _net(_four_columns(rows))
         norms = self._guard(rows)
         edges = np.empty(len(rows), dtype=np.int64)
-        bad = find_taken(self._state.M, self._state.P, rows, takes, edges)
+        bad = find_taken(self._state.arena, self._state.plan, rows, takes, edges)
         if bad >= 0:
             raise NegativeMultiplicityError(self._below_zero(*rows[bad].tolist()))
         large = len(rows) > 1 and 4 * len(rows) >= self._state.word(at.C_BASE)
@@ -154,10 +154,10 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     def _forget_values(self) -> None:
         for d, domain in enumerate(self._domains):
             if domain.codes:
-                domain.sweep(inspect.vertices(self._state.M, d), partial(self._alive, d))
+                domain.sweep(inspect.vertices(self._state.arena, d), partial(self._alive, d))
 
     def replay_codes(self, rows: np.ndarray) -> None:
-        """Apply rows (as in `apply_codes`) one by one in the order given, without summing weights first.
+        """Applies rows (as in `apply_codes`) one by one in the order given, without summing weights first.
 
         Raises NegativeMultiplicityError at the first row that would go below zero; the rows before it stay applied.
         """
@@ -171,7 +171,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     def _alive(self, d: int, codes: np.ndarray) -> np.ndarray:
         found = np.zeros(len(codes), dtype=np.bool_)
         for i in range(3) if self._edges is not None else (d,):
-            inspect.known(self._state.M, i, codes, found)
+            inspect.known(self._state.arena, i, codes, found)
         return found
 
     def _guard(self, rows: np.ndarray) -> np.ndarray:
@@ -183,7 +183,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         norms = self._norms + plus
         if self._product(norms) >= LARGEST:
             squares = np.zeros(3)
-            inspect.squares(self._state.M, squares)
+            inspect.squares(self._state.arena, squares)
             norms = np.sqrt(squares) + plus
             if self._product(norms) >= LARGEST:
                 raise TriangleError(
@@ -218,7 +218,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         return (names[0],), (names[1],)
 
     def _below_zero(self, k: int, x: int, y: int, m: int) -> str:
-        have = multiplicity(self._state.M, self._state.P, k, x, y)
+        have = multiplicity(self._state.arena, self._state.plan, k, x, y)
         shown = f"{self._domains[k].show(x)}; {self._domains[(k + 1) % 3].show(y)}"
         return f"{self._names[k]}({shown}) has {have} copies, the batch deletes {-m}; it was not applied"
 
@@ -232,7 +232,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         return sum(int(block[-1].sum()) for block in self._blocks())
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """The results, each once: key columns of the free variables and `multiplicity`.
+        """Yields the results, each once: key columns of the free variables and `multiplicity`.
 
         Delay in steps: constant for "" and "abc", N^min{eps, 1 - eps} for "ab", N^(2 min{eps, 1 - eps}) for "a"
         (strategy "eps"). Raises StaleCursorError when an update comes in between.
@@ -299,20 +299,20 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._state.check_usable()
         word, base = self._state.word, self._state.word(at.C_BASE)
         heavy = np.zeros(6, dtype=np.int64)
-        inspect.heavy_values(self._state.M, self._state.m32, self._state.P, heavy)
+        inspect.heavy_values(self._state.arena, self._state.halves, self._state.plan, heavy)
         return {
             "strategy": self.plan.strategy,
             "N": base,
             "size": word(at.C_SIZE),
             "peak": word(at.C_PEAK),
-            "relations": {name: int(inspect.edges(self._state.M, k)) for k, name in enumerate(self._names)},
+            "relations": {name: int(inspect.edges(self._state.arena, k)) for k, name in enumerate(self._names)},
             "theta": {
                 name: Thresholds.of(base, self._eps[k], word(at.C_SHIFTS + k)).theta
                 for k, name in enumerate(self._names)
             },
             "heavy": {f"{name}.{c}": int(heavy[2 * k + c]) for k, name in enumerate(self._names) for c in range(2)},
             "views": {
-                view.name: int(inspect.entries(self._state.M, self._state.P, i))
+                view.name: int(inspect.entries(self._state.arena, self._state.plan, i))
                 for i, view in enumerate(self.plan.views)
                 if view.key
             },
@@ -341,7 +341,7 @@ def _four_columns(rows: np.ndarray) -> np.ndarray:
 
 
 def _net(rows: np.ndarray) -> tuple[np.ndarray, int]:
-    """Rows with the weights of equal tuples summed, deletions first, and the number of deletions. O(n)."""
+    """Returns rows with the weights of equal tuples summed, deletions first, and the number of deletions. O(n)."""
     n = len(rows)
     out = np.empty_like(rows)
     slots = np.full(2 << n.bit_length(), -1, dtype=np.int32)
@@ -353,5 +353,5 @@ def _columns_of(key: str | Columns) -> Columns:
     return (key,) if isinstance(key, str) else tuple(key)
 
 
-def _union(M: Any, m32: Any, P: Any, scratch: Any, *arguments: Any) -> int:
-    return hops.union_rows(M, m32, scratch, *arguments)
+def _union(arena: Any, halves: Any, plan: Any, scratch: Any, *arguments: Any) -> int:
+    return hops.union_rows(arena, halves, scratch, *arguments)

@@ -13,6 +13,7 @@ columns of a relation outside are its output names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from plans.errors import PlanError
@@ -29,7 +30,8 @@ class Source:
     of a subquery whose multiplicity does not reach the result: 0 for the outermost query, whose rows are counted; any
     other number for an existential group (IN, EXISTS, a DISTINCT subquery). `join` says how the source is joined with
     those before it: `inner`, whose conditions are the query's; `left`, which pads rows without a partner with NULLs;
-    `anti`, which keeps only those. The last two join by their own conditions, `on`.
+    `anti`, which keeps only those; `mark`, which adds the column `found` (has the row a partner?). The last three join
+    by their own conditions, `on`.
     """
 
     alias: str
@@ -50,7 +52,7 @@ class Source:
 class Query:
     """`SELECT [DISTINCT] outputs FROM sources WHERE conditions`, all columns qualified: the join core.
 
-    `keys` lists, for existential groups that are DISTINCT subqueries, the expressions of their select list: whoever
+    `keys` lists the existential groups that are DISTINCT subqueries, with the expressions of their select list: whoever
     fixes those fixes the one row that the group contributes. `names` are pairs (qualified column, name that its
     variable should have), for languages that name variables. `warnings` are for the user: the query is read as it
     stands, but may mean something else.
@@ -61,7 +63,7 @@ class Query:
     conditions: tuple[Expr, ...]
     outputs: tuple[tuple[str, Expr], ...]
     distinct: bool
-    keys: tuple[tuple[Expr, ...], ...] = ()
+    keys: tuple[tuple[int, tuple[Expr, ...]], ...] = ()
     notes: tuple[str, ...] = ()
     names: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
@@ -97,6 +99,11 @@ class Group:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
+    def text(self) -> str:
+        """The text of the whole query."""
+        return self.input.text
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the result."""
         return tuple(Column(name, expr.type) for name, expr in self.outputs)
@@ -114,12 +121,32 @@ class SetOperation:
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
+    def text(self) -> str:
+        """The text of the whole query."""
+        return self.inputs[0].text
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the result: their names are the first input's."""
         return self.inputs[0].columns
 
 
 Relation = Query | Group | SetOperation
+
+
+def inputs(relation: Relation) -> tuple[Relation, ...]:
+    """Returns the relations that a relation is made of; base tables are none."""
+    if isinstance(relation, Query):
+        return tuple(source.input for source in relation.sources if source.input is not None)
+    return (relation.input,) if isinstance(relation, Group) else relation.inputs
+
+
+def bases(relation: Relation) -> Iterator[Source]:
+    """Yields the base tables that a relation is made of, one for each place where they stand."""
+    if isinstance(relation, Query):
+        yield from (source for source in relation.sources if source.input is None)
+    for inner in inputs(relation):
+        yield from bases(inner)
 
 
 def check_output_name(name: str) -> None:
@@ -135,3 +162,21 @@ def split(name: str) -> tuple[str, str]:
     """Returns alias and column of a qualified name."""
     alias, _, column = name.partition(".")
     return alias, column
+
+
+def replaced(expr: Expr, names: Mapping[Expr, Expr]) -> Expr:
+    """Returns the expression in which the largest parts that `names` has are what it says."""
+    if expr in names:
+        return names[expr]
+    args = tuple(replaced(arg, names) for arg in expr.args)
+    return expr if args == expr.args else Expr(expr.op, expr.type, args, expr.value)
+
+
+def unused(wish: str, taken: Iterable[str]) -> str:
+    """Returns a name that is not taken, in any case: the wish, or it with a number."""
+    names = {name.lower() for name in taken}
+    found, number = wish, 1
+    while found.lower() in names:
+        number += 1
+        found = f"{wish}{number}"
+    return found

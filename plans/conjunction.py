@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from plans.algebra import Query, Source, split
+from plans.algebra import Query, split
+from plans.duplicates import fixed_by_output, repetition
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, col, conjoin
 from plans.plan import Attribute
-from plans.schema import Table, decimal_parts
+from plans.schema import Table
+from plans.variables import Classes, join_type
 
 _CONSTANT_TYPES = ("bool", "int32", "int64", "string", "date", "timestamp", "timestamp_ntz")
 
@@ -35,9 +37,10 @@ class Atom:
 
 @dataclass(frozen=True)
 class Conjunction:
-    """Atoms, residual predicates and outputs over variables, with set semantics.
+    """Atoms, residual predicates and outputs over variables.
 
     `fixed` are the variables whose value follows from an output row: output ones, and those that keys derive from them.
+    `counted`: the result is a bag, and every atom's multiplicities count.
     """
 
     text: str
@@ -48,52 +51,7 @@ class Conjunction:
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
-
-
-class _Classes:
-    """Union-find over qualified columns, with what is known of each class."""
-
-    def __init__(self) -> None:
-        self.parent: dict[str, str] = {}
-        self.type: dict[str, str] = {}
-        self.plain: set[str] = set()  # roots with at least one `=` (not `<=>`)
-        self.edges: list[tuple[str, str, bool]] = []
-
-    def add(self, column: Expr) -> None:
-        self.parent.setdefault(column.value, column.value)
-        self.type.setdefault(column.value, column.type)
-
-    def find(self, name: str) -> str:
-        while self.parent[name] != name:
-            self.parent[name] = self.parent[self.parent[name]]
-            name = self.parent[name]
-        return name
-
-    def join(self, left: Expr, right: Expr, null_safe: bool) -> None:
-        self.add(left)
-        self.add(right)
-        a, b = self.find(left.value), self.find(right.value)
-        type_ = join_type(left, right, self.type[a], self.type[b])
-        plain = {a, b} & self.plain or not null_safe
-        self.parent[b] = a
-        self.type[a] = type_
-        if plain:
-            self.plain.add(a)
-
-
-def join_type(left: Expr, right: Expr, one: str, two: str) -> str:
-    """The type of a variable that joins columns of types `one` and `two`; PlanError if they do not join."""
-    if one == two:
-        return one
-    if {one, two} == {"int32", "int64"}:
-        return "int64"
-    p, q = decimal_parts(one), decimal_parts(two)
-    if p and q and p[1] == q[1]:
-        return f"decimal({max(p[0], q[0])},{p[1]})"
-    raise PlanError(
-        f"{left.value} = {right.value} joins {one} with {two}",
-        hint="the two columns of a join must have the same type; convert one of them before it enters the stream",
-    )
+    counted: bool = False
 
 
 def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
@@ -110,6 +68,8 @@ def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
             if split(bare[0].value)[0] == split(bare[1].value)[0]:
                 return None  # a comparison inside one relation may convert
             raise
+        if bare[0].type == bare[1].type or expr.args[0].op == expr.args[1].op == "cast":
+            return None  # the query casts them: CAST(a AS DATE) = CAST(b AS DATE) is no equality of a and b
     return bare[0], bare[1]
 
 
@@ -130,9 +90,33 @@ def _is_literal_of(literal: Expr, type_: str) -> bool:
     return cast(literal, type_).op == "literal"
 
 
-def conjunction(query: Query) -> Conjunction:
-    """The atoms of a query. PlanError where its bag semantics is not that of a set."""
-    classes = _Classes()
+def conjunction(query: Query, counted: bool = False) -> Conjunction:
+    """Returns the atoms of a query.
+
+    With `counted`, every source is an atom of its own, because the multiplicities of all reach the result. Without it,
+    PlanError where a row of a query without DISTINCT may occur more than once.
+    """
+    classes, pending, constants = _classes(query)
+    if not (query.distinct or counted):
+        error = repetition(query, classes, constants)
+        if error is not None:
+            raise error
+    members: dict[str, list[str]] = {}
+    for name in classes.parent:
+        members.setdefault(classes.find(name), []).append(name)
+    predicates, residual_parts = _place(query, classes, members, constants, pending)
+    return _assemble(query, classes, members, constants, predicates, residual_parts, counted)
+
+
+def is_set(query: Query) -> bool:
+    """Returns whether no row of the query occurs twice: it says DISTINCT, or the declared keys prove it."""
+    classes, _, constants = _classes(query)
+    return query.distinct or repetition(query, classes, constants) is None
+
+
+def _classes(query: Query) -> tuple[Classes, list[Expr], dict[str, Expr]]:
+    """The classes of equal columns, the conditions that are no such equality, and the classes' constants."""
+    classes = Classes()
     for expr in [*query.conditions, *(expr for _, expr in query.outputs)]:
         for column in _column_exprs(expr):
             classes.add(column)
@@ -144,21 +128,14 @@ def conjunction(query: Query) -> Conjunction:
                 classes.join(*pair, part.op == "nseq")
             else:
                 pending.append(part)
-    constants = _constants(classes, pending)
-    if not query.distinct:
-        _check_bag_is_set(query, classes, constants)
-    members: dict[str, list[str]] = {}
-    for name in classes.parent:
-        members.setdefault(classes.find(name), []).append(name)
-    predicates, residual_parts = _place(query, classes, members, constants, pending)
-    return _assemble(query, classes, members, constants, predicates, residual_parts)
+    return classes, pending, _constants(classes, pending)
 
 
 def _column_exprs(expr: Expr) -> Iterable[Expr]:
     return (node for node in expr.postorder() if node.op == "col")
 
 
-def _constants(classes: _Classes, pending: list[Expr]) -> dict[str, Expr]:
+def _constants(classes: Classes, pending: list[Expr]) -> dict[str, Expr]:
     """Classes fixed to a literal. Their `column = literal` conditions stay pending, to be pushed to every atom."""
     constants: dict[str, Expr] = {}
     for part in pending:
@@ -171,7 +148,7 @@ def _constants(classes: _Classes, pending: list[Expr]) -> dict[str, Expr]:
 
 def _place(
     query: Query,
-    classes: _Classes,
+    classes: Classes,
     members: dict[str, list[str]],
     constants: dict[str, Expr],
     pending: list[Expr],
@@ -195,11 +172,8 @@ def _place(
             rest = part  # over one source already: constants inside are left as written
         else:
             rest = part.substitute(lambda name: _fixed(name, classes, constants)) if _constant(part) is None else part
-        if not rest.columns:
-            verdict = rest.evaluate({}, 1)[0].as_py()
-            if verdict is True:
-                continue
-            raise PlanError(f"the condition {part} never holds: the result is always empty", hint="remove it")
+        if settled(rest, part):
+            continue
         roots = {classes.find(name) for name in rest.columns}
         own = {split(name)[0] for name in rest.columns}
         targets = set.intersection(*(set(holders[root]) for root in roots))
@@ -218,7 +192,16 @@ def _place(
     return {alias: conjoin(parts) for alias, parts in predicates.items()}, residual
 
 
-def _fixed(name: str, classes: _Classes, constants: dict[str, Expr]) -> Expr:
+def settled(condition: Expr, written: Expr | None = None) -> bool:
+    """Returns whether the condition holds without any column. PlanError if it never does."""
+    if condition.columns:
+        return False
+    if condition.evaluate({}, 1)[0].as_py() is True:
+        return True
+    raise PlanError(f"the condition {written or condition} never holds: the result is always empty", hint="remove it")
+
+
+def _fixed(name: str, classes: Classes, constants: dict[str, Expr]) -> Expr:
     root = classes.find(name)
     return constants.get(root) or col(name, classes.type[name])
 
@@ -238,11 +221,12 @@ def _in_source(query: Query, alias: str, column: str) -> Expr:
 
 def _assemble(
     query: Query,
-    classes: _Classes,
+    classes: Classes,
     members: dict[str, list[str]],
     constants: dict[str, Expr],
     predicates: dict[str, Expr],
     residual_parts: list[Expr],
+    counted: bool,
 ) -> Conjunction:
     needed = {classes.find(name) for _, expr in query.outputs for name in expr.columns}
     needed |= {classes.find(name) for expr in residual_parts for name in expr.columns}
@@ -271,15 +255,15 @@ def _assemble(
         atom = Atom(
             source.alias, source.table.name, tuple(columns), tuple(columns.values()), predicates.get(source.alias)
         )
-        if not any(replace(atom, name=other.name) == other for other in atoms):
+        if counted or not any(replace(atom, name=other.name) == other for other in atoms):
             atoms.append(atom)
     atoms = _without_nulls(atoms, {names[root] for root in joined & classes.plain}, query)
     outputs = tuple((name, expr.substitute(variable)) for name, expr in query.outputs)
     tables = tuple(dict.fromkeys(source.table for source in query.sources))
     residual = tuple(dict.fromkeys(expr.substitute(variable) for expr in residual_parts))
-    known = _fixed_by_output(query, classes, constants)
+    known = fixed_by_output(query, classes, constants)
     fixed = frozenset(name for root, name in names.items() if root in known)
-    return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed)
+    return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed, counted)
 
 
 def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[Atom]:
@@ -296,7 +280,7 @@ def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[At
     return out
 
 
-def _variable_names(query: Query, classes: _Classes, members: dict[str, list[str]], needed: set[str]) -> dict[str, str]:
+def _variable_names(query: Query, classes: Classes, members: dict[str, list[str]], needed: set[str]) -> dict[str, str]:
     """A readable name per class.
 
     The query's own name of the variable, else the output's, else the column's if no other class has it, else
@@ -329,82 +313,3 @@ def _variable_names(query: Query, classes: _Classes, members: dict[str, list[str
             unique = [split(name)[1] for name in columns if count[split(name)[1].lower()] == 1]
             take(root, *(unique[:1] if unique else []), f"{alias}_{column}")
     return names
-
-
-def _closure(query: Query, classes: _Classes, known: set[str]) -> set[str]:
-    """The classes that are fixed once those in `known` are: a row's key fixes the rest of the row."""
-    known = set(known)
-    todo = [source for source in query.sources if source.table.key]
-    progress = True
-    while progress:
-        progress = False
-        for source in list(todo):
-            if not _open_columns(source, source.table.key, classes, known):
-                names = [f"{source.alias}.{column.name}" for column in source.table.columns]
-                known |= {classes.find(name) for name in names if name in classes.parent}
-                todo.remove(source)
-                progress = True
-    return known
-
-
-def _open_columns(source: Source, columns: Iterable[str], classes: _Classes, known: set[str]) -> list[str]:
-    """Those of the columns that `known` does not fix."""
-    names = [f"{source.alias}.{_spelled(source.table, column)}" for column in columns]
-    return [name for name in names if name not in classes.parent or classes.find(name) not in known]
-
-
-def _fixed_by_output(query: Query, classes: _Classes, constants: dict[str, Expr]) -> set[str]:
-    shown = [name for _, expr in query.outputs if (name := injective(expr)) is not None]
-    return _closure(query, classes, {classes.find(name) for name in shown} | set(constants))
-
-
-def _check_bag_is_set(query: Query, classes: _Classes, constants: dict[str, Expr]) -> None:
-    """SQL without DISTINCT: accept it where no result row can occur twice.
-
-    That is so when every table is declared duplicate-free, and the output fixes the row of every table: the closure of
-    the output columns under join equalities, constants and keys contains a key of each.
-    """
-    hint = "write SELECT DISTINCT, or declare the table's key: Table(..., key=(...)) or distinct=True"
-    known = _fixed_by_output(query, classes, constants)
-    for source in query.sources:
-        if source.group:
-            continue
-        if not (source.table.key or source.table.distinct):
-            raise PlanError(
-                f"without DISTINCT, {source.alias} must be duplicate-free: table {source.table.name} declares no key",
-                hint=hint,
-            )
-        key = source.table.key or tuple(column.name for column in source.table.columns)
-        missing = _open_columns(source, key, classes, known)
-        if missing:
-            raise PlanError(
-                "without DISTINCT, a result row could occur more than once",
-                witness=f"the output does not fix {', '.join(missing)}",
-                hint="write SELECT DISTINCT, or add these columns to the output",
-            )
-    for group in query.keys:
-        if any(name not in classes.parent or classes.find(name) not in known for e in group for name in e.columns):
-            raise PlanError(
-                "without DISTINCT, a row of the DISTINCT subquery could lead to several result rows",
-                witness="the output does not fix " + ", ".join(str(expr) for expr in group),
-                hint="write SELECT DISTINCT in the outer query too, or add these columns to its output",
-            )
-
-
-def _spelled(table: Table, name: str) -> str:
-    column = table.column(name)
-    return column.name if column is not None else name
-
-
-def injective(expr: Expr) -> str | None:
-    """The variable that a value of the expression fixes: a column, perhaps behind a one-to-one cast."""
-    if expr.op == "col":
-        return str(expr.value)
-    if expr.op != "cast" or expr.args[0].type not in ("int32", "int64", "date", "bool"):
-        return None
-    parts = decimal_parts(expr.type)
-    if parts is not None:
-        holds = parts[0] - parts[1] >= {"int32": 10, "int64": 19}[expr.args[0].type]
-    else:
-        holds = expr.type not in ("float64", "int32", "timestamp_ntz")  # what does not fit becomes NULL
-    return injective(expr.args[0]) if holds else None

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from plans import serial
 from plans.errors import PlanError
 from plans.expressions.expr import Expr
+from plans.payload import Payload
 from plans.schema import Table
 
 _T = TypeVar("_T")
@@ -117,7 +118,8 @@ class Plan:
     `nodes[0]` is the root; `nodes[i].parent < i`. `free` are the attributes that the engine enumerates, in this
     order; `residual` predicates are applied to enumerated rows; `output` computes the result's columns from them.
     With `support`, several enumerated rows can give one result row, so that deltas need a count per result row. With
-    `consolidated`, the deltas of one batch never contain a row and its retraction.
+    `consolidated`, the deltas of one batch never contain a row and its retraction. With a `payload`, rows have
+    multiplicities and sums; without, the result is a set.
     """
 
     query: str
@@ -139,6 +141,7 @@ class Plan:
     added: tuple[str, ...] = ()
     width: float = 1.0
     notes: tuple[str, ...] = ()
+    payload: Payload | None = None
 
     _repr_html_: ClassVar[Callable[[Plan], str]]  # the drawing for notebooks: plans.show.attached
 
@@ -146,8 +149,12 @@ class Plan:
     def fingerprint(self) -> str:
         """SHA-256 over the canonical JSON of what determines results and state layout."""
         data = serial.to_json(self, lambda expr: expr)
-        identity = {"version": VERSION, **{name: data[name] for name in _IDENTITY}}
+        identity = {"version": VERSION, **{name: data[name] for name in _IDENTITY if name in data}}
         return hashlib.sha256(serial.canonical(identity).encode()).hexdigest()
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that only plans with payloads have."""
+        return () if self.payload is not None else ("payload",)
 
     def children(self, index: int) -> list[int]:
         """The indexes of a node's children."""
@@ -201,4 +208,4 @@ def rebuilt(class_: type[_T], data: Any, what: str) -> _T:
         raise PlanError(f"the {what} is damaged: {error}", hint="plan the query again") from None
 
 
-_IDENTITY = ("nodes", "attributes", "free", "residual", "output", "support")
+_IDENTITY = ("nodes", "attributes", "free", "residual", "output", "support", "payload")

@@ -12,24 +12,26 @@ from typing import Any
 from plans.algebra import Query, Relation
 from plans.errors import PlanError, QueryWarning
 from plans.frontends import datalog, motif
-from plans.lowering.lower import lower, plan_of
+from plans.lowering.joins import plan_of
+from plans.lowering.lower import lower
 from plans.plan import Plan
 from plans.program import Program, program_of
 from plans.schema import Schema
 from plans.stack import with_room
 
 
-def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Query:
-    """A query in any of the three languages: Datalog has `:-`, a motif `-[...]->`, everything else is SQL.
+def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
+    """Returns the relation of the algebra that a query is.
 
-    `dialect` of SQL, as for `plan`. Issues a QueryWarning where a text may not mean what it says.
+    Three languages are read: Datalog has `:-`, a motif `-[...]->`, everything else is SQL. `dialect` of SQL, as for
+    `plan`. Issues a QueryWarning where a text may not mean what it says.
     """
     if not isinstance(query, str):
         raise PlanError(f"a query is text, not {_kind(query)}")
     return _relation(query, schema, dialect)
 
 
-def _parsed(query: str, tables: Schema, dialect: str) -> Query:
+def _parsed(query: str, tables: Schema, dialect: str) -> Relation:
     if not query.strip():
         raise PlanError("the query is empty", hint="write SQL, a Datalog rule or a motif")
     if ":-" in query:
@@ -69,7 +71,10 @@ def plan(
     if isinstance(query, Mapping) or (isinstance(query, str) and query.lstrip().startswith("{")):
         return Plan.from_json(query)
     _check_options(rates, tree, dialect)
-    return with_room(plan_of, _relation(query, schema, dialect), rates, tree)
+    relation = _relation(query, schema, dialect)
+    if not isinstance(relation, Query) or any(s.input or s.join != "inner" for s in relation.sources):
+        raise PlanError("this query is more than one join", hint="plans.program plans it, crown.view maintains it")
+    return with_room(plan_of, relation, rates, tree)
 
 
 def program(

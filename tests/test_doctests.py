@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MODULES = ("crown", "crown.views", "ivm_triangle.triangle", "plans.planner")
+MODULES = (
+    "crown",
+    "crown.ml.linear",
+    "crown.rings.laws",
+    "crown.rings.moments",
+    "crown.views",
+    "ivm_triangle.triangle",
+    "plans.planner",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -35,7 +35,7 @@ class Graph:
 
 
 def graph(data: str | None, *, vertices: int = 75_879, edges: int = 508_837, seed: int = 7) -> Graph:
-    """The edge list in ``data`` (a SNAP text file, plain or zipped, or a folder with one), or ``generated``: a
+    """Returns the edge list in ``data`` (a SNAP text file, plain or zipped, or a folder with one), or ``generated``: a
     Chung–Lu graph of the given size, ``rmat``: an R-MAT one.
 
     Raises DataError if there is no such file or it is not an edge list.
@@ -56,7 +56,7 @@ def graph(data: str | None, *, vertices: int = 75_879, edges: int = 508_837, see
 
 
 def data_of(argument: str | None) -> str | None:
-    """The data the user named: on the command line, else in the environment; None if nowhere.
+    """Returns the data the user named: on the command line, else in the environment; None if nowhere.
 
     Raises DataError if it names a path that does not exist.
     """

@@ -43,7 +43,7 @@ def stream(data: str | None, persons: int = 2_000) -> Stream:
 
 
 def near_persons(stream: Stream) -> int:
-    """The filter constant of Q2 to Q4: a tenth of the persons have a smaller id."""
+    """Returns the filter constant of Q2 to Q4: a tenth of the persons have a smaller id."""
     return int(np.quantile(stream.tables["person"].column("p_personid").to_numpy(), 0.1, method="higher"))
 
 
@@ -142,7 +142,7 @@ def _read(folder: Path) -> tuple[Tables, Times]:
 
 
 def _updates(path: Path, rows: dict[str, list[tuple[Any, ...]]]) -> None:
-    """Insert operations of an update stream: 1 person, 6 post, 7 comment, 8 friendship."""
+    """Returns the insert operations of an update stream: 1 person, 6 post, 7 comment, 8 friendship."""
     for line in path.read_text(encoding="utf-8").splitlines():
         f = line.split("|")
         at = int(f[0])

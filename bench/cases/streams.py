@@ -38,18 +38,18 @@ class Stream:
         return len(self.row)
 
     def head(self, n: int) -> Stream:
-        """The first ``n`` updates."""
+        """Returns the first ``n`` updates."""
         if n >= len(self):
             return self
         return Stream(self.title, self.tables, self.relation[:n], self.row[:n], self.weight[:n])
 
     def batches(self, rows: int, start: int = 0) -> Iterator[Batch]:
-        """Batches of ``rows`` updates from update ``start`` on: relation -> Arrow table with ``_weight``."""
+        """Yields batches of ``rows`` updates from update ``start`` on: relation -> Arrow table with ``_weight``."""
         for at in range(start, len(self), rows):
             yield self.batch(at, at + rows)
 
     def batch(self, start: int, stop: int) -> Batch:
-        """Updates ``start`` to ``stop``, in one batch."""
+        """Returns updates ``start`` to ``stop``, in one batch."""
         relation, row, weight = self.relation[start:stop], self.row[start:stop], self.weight[start:stop]
         out: Batch = {}
         for number, (name, table) in enumerate(self.tables.items()):
@@ -60,7 +60,7 @@ class Stream:
         return out
 
     def alive(self, position: int) -> dict[str, pa.Table]:
-        """The tables after the first ``position`` updates."""
+        """Returns the tables after the first ``position`` updates."""
         out = {}
         for number, (name, table) in enumerate(self.tables.items()):
             here = self.relation[:position] == number
@@ -70,12 +70,12 @@ class Stream:
         return out
 
     def most_alive(self) -> int:
-        """The largest number of live rows at any time."""
+        """Returns the largest number of live rows at any time."""
         return int(np.cumsum(self.weight).max(initial=0))
 
 
 def windowed(title: str, name: str, table: pa.Table, window: float | str) -> Stream:
-    """The sliding-window stream over one table in its order; see ``crown.ingest.window``."""
+    """Returns the sliding-window stream over one table in its order; see ``crown.ingest.window``."""
     row, weight = updates(table.num_rows, size(window, table.num_rows))
     return Stream(title, {name: table}, np.zeros(len(row), np.int16), row, weight)
 

@@ -42,13 +42,13 @@ SCHEMA = {
 
 
 def generator() -> str | None:
-    """The ``tpchgen-cli`` program on this machine, or None."""
+    """Returns the ``tpchgen-cli`` program on this machine, or None."""
     beside = Path(sys.executable).with_name("tpchgen-cli")
     return str(beside) if beside.exists() else shutil.which("tpchgen-cli")
 
 
 def prepare(folder: Path, scale: float) -> Path:
-    """Generate the tables at that scale factor below ``folder`` unless they are there already; where they are."""
+    """Generates the tables at that scale factor below ``folder`` unless they are there. Returns where they are."""
     target = folder / f"tpch-{scale}"
     if not all((target / f"{name}.parquet").exists() for name in COLUMNS):
         program = generator()

@@ -7,6 +7,7 @@ that is hard for updates of one relation says nothing of the others.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -178,3 +179,17 @@ def space_wall(k: int) -> np.ndarray:
 def star(n: int) -> np.ndarray:
     """S(i, 0), T(0, j): factorized maintenance stores n^2 pairs."""
     return np.concatenate([_rows(1, np.arange(n), 0), _rows(2, 0, np.arange(n))])
+
+
+UPDATES: dict[str, tuple[str, Callable[[int], Instance], tuple[int, ...]]] = {
+    "two_lists": ("two lists, toggle R(0,0)", two_lists, (500, 1125, 2000, 4500, 8000, 18000)),
+    "hub_wall": ("hub wall, toggle R(0,0)", hub_wall, (64, 96, 128, 192, 256, 384, 512)),
+    "light_wall": ("light wall, toggle R(0,0)", light_wall, (64, 96, 128, 192, 256, 384)),
+    "sit_wall": ("heavy neighbours, toggle S(0,0)", sit_wall, (64, 96, 128, 192, 256, 384)),
+    "oumv": ("vector-matrix-vector rounds", lambda n: oumv(n, 20), (32, 48, 64, 96, 128, 192)),
+    "cube": ("cube, random inserts", cube, (12, 18, 24, 36, 48, 72)),
+    "thrash": ("swinging degree", lambda k: thrash(k, 3), (64, 96, 128, 192, 256)),
+    "grow_shrink": ("grow and shrink", lambda n: grow_shrink(n, 2), (1000, 2250, 4000, 9000, 16000)),
+    "zipf": ("Zipf(1) ends, 20% deletes", lambda n: zipf(n, n // 8), (2000, 4500, 8000, 18000, 32000)),
+}
+"""Instances of streams of updates: name -> title, maker, and the sizes it is made in."""

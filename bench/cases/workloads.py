@@ -192,11 +192,12 @@ class Loaded:
 
 
 def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) -> Loaded:
-    """The workload over ``data`` (see ``datasets``).
+    """Returns the workload over ``data`` (see ``datasets``).
 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``window``; ``keep`` (share of the edges that
-    the filter keeps, instead of its published constant); ``span`` and ``steps`` of the λ stream; ``persons`` of
-    generated SNB data; ``prefix`` (updates; default the workload's own, 0 for all). Deterministic.
+    the filter keeps, instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of
+    the edges that come, of which none leaves, instead of a window); ``persons`` of generated SNB data; ``prefix``
+    (updates; default the workload's own, 0 for all). Deterministic.
     """
     options = dict(options or {})
     workload = WORKLOADS[name]
@@ -209,8 +210,12 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         if "keep" in options:
             threshold = _keeping(graph, float(options["keep"]))
         window = options.get("window", WINDOW)
+        if "arrived" in options:
+            window = graph.edges.num_rows
         if workload.kind == "graph":
             stream = streams.windowed(graph.title, "G", graph.edges, window)
+            if "arrived" in options:
+                stream = stream.head(int(float(options["arrived"]) * graph.edges.num_rows))
         elif workload.kind == "comb":
             stream = streams.comb(graph.title, graph.edges, window)
         else:
@@ -233,7 +238,7 @@ def _keeping(graph: datasets.Graph, share: float) -> int:
 
 
 def _only(stream: Stream, names: tuple[str, ...]) -> Stream:
-    """The updates of some of the tables."""
+    """Returns the updates of some of the tables."""
     numbers = [i for i, name in enumerate(stream.tables) if name in names]
     place = np.full(len(stream.tables), -1, np.int16)
     place[numbers] = np.arange(len(numbers))

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from bench.harness.measure import measure
+from bench.harness.measure import bytes_per_tuple, measure
 from bench.subjects.catalogue import ENGINES
 
 
@@ -30,17 +30,20 @@ class _Progress:
 
 
 def run(spec: dict[str, Any], stream: TextIO) -> dict[str, Any]:
-    """Measure the cell; progress goes to ``stream``."""
+    """Measures the cell; progress goes to ``stream``."""
     entry = ENGINES[spec["engine"]]
     progress = _Progress(stream)
     if entry.job:
         result: dict[str, Any] = entry.load()(spec, progress)
-        return result
-    return measure(spec, lambda loaded: entry.subject(loaded, spec["mode"], **spec.get("arguments", {})), progress)
+    else:
+        result = measure(
+            spec, lambda loaded: entry.subject(loaded, spec["mode"], **spec.get("arguments", {})), progress
+        )
+    return result | {"bytes_per_tuple": bytes_per_tuple(result)}
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Reads the cell, measures it, and writes the result."""
     spec = json.load(sys.stdin)
     results = sys.stdout
     sys.stdout = sys.stderr  # whatever an engine prints is not a result

@@ -14,7 +14,7 @@ PACKAGES = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "duckdb")
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory, load at the time, system, and the versions that matter."""
+    """Returns processor, cores, memory, load at the time, system, and the versions that matter."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = {}
     for name in PACKAGES:
@@ -35,7 +35,7 @@ def machine() -> dict[str, Any]:
 
 
 def line(machine: dict[str, Any]) -> str:
-    """The machine in one line."""
+    """Returns the machine in one line."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     return (
         f"{machine['cores']} x {machine['cpu']}, {machine['memory_bytes'] / 2**30:.0f} GiB, load "
@@ -45,17 +45,17 @@ def line(machine: dict[str, Any]) -> str:
 
 
 def rss() -> int:
-    """Resident bytes of this process (0 where /proc is not there)."""
+    """Returns the resident bytes of this process (0 where /proc is not there)."""
     return _status("VmRSS")
 
 
 def peak_rss() -> int:
-    """Most resident bytes since the start or ``reset_peak`` (0 where /proc is not there)."""
+    """Returns the most resident bytes since the start or ``reset_peak`` (0 where /proc is not there)."""
     return _status("VmHWM")
 
 
 def reset_peak() -> None:
-    """Count the peak from now on, where the system allows."""
+    """Counts the peak from now on, where the system allows."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.cases import checksum
 from bench.cases.workloads import WORKLOADS, load
-from bench.harness import checksum
 from plans import plan as make_plan
 
 
 def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """The ``check`` of a cell: options of the short stream, and (position, rows, checksum) of its checkpoints.
+    """Returns the ``check`` of a cell: options of the short stream, and (position, rows, checksum) of its checkpoints.
 
     The window of a graph stream is a third of it, so that rows come, go and come again.
     """
@@ -18,6 +18,7 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
 
     workload = WORKLOADS[name]
     short = dict(options) | {"prefix": workload.checked} | dict(workload.check_options)
+    short.pop("arrived", None)
     if workload.kind in ("graph", "comb"):
         short["window"] = max(workload.checked // 3, 1)
     if workload.kind == "lambda":

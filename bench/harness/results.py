@@ -1,6 +1,6 @@
 """The JSON files of results, one per section, and what stands in them.
 
-File: ``format`` (1), ``section``, ``machine`` (see ``bench.harness.machine``), ``scale`` (quick, normal, full),
+File: ``format`` (2), ``section``, ``machine`` (see ``bench.harness.machine``), ``scale`` (quick, normal, full),
 ``cells``.
 
 Cell: what was asked for (``workload``, ``engine``, ``mode``, ``batch_rows``, ``options``, ``law`` and ``x`` in the
@@ -10,13 +10,16 @@ sections on scaling), and what came out:
   (did not pass the check; has no time then), with ``reason`` in one line for all but ok;
 - ``check``: passed / unchecked / failed against DuckDB, with the positions compared and the rows of the
   largest result;
-- ``of`` updates of the stream, ``updates`` done, ``seconds`` of every repeat, ``updates_per_s`` of the fastest and
-  ``updates_per_s_median``; ``deltas``, ``deltas_per_s``; ``enumerated_per_s`` in mode full;
+- ``warm_up_updates`` applied before, by an engine that is thrown away; ``of`` updates of the stream, ``updates`` done;
+- ``seconds`` and ``updates_per_s_all`` of every repeat, ``updates_per_s`` of the fastest, ``updates_per_s_median``;
+  ``deltas``, ``deltas_per_s``; ``enumerated``, ``enumerated_per_s`` in mode full;
+- ``results`` of the query at the end and ``count_s`` to count them, in mode count;
+- ``curves`` of the section triangle-slopes: label -> ``points`` (N, value) and their ``slope`` in logarithms;
 - ``latency_ms`` of a batch (p50, p95, p99, max, first), ``series`` along the stream (position, latency_ms, rss, state,
   live rows);
-- ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``bytes_per_row`` (state per live row and copy of an
-  input, at the fullest; per live row of the stream where an engine does not count its inputs), ``amplification`` (rows
-  touched per update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part);
+- ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``live_tuples`` at that moment and
+  ``bytes_per_tuple``, their quotient (see ``bench.harness.measure``), ``amplification`` (rows touched per
+  update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part);
 - in the section startup only: ``import_s``, ``load_s``, ``first_apply_s``, ``first_apply_cold_s`` (see
   ``bench.subjects.startup``).
 
@@ -32,7 +35,7 @@ from typing import Any
 
 from crown.errors import CrownError
 
-FORMAT = 1
+FORMAT = 2
 Result = dict[str, Any]
 
 
@@ -41,7 +44,7 @@ class ResultsError(CrownError):
 
 
 def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells: list[Result]) -> Path:
-    """Write a section's file, replacing an older one in one step."""
+    """Writes a section's file, replacing an older one in one step."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{section}.json"
     data = {"format": FORMAT, "section": section, "scale": scale, "machine": machine, "cells": cells}
@@ -51,16 +54,27 @@ def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells
     return path
 
 
+def read_file(path: Path) -> Result:
+    """The contents of one file. Raises ResultsError if it is not there, or no file of results of this version."""
+    try:
+        data: Result = json.loads(path.read_text())
+    except OSError:
+        raise ResultsError(
+            f"{path}: there is no such file; give a file of results that `crown bench run` wrote"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ResultsError(f"{path} is not JSON ({error}); delete it and run its section again") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else None
+        raise ResultsError(f"{path} has format {found}, this version reads {FORMAT}; run its section again")
+    return data
+
+
 def read(folder: Path) -> dict[str, Result]:
-    """Section -> file contents, for all sections in the folder. Raises ResultsError if there are none."""
+    """Returns section -> file contents, for all sections in the folder. Raises ResultsError if there are none."""
     out = {}
     for path in sorted(folder.glob("*.json")):
-        try:
-            data = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
-            raise ResultsError(f"{path} is not JSON ({error}); delete it and run its section again") from None
-        if data.get("format") != FORMAT:
-            raise ResultsError(f"{path} has format {data.get('format')}, this version reads {FORMAT}; run it again")
+        data = read_file(path)
         out[data["section"]] = data
     if not out:
         raise ResultsError(f"no results in {folder}; run `crown bench run` first")

@@ -38,7 +38,7 @@ Report = Callable[[Cell], None]
 def run_section(
     name: str, scale: str, data: str | None, folder: Path, wanted: Callable[[Cell], bool], report: Report
 ) -> Path | None:
-    """Measure the cells of a section that are ``wanted`` and write them; None if there are none."""
+    """Measures the cells of a section that are ``wanted`` and writes them. Returns None if there are none."""
     cells = [cell for cell in SECTIONS[name](scale) if wanted(cell)]
     if not cells:
         return None
@@ -57,8 +57,13 @@ def run_section(
 
 
 def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str, Any]]) -> Cell:
-    """The cell with what came out."""
-    cell = cell | {"title": WORKLOADS[cell["workload"]].title, "engine_title": ENGINES[cell["engine"]].title}
+    """Returns the cell with what came out."""
+    titles: Cell = {
+        "title": WORKLOADS[cell["workload"]].title,
+        "engine_title": ENGINES[cell["engine"]].title,
+        "scale": scale,
+    }
+    cell = titles | cell
     data = cell.pop("data_path")
     checked = cell.pop("checked")
     try:
@@ -83,7 +88,7 @@ def _measured(cell: Cell, scale: str, folder: Path, expected: dict[str, dict[str
 
 
 def in_process(spec: dict[str, Any]) -> dict[str, Any]:
-    """Measure a cell in a process of its own; what it said last if it had to be ended."""
+    """Measures a cell in a process of its own. Returns what it said last if it had to be ended."""
     limit = spec["bound_s"] * (spec["repeats"] + 1) + GRACE_S
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_root()), environment.get("PYTHONPATH")]))
@@ -136,7 +141,7 @@ def in_process(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a process that this run started, and what it started in its own session."""
+    """Ends a process that this run started, and what it started in its own session."""
     try:
         os.killpg(process.pid, 15)
         process.wait(timeout=5)
@@ -155,7 +160,7 @@ def _last(lines: list[str], kind: str) -> Any:
 
 
 def _root() -> Path:
-    return Path(__file__).resolve().parent.parent
+    return Path(__file__).resolve().parents[2]
 
 
 def unpacked(data: str | None, folder: Path) -> str | None:

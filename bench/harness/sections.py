@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
 
 Cell = dict[str, Any]
 SCALES = ("quick", "normal", "full")
 _SMALL = {"vertices": 2_000, "edges": 12_000, "persons": 150}
 LAMBDA = {0.05: 1, 0.1: 2, 0.2: 4, 0.5: 10, 1.0: 20}
+PARTITIONS = ("single", "double")
 SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -176,6 +178,16 @@ def memory(scale: str) -> list[Cell]:
     ]
 
 
+def state(scale: str) -> list[Cell]:
+    """State and number of results of the unfiltered 3-hop while a graph is loaded and nothing leaves it."""
+    more = {"law": "loaded", "batch_rows": 100_000}
+    shares = (0.5, 1.0) if scale == "quick" else (0.1, 0.2, 0.5, 1.0)
+    return [
+        cell("3-hop-all", "crown", "count", scale, options={"arrived": share, "prefix": 0}, x=share, **more)
+        for share in shares
+    ]
+
+
 def cores(scale: str) -> list[Cell]:
     """The embedded engine on one, two and four threads, and the Spark path on as many cores."""
     if scale == "quick":
@@ -201,6 +213,46 @@ def startup(scale: str) -> list[Cell]:
     return [cell("3-hop", "crown-startup", "startup", scale, checked=False)]
 
 
+def triangle_speed(scale: str) -> list[Cell]:
+    """The triangle count in seconds: a graph stream, stored once or three times, and toggles on the hub wall."""
+    cells = []
+    for copies, stored in ((1, "one copy"), (3, "three copies")):
+        more: Cell = {"options": {"prefix": 0}, "arguments": {"copies": copies}, "title": f"Triangle count, {stored}"}
+        for mode in ("single", "batches"):
+            cells.append(cell("triangle", "triangle-count", mode, scale, **more))
+        cells.append(cell("triangle", "triangle-python", "single", scale, **more | {"repeats": 1}))
+    sizes = (96, 192) if scale == "quick" else (408, 816, 1632, 3264)
+    for k in sizes:
+        strategies: tuple[dict[str, str], ...] = ({},)
+        if k == sizes[-1]:
+            strategies = (
+                {"strategy": "classical"},
+                {"strategy": "eps", "partition": "single"},
+                {"strategy": "eps", "partition": "double"},
+                {},
+            )
+        for options in strategies:
+            label = ", ".join(options.values()) or "default"
+            more = {"arguments": {"k": k} | options, "title": f"Hub wall, {label}", "checked": False}
+            cells.append(cell("triangle", "triangle-count", "toggle", scale, law="N", x=3 * k * k // 32, **more))
+    return cells
+
+
+def triangle_slopes(scale: str) -> list[Cell]:
+    """Operations, delay and space of triangle maintenance against N, counted. A cell is a figure."""
+    quick = {"sizes": 3} if scale == "quick" else {}
+    figures = [("updates", name, title) for name, (title, _, _) in UPDATES.items()]
+    figures += [("epsilon", partition, f"worst case per eps, {partition} partition") for partition in PARTITIONS]
+    figures += [("outputs", name, f"free variables, {UPDATES[name][0]}") for name in ("hub_wall", "light_wall", "cube")]
+    figures += [("delay", "", "largest delay"), ("space", "", "state on the space wall")]
+    return [
+        cell(
+            "triangle", "triangle-slopes", mode, scale, title=title, arguments={"instance": name} | quick, checked=False
+        )
+        for mode, name, title in figures
+    ]
+
+
 SECTIONS = {
     "targets": targets,
     "engines": engines,
@@ -210,6 +262,9 @@ SECTIONS = {
     "selectivity": selectivity,
     "batches": batches,
     "memory": memory,
+    "state": state,
     "cores": cores,
     "startup": startup,
+    "triangle-speed": triangle_speed,
+    "triangle-slopes": triangle_slopes,
 }

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.report import paper
-from bench.report.text import engine, quantity, size
+from bench.report.text import engine, quantity, size, stopped
 
 Cell = dict[str, Any]
 Sections = dict[str, dict[str, Any]]
-_NUMBER = re.compile(r"<? ?[\d.,]+( ?([KMG]|ms|s|B|[KMG]iB|%))?")
+_NUMBER = re.compile(r"<? ?[\d.,]+( ?([KMG]|ms|s|B|[KMG]iB|%))?( \(stopped at \d+ %\))?")
 _LAWS = {"lambda": "λ", "size": "|D|"}
 
 
@@ -40,7 +40,8 @@ def _ms(cell: Cell, which: str) -> str:
     return f"{quantity(latency[which])} ms" if latency[which] < 1000 else f"{quantity(latency[which] / 1000)} s"
 
 
-def _outcome(cell: Cell) -> str:
+def outcome(cell: Cell) -> str:
+    """Returns whether the cell was checked, or what became of it."""
     check = cell.get("check", {})
     if cell["status"] == "ok":
         return {"passed": f"checked, {check.get('rows', 0):,} rows"}.get(
@@ -50,7 +51,13 @@ def _outcome(cell: Cell) -> str:
     return f"{text} (checked)" if check.get("status") == "passed" and cell["status"] == "timeout" else text
 
 
-def _spread(cell: Cell) -> str:
+def rate(cell: Cell) -> str:
+    """Returns updates per second, of the fastest run; how far it came if it was stopped."""
+    return quantity(cell.get("updates_per_s")) + stopped(cell)
+
+
+def spread(cell: Cell) -> str:
+    """Returns the median of the repeats."""
     if not cell.get("updates_per_s"):
         return "–"
     return quantity(cell["updates_per_s_median"]) if cell["repeats"] > 1 else "one run"
@@ -71,16 +78,16 @@ def measured(cells: Sequence[Cell]) -> Table:
             ("engine", engine),
             ("mode", lambda c: c["mode"]),
             ("batch", lambda c: f"{c['batch_rows']:,}" if c["batch_rows"] else "stream"),
-            ("updates/s", lambda c: quantity(c.get("updates_per_s"))),
-            ("median", _spread),
+            ("updates/s", rate),
+            ("median", spread),
             ("deltas/s", lambda c: quantity(c.get("deltas_per_s") or None)),
             ("enumerated/s", lambda c: quantity(c.get("enumerated_per_s"))),
             ("batch p50", lambda c: _ms(c, "p50")),
             ("p99", lambda c: _ms(c, "p99")),
-            ("bytes/row", lambda c: quantity(c.get("bytes_per_row"))),
+            ("bytes/tuple", lambda c: quantity(c.get("bytes_per_tuple"))),
             ("peak RSS", _grown),
             ("touched/update", lambda c: quantity(c.get("amplification"))),
-            ("outcome", _outcome),
+            ("outcome", outcome),
         ),
     )
 
@@ -92,51 +99,70 @@ def queries(cells: Sequence[Cell]) -> Table:
         other = next((c for c in cells if c["workload"] == cell["workload"] and c["engine"] != "crown"), {})
         theirs = paper.DELTA_SECONDS.get(cell["workload"])
         whole = theirs is not None and "Epinions" in cell.get("data", "") and cell.get("of") == paper.UPDATES
+        whole = whole and cell["scale"] != "quick"
         stats = cell.get("stats", {})
         rows.append(
             (
                 cell["title"],
                 cell.get("data", "–"),
                 f"{cell['of']:,}" if "of" in cell else "–",
-                quantity(cell.get("updates_per_s")),
+                rate(cell),
+                spread(cell),
                 quantity(cell.get("deltas_per_s") or None),
                 quantity(cell.get("amplification")),
-                quantity(cell.get("bytes_per_row")),
+                quantity(cell.get("bytes_per_tuple")),
                 str(stats.get("height", "–")),
-                quantity(other.get("updates_per_s")),
+                rate(other),
                 quantity(paper.UPDATES / theirs) if whole and theirs else "–",
-                _outcome(cell),
+                outcome(cell),
             )
         )
     headings = (
-        "query", "data", "updates", "updates/s", "deltas/s", "touched/update", "bytes/row", "height",
+        "query", "data", "updates", "updates/s", "median", "deltas/s", "touched/update", "bytes/tuple", "height",
         "DuckDB recompute", "paper", "outcome",
     )  # fmt: skip
     return Table(headings, rows, [True] * len(rows))
 
 
-def law(cells: Sequence[Cell], x: str) -> Table:
-    """A scaling section in numbers."""
+def law(x: str) -> Callable[[Sequence[Cell]], Table]:
+    """Returns what makes the table of a scaling section, against ``x``."""
+    columns = (
+        (x, lambda c: quantity(c["x"])),
+        ("query", lambda c: c["title"]),
+        ("engine", engine),
+        ("mode", lambda c: c["mode"]),
+        ("updates/s", rate),
+        ("median", spread),
+        ("deltas/s", lambda c: quantity(c.get("deltas_per_s") or None)),
+        ("enumerated", lambda c: quantity(c.get("enumerated"))),
+        ("touched/update", lambda c: quantity(c.get("amplification"))),
+        ("longest delay", lambda c: str(c.get("stats", {}).get("max_delay", "–"))),
+        ("bytes/tuple", lambda c: quantity(c.get("bytes_per_tuple"))),
+        ("outcome", lambda c: "" if c["status"] == "ok" else c["reason"]),
+    )
+    return lambda cells: _columns(cells, columns)
+
+
+def states(cells: Sequence[Cell]) -> Table:
+    """State, and what it stands for."""
     return _columns(
         cells,
         (
-            (x, lambda c: quantity(c["x"])),
+            ("loaded", lambda c: f"{100 * c['x']:g} %"),
             ("query", lambda c: c["title"]),
-            ("engine", engine),
-            ("mode", lambda c: c["mode"]),
-            ("updates/s", lambda c: quantity(c.get("updates_per_s"))),
-            ("deltas/s", lambda c: quantity(c.get("deltas_per_s") or None)),
-            ("enumerated", lambda c: quantity(c.get("enumerated"))),
-            ("touched/update", lambda c: quantity(c.get("amplification"))),
-            ("longest delay", lambda c: str(c.get("stats", {}).get("max_delay", "–"))),
-            ("bytes/row", lambda c: quantity(c.get("bytes_per_row"))),
-            ("outcome", lambda c: "" if c["status"] == "ok" else c["reason"]),
+            ("data", lambda c: c.get("data", "–")),
+            ("edges", lambda c: f"{c['live_tuples']:,}" if "live_tuples" in c else "–"),
+            ("results", lambda c: f"{c['results']:,}" if "results" in c else "–"),
+            ("counted in", lambda c: f"{quantity(1000 * c['count_s'])} ms" if "count_s" in c else "–"),
+            ("state", lambda c: size(c.get("state_peak_bytes"))),
+            ("bytes/tuple", lambda c: quantity(c.get("bytes_per_tuple"))),
+            ("outcome", outcome),
         ),
     )
 
 
 def started(cells: Sequence[Cell]) -> Table:
-    """The first impression in numbers."""
+    """Returns the first impression in numbers."""
     return _columns(
         [c for c in cells if "load_s" in c],
         (
@@ -148,27 +174,31 @@ def started(cells: Sequence[Cell]) -> Table:
     )
 
 
+def _median(cell: Cell) -> str:
+    return quantity(cell["updates_per_s_median"]) + stopped(cell)
+
+
 def losses(sections: Sections) -> Table:
-    """Every place where another engine did more updates per second than ours did in the same setting."""
+    """Every place where the median of another engine is above that of ours in the same setting."""
     rows = []
     for name in ("engines", "workloads", "batches", "size", "lambda"):
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
         for ours in (c for c in cells if c["engine"] == "crown"):
             for other in cells:
                 same = all(other.get(k) == ours.get(k) for k in ("workload", "mode", "x")) and other is not ours
-                if same and other["updates_per_s"] > ours["updates_per_s"]:
+                if same and other["updates_per_s_median"] > ours["updates_per_s_median"]:
                     setting = f"batch {ours['batch_rows']:,}"
                     if ours.get("law") in _LAWS:
                         setting = f"{_LAWS[ours['law']]} = {quantity(ours['x'])}"
-                    times = other["updates_per_s"] / ours["updates_per_s"]
-                    figures = (quantity(ours["updates_per_s"]), quantity(other["updates_per_s"]), f"{times:.2f}")
+                    times = other["updates_per_s_median"] / ours["updates_per_s_median"]
+                    figures = (_median(ours), _median(other), f"{times:.2f}")
                     rows.append((ours["title"], setting, engine(other), *figures))
-    headings = ("query", "setting", "faster engine", "CROWN, updates/s", "the other, updates/s", "times")
+    headings = ("query", "setting", "faster engine", "CROWN, median updates/s", "the other, median updates/s", "times")
     return Table(headings, rows, [False] * len(rows))
 
 
 def html(table: Table) -> str:
-    """The table as HTML."""
+    """Returns the table as HTML."""
     from html import escape
 
     numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.headings))]
@@ -183,7 +213,7 @@ def html(table: Table) -> str:
 
 
 def markdown(table: Table) -> str:
-    """The table as markdown."""
+    """Returns the table as markdown."""
     lines = ["| " + " | ".join(table.headings) + " |", "|" + "---|" * len(table.headings)]
     for row, ours in zip(table.rows, table.ours, strict=True):
         cells = [value.replace("|", "\\|") for value in row]

@@ -29,13 +29,13 @@ class Entry:
     modes: tuple[str, ...] = ("delta",)
 
     def load(self) -> Callable[..., Any]:
-        """The maker itself; imports its module."""
+        """Returns the maker itself; imports its module."""
         module, name = self.maker.split(":")
         found: Callable[..., Any] = getattr(import_module(f"bench.subjects.{module}"), name)
         return found
 
     def subject(self, loaded: Loaded, mode: str, **more: Any) -> Subject:
-        """A fresh subject. Raises SkipError if it does not take part."""
+        """Returns a fresh subject. Raises SkipError if it does not take part."""
         made: Subject = self.load()(loaded, mode, **dict(self.arguments), **more)
         return made
 
@@ -43,12 +43,23 @@ class Entry:
 _NUMBA = "baselines.numba_ivm:NumbaIvm"
 
 ENGINES: dict[str, Entry] = {
-    "crown": Entry("CROWN (this project)", "ours", "crown:Crown", modes=("none", "delta", "full", "arrow")),
+    "crown": Entry("CROWN (this project)", "ours", "crown:Crown", modes=("none", "delta", "full", "arrow", "count")),
     "crown-spark": Entry(
         "CROWN on Spark (this project)", "ours", "spark_path:run", batch_rows=100_000, job=True, modes=("spark",)
     ),
     "crown-startup": Entry(
         "CROWN, starting (this project)", "ours", "startup:run", batch_rows=0, job=True, modes=("startup",)
+    ),
+    "triangle-count": Entry(
+        "triangle count (this project)", "ours", "triangle.speed:run", batch_rows=1_000, job=True,
+        modes=("single", "batches", "toggle"),
+    ),
+    "triangle-python": Entry(
+        "triangle count, plain Python", "algorithm", "triangle.speed:run", batch_rows=1, job=True, modes=("single",)
+    ),
+    "triangle-slopes": Entry(
+        "triangles, operations counted (this project)", "ours", "triangle.slopes:run", batch_rows=0, job=True,
+        modes=("updates", "epsilon", "outputs", "delay", "space"),
     ),
     "first-order": Entry("first-order IVM, compiled", "algorithm", _NUMBA, (("algorithm", "first-order"),)),
     "standard": Entry("binary joins materialized, compiled", "algorithm", _NUMBA, (("algorithm", "standard"),)),

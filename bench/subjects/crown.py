@@ -1,16 +1,17 @@
 """CROWN's engine as a subject, in its modes.
 
 *none* keeps the views only; *delta* enumerates every delta into reused buffers; *full* keeps the views and enumerates
-the full result now and then; *arrow* delivers deltas as a user of ``crown.View.apply_batches`` gets them.
+the full result now and then; *count* keeps the views and asks for the number of results at the end; *arrow* delivers
+deltas as a user of ``crown.View.apply_batches`` gets them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from bench.cases.checksum import of_batch
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import of_batch
 from bench.subjects.subject import SkipError, Totals
 from crown.engine.cells import Cells
 from crown.engine.engine import Engine
@@ -20,7 +21,7 @@ from plans import PlanError
 from plans import plan as make_plan
 
 SEED = 7
-MODES = ("none", "delta", "full", "arrow")
+MODES = ("none", "delta", "full", "arrow", "count")
 
 
 class Crown:
@@ -49,8 +50,8 @@ class Crown:
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
-        """One batch in this mode."""
-        if self._mode in ("none", "full"):
+        """Applies one batch in this mode."""
+        if self._mode in ("none", "full", "count"):
             self._view.update(batch)
             return 0
         if self._mode == "delta" and self._plain and not self._checking:
@@ -69,9 +70,11 @@ class Crown:
         self._view.update(batch)
 
     def enumerate(self) -> int:
-        """Enumerate the full result into reused buffers."""
+        """Enumerates the full result into reused buffers; in mode *count* asks for its size only."""
+        if self._mode == "count":
+            return self._view.count()
         assert isinstance(self._engine, Engine)
-        return sum(block.shape[1] for block in self._engine.blocks())
+        return sum(map(len, self._engine.core.rows()))
 
     def totals(self) -> Totals:
         """Followed through the deltas in the modes that deliver them, and then also compared with a full enumeration;
@@ -83,10 +86,12 @@ class Crown:
             total += int(of_batch(part, part.num_columns).sum())
         if self._mode in ("delta", "arrow") and self._checking and (count, total) != (self._count, self._sum):
             raise AssertionError(f"deltas sum up to {self._count} rows, the full enumeration has {count}")
+        if self._mode == "count" and self._view.count() != count:
+            raise AssertionError(f"the count is {self._view.count()}, the full enumeration has {count} rows")
         return Totals(count, total)
 
     def state_bytes(self) -> int:
-        """Bytes of the arena in use."""
+        """Returns the bytes of the arena in use."""
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:

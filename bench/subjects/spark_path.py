@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from bench.cases.checksum import of_batch
 from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
-from bench.harness.checksum import of_batch
-from bench.harness.measure import Progress
 from bench.subjects.peers.foreign import scratch
-from bench.subjects.subject import SkipError
+from bench.subjects.subject import Progress, SkipError
 from crown.errors import CrownError
 from plans import PlanError
 
@@ -30,7 +29,7 @@ CORES = 2
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell of mode *spark*."""
+    """Measures a cell of mode *spark*."""
     result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
     try:
         spark = _session(spec.get("cores", CORES))
@@ -77,7 +76,7 @@ def _deltas(spark: SparkSession, loaded: Loaded, staged: dict[str, Path], checkp
 
 
 def _check(spark: SparkSession, spec: dict[str, Any]) -> dict[str, Any]:
-    """Follow count and checksum of the deltas of a short stream to its first checkpoint."""
+    """Follows count and checksum of the deltas of a short stream to its first checkpoint."""
     position, count, checksum = spec["check"]["expected"][0]
     loaded = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
     totals = [0, 0]
@@ -129,6 +128,8 @@ def _timed(spark: SparkSession, spec: dict[str, Any], loaded: Loaded, progress: 
         "seconds": [round(seconds, 3)],
         "updates_per_s": counted / seconds,
         "updates_per_s_median": counted / seconds,
+        "updates_per_s_all": [counted / seconds],
+        "warm_up_updates": int(done[0]["numInputRows"]),
         "cores": spec.get("cores", CORES),
         "latency_ms": {
             "p50": times[len(times) // 2],

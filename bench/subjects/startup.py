@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import Any
 
-from bench.harness.measure import Progress
+from bench.subjects.subject import Progress
 
 _SCRIPT = """
 import json, time
@@ -31,7 +31,7 @@ print(json.dumps([imported - started, loaded - imported, time.perf_counter() - l
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell of mode *startup*: ``import_s``; ``load_s`` (``crown.view``, which imports what it needs);
+    """Measures a cell of mode *startup*: ``import_s``; ``load_s`` (``crown.view``, which imports what it needs);
     ``first_apply_s`` (a view and its first batch, kernels cached); ``first_apply_cold_s``.
     """
     warm = min((_once({}) for _ in range(spec["repeats"] + 1)), key=sum)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bench.cases.streams import Batch
+
+Progress = Callable[[int, int], None]
+"""Says how many updates are done, and of how many."""
 
 
 class SkipError(Exception):
@@ -14,7 +18,7 @@ class SkipError(Exception):
 
 @dataclass(frozen=True)
 class Totals:
-    """What an engine knows of its result: rows, and the checksum of ``bench.harness.checksum`` (None where it only
+    """What an engine knows of its result: rows, and the checksum of ``bench.cases.checksum`` (None where it only
     counts)."""
 
     count: int
@@ -32,22 +36,22 @@ class Subject(Protocol):
         """From now on keep track of what ``totals`` returns."""
 
     def apply(self, batch: Batch) -> int:
-        """Bring the result up to date; number of deltas delivered (0 in modes that deliver none)."""
+        """Brings the result up to date. Returns the number of deltas delivered, 0 in modes that deliver none."""
 
     def load(self, batch: Batch) -> None:
-        """Take a batch in without delivering anything, as cheaply as the engine can; before what is measured."""
+        """Takes a batch in without delivering anything, as cheaply as the engine can; before what is measured."""
 
     def enumerate(self) -> int:
-        """Enumerate the full result and drop it; its size. Mode *full* only."""
+        """Enumerates the full result, drops it and returns its size. Modes *full* and *count* only."""
 
     def totals(self) -> Totals:
-        """Count and checksum of the result now."""
+        """Returns count and checksum of the result now."""
 
     def state_bytes(self) -> int | None:
-        """Bytes of state, if the engine knows."""
+        """Returns the bytes of state, if the engine knows."""
 
     def stats(self) -> dict[str, Any]:
         """Anything worth keeping: counters of work, sizes."""
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Releases what it holds."""

@@ -33,6 +33,7 @@ from crown.kernels.arena import (
 )
 from crown.kernels.geometry import counted_words, list_length
 from crown.kernels.tables import LOW32, table_at
+from crown.store.zset import Zset
 from plans.theory.widths import edge_covers
 
 Index = tuple[int, tuple[str, ...], str]  # atom, bound attributes, attribute
@@ -50,7 +51,7 @@ class _Words:
 
 
 def binding_order(spec: BagSpec, source: int) -> list[str]:
-    """The attributes outside atom `source` in the order in which the delta join binds them.
+    """Returns the attributes outside atom `source` in the order in which the delta join binds them.
 
     Next comes the attribute with the most atoms that already touch what is bound, so that lists are short.
     """
@@ -145,7 +146,7 @@ class GenericBag:
         return np.array(words.words, dtype=np.int64), L.table_total(n, len(self._indices))
 
     def _parts(self, source: int, order: list[str]) -> list[list[Index]]:
-        """Per attribute to bind: the indices that offer its values, one per atom that has it."""
+        """Returns per attribute to bind the indices that offer its values, one per atom that has it."""
         bound = set(self.spec.atoms[source])
         steps = []
         for attribute in order:
@@ -168,17 +169,14 @@ class GenericBag:
 
     # -- changes and results -----------------------------------------------------------------------------------------
 
-    def apply(
-        self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        """Changes of one atom, deletions first; yields the change of the result set. See
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+        """Applies a change of one atom, deletions first; yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
         Per row: the AGM bound of the other atoms with the row fixed (`bound`). Raises MemoryBudgetError if the arena is
         exhausted in the midst of a row; the state is then unusable.
         """
-        flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
-        weights = np.ascontiguousarray(weights, dtype=np.int64)
+        flat, weights = change.flat(), change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         bound, cursor = self._scratch()
         for sign in (-1, 1):
@@ -201,7 +199,7 @@ class GenericBag:
                 except MemoryError:
                     raise MemoryBudgetError("a bag's arena was exhausted in the middle of a batch") from None
                 if found:
-                    yield np.ascontiguousarray(self._out[:, :found].T), sign
+                    yield Zset.of_columns(self._out[:, :found], np.full(found, sign, np.int64))
                 if cursor[L.C_OVER]:
                     raise BagBudgetError(int(cursor[L.C_ROW]))
 
@@ -209,20 +207,17 @@ class GenericBag:
         attributes = int(self._plan_array[L.P_ATTRS])
         return np.zeros(attributes, dtype=np.int64), np.zeros(L.C_STACK + L.LEVEL * (attributes + 1), dtype=np.int64)
 
-    def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
-        """Index of the first delete (weights > 0) that finds too few copies, or -1. Changes nothing."""
-        flat = np.ascontiguousarray(rows, dtype=np.int64).reshape(-1)
-        return int(
-            tries.missing_rows(self._arena, self._plan_array, atom, flat, np.ascontiguousarray(weights, dtype=np.int64))
-        )
+    def missing_copies(self, atom: int, deletes: Zset) -> int:
+        """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
+        return int(tries.missing_rows(self._arena, self._plan_array, atom, deletes.flat(), -deletes.weights))
 
     def values(self, attribute: str) -> np.ndarray:
-        """The codes of an attribute in the rows of its atoms."""
+        """Returns the codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
         return np.concatenate([column_of_table(self._arena, L.rows_table(i), position) for i, position in atoms])
 
     def results(self) -> Iterator[np.ndarray]:
-        """The present results in blocks; not across an `apply`."""
+        """Yields the present results in blocks; not across an `apply`."""
         bound, cursor = self._scratch()
         out = np.empty((len(self.spec.outputs), BLOCK_ROWS), dtype=np.int64)
         while found := tries.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
@@ -250,7 +245,7 @@ class GenericBag:
         return f"generic join: O(N^{worst:g}) per update, worst-case optimal for a single change of an atom"
 
     def _records(self, table: int, words: int) -> list[list[int]]:
-        """The first `words` words of each record of a table, and the handle."""
+        """Returns the first `words` words of each record of a table, and the handle."""
         t = int(table_at(table))
         slots = self._arena[int(self._arena[t + T_SLOTS]) :][: int(self._arena[t + T_MASK]) + 1]
         handles = [int(slot) & LOW32 for slot in slots if slot]
@@ -258,7 +253,10 @@ class GenericBag:
         return [[*self._arena[h : h + words].tolist(), h] for h in handles]
 
     def check_invariants(self) -> None:
-        """Indices hold the rows' projections, and the counted outputs the join. Raises AssertionError. Slow."""
+        """Checks that indices hold the rows' projections, and the counted outputs the join.
+
+        Raises AssertionError. Slow.
+        """
         n = len(self.spec.atoms)
         rows = []
         for i, atom in enumerate(self.spec.atoms):
@@ -290,7 +288,7 @@ class GenericBag:
         assert Counter(listed) == Counter(set(results)), "each result is listed once"
 
     def stats(self) -> dict[str, Any]:
-        """Rows per atom, entries of the indices, bytes."""
+        """Returns rows per atom, entries of the indices, bytes."""
         n = len(self.spec.atoms)
         return {
             "rows": [int(self._arena[table_at(L.rows_table(i)) + T_COUNT]) for i in range(n)],

@@ -19,6 +19,7 @@ import numpy as np
 from crown.errors import CrownError
 from crown.kernels.arena import T_MASK, T_SLOTS
 from crown.kernels.tables import LOW32, table_at
+from crown.store.zset import Zset
 
 GROUP = "crown.bags"
 BLOCK_ROWS = 8192
@@ -59,33 +60,32 @@ class Bag(Protocol):
 
     spec: BagSpec
 
-    def apply(
-        self, atom: int, rows: np.ndarray, weights: np.ndarray, missing: np.ndarray | None = None
-    ) -> Iterator[tuple[np.ndarray, int]]:
-        """Apply changes of one atom, in order; yields (int64[m, len(outputs)], sign) blocks.
+    def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
+        """Applies a change of one atom, tuple by tuple; yields the change of the set of results.
 
-        ``rows`` int64[n, width of the atom] in the atom's attribute order, ``weights`` int64[n], not 0: how many copies
-        come or go. Only the first copy and the last one change the join. A delete takes what is there; ``missing[i]``
-        (int64[n], zeroed) receives how many copies row i did not find. A block is valid until the next step. The
-        iterator MUST be drained: the state is complete only then. Within a batch hand over all deletions of all
-        atoms before the insertions; then, if every attribute is an output, no result comes with both signs.
+        ``change``: tuples in the atom's attribute order, and how many copies come or go. Only the first copy and the
+        last one change the join. A delete takes what is there; ``missing[i]`` (int64[n], zeroed) receives how many
+        copies tuple i did not find. What is yielded has the bag's outputs as columns, and +1 or -1 as weights, of one
+        sign per block; it is valid until the next step. The iterator MUST be drained: the state is complete only then.
+        Within a batch hand over all deletions of all atoms before the insertions; then, if every attribute is an
+        output, no result comes with both signs.
 
         Raises BagBudgetError before the first insertion that finds more words live than the arena's ``H_BUDGET``
-        allows; ``weights`` MUST have one sign for its ``applied`` to make sense. Any other exception leaves a state
-        that cannot be used.
+        allows; the weights of ``change`` MUST have one sign for its ``applied`` to make sense. Any other exception
+        leaves a state that cannot be used.
         """
         ...
 
-    def missing_copies(self, atom: int, rows: np.ndarray, weights: np.ndarray) -> int:
-        """Index of the first delete (weights > 0 copies of a row, rows distinct) that finds too few, or -1."""
+    def missing_copies(self, atom: int, deletes: Zset) -> int:
+        """Returns the index of the first delete (weights < 0, tuples distinct) that finds too few copies, or -1."""
         ...
 
     def values(self, attribute: str) -> np.ndarray:
-        """The codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
+        """Returns the codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
         ...
 
     def results(self) -> Iterator[np.ndarray]:
-        """The present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
+        """Returns the present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
         ...
 
     @property
@@ -99,16 +99,16 @@ class Bag(Protocol):
         ...
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the state is not as its definition says. Slow."""
+        """Raises AssertionError if the state is not as its definition says. Slow."""
         ...
 
     def stats(self) -> dict[str, Any]:
-        """Sizes and counters."""
+        """Returns sizes and counters."""
         ...
 
 
 def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
-    """Word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
+    """Returns word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
     t = int(table_at(table))
     slots = arena[int(arena[t + T_SLOTS]) :][: int(arena[t + T_MASK]) + 1]
     handles = slots[slots != 0] & LOW32
@@ -117,12 +117,12 @@ def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
 
 
 def installed() -> dict[str, str]:
-    """Methods that have a module, and which."""
+    """Returns the methods that have a module, and which."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
 
 def open_bag(method: str, spec: BagSpec, arena: np.ndarray) -> Bag:
-    """A bag over ``arena`` (int64): a new one if the array is zero, else the one whose ``words`` it begins with.
+    """Returns a bag over ``arena`` (int64): a new one if it is zero, else the one whose ``words`` it begins with.
 
     Raises BagError if no module is installed for the method or it cannot take a bag of this shape.
     """

@@ -11,13 +11,13 @@ HELP = "check a saved state: checksum, header, and every internal view recompute
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Adds the options of the command."""
     parser.add_argument("state", metavar="FILE", help="what View.save or crown run --save wrote")
     parser.add_argument("--explain", action="store_true", help="print the plan, too")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is in the file; exit code 0 if all is well, 1 if a view differs from its definition.
+    """Prints what is in the file; exit code 0 if all is well, 1 if a view differs from its definition.
 
     SnapshotError, which the command line makes exit code 2, for a file that is absent, foreign or damaged.
     """

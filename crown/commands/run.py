@@ -26,7 +26,7 @@ HELP = "maintain a query over change files in this process and write its deltas"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Adds the options of the command."""
     add_query_arguments(parser)
     add = parser.add_argument
     add(
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Maintain, report progress on standard error; exit code 0."""
+    """Maintains the query and reports progress on standard error. Returns exit code 0."""
     made = _plan(args)
     paths = _inputs(args.input, made)
     _check(args, paths)
@@ -105,7 +105,7 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 
 def _inputs(texts: list[str], made: Plan) -> dict[str, Path]:
-    """The file of each relation, by the name that the schema gives it."""
+    """Returns the file of each relation, by the name that the schema gives it."""
     found: dict[str, Path] = {}
     for text in texts:
         name, equals, path = text.partition("=")
@@ -121,7 +121,7 @@ def _inputs(texts: list[str], made: Plan) -> dict[str, Path]:
 
 
 def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
-    """Refuse, before anything is read, what would be found at the end, ignored, or overwritten."""
+    """Refuses, before anything is read, what would be found at the end, ignored, or overwritten."""
     number_of(args.batch_rows, "--batch-rows", 1)
     if args.results is not None:
         number_of(args.results, "--results", 0)
@@ -163,7 +163,7 @@ def _view(args: argparse.Namespace, made: Plan) -> View:
 
 @contextmanager
 def _sink(output: str | None, view: View) -> Iterator[Any]:
-    """A function that writes a delta batch."""
+    """Yields a function that writes a delta batch."""
     if output is None:
         yield lambda batch: None
     elif output == "-":

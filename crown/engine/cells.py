@@ -9,23 +9,27 @@ they are.
 
 from __future__ import annotations
 
+import os
 import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
-from crown.engine.delivery import Batches, Delivery, is_running
-from crown.engine.engine import BUSY, LOST, Engine
-from crown.engine.state import limits_of
-from crown.errors import ConcurrentChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.prepare import Prepared, Preparer, RelationChange, Tuples
+from crown.engine import saving
+from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
+from crown.engine.engine import Engine
+from crown.engine.state import State, limits_of
+from crown.errors import MemoryBudgetError, UnusableStateError
+from crown.ingest.batch import Prepared, RelationChange
+from crown.ingest.prepare import Preparer
 from crown.interrupts import Uninterrupted
 from crown.kernels.arena import H_OPEN, format_arena
 from crown.kernels.batches import rows_of_cell
@@ -34,6 +38,7 @@ from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary, with_sweep
 from crown.store.memory import ADDRESSABLE, reserve
 from crown.store.relations import StoredRelation
+from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 from plans.search.shares import Grid, solve
@@ -42,7 +47,7 @@ _AHEAD = 8  # delta batches that a cell may be ahead of the reader
 
 
 class Cells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
-    """``grid.cells`` engines side by side; offers what ``View`` needs of an ``Engine``."""
+    """``grid.cells`` engines side by side: ``Queryable``, see ``crown.maintained``."""
 
     def __init__(
         self, plan: Plan, grid: Grid, dictionary: Dictionary, arena: np.ndarray, engines: list[Engine], words: int
@@ -58,8 +63,10 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         self._words = words  # the budget of all cells and the dictionary
         self._preparer = Preparer(plan, dictionary.intern)
         self._conditions = {
-            (source.aliases[0].node, source.aliases[0].atom): [self._when(source, cell) for cell in range(grid.cells)]
-            for source in self._preparer.sources
+            (relation.aliases[0].node, relation.aliases[0].atom): [
+                self._when(relation, cell) for cell in range(grid.cells)
+            ]
+            for relation in self._preparer.relations
         }
         self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
         self.uninterrupted = Uninterrupted()
@@ -88,8 +95,13 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
     ) -> Cells:
         """Returns cells over existing states: the dictionary's arena, and one per cell; ``words`` is their budget."""
         dictionary = Dictionary(arena, table_at(0), Budget([arena], words))
-        engines = [Engine(plan, s, None, on_missing, dictionary, words) for s in states]
+        engines = [Engine(State(plan, s, None, dictionary, words), on_missing) for s in states]
         return cls(plan, grid, dictionary, arena, engines, words)
+
+    @property
+    def fingerprint(self) -> str:
+        """See ``Engine.fingerprint``."""
+        return self.plan.fingerprint
 
     @property
     def parts(self) -> list[np.ndarray]:
@@ -97,7 +109,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return [self._arena, *(part for engine in self.engines for part in engine.parts)]
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
-        """``Engine.prepare``."""
+        """See ``Engine.prepare``."""
         self.ready()
         if self.dictionary.overgrown:
             self.compact()
@@ -108,7 +120,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def _share_budget(self) -> None:
-        """What the dictionary and the cells leave each other of the budget: cells have equal shares."""
+        """Divides the budget: what the dictionary leaves is shared equally by the cells."""
         if self._words >= ADDRESSABLE:
             return
         used = [engine.budget.used for engine in self.engines]
@@ -125,7 +137,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
     ) -> Delivery:
-        """``Engine.run``.
+        """See ``Engine.run``.
 
         Cells in parallel, delta batches as they come. If a cell refuses the batch, all take it back.
         """
@@ -145,12 +157,12 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         consolidate: bool | None,
         closing: Callable[[], None] | None,
     ) -> Batches:
-        """The batch as a transaction over all cells; see ``Engine._deliver``."""
+        """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
         batches: queue.Queue[pa.RecordBatch] = queue.Queue(_AHEAD * len(parts))
         unwanted, stopped = threading.Event(), threading.Event()
 
         def work(engine: Engine, part: Prepared) -> bool:
-            """Apply a cell's part; False if it was taken back because the batch was stopped."""
+            """Applies a cell's part. Returns False if it was taken back because the batch was stopped."""
             delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
             for batch in delivery:
                 while not unwanted.is_set():
@@ -193,13 +205,13 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             raise
 
     def _roll_back(self, parts: list[Prepared], jobs: Sequence[Future[bool]], error: BaseException) -> None:
-        """Take the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
+        """Takes the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
         if len(jobs) < len(parts):
             return  # whether another cell has begun is not known: the state is lost
         for engine, part, job in zip(self.engines, parts, jobs, strict=True):
             if job.exception() is None and job.result():
                 with suppress(MemoryBudgetError):  # that engine is lost, then
-                    engine.take_back(part.changes, engine.clamps)
+                    engine.core.undo(part.changes, engine.missing, wanted=False)
         self._arena[H_OPEN] = 0
         if self.lost and isinstance(error, Exception):
             raise UnusableStateError(f"{error}. {LOST}") from error
@@ -207,26 +219,23 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             self._sweep()
 
     def _divided(self, changes: Sequence[RelationChange]) -> list[Prepared]:
-        """The part of each cell: every change, with the tuples that some alias reads there. In parallel."""
+        """Returns the part of each cell: every change, with the tuples that some alias reads there. In parallel."""
 
         def part(cell: int) -> Prepared:
             mine = []
             for change in changes:
-                first = change.source.aliases[0]
+                first = change.relation.aliases[0]
                 conditions = self._conditions[first.node, first.atom][cell]
-                deletes, inserts = (
-                    _rows_of_cell(rows, change.source, conditions) for rows in (change.deletes, change.inserts)
-                )
                 filtered = change.filtered if cell == 0 else (0,) * len(change.filtered)
-                mine.append(RelationChange(change.source, deletes, inserts, filtered))
+                mine.append(_part_of_cell(change, conditions, filtered))
             return Prepared(tuple(mine), 0, {})
 
         return list(self._pool.map(part, range(len(self.engines))))
 
-    def _when(self, source: StoredRelation, cell: int) -> np.ndarray:
-        """When an alias of a source reads a tuple in a cell; see ``rows_of_cell``."""
+    def _when(self, relation: StoredRelation, cell: int) -> np.ndarray:
+        """Returns when an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
         found = []
-        for bit, alias in enumerate(source.aliases):
+        for bit, alias in enumerate(relation.aliases):
             for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):
                 if name in alias.attributes:
                     word = alias.words[alias.attributes.index(name)]
@@ -234,41 +243,46 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return np.array(found, np.int64)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """``Engine.results``, one cell after the other."""
+        """See ``Engine.results``, one cell after the other."""
         self.ready()
         for engine in self.engines:
             yield from engine.results()
 
     def count(self) -> int:
-        """``Engine.count``."""
+        """See ``Engine.count``."""
         self.ready()
         return sum(self._pool.map(Engine.count, self.engines))
 
     def contains(self, values: Mapping[str, Any]) -> bool:
-        """``Engine.contains``: a result is in one cell only, which is found by asking each."""
+        """See ``Engine.contains``: a result is in one cell only, which is found by asking each."""
         self.ready()
         return any(engine.contains(values) for engine in self.engines)
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
-        """``Engine.apply_discard``, in parallel; for measuring only: a cell's refusal is not taken back in others."""
+        """See ``Engine.apply_discard``, in parallel. A refusal of one cell is not taken back in the others."""
         parts = self._divided(self.prepare(changes).changes)
         work: Callable[[Engine, Prepared], int] = Engine.discard
         return sum(self._pool.map(work, self.engines, parts))
 
     def compact(self) -> int:
-        """``State.compact`` for the shared dictionary."""
+        """See ``State.compact`` for the shared dictionary."""
         self.ready()
         return self._sweep()
 
     def _sweep(self) -> int:
         for engine in self.engines:
-            engine.mark_values()
+            engine.state.mark_values()
         return self.dictionary.sweep()
 
-    def stats(self) -> dict[str, Any]:
-        """``State.stats``, summed over the cells (rows copied to several cells count in each.
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """See ``Engine.save``: one file for all cells."""
+        self.compact()
+        return saving.write(path, self.plan, self.on_missing, self.grid, extra, self.parts)
 
-        ``max_delay`` is the maximum).
+    def stats(self) -> dict[str, Any]:
+        """Returns the cells' ``Engine.stats``, summed; ``max_delay`` is the maximum.
+
+        Rows that are copied to several cells count in each.
         """
         if not is_running(self._batch):
             self.ready()
@@ -279,7 +293,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return total
 
     def check_invariants(self) -> None:
-        """``Engine.check_invariants`` of every cell."""
+        """See ``Engine.check_invariants`` of every cell."""
         self.ready()
         for engine in self.engines:
             engine.check_invariants()
@@ -290,20 +304,20 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return bool(self._arena[H_OPEN]) or any(engine.lost for engine in self.engines)
 
     def ready(self) -> None:
-        """``Engine.ready``."""
-        if is_running(self._batch):
-            raise ConcurrentChangeError(BUSY)
-        if self.lost:
-            raise UnusableStateError(LOST)
+        """See ``Engine.ready``."""
+        refuse(is_running(self._batch), self.lost)
 
 
-def _rows_of_cell(rows: Tuples, source: StoredRelation, conditions: np.ndarray) -> Tuples:
-    if not len(rows):
-        return rows
-    values, weights, masks = np.empty_like(rows.values), np.empty_like(rows.weights), np.empty(len(rows), np.int64)
-    given = rows.masks & ((1 << len(source.aliases)) - 1)  # no bit is left when no alias reads the tuple here
-    n = rows_of_cell(rows.values, source.width, rows.weights, given, conditions, values, weights, masks)
-    return Tuples(values[: n * source.width], weights[:n], masks[:n])
+def _part_of_cell(change: RelationChange, conditions: np.ndarray, filtered: tuple[int, ...]) -> RelationChange:
+    """Returns the tuples of a change that some alias reads in a cell, in their order."""
+    net, relation = change.net, change.relation
+    if not len(net):
+        return replace(change, filtered=filtered)
+    values, weights, masks = np.empty(net.rows.size, np.int64), np.empty_like(net.weights), np.empty(len(net), np.int64)
+    given = change.masks & ((1 << len(relation.aliases)) - 1)  # no bit is left when no alias reads the tuple here
+    n = rows_of_cell(net.flat(), net.width, net.weights, given, conditions, values, weights, masks)
+    part = Zset(values[: n * net.width].reshape(n, net.width), weights[:n])
+    return RelationChange.of(relation, part, masks[:n], filtered)
 
 
 def _summed(all_stats: list[dict[str, Any]]) -> dict[str, Any]:

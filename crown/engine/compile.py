@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from crown.engine.kernels import layout as L
+from crown.engine.payload import PayloadLayout
 from crown.kernels.arena import PLAIN
-from crown.kernels.geometry import groups_table, row_words, rows_table, table_total
+from crown.kernels.geometry import groups_table, link_of, row_words, rows_table, table_total
 from crown.kernels.tables import table_at
 from crown.store.relations import stored_relations
+from crown.store.zset import Zset
 from plans.plan import Node, Plan
 
 
@@ -25,7 +28,7 @@ class CompiledPlan:
     """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and where everything of a node is.
 
     Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
-    each attribute is; ``offset`` of its block in the record.
+    each attribute is; ``offset`` of its block in the record. ``payload``: of a payload plan, where what is.
     """
 
     array: np.ndarray
@@ -34,6 +37,39 @@ class CompiledPlan:
     record: tuple[int, ...]
     words: tuple[Mapping[str, int], ...]
     offset: tuple[int, ...]
+    payload: PayloadLayout | None = None
+
+    @property
+    def ring(self) -> int | None:
+        """What kernels take as ``ring``: its type chooses the code."""
+        return None if self.payload is None else 1
+
+    def columns(self, free: int) -> int:
+        """Columns of an enumeration of ``free`` attributes."""
+        return free if self.payload is None else self.payload.columns
+
+    def new_scratch(self) -> np.ndarray:
+        """Returns a scratch array for kernels."""
+        return L.new_scratch(len(self.words), *(self.payload.scratch_words if self.payload is not None else ()))
+
+    def block(self, out: np.ndarray, n: int, free: int, weights: np.ndarray) -> Zset:
+        """Returns the first ``n`` rows of an enumeration's buffer as tuples of the ``free`` attributes.
+
+        In a plan with a payload the count is the weight, and all words of the payload come along if there are sums.
+        Otherwise the first ``n`` of ``weights`` are the weights.
+        """
+        if self.payload is None:
+            return Zset.of_columns(out[:, :n], weights[:n])
+        words = out[free : self.payload.first_handle, :n]
+        return Zset.of_columns(out[:free, :n], words[0].copy(), words if len(words) > 1 else None)
+
+    def weighs(self, i: int) -> bool:
+        """True iff a result is multiplied by something of its row of free node ``i``."""
+        return self.payload is not None and i in self.payload.weighing
+
+    def self_word(self, i: int) -> int:
+        """Where a row of a node that ``weighs`` has its own handle, counted from the row."""
+        return int(link_of(len(self.children[i])))
 
 
 @dataclass(frozen=True)
@@ -59,12 +95,15 @@ class _Words:
 
 
 def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
-    """Child indices of every node, in plan order."""
+    """Returns the child indices of every node, in plan order."""
     return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
 
 
 def compile_plan(plan: Plan) -> CompiledPlan:
-    """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``."""
+    """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``.
+
+    Raises PlanError if the plan has a payload that cannot be maintained on its tree.
+    """
     nodes = plan.nodes
     n = len(nodes)
     children = children_of(nodes)
@@ -72,15 +111,19 @@ def compile_plan(plan: Plan) -> CompiledPlan:
     words: list[Mapping[str, int]] = [{}] * n
     offset, record = [0] * n, [0] * n
     out = _Words(n)
+    payloads = None if plan.payload is None else PayloadLayout(plan, plan.payload)
+    weighing = payloads.weighing if payloads is not None else ()
     for members, width in records:
-        at = width
+        end = width
         for i, word in members.items():
-            words[i], offset[i] = word, at
-            at += row_words(len(children[i]))
-        made = out.place([width, at, table_at(rows_table(min(members))), len(members), out.place(list(members))])
+            words[i], offset[i] = word, end
+            end += row_words(len(children[i])) + (i in weighing)
+        made = out.place([width, end, table_at(rows_table(min(members))), len(members), out.place(list(members))])
         for i in members:
             record[i] = made
-    compiled = CompiledPlan(np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset))
+    compiled = CompiledPlan(
+        np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset), payloads
+    )
     for members, _ in records:
         tags = 1
         for i in members:
@@ -90,11 +133,13 @@ def compile_plan(plan: Plan) -> CompiledPlan:
     out.words[L.P_COUNT] = n
     out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
     out.words[L.P_FULL] = _program(plan, compiled, None, out)
+    for at, value in payloads.header(out.place).items() if payloads is not None else ():
+        out.words[at] = value
     return replace(compiled, array=np.array(out.words, np.int64))
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
-    """The records: per node that has a block in it the word of each attribute, and the words of the tuple."""
+    """Returns the records: per node that has a block in it the word of each attribute, and the words of the tuple."""
     found = []
     for source in stored_relations(plan):
         members = {
@@ -134,41 +179,47 @@ def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, tags: int, out: _Wor
             d[L.N_VPOS] = out.place([words[i][a] for a in nodes[node.parent].attributes])
     if node.free:
         d[L.N_PROGRAM] = _program(plan, compiled, i, out)
+    if compiled.payload is not None:
+        d[L.N_EXTRA] = compiled.payload.extra_words(i)
+        d[L.N_PAYLOAD] = compiled.payload.descriptor(i, partial(_from_row, compiled, i), out.place)
+        d[L.N_SELF] = compiled.self_word(i) if compiled.weighs(i) else 0
     return d
 
 
 def _from_row(compiled: CompiledPlan, i: int, attribute: str) -> int:
-    """Where an attribute of node ``i`` is, counted from the row."""
+    """Returns where an attribute of node ``i`` is, counted from the row."""
     return compiled.words[i][attribute] - compiled.offset[i]
 
 
 def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
-    """The attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
+    """Returns the attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
     node = nodes[i]
     own = [a for a in node.attributes if a not in node.key]
     below = compiled.children[i]
-    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, compiled.children, c) for c in below):
+    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, compiled, c) for c in below):
         return int(PLAIN)
+    if compiled.weighs(i):
+        return int(PLAIN)  # its rows are wanted, not only what they add
     return _from_row(compiled, i, own[0])
 
 
-def _adds(nodes: Sequence[Node], children: Sequence[Sequence[int]], i: int) -> bool:
+def _adds(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
     """Does an enumeration have to visit node ``i`` below its parent's row? Not if it is bound, nor if it and all
-    below it only repeat attributes: then there is exactly one row for the key, and it is known.
+    below it weigh nothing and only repeat attributes: then there is exactly one row for the key, and it is known.
     """
     node = nodes[i]
-    own = any(a not in node.key for a in node.attributes)
-    return node.free and (own or any(_adds(nodes, children, c) for c in children[i]))
+    own = any(a not in node.key for a in node.attributes) or compiled.weighs(i)
+    return node.free and (own or any(_adds(nodes, compiled, c) for c in compiled.children[i]))
 
 
 def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Words) -> int:
-    """Place the program that starts at ``witness`` (None: at the root's group); its offset.
+    """Places the program that starts at ``witness`` (None: at the root's group). Returns its offset.
 
     First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
     depends is a leaf.
     """
     nodes, children = plan.nodes, compiled.children
-    visited = [[c for c in children[i] if _adds(nodes, children, c)] for i in range(len(nodes))]
+    visited = [[c for c in children[i] if _adds(nodes, compiled, c)] for i in range(len(nodes))]
     loops: list[_Loop] = []
     starts: list[tuple[int, int]] = []  # (node whose free children are still to visit, child that is already bound)
     if witness is None:
@@ -200,6 +251,9 @@ def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Word
     column = {a: c for c, a in enumerate(plan.free)}
     last = steps[-1].target if steps else -1
     fixed_columns = [(column[a], node, _from_row(compiled, node, a)) for a, node in provider.items() if a in column]
+    if compiled.payload is not None:
+        weighing = [node for node in bound if compiled.weighs(node)]
+        fixed_columns += [(compiled.payload.handle_column(node), node, compiled.self_word(node)) for node in weighing]
     fixed_columns.sort(key=lambda fix: fix[1] != last)
     varying = sum(node == last for _, node, _ in fixed_columns)
     leaf_words: list[int] = []
@@ -211,6 +265,8 @@ def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Word
             if a in column and a not in provider:
                 provider[a] = loop.target
                 pairs += [column[a], _from_row(compiled, loop.target, a)]
+        if compiled.payload is not None and compiled.weighs(loop.target):
+            pairs += [compiled.payload.handle_column(loop.target), compiled.self_word(loop.target)]
         carried = _carried(nodes, compiled, loop.target) if loop.kind == L.DOWN else int(PLAIN)
         leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
         leaf_count += 1

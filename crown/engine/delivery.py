@@ -1,17 +1,25 @@
-"""The deltas of one batch, handed out while it is applied."""
+"""The deltas of one batch, handed out while it is applied, and what may not be done meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
 from types import GeneratorType
+from typing import Any
 from weakref import ref
 
 import pyarrow as pa
 
+from crown.engine.state import State
+from crown.errors import ConcurrentChangeError, UnusableStateError
 from crown.interrupts import Uninterrupted
 
 Batches = Generator[pa.RecordBatch, None, None]
+BUSY = "a batch is still being applied; exhaust or close the iterator of its deltas first"
+LOST = (
+    "A batch was stopped half-way and could not be taken back: the state is neither before nor after it. Load the last "
+    "snapshot, or start anew"
+)
 
 
 class _Aborted(BaseException):
@@ -50,12 +58,12 @@ class Delivery:
                 raise
 
     def close(self) -> None:
-        """Apply what is left of the batch. Raises what stops that; the batch was taken back then."""
+        """Applies what is left of the batch. Raises what stops that; the batch was taken back then."""
         with self._uninterrupted:
             self._batches.close()
 
     def abort(self) -> None:
-        """Take back what was applied of the batch. Raises UnusableStateError if that cannot be done."""
+        """Takes back what was applied of the batch. Raises UnusableStateError if that cannot be done."""
         with self._uninterrupted, suppress(_Aborted):
             self._batches.throw(_Aborted())
 
@@ -64,7 +72,42 @@ class Delivery:
             self.close()
 
 
-def is_running(batch: ref[Batches] | None) -> bool:
+class Guard:
+    """Refuses what cannot be done with a state while a batch is being applied, or after one that was lost."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._batch: ref[Generator[Any, None, None]] | None = None
+
+    def watch(self, batch: Generator[Any, None, None]) -> None:
+        """Takes ``batch`` for the transaction that is running, until it comes to its end."""
+        self._batch = ref(batch)
+
+    @property
+    def busy(self) -> bool:
+        """True while a batch is being applied."""
+        return is_running(self._batch)
+
+    def ready(self) -> None:
+        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
+        refuse(self.busy, self._state.lost)
+
+    def unchanged(self, epoch: int) -> None:
+        """Raises ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""
+        self.ready()
+        if self._state.epoch != epoch:
+            raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
+
+
+def refuse(busy: bool, lost: bool) -> None:
+    """Raises ConcurrentChangeError if a state is busy, UnusableStateError if it is lost."""
+    if busy:
+        raise ConcurrentChangeError(BUSY)
+    if lost:
+        raise UnusableStateError(LOST)
+
+
+def is_running(batch: ref[Generator[Any, None, None]] | None) -> bool:
     """Returns True while the generator of a transaction has not come to its end, however it did."""
     return batch is not None and is_open(batch())
 

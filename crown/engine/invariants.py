@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from crown.engine import payload_invariants
+from crown.engine.core import Core
 from crown.engine.kernels.groups import node_at
-from crown.engine.kernels.layout import N_CARRIED, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.engine.kernels.layout import N_CARRIED, N_EXTRA, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.engine.state import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels import strings
 from crown.kernels.arena import class_words, size_class
 from crown.kernels.tables import LOW32, table_at
-
-if TYPE_CHECKING:
-    from crown.engine.engine import Engine
 
 
 @dataclass
@@ -38,16 +37,16 @@ class _Row:
 class _Reader:
     """Reads records of the arena as Python values."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.arena = engine.arena
-        self.halves = engine._halves
-        self.plan = engine.plan
-        self.layout = engine._layout
-        self.children = engine._layout.children
-        self.plan_array = engine._plan_array
+    def __init__(self, state: State) -> None:
+        self.arena = state.arena
+        self.halves = state.halves
+        self.plan = state.plan
+        self.layout = state.compiled
+        self.children = state.compiled.children
+        self.plan_array = state.plan_array
 
     def handles(self, table: int) -> list[int]:
-        """All records of a table; each MUST be reachable from its home slot."""
+        """Returns all records of a table; each MUST be reachable from its home slot."""
         slots, mask = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_MASK])
         words = [int(w) for w in self.arena[slots : slots + mask + 1]]
         for s, word in enumerate(words):
@@ -61,7 +60,7 @@ class _Reader:
         return found
 
     def row(self, node: int, handle: int) -> _Row:
-        """The row of a node whose block is at ``handle``."""
+        """Returns the row of a node whose block is at ``handle``."""
         width = int(self.plan_array[self.layout.record[node] + R_WIDTH])
         record = handle - self.layout.offset[node]
         words = self.layout.words[node]
@@ -81,14 +80,14 @@ class _Reader:
         )
 
     def rows_of(self, node: int) -> set[int]:
-        """The rows of a node that is not virtual: blocks in the records of its source, where it reads the tuple."""
+        """Returns the rows of a node that is not virtual: blocks in records whose tuples it reads."""
         record = self.layout.record[node]
         offset = self.layout.offset[node]
         blocks = [handle + offset for handle in self.handles(int(self.plan_array[record + R_TABLE]))]
         return {block for block in blocks if at.row_group(self.halves, block) != 0}
 
     def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
-        """Handles in the children list of a group above a node, and the values carried beside them."""
+        """Returns the handles in the children list of a group above a node, and the values carried beside them."""
         carried = self.carried(node)
         field = at.children_field(g, len(self.plan.nodes[node].key))
         handles, many = self._entries(field, at.children_log(field), carried)
@@ -98,16 +97,16 @@ class _Reader:
         return handles, [int(v) for v in self.arena[first : first + len(handles)]]
 
     def parents_of(self, node: int, g: int) -> list[int]:
-        """Handles in the parents list of a group above a node."""
+        """Returns the handles in the parents list of a group above a node."""
         field = at.parents_field(g, len(self.plan.nodes[node].key))
         return self._entries(field, at.parents_log(field), int(A.PLAIN))[0]
 
     def carried(self, node: int) -> int:
-        """The word, counted from a row of the node, that its children lists carry, or PLAIN."""
+        """Returns the word, counted from a row of the node, that its children lists carry, or PLAIN."""
         return int(self.plan_array[node_at(node) + N_CARRIED])
 
     def _entries(self, field: int, log_at: int, carried: int) -> tuple[list[int], bool]:
-        """Handles in a list, and whether they are in a block of their own."""
+        """Returns the handles in a list, and whether they are in a block of their own."""
         n = int(at.list_length(self.halves, field))
         base = int(at.list_base(self.halves, field, log_at, carried))
         many = bool(self.halves[log_at])
@@ -115,17 +114,18 @@ class _Reader:
         return [int(x) for x in self.halves[base : base + n]], many
 
 
-def check(engine: Engine) -> None:
-    """Raise AssertionError if any invariant is broken."""
-    reader = _Reader(engine)
-    plan, children = engine.plan, reader.children
+def check(core: Core) -> None:
+    """Raises AssertionError if any invariant of the core's state is broken."""
+    state = core.state
+    reader = _Reader(state)
+    plan, children = state.plan, reader.children
     count = len(plan.nodes)
     rows: list[dict[int, _Row]] = []
-    groups: list[dict[tuple[int, ...], int]] = [{(): int(engine.arena[A.H_ROOT])}]
+    groups: list[dict[tuple[int, ...], int]] = [{(): int(state.arena[A.H_ROOT])}]
     for c in range(1, count):
         k = len(plan.nodes[c].key)
         handles = reader.handles(table_at(at.groups_table(count, c)))
-        keyed = {tuple(int(v) for v in engine.arena[h : h + k]): h for h in handles}
+        keyed = {tuple(int(v) for v in state.arena[h : h + k]): h for h in handles}
         assert len(keyed) == len(handles), f"{plan.nodes[c].name}: two groups with one key"
         groups.append(keyed)
     for i, node in enumerate(plan.nodes):
@@ -136,40 +136,43 @@ def check(engine: Engine) -> None:
                 found |= set(reader.parents_of(c, g))
         else:
             found = reader.rows_of(i)
-        assert len(found) == int(engine.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
+        assert len(found) == int(state.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
         rows.append({h: reader.row(i, h) for h in found})
         assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
         assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
     in_view, live = _definitions(reader, rows)
     for i in range(count):
         _check_rows(reader, i, rows, groups, in_view)
-        _check_groups(reader, i, rows, groups, in_view, live, bool(engine.arena[A.H_LIVE_ON]))
-    _check_words(engine, reader, rows, groups)
-    for i, bag in engine._bags.items():
+        _check_groups(reader, i, rows, groups, in_view, live, bool(state.arena[A.H_LIVE_ON]))
+    if state.compiled.payload is not None:
+        payload_invariants.check(state.arena, plan, state.compiled)
+    _check_words(state, reader, rows, groups)
+    for i, bag in state.bags.items():
         bag.check_invariants()
         stored = {tuple(int(v) for v in r) for block in bag.results() for r in block}
         assert {r.values for r in rows[i].values()} == stored, f"{plan.nodes[i].name}: not the relation of its bag"
     if plan.support:
-        _check_support(engine, reader)
+        _check_support(core, reader)
 
 
-def _check_support(engine: Engine, reader: _Reader) -> None:
-    """Behind every output tuple stand as many enumerated rows as its count says."""
-    width = engine.support.width
-    records = [engine.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(engine.support.table)]
+def _check_support(core: Core, reader: _Reader) -> None:
+    """Checks that behind every output tuple stand as many enumerated rows as its count says."""
+    support = core.state.counts
+    width = support.width
+    records = [reader.arena[h : h + at.counted_words(width)].tolist() for h in reader.handles(support.table)]
     counts = {tuple(record[:width]): record[width] for record in records}
-    found = Counter(tuple(row) for block in engine.blocks() for row in engine.output_codes(block).T.tolist())
+    found = Counter(tuple(row) for block in core.rows() for row in core.head.codes(block).rows.tolist())
     assert counts == found, "the support counts are not those of the enumerated rows"
 
 
 def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tuple[int, ...]:
-    """Projection of a row of ``node`` (the child itself or its parent) on key(child)."""
+    """Returns the projection of a row of ``node`` (the child itself or its parent) on key(child)."""
     attributes = reader.plan.nodes[node].attributes
     return tuple(values[attributes.index(a)] for a in reader.plan.nodes[child].key)
 
 
 def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set[int]], list[set[int]]]:
-    """V_s of every node bottom-up and V_l of every free node top-down, by definition, as sets of handles."""
+    """Returns V_s of every node bottom-up and V_l of every free node top-down, by definition, as sets of handles."""
     nodes, children = reader.plan.nodes, reader.children
     in_view: list[set[int]] = [set() for _ in nodes]
     keys: list[set[tuple[int, ...]]] = [set() for _ in nodes]
@@ -192,7 +195,7 @@ def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set
 
 
 def _key_values(reader: _Reader, child: int, node: int, key: tuple[int, ...]) -> tuple[int, ...]:
-    """A key of ``child`` in the attribute order of its virtual parent."""
+    """Returns a key of ``child`` in the attribute order of its virtual parent."""
     named = dict(zip(reader.plan.nodes[child].key, key, strict=True))
     return tuple(named[a] for a in reader.plan.nodes[node].attributes)
 
@@ -261,23 +264,24 @@ def _check_groups(
 
 
 def _check_words(
-    engine: Engine, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
+    state: State, reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
 ) -> None:
-    """Header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
+    """Checks that header, slots, rows, groups, lists, dictionary and support records add up to the live words."""
 
     def block(words: int) -> int:
         return int(class_words(size_class(words)))
 
-    plan = engine.plan
-    total = A.header_words(engine._layout.tables)
-    total += sum(block(int(engine.arena[table_at(t) + A.T_MASK]) + 1) for t in range(engine._layout.tables))
+    plan = state.plan
+    total = A.header_words(state.compiled.tables)
+    total += sum(block(int(state.arena[table_at(t) + A.T_MASK]) + 1) for t in range(state.compiled.tables))
     for i, node in enumerate(plan.nodes):
         if i == _owner(reader, i):
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
             total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
+        extra = int(reader.plan_array[node_at(i) + N_EXTRA])
         for g in groups[i].values():
-            total += block(at.group_words(k))
+            total += block(at.group_words(k, extra))
             children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
             if children_log:
                 total += block(at.list_words(children_log, reader.carried(i)))
@@ -285,13 +289,11 @@ def _check_words(
             if parents_log:
                 total += block(at.list_words(parents_log, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
-        total += block(int(strings.entry_words(int(engine.arena[h]) & strings.LENGTH)))
-    total += len(reader.handles(engine.support.table)) * block(at.counted_words(len(plan.output)))
-    assert total == int(engine.arena[A.H_LIVE]), (
-        f"{int(engine.arena[A.H_LIVE])} words handed out, {total} accounted for"
-    )
+        total += block(int(strings.entry_words(int(state.arena[h]) & strings.LENGTH)))
+    total += len(reader.handles(state.counts.table)) * block(at.counted_words(len(plan.output)))
+    assert total == int(state.arena[A.H_LIVE]), f"{int(state.arena[A.H_LIVE])} words handed out, {total} accounted for"
 
 
 def _owner(reader: _Reader, node: int) -> int:
-    """The node whose table a node's records are in: the first alias of its source."""
+    """Returns the node whose table a node's records are in: the first alias of its relation."""
     return int(reader.plan_array[reader.plan_array[reader.layout.record[node] + R_NODES]])

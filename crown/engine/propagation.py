@@ -1,6 +1,6 @@
-"""Propagation of a batch: net changes of sources through bags and tree, and back again if the batch is stopped.
+"""Propagation of a batch: net changes of relations through bags and tree, and back again if the batch is stopped.
 
-    RelationChange -> (bag ->) R-, S-, P-updates -> blocks of codes
+    RelationChange -> (bag ->) R-, S-, P-updates -> blocks of the free attributes, as Z-sets
 
 A batch can be stopped between two blocks, and wherever a kernel comes back without having applied everything (over
 budget, too many copies). How far it got is known then to the tuple, so what was applied is taken back by its inverse.
@@ -19,14 +19,16 @@ import numpy as np
 
 from crown.bags.protocol import Bag, BagBudgetError
 from crown.engine.compile import CompiledPlan
-from crown.engine.kernels import layout, update
+from crown.engine.kernels import layout, publish, update
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
-from crown.ingest.prepare import MissingDeletes, RelationChange, Tuples
+from crown.ingest.batch import MissingDeletes, RelationChange
+from crown.ingest.masks import EVERY
 from crown.kernels import arena as A
 from crown.store.budget import Budget
+from crown.store.zset import Zset
 
 _NONE_MISSING = np.zeros(0, np.int64)
-Blocks = Generator[tuple[int, np.ndarray], None, None]
+Blocks = Generator[Zset, None, None]
 BLOCK_CELLS = 1 << 16  # cells of the output buffer: it stays in the second-level cache
 
 
@@ -36,10 +38,10 @@ def buffer(columns: int) -> np.ndarray:
 
 
 class Propagation:
-    """Applies batches to the arena of a compiled plan and to its bags; ``columns`` are enumerated."""
+    """Applies batches to the arena of a compiled plan and to its bags. ``free``: how many attributes are enumerated."""
 
     def __init__(
-        self, arena: np.ndarray, compiled: CompiledPlan, bags: Mapping[int, Bag], budget: Budget, columns: int
+        self, arena: np.ndarray, compiled: CompiledPlan, bags: Mapping[int, Bag], budget: Budget, free: int
     ) -> None:
         self._arena = arena
         self._halves = arena.view(np.int32)
@@ -47,14 +49,18 @@ class Propagation:
         self._bags = bags
         self._part = {node: 1 + i for i, node in enumerate(bags)}  # number of a bag's arena
         self._budget = budget
-        self._scratch = layout.new_scratch(len(compiled.words))
-        self._out = buffer(columns)
+        self._scratch = compiled.new_scratch()
+        self._free = free
+        self._ring = compiled.ring
+        self._out = buffer(compiled.columns(free))
+        weights = np.ones(self._out.shape[1], np.int64)
+        self._weights = {1: weights, -1: -weights}  # of the tuples in a block
         self._changes: Sequence[RelationChange] = ()
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
         self._running: Blocks | None = None
         self._settled = True
         self._halted = False
-        self.clamps = MissingDeletes()
+        self.missing = MissingDeletes()  # what the deletes of the batch did not find
 
     @property
     def scratch(self) -> np.ndarray:
@@ -62,14 +68,14 @@ class Propagation:
         return self._scratch
 
     def blocks(self, changes: Sequence[RelationChange], mode: int) -> Blocks:
-        """Applies a batch: deletions of all sources, then insertions of all sources.
+        """Applies a batch: deletions of all relations, then insertions of all relations.
 
-        Yields (sign, int64[free, n]) blocks, valid until the next step. Raises MemoryBudgetError or ChangeError where
-        the batch cannot go on; call ``take_back`` then.
+        Yields the rows of the free attributes that go or come, with -1 or 1, in blocks that are valid until the next
+        step. Raises MemoryBudgetError or ChangeError where the batch cannot go on; call ``take_back`` then.
         """
         self._changes = changes
         self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
-        self.clamps = MissingDeletes()
+        self.missing = MissingDeletes()
         self._halted = False
         self._settled = True
         self._scratch[layout.X_MODE] = mode
@@ -78,11 +84,11 @@ class Propagation:
         return self._running
 
     def hush(self) -> None:
-        """Go on without output: nobody wants it any more."""
+        """From here on the batch is applied without output."""
         self._scratch[layout.X_MODE] = self._quiet_mode()
 
     def take_back(self) -> None:
-        """Undo what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
+        """Undoes what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
 
         Raises UnusableStateError if that is not known, MemoryBudgetError if there is no memory for it.
         """
@@ -93,22 +99,21 @@ class Propagation:
                 raise AssertionError("a quiet update produced output")
         if not self._settled:
             raise UnusableStateError("how far the batch got is not known")
-        applied = []
+        inverse = []
         for i, change in enumerate(self._changes):
-            deletes = self.clamps.effective(i, change.deletes.head(self._done[-1][i]))
-            inserts = change.inserts.head(self._done[1][i])
-            applied.append(RelationChange(change.source, deletes, inserts, change.filtered).inverse())
-        self.apply_quietly(applied)
+            applied = change.applied(self._done[-1][i], self._done[1][i])
+            inverse.append(self.missing.effective(i, applied).inverse())
+        self.apply_quietly(inverse)
 
     def apply_quietly(self, changes: Sequence[RelationChange]) -> None:
-        """Apply changes that are known to fit, without output and beyond any budget."""
+        """Applies changes that are known to fit, without output and beyond any budget."""
         with self._budget.lifted():
             for _ in self.blocks(changes, self._quiet_mode()):
                 raise AssertionError("a quiet update produced output")
         self.settle()
 
     def settle(self) -> None:
-        """The batch stands: nothing of it will be taken back."""
+        """Lets the batch stand: nothing of it will be taken back."""
         self._changes, self._running = (), None
 
     def _quiet_mode(self) -> int:
@@ -118,64 +123,93 @@ class Propagation:
         scratch = self._scratch
         for sign in (-1, 1):
             for number, change in enumerate(self._changes):
-                rows = change.deletes if sign < 0 else change.inserts
+                tuples = change.tuples(sign)
                 if self._halted:
                     return
-                if len(rows):
+                if len(tuples):
                     self._settled = False  # until `_note`
-                    if change.source.aliases[0].node in self._bags:
-                        yield from self._through_bag(number, rows, sign)
+                    if change.relation.aliases[0].node in self._bags:
+                        yield from self._through_bag(number, tuples, sign)
                     else:
-                        yield from self._through_tree(number, rows, sign)
+                        yield from self._through_tree(number, tuples, change.masks_of(sign), sign)
             if scratch[layout.X_FILL]:
                 yield from self._handed(sign)
+        if self._ring is not None:
+            yield from self._publish()
+
+    def _publish(self) -> Blocks:
+        """Groups tell their parents what the batch has changed. It ends with a group that is done, however it ends."""
+        scratch, state = self._scratch, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
+        scratch[layout.X_EDGE] = scratch[layout.X_PARENT] = 0
+        status = update.FULL
+        while status != update.DONE:
+            self._budget.allow(0)
+            self._settled = False
+            try:
+                status = publish.publish_batch(*state, self._out)
+            except MemoryError as error:
+                raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
+            if scratch[layout.X_FILL]:
+                yield from self._handed(1)
+            self._settled = status != update.FULL
+            if status == update.OVER_BUDGET and not self._budget.extend(0):
+                raise self._budget.refusal()
+        overflow, self._arena[A.H_WRAPPED] = self._arena[A.H_WRAPPED], 0
+        if overflow and scratch[layout.X_MODE] == layout.MODE_DELTAS:
+            raise ChangeError(
+                "a count would leave 63 bits; the batch was undone. Check the weights of its inserts, or count fewer "
+                "combinations at once"
+            )
 
     def _handed(self, sign: int) -> Blocks:
-        """The output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
-        yield sign, self._out[:, : self._scratch[layout.X_FILL]]
+        """Yields the output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
+        n = self._scratch[layout.X_FILL]
+        yield self._compiled.block(self._out, n, self._free, self._weights[sign])
         self._scratch[layout.X_FILL] = 0
 
-    def _through_tree(self, number: int, rows: Tuples, sign: int) -> Blocks:
-        scratch, node = self._scratch, self._changes[number].source.aliases[0].node
-        missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
+    def _through_tree(self, number: int, tuples: Zset, masks: np.ndarray, sign: int) -> Blocks:
+        scratch, alias = self._scratch, self._changes[number].relation.aliases[0]
+        missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
+        values, copies = _for_kernels(tuples, sign)
         scratch[layout.X_I] = 0
         self._budget.allow(0)
         while True:
-            status = self._step(node, rows, missing, sign)
+            status = self._step(alias.node, values, copies, masks, missing, sign)
             if status == update.FULL:
                 yield from self._handed(sign)
                 if self._halted:  # only the tuple in which the kernel was left is finished
-                    rows = rows.head(int(scratch[layout.X_I]) + 1)
+                    copies = copies[: int(scratch[layout.X_I]) + 1]
+                    values = values[: len(copies) * tuples.width]
+                    masks = masks if masks is EVERY else masks[: len(copies)]
             elif status != update.OVER_BUDGET or not self._budget.extend(0):
                 break
-        self._note(number, sign, len(rows) if status == update.DONE else int(scratch[layout.X_I]), missing)
+        self._note(number, sign, len(copies) if status == update.DONE else int(scratch[layout.X_I]), missing)
         if status == update.OVER_BUDGET:
             raise self._budget.refusal()
         if status == update.TOO_MANY:
             raise ChangeError(
-                f"relation {self._changes[number].source.relation!r}: a row would get more than {update.MAX_COPIES} "
+                f"relation {self._changes[number].relation.name!r}: a row would get more than {update.MAX_COPIES} "
                 "copies; the batch was undone. Check the weights of its inserts"
             )
 
-    def _through_bag(self, number: int, rows: Tuples, sign: int) -> Blocks:
-        """Changes of a bag's atom: the bag says what this does to its relation, and that is applied to its node.
+    def _through_bag(self, number: int, tuples: Zset, sign: int) -> Blocks:
+        """Applies changes of a bag's atom: the bag says what they do to its relation, and that enters its node.
 
         A bag stops between two of its rows only, so if the tree has no room for one row's tuples they enter all the
         same, and the bag is stopped then.
         """
-        alias = self._changes[number].source.aliases[0]
+        alias = self._changes[number].relation.aliases[0]
         bag, part = self._bags[alias.node], self._part[alias.node]
-        missing = np.zeros(len(rows), np.int64) if sign < 0 else _NONE_MISSING
-        table, weights = rows.table(), sign * rows.weights
+        missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
         applied, refused, full = 0, False, False
-        while applied < len(rows) and not full:
+        while applied < len(tuples) and not full:
             self._budget.allow(part)
             try:
-                for block, _ in bag.apply(alias.atom, table[applied:], weights[applied:], missing[applied:]):
+                for block in bag.apply(alias.atom, tuples[applied:], missing[applied:]):
                     refused |= yield from self._enter(alias.node, block, sign)
                     if refused or self._halted:
                         self._budget.stop(part)
-                applied = len(rows)
+                applied = len(tuples)
             except BagBudgetError as stopped:
                 applied += stopped.applied
                 full = refused or self._halted or not self._budget.extend(part)
@@ -183,14 +217,14 @@ class Propagation:
         if refused or (full and not self._halted):
             raise self._budget.refusal()
 
-    def _enter(self, node: int, block: np.ndarray, sign: int) -> Generator[tuple[int, np.ndarray], None, bool]:
-        """Tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
+    def _enter(self, node: int, block: Zset, sign: int) -> Generator[Zset, None, bool]:
+        """Lets tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
         scratch, over = self._scratch, False
-        tuples = Tuples(block.reshape(-1), np.ones(len(block), np.int64))
+        values, copies = _for_kernels(block, sign)
         ignored = np.zeros(len(block), np.int64)
         scratch[layout.X_I] = 0
         self._budget.allow(0)
-        while (status := self._step(node, tuples, ignored, sign)) != update.DONE:
+        while (status := self._step(node, values, copies, EVERY, ignored, sign)) != update.DONE:
             if status == update.FULL:
                 yield from self._handed(sign)
             elif not self._budget.extend(0):
@@ -199,18 +233,26 @@ class Propagation:
         return over
 
     def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
-        """Write down how many tuples of a change have been applied, and what they did not find."""
+        """Writes down how many tuples of a change have been applied, and what they did not find."""
         if sign < 0 and np.count_nonzero(missing):
-            self.clamps.note(number, missing)
+            self.missing.note(number, missing)
         self._scratch[layout.X_I] = 0
         self._done[sign][number] = applied
         self._settled = True
 
-    def _step(self, node: int, rows: Tuples, missing: np.ndarray, sign: int) -> int:
+    def _step(
+        self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, missing: np.ndarray, sign: int
+    ) -> int:
+        """Enters the kernel of a sign, once more if it was left."""
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if sign > 0:
-                return update.insert_batch(*state, rows.values, rows.weights, rows.masks, self._out)
-            return update.delete_batch(*state, rows.values, rows.weights, missing, self._out)
+                return update.insert_batch(*state, values, copies, masks, self._ring, self._out)
+            return update.delete_batch(*state, values, copies, missing, self._ring, self._out)
         except MemoryError as error:
             raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
+
+
+def _for_kernels(tuples: Zset, sign: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tuples one after the other, and the copies (int64[n] > 0) that come or go; all have one sign."""
+    return tuples.flat(), tuples.weights if sign > 0 else -tuples.weights

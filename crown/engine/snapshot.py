@@ -1,8 +1,4 @@
-"""Snapshots: one file that holds a plan and the state of its engine.
-
-A file of words (see ``crown.store.words_file``). Its header has the plan, words per part, and what the owner adds
-(``extra``); its parts are those of the state (an engine's own arena, then one per bag; with cells, the shared
-dictionary and then each cell's) up to their high-water marks.
+"""Reading a snapshot, which ``crown.engine.saving`` wrote: an engine, or cells, with that state.
 
 A file is opened whole or not at all: its checksums, its plan, and that every part belongs to that plan are checked
 before an engine sees any of it.
@@ -21,7 +17,8 @@ import numpy as np
 from crown.arguments import path_of, same_file
 from crown.engine.cells import Cells
 from crown.engine.engine import Engine
-from crown.engine.state import back, check_header, limits_of, parts_of
+from crown.engine.saving import KIND
+from crown.engine.state import State, back, check_header, limits_of, parts_of
 from crown.errors import CrownError, SnapshotError
 from crown.kernels import arena as A
 from crown.store import words_file
@@ -32,24 +29,8 @@ from plans.plan import Plan
 from plans.search.shares import Grid, hashable
 from plans.show.explain import text
 
-KIND = b"crown snapshot"
 _DAMAGED = (CrownError, PlanError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What code raises that is handed a plan, or a part of one, that nobody has made."""
-
-
-def save(engine: Engine | Cells, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-    """Write the state of a clean engine; bytes written. O(state). SnapshotError if it cannot be written."""
-    target = path_of(path, "path")
-    if isinstance(engine, Engine) and engine.path is not None and same_file(target, engine.path):
-        raise SnapshotError(f"{target} is the file in which this view keeps its state; save to another one")
-    engine.compact()
-    header = {
-        "plan": engine.plan.to_json(),
-        "on_missing": engine.on_missing,
-        "grid": engine.grid.to_json() if isinstance(engine, Cells) else None,
-        "extra": extra or {},
-    }
-    return words_file.write(target, KIND, header, [part[: int(part[A.H_TOP])] for part in engine.parts])
 
 
 def load(
@@ -73,7 +54,7 @@ def load_any(
     state_path: str | os.PathLike[str] | None = None,
     memory_budget: int | None = None,
 ) -> tuple[Engine | Cells, dict[str, Any]]:
-    """The engine of a snapshot (or the cells of one with threads) and the ``extra`` saved with it. O(state).
+    """Returns the engine of a snapshot (or the cells of one with threads) and the ``extra`` saved with it. O(state).
 
     ``plan``: refuse a snapshot of any other plan. ``state_path``: keep the state in that file instead of anonymous
     memory; a file that is there is replaced once the snapshot has been read and found whole. Raises SnapshotError for a
@@ -120,7 +101,8 @@ def read(
     arenas = [arena[: own * limit], *np.split(arena[own * limit :], engines)]
     try:
         if grid is None:
-            return Engine(saved, arenas[1], mapped, header["on_missing"], words=budget), header["extra"]
+            state = State(saved, arenas[1], mapped, words=budget)
+            return Engine(state, header["on_missing"]), header["extra"]
         return Cells.over(saved, grid, arenas[0], arenas[1:], header["on_missing"], budget), header["extra"]
     except _DAMAGED as error:
         raise SnapshotError(f"{path} holds a state that does not fit its plan: {error}") from error
@@ -132,7 +114,7 @@ def _too_large(words: int, path: Path) -> SnapshotError:
 
 @contextlib.contextmanager
 def _memory(limit: int, words: Sequence[int], where: Path | None) -> Iterator[tuple[np.ndarray, MappedFile | None]]:
-    """An array of zeros for parts of ``limit`` words each, of which the first ``words`` will be filled.
+    """Yields an array of zeros for parts of ``limit`` words each, of which the first ``words`` will be filled.
 
     It is in the file ``where``, if one is given, which is replaced only if the body succeeds.
     """
@@ -161,9 +143,9 @@ def _plan(given: Any, wanted: Plan | None, path: Path) -> Plan:
     try:
         saved = Plan.from_json(given)
         fingerprint = saved.fingerprint
-        for source in stored_relations(saved):
-            table = saved.table(source.relation)
-            if any(table.column(name) is None for name in source.columns):
+        for relation in stored_relations(saved):
+            table = saved.table(relation.name)
+            if any(table.column(name) is None for name in relation.columns):
                 raise PlanError(f"relation {table.name} lacks a column")
         text(saved)  # what a plan says of itself is in no fingerprint; if it can be shown it has the right types
     except PlanError as error:
@@ -194,7 +176,7 @@ def _grid(given: Any, plan: Plan, path: Path) -> Grid:
 
 
 def _check_parts(parts: Sequence[np.ndarray], words: Sequence[int], own: int, plan: Plan, path: Path) -> None:
-    """Every part is a complete arena of this version, and the first one of each engine is of the plan."""
+    """Checks that every part is a complete arena of this version, and the first one of each engine is of the plan."""
     for number, (part, n) in enumerate(zip(parts, words, strict=True)):
         if n <= A.H_TABLES or part[A.H_MAGIC] != A.MAGIC or part[A.H_FORMAT] != A.FORMAT or part[A.H_TOP] != n:
             raise SnapshotError(f"{path} is not the complete state of a view of this version")

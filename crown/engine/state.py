@@ -10,7 +10,7 @@ import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -18,18 +18,16 @@ from crown.bags.protocol import BagSpec, open_bag
 from crown.engine.compile import compile_plan
 from crown.engine.kernels import state
 from crown.engine.kernels.warm import ensure_compiled
-from crown.engine.support import Support
-from crown.errors import CrownError, MemoryBudgetError, SnapshotError
+from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.geometry import (
     dictionary_table,
-    groups_table,
     rows_table,
     support_table,
     table_total,
-    tallies_of,
 )
 from crown.kernels.tables import table_at
+from crown.results.support import Support
 from crown.store.budget import SLACK, Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -50,31 +48,28 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         plan: Plan,
         arena: np.ndarray,
         file: MappedFile | None,
-        on_missing: str,
         dictionary: Dictionary | None = None,
         words: int = ADDRESSABLE,
     ) -> None:
-        ensure_compiled()
-        if on_missing not in ("ignore", "raise"):
-            raise CrownError(f'on_missing must be "ignore" or "raise", not {on_missing!r}')
+        ensure_compiled(plan.payload is not None)
         self.plan = plan
-        self.on_missing = on_missing
         self._file = file
-        self._layout = compile_plan(plan)
+        self.compiled = compile_plan(plan)
         n = len(plan.nodes)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
         # The state of each bag lies in an equal part of the same mapping, with a header of its own.
         self.parts = np.split(arena, 1 + len(bags))
         self.arena = self.parts[0]
-        self._halves = self.arena.view(np.int32)
-        self._plan_array = self._layout.array
+        self.halves = self.arena.view(np.int32)
+        self.plan_array = self.compiled.array
         self.budget = Budget(self.parts, words, file)
+        self.own_dictionary = dictionary is None
         self.dictionary = (
             Dictionary(self.arena, table_at(dictionary_table(n)), self.budget) if dictionary is None else dictionary
         )
-        self.support = Support(self.arena, table_at(support_table(n)), len(plan.output), self.budget)
+        self.counts = Support(self.arena, table_at(support_table(n)), len(plan.output), self.budget)
         limits = [_reserved(part) for part in self.parts]
-        self._bags = {
+        self.bags = {
             i: open_bag(node.bag.method, BagSpec.of(node.bag), part)
             for (i, node), part in zip(((i, plan.nodes[i]) for i in bags), self.parts[1:], strict=True)
             if node.bag is not None
@@ -89,15 +84,14 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         path: str | os.PathLike[str] | None = None,
         *,
         memory_budget: int | None = None,
-        on_missing: str = "ignore",
         seed: int | None = None,
         dictionary: Dictionary | None = None,
     ) -> Self:
-        """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
+        """Makes a new, empty state in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
         ``memory_budget``: bytes of state; a batch that would pass it is undone and refused with MemoryBudgetError.
         ``seed``: of the hash tables; random by default, so that no input can be built to collide.
-        ``dictionary``: one that several engines share; an engine has its own by default.
+        ``dictionary``: one that several states share; a state has its own by default.
         """
         words, limit = limits_of(memory_budget)
         if words < A.header_words(table_total(len(plan.nodes))) + 1024:
@@ -107,23 +101,23 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         arena = reserve(limit * parts) if file is None else file.words
         if file is not None:
             back(file, [SLACK] * parts)
-        made = cls(plan, arena, file, on_missing, dictionary, words)
+        made = cls(plan, arena, file, dictionary, words)
         chosen = secrets.randbits(62) if seed is None else seed
         known = int(made.arena[A.H_LIMIT])
-        state.create(made.arena, made._halves, made._plan_array, made._layout.tables, known, words, chosen)
+        state.create(made.arena, made.halves, made.plan_array, made.compiled.tables, known, words, chosen)
         made.arena[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(plan)
         made.arena[A.H_CLEAN] = 1
         return made
 
     @classmethod
-    def attach(cls, plan: Plan, path: str | os.PathLike[str], *, on_missing: str = "ignore") -> Self:
-        """Returns the engine whose state is in the file ``path``.
+    def attach(cls, plan: Plan, path: str | os.PathLike[str]) -> Self:
+        """Returns the state that is in the file ``path``.
 
         O(1). Raises SnapshotError if it is not a state of this plan.
         """
         file = MappedFile.open(Path(path))
         check_header(file.words[: len(file.words) // parts_of(plan)], plan, file.path)
-        return cls(plan, file.words, file, on_missing)
+        return cls(plan, file.words, file)
 
     @property
     def path(self) -> Path | None:
@@ -145,82 +139,49 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         """True while a batch is being applied, and for ever after one that could not be taken back."""
         return bool(self.arena[A.H_OPEN])
 
+    @property
+    def epoch(self) -> int:
+        """A number that every change of the state moves on."""
+        return int(self.arena[A.H_EPOCH])
+
     def begin(self) -> None:
-        """Mark the state dirty: a batch is being applied."""
+        """Marks the state dirty: a batch is being applied."""
         self.arena[A.H_CLEAN] = 0
 
     def commit(self, version: int) -> None:
-        """Mark the state clean, with ``version`` (>= 0) the last batch applied."""
+        """Marks the state clean, with ``version`` (>= 0) the last batch applied."""
         self.arena[A.H_VERSION] = version + 1
         self.arena[A.H_CLEAN] = 1
 
-    # Changes
-    # ------------------------------------------------------------------------------------------------------------
-
     def mark_values(self) -> None:
-        """Mark everything in the dictionary that this state refers to. O(state)."""
+        """Marks everything in the dictionary that this state refers to. O(state)."""
         dictionary, attributes = self.dictionary, self.plan.attributes
-        for i, words in enumerate(self._layout.words):  # of a source the first alias has the table, the others none
+        for i, words in enumerate(self.compiled.words):  # of a relation the first alias has the table, the others none
             for a, word in words.items():
                 if uses_dictionary(attributes[a].type):
                     dictionary.mark_column(self.arena, table_at(rows_table(i)), word)
-        for bag in self._bags.values():
+        for bag in self.bags.values():
             for a in bag.spec.attributes:
                 if uses_dictionary(attributes[a].type):
                     dictionary.mark_codes(bag.values(a))
         if self.plan.support:
             for j, output in enumerate(self.plan.output):
                 if uses_dictionary(output.type):
-                    dictionary.mark_column(self.arena, self.support.table, j)
+                    dictionary.mark_column(self.arena, self.counts.table, j)
 
     def compact(self) -> int:
-        """Free dictionary entries that nothing refers to; number freed. O(state).
-
-        Runs by itself when the dictionary has doubled.
-        """
+        """Frees the dictionary entries that nothing refers to. Returns how many. O(state)."""
         self.mark_values()
         return self.dictionary.sweep()
 
-    def stats(self) -> dict[str, Any]:
-        """Sizes and counters.
-
-        Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation.
-        """
-        arena, n = self.arena, len(self.plan.nodes)
-        tallies = [tallies_of(n, i) for i in range(n)]
-        rows = {node.name: int(arena[tallies[i].rows]) for i, node in enumerate(self.plan.nodes)}
-        inputs = [i for i, node in enumerate(self.plan.nodes) if node.kind != "virtual"]
-        name = [node.name for node in self.plan.nodes]
-        return {
-            "rows": rows,
-            "input_rows": sum(rows[name[i]] for i in inputs),
-            "groups": {name[i]: int(arena[table_at(groups_table(n, i)) + A.T_COUNT]) for i in range(1, n)},
-            "dictionary": len(self.dictionary),
-            "support": len(self.support),
-            "live_bytes": 8 * self.budget.used,
-            "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.parts),
-            "updates": {name[i]: int(arena[tallies[i].updates]) for i in inputs},
-            "missing_deletes": {name[i]: int(arena[tallies[i].missing]) for i in inputs},
-            "filtered": {name[i]: int(arena[tallies[i].filtered]) for i in inputs},
-            "r_updates": int(arena[A.H_R_UPDATES]),
-            "s_updates": int(arena[A.H_S_UPDATES]),
-            "p_updates": int(arena[A.H_P_UPDATES]),
-            "live_flips": int(arena[A.H_LIVE_FLIPS]),
-            "steps": int(arena[A.H_STEPS]),
-            "blocks": int(arena[A.H_BLOCKS]),
-            "emitted": int(arena[A.H_EMITTED]),
-            "max_delay": int(arena[A.H_GAP]),
-            "bags": {name[i]: bag.stats() for i, bag in self._bags.items()},
-        }
-
 
 def parts_of(plan: Plan) -> int:
-    """Into how many equal parts the state of a plan is divided: the engine's own and one per bag."""
+    """Returns into how many equal parts the state of a plan is divided: the engine's own and one per bag."""
     return 1 + sum(node.bag is not None for node in plan.nodes)
 
 
 def limits_of(memory_budget: int | None) -> tuple[int, int]:
-    """The budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
+    """Returns the budget in words for ``memory_budget`` bytes, and how long the arena of each part is made.
 
     An arena is longer than its budget: what a batch needs on its way, and to be taken back, must fit.
     """
@@ -231,7 +192,10 @@ def limits_of(memory_budget: int | None) -> tuple[int, int]:
 
 
 def back(file: MappedFile, words: Sequence[int]) -> None:
-    """Give the first ``words`` of each part of a new state file blocks on the disk. MemoryBudgetError if it is full."""
+    """Gives the first ``words`` of each part of a new state file blocks on the disk.
+
+    MemoryBudgetError if it is full.
+    """
     length = len(file.words) // len(words)
     try:
         for i, wanted in enumerate(words):
@@ -245,18 +209,18 @@ def back(file: MappedFile, words: Sequence[int]) -> None:
 
 
 def _reserved(part: np.ndarray) -> int:
-    """How much of a part in a file has blocks on the disk, by its header; one of before says the whole."""
+    """Returns how much of a part in a file has blocks on the disk, by its header; one of before says the whole."""
     limit = int(part[A.H_LIMIT])
     return limit if limit < len(part) else int(part[A.H_TOP])
 
 
 def fingerprint_words(plan: Plan) -> np.ndarray:
-    """The first 16 bytes of the plan's fingerprint as two int64 words."""
+    """Returns the first 16 bytes of the plan's fingerprint as two int64 words."""
     return np.frombuffer(bytes.fromhex(plan.fingerprint[:32]), np.int64)
 
 
 def check_header(arena: np.ndarray, plan: Plan, source: Path) -> None:
-    """Raise SnapshotError unless the arena was written by this version for this plan."""
+    """Raises SnapshotError unless the arena was written by this version for this plan."""
     if len(arena) < A.H_TABLES or not state.is_ours(arena) or not 0 < arena[A.H_TOP] <= len(arena):
         raise SnapshotError(f"{source} is not a state of this version of the engine")
     found = arena[A.H_PLAN0 : A.H_PLAN1 + 1]

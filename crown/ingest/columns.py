@@ -29,7 +29,7 @@ Column = Callable[[int], Any]  # position -> Arrow array, or a list where the va
 
 
 def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
-    """Column names, number of rows, and access to the columns; those not asked for cost nothing."""
+    """Returns column names, number of rows, and access to the columns; those not asked for cost nothing."""
     if isinstance(data, pa.Table):
         names = data.schema.names
         return names, data.num_rows if names else 0, lambda i: _whole(data.column(i))
@@ -112,7 +112,7 @@ def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
 
 
 def is_missing(value: Any) -> bool:
-    """True iff a Python value stands for no value: None, NaN, or one of pandas' own."""
+    """Returns True iff a Python value stands for no value: None, NaN, or one of pandas' own."""
     pandas = sys.modules.get("pandas")
     if value is None or (pandas is not None and value is pandas.NA):
         return True
@@ -134,7 +134,10 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _is_frame(data: Any) -> bool:
-    """Is it a pandas frame? Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s."""
+    """Returns True for a pandas frame.
+
+    Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s.
+    """
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(data, pandas.DataFrame)
 
@@ -148,7 +151,7 @@ def _from_pandas(series: Any) -> Any:
 
 
 def item(column: Any, row: int) -> Any:
-    """One value of a column as a Python value; None where a dict lacks the key."""
+    """Returns one value of a column as a Python value; None where a dict lacks the key."""
     value = column[row]
     if value is ABSENT:
         return None

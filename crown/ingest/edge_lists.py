@@ -25,7 +25,7 @@ class EdgeListError(CrownError):
 
 
 def read(path: Path, table: Table) -> pa.Table:
-    """The list as a table with the columns of the relation, in file order.
+    """Returns the list as a table with the columns of the relation, in file order.
 
     The first fields of a line are the relation's columns, further ones (times, weights) are ignored. If every line fits
     the declared types the columns have them; otherwise all are text, with a column ``_unreadable`` that says what is
@@ -71,7 +71,7 @@ def read(path: Path, table: Table) -> pa.Table:
 
 
 def _start(path: Path) -> tuple[int, bytes | None]:
-    """How many comment and empty lines stand on top, and the first line after them."""
+    """Returns how many comment and empty lines stand on top, and the first line after them."""
     skip = 0
     with _opened(path) as file:
         for line in file:
@@ -82,7 +82,7 @@ def _start(path: Path) -> tuple[int, bytes | None]:
 
 
 def _shape(first: bytes | None, path: Path, table: Table) -> tuple[str, int]:
-    """The delimiter and the number of fields of the first line."""
+    """Returns the delimiter and the number of fields of the first line."""
     text = (first or b"").decode(errors="replace").rstrip("\r\n")
     delimiter = next((mark for mark in ("\t", ",", ";") if mark in text), " ")
     width = len(text.split(delimiter))
@@ -97,7 +97,7 @@ def _shape(first: bytes | None, path: Path, table: Table) -> tuple[str, int]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """The list's bytes: plain, gzipped, or the only file in a zip archive."""
+    """Yields the list's bytes: plain, gzipped, or the only file in a zip archive."""
     try:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:

@@ -10,7 +10,7 @@ import numpy as np
 
 
 def chung_lu(vertices: int, edges: int, *, exponent: float = 2.1, seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """A directed Chung–Lu graph: both ends of each edge are drawn with probability proportional to a power-law weight.
+    """Returns a directed Chung–Lu graph: both ends of an edge are drawn in proportion to a power-law weight.
 
     Vertex ``v`` has weight ``(v + 1) ** (−1 / (exponent − 1))``, so in- and out-degrees follow a power law with that
     exponent (2.1 resembles who-trusts-whom networks) and low numbers are hubs in one direction; the other direction
@@ -41,7 +41,7 @@ def chung_lu(vertices: int, edges: int, *, exponent: float = 2.1, seed: int = 7)
 def rmat(
     scale: int, edges: int, *, a: float = 0.57, b: float = 0.19, c: float = 0.19, seed: int = 7
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A directed R-MAT graph over ``2 ** scale`` vertices, each edge dropped down a recursive 2 × 2 matrix.
+    """Returns a directed R-MAT graph over ``2 ** scale`` vertices, each edge dropped down a recursive 2 × 2 matrix.
 
     ``a``, ``b``, ``c`` (and ``1 − a − b − c``) are the quadrant probabilities; the defaults are Graph500's. Edges are
     independent draws in arrival order: duplicates and self-loops stay, as in a raw stream. Cost O(edges · scale).

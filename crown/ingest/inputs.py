@@ -22,7 +22,7 @@ from plans.schema import Table
 
 
 def read(path: Path, table: Table) -> pa.Table:
-    """Read one change file, in the order of its rows.
+    """Reads one change file, in the order of its rows.
 
     ChangeError if it cannot be read. Text columns stay text where they do not parse: rows are checked later.
     """
@@ -49,7 +49,9 @@ def read(path: Path, table: Table) -> pa.Table:
 
 
 def batches(files: Mapping[str, pa.Table], batch_rows: int, span: str | None) -> Iterator[dict[str, pa.Table]]:
-    """Batches of all files in step. ``span``: window over the rows of each (a number, or a fraction); None: no window.
+    """Yields batches of all files in step.
+
+    ``span``: window over the rows of each (a number, or a fraction); None: no window.
 
     Raises ChangeError or WindowError at once, before the first batch, if the numbers make no sense or a window was
     asked for over a file that has deletes of its own.

@@ -22,12 +22,12 @@ _KEY = b"crown.masks"
 
 
 def with_masks(schema: pa.Schema, name: str) -> pa.Schema:
-    """The schema of a table of changes whose column ``name`` (int64, of the schema, without NULLs) holds masks."""
+    """Returns the schema of a table of changes whose column ``name`` (int64, without NULLs) holds masks."""
     return schema.with_metadata({_KEY: name.encode()})
 
 
 def given_masks(data: Any, names: Sequence[str], column: Callable[[int], Any]) -> np.ndarray:
-    """The masks (int64[n]) that come with a batch, as ``crown.ingest.columns.opened`` has opened it; else ``EVERY``."""
+    """Returns the masks (int64[n]) that come with a batch that ``columns.opened`` has opened; else ``EVERY``."""
     metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
     if not metadata or _KEY not in metadata:
         return EVERY
@@ -36,12 +36,12 @@ def given_masks(data: Any, names: Sequence[str], column: Callable[[int], Any]) -
 
 
 def reads(masks: np.ndarray, bit: int) -> np.ndarray:
-    """True (bool[n]) for every mask that has the bit."""
+    """Returns True (bool[n]) for every mask that has the bit."""
     found: np.ndarray = (masks >> bit & 1).astype(bool)
     return found
 
 
 def null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
-    """True (bool[n]) for every tuple of ``table`` (int64[n, width]) in which one of those words is NULL."""
+    """Returns True (bool[n]) for every tuple of ``table`` (int64[n, width]) in which one of those words is NULL."""
     found: np.ndarray = (table[:, words] == NULL).any(axis=1)
     return found

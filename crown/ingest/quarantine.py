@@ -31,7 +31,7 @@ SCHEMA = pa.schema(
 
 
 def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> int:
-    """Write the bad rows of batch number ``batch`` to ``folder`` (made if absent). Returns how many there are.
+    """Writes the bad rows of batch number ``batch`` to ``folder`` (made if absent). Returns how many there are.
 
     ChangeError if the system refuses; nothing is left behind then.
     """

@@ -35,7 +35,7 @@ class WindowError(CrownError):
 
 
 def size(window: float | str, rows: int) -> int:
-    """Rows in the window: ``window`` itself if it is a whole number, or that fraction of ``rows`` if below 1.
+    """Returns the rows in the window: ``window`` if it is a whole number, or that fraction of ``rows`` if below 1.
 
     ``size("0.2", 508_837)`` is 101,767; ``size(1000, 500)`` is 500, since no window outgrows its list.
     Raises :class:`WindowError` unless ``window`` is a positive number, whole if it is 1 or more.
@@ -71,7 +71,7 @@ def updates(rows: int, window: int, start: int = 0, stop: int | None = None) -> 
 
 
 def sliding(table: pa.Table, window: int, batch_rows: int) -> Iterator[pa.Table]:
-    """The sliding-window stream over ``table`` in file order, cut into tables of ``batch_rows`` updates.
+    """Yields the sliding-window stream over ``table`` in file order, cut into tables of ``batch_rows`` updates.
 
     Each yielded table has the columns of ``table`` and the int64 column ``_weight``. Only one batch is held at a time;
     cost O(updates). Within a batch an engine applies the net change, so a row inserted and deleted in the same batch
@@ -85,7 +85,7 @@ def sliding(table: pa.Table, window: int, batch_rows: int) -> Iterator[pa.Table]
 
 
 def appended(table: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
-    """The same list without a window: inserts only, in tables of ``batch_rows`` rows with ``_weight`` = +1."""
+    """Yields the same list without a window: inserts only, in tables of ``batch_rows`` rows with ``_weight`` = +1."""
     if batch_rows < 1:
         raise WindowError(f"a batch of {batch_rows} rows: give 1 or more")
     for start in range(0, table.num_rows, batch_rows):

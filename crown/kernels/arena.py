@@ -36,6 +36,7 @@ H_DICT_SWEPT = 20  # dictionary entries that survived the last sweep
 H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
 H_BUDGET = 22  # no insertion starts while more words than this are live
 H_OPEN = 23  # 1 while a batch is being applied: what is here is then neither before nor after it
+H_WRAPPED = 24  # of a payload plan: 0, or that a count has left 63 bits since somebody looked
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
@@ -53,13 +54,13 @@ PLAIN = np.int64(-(2**40))  # a list that carries no values
 
 
 def header_words(tables: int) -> int:
-    """Words taken by the header of an arena with ``tables`` hash tables."""
+    """Returns words taken by the header of an arena with ``tables`` hash tables."""
     return H_TABLES + TABLE_WORDS * tables
 
 
 @kernel
 def format_arena(arena, tables, limit, seed):
-    """Write an empty header: no blocks, no tables yet (``tables.new_table`` makes them)."""
+    """Writes an empty header: no blocks, no tables yet (``tables.new_table`` makes them)."""
     words = H_TABLES + TABLE_WORDS * tables
     for w in range(words):
         arena[w] = 0
@@ -74,7 +75,7 @@ def format_arena(arena, tables, limit, seed):
 
 @kernel
 def size_class(words):
-    """Class index of a block of ``words`` >= 1 words."""
+    """Returns the class index of a block of ``words`` >= 1 words."""
     if words <= EXACT:
         return words
     k = 7  # 2^7 = 128 is the first power above EXACT
@@ -87,7 +88,7 @@ def size_class(words):
 
 @kernel
 def class_words(c):
-    """Size in words of the blocks of class ``c``."""
+    """Returns the size in words of the blocks of class ``c``."""
     if c <= EXACT:
         return c
     k = 7 + (c - EXACT - 1) // 2
@@ -98,7 +99,7 @@ def class_words(c):
 
 @device
 def alloc(arena, words):
-    """Handle of a block of at least ``words`` words, contents undefined. O(1).
+    """Returns the handle of a block of at least ``words`` words, contents undefined. O(1).
 
     Raises MemoryError past ``H_LIMIT``; nothing has changed then.
     """
@@ -121,7 +122,7 @@ def alloc(arena, words):
 
 @kernel
 def release(arena, handle, words):
-    """Give back the block that ``alloc(arena, words)`` returned. O(1)."""
+    """Gives back the block that ``alloc(arena, words)`` returned. O(1)."""
     c = size_class(words)
     arena[H_LIVE] -= class_words(c)
     arena[handle] = arena[H_FREE + c]
@@ -133,29 +134,29 @@ def release(arena, handle, words):
 
 @device
 def lo(halves, w):
-    """Low half of word ``w``."""
+    """Returns the low half of word ``w``."""
     return np.int64(halves[2 * w])
 
 
 @device
 def hi(halves, w):
-    """High half of word ``w``."""
+    """Returns the high half of word ``w``."""
     return np.int64(halves[2 * w + 1])
 
 
 @device
 def set_lo(halves, w, value):
-    """Write the low half of word ``w``."""
+    """Writes the low half of word ``w``."""
     halves[2 * w] = value
 
 
 @device
 def set_hi(halves, w, value):
-    """Write the high half of word ``w``."""
+    """Writes the high half of word ``w``."""
     halves[2 * w + 1] = value
 
 
 @device
 def at32(halves, i):
-    """Half word number ``i``."""
+    """Returns the half word number ``i``."""
     return np.int64(halves[i])

@@ -13,7 +13,7 @@ from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
 @allocating_kernel
 def consolidate(rows, width, weights):
-    """Sum the weights of equal tuples (``rows`` int64[n * width]) in place.
+    """Sums the weights of equal tuples (``rows`` int64[n * width]) in place.
 
     The first of them gets the sum, the others 0. O(n).
     """
@@ -47,14 +47,14 @@ def consolidate(rows, width, weights):
 
 @device
 def _coordinate(code, share):
-    """A real hash of a code modulo ``share``: hubs with neighbouring ids spread out."""
+    """Returns a real hash of a code modulo ``share``: hubs with neighbouring ids spread out."""
     h = mix(mix(ZERO, code), ZERO)
     return ((h >> 33) & 0x7FFFFFFF) % share
 
 
 @kernel
 def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weights, out_masks):
-    """Copy the tuples that some alias reads in a cell, with the aliases that do as their masks; how many.
+    """Copies the tuples that some alias reads in a cell, with the aliases that do as their masks; how many.
 
     ``values`` int64[n * width], ``masks`` int64[n] or [1]; a condition (alias, word, share, coordinate; int64 each, one
     after the other) says that the alias reads a tuple there only if that word hashes to that coordinate.
@@ -84,21 +84,20 @@ def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weig
 
 @kernel
 def pick(rows, width, weights, sign, out_rows, out_weights):
-    """Copy the tuples whose weight has ``sign`` (+1 / -1), with absolute weights; how many."""
+    """Copies the tuples whose weight has ``sign`` (+1 / -1), with their weights; how many."""
     m = 0
     for i in range(weights.size):
-        w = weights[i] * sign
-        if w > 0:
+        if weights[i] * sign > 0:
             for j in range(width):
                 out_rows[m * width + j] = rows[i * width + j]
-            out_weights[m] = w
+            out_weights[m] = weights[i]
             m += 1
     return m
 
 
 @kernel
 def support_batch(arena, identity, t, width, rows, weights, signs):
-    """Add ``weights`` (int64[n], net per tuple) to the support counts of output tuples (``rows`` int64[n * width]).
+    """Adds ``weights`` (int64[n], net per tuple) to the support counts of output tuples (``rows`` int64[n * width]).
 
     A record is a counted tuple. ``signs[i]`` (int64) becomes +1 when the tuple appears (0 -> positive), -1 when it
     disappears, else 0. ``identity`` is 0, 1, 2, ... The counts never go below 0 because the input is the exact delta of
@@ -131,7 +130,7 @@ def support_batch(arena, identity, t, width, rows, weights, signs):
 
 @kernel
 def support_has(arena, identity, t, width, row):
-    """True iff the output tuple ``row`` (int64[width]) has support. Expected O(1)."""
+    """Returns True iff the output tuple ``row`` (int64[width]) has support. Expected O(1)."""
     arena, identity, row = words(arena), constants(identity), words(row)
     tag = hash_key(arena, identity, 0, width, row, 0)
     return find(arena, t, tag, identity, 0, width, row, 0) != 0
@@ -139,7 +138,7 @@ def support_has(arena, identity, t, width, row):
 
 @kernel
 def support_scan(arena, t, width, start, out):
-    """Copy output tuples to ``out`` (int64[width, capacity]) from slot ``start`` on: (next slot or -1, tuples copied).
+    """Copies output tuples to ``out`` (int64[width, capacity]) from slot ``start`` on: (next slot or -1, tuples).
 
     Constant amortized delay: a table is at least one eighth full, or minimal.
     """
@@ -159,5 +158,5 @@ def support_scan(arena, t, width, start, out):
 
 @kernel
 def table_count(arena, t):
-    """Number of records in a table."""
+    """Returns the number of records in a table."""
     return arena[t + T_COUNT]

@@ -8,21 +8,29 @@
 **Row** of a node with children ``0..n-1`` (``2 + n`` words). Its handle is that of its own first word; the values lie
 before it, ``N_OFFSET`` words from the record's beginning::
 
-    0          low: count (non-empty child groups)     high: copies of the tuple (in the first row)
+    0          low: count (non-empty child groups)     high: copies of the tuple (in the first row), its weight
     1          low: group of the edge to the parent    high: position in that group's children, -1 outside V_s
     2+j        low: group of the edge to child j       high: position in that group's parents
 
 A word that holds a group and a position in one of its lists is a *link*. An alias that does not read the tuple (its
-mask says so) has group 0. A row of a virtual node is a record of its own.
+mask says so) has group 0. A row of a virtual node is a record of its own. In payload plans every row has in word 0 the
+*weight* with which it has been accounted: while the copies of a tuple change, its aliases follow one after the other.
+Some rows of free nodes have one more word there, their own handle: so an enumeration writes it like a value.
 
-**Group** of an edge with a key of ``k`` attributes (``k + 4`` words), the only index there is::
+**Group** of an edge with a key of ``k`` attributes (``k + 4`` words, and its payload), the only index there is::
 
     0 .. k-1   the key
     k          low: children list    high: its length (count[k] of S-UPDATE; the key is in V_p iff > 0)
     k+1        low: parents list     high: its length (rows of R_p with that key, live ones first)
     k+2        low: live parents     high: references (rows of R_c with that key, in V_s or not)
     k+3        low: log2 capacity of the children list    high: of the parents list
-    k+4 ..     payload, if there is any
+    k+4 ..     in payload plans, above a bound node: what its parents have been told (``Pub``, some words), and after it
+               a word, low: the entry with what they have not (0 if there is none)
+
+**Entry** of a changed payload (1 word, and as many as the payload)::
+
+    0          low: the group, 0 if it has emptied     high: the next entry of the edge
+    1 ..       what is to be added to ``Pub``
 
 **List**: a *field*, a word as above (low: where it is, high: its length), and the half word with its log2 capacity. A
 list of capacity 1 is its own field; a longer one is a block of int32 row handles. The children list of a free leaf with
@@ -44,8 +52,7 @@ from crown.kernels.arena import ONE, PLAIN, T_TALLIES, at32, hi, lo, set_hi, set
 from crown.kernels.jit import device
 from crown.kernels.tables import table_at
 
-PAYLOAD = 0  # words of a group behind its lists
-_GROUP = 4 + PAYLOAD  # words of a group besides its key
+_GROUP = 4  # words of a group besides its key and its payload
 OWN_LINK = ONE  # the link of a row to the group that it is a child in
 
 # Records
@@ -54,25 +61,25 @@ OWN_LINK = ONE  # the link of a row to the group that it is a child in
 
 @device
 def copies(halves, record, width):
-    """How many copies of the record's tuple, of ``width`` words, there are."""
+    """Returns how many copies of the record's tuple, of ``width`` words, there are."""
     return hi(halves, record + width)
 
 
 @device
 def set_copies(halves, record, width, n):
-    """Write how many copies of the record's tuple there are."""
+    """Writes how many copies of the record's tuple there are."""
     set_hi(halves, record + width, n)
 
 
 @device
 def counted_words(width):
-    """Words of a record that is a tuple and a counter, as those of support counts are."""
+    """Returns words of a record that is a tuple and a counter, as those of support counts are."""
     return width + 1
 
 
 @device
 def counter_of(record, width):
-    """The word in which such a record has its counter."""
+    """Returns the word in which such a record has its counter."""
     return record + width
 
 
@@ -82,7 +89,7 @@ def counter_of(record, width):
 
 @device
 def row_words(children):
-    """Words of a row of a node with that many children."""
+    """Returns words of a row of a node with that many children."""
     return 2 + children
 
 
@@ -94,61 +101,73 @@ def row_count(halves, row):
 
 @device
 def set_row_count(halves, row, count):
-    """Write count[t]."""
+    """Writes count[t]."""
     set_lo(halves, row, count)
 
 
 @device
+def row_weight(halves, row):
+    """The weight with which the row has been accounted, in payload plans."""
+    return hi(halves, row)
+
+
+@device
+def set_row_weight(halves, row, weight):
+    """Write the weight. In a record's first row this is the number of copies."""
+    set_hi(halves, row, weight)
+
+
+@device
 def row_group(halves, row):
-    """Group of the edge to the parent, in which the row is a child; 0 for an alias that does not read the tuple."""
+    """Returns the group in which the row is a child; 0 for an alias that does not read the tuple."""
     return lo(halves, row + OWN_LINK)
 
 
 @device
 def set_row_group(halves, row, g):
-    """Write the group in which the row is a child."""
+    """Writes the group in which the row is a child."""
     set_lo(halves, row + OWN_LINK, g)
 
 
 @device
 def row_position(halves, row):
-    """Position among the children of its group, -1 while the row is outside V_s."""
+    """Returns the position among the children of its group, -1 while the row is outside V_s."""
     return hi(halves, row + OWN_LINK)
 
 
 @device
 def set_row_position(halves, row, at):
-    """Write the position among the children of its group."""
+    """Writes the position among the children of its group."""
     set_hi(halves, row + OWN_LINK, at)
 
 
 @device
 def link_of(j):
-    """The link of a row to the group of its child ``j``, in which it is a parent: a word, counted from the row."""
+    """Returns the link of a row to the group of its child ``j``, where it is a parent: a word, from the row."""
     return 2 + j
 
 
 @device
 def linked_group(halves, row, link):
-    """The group that a link of the row names."""
+    """Returns the group that a link of the row names."""
     return lo(halves, row + link)
 
 
 @device
 def set_linked_group(halves, row, link, g):
-    """Write the group that a link of the row names."""
+    """Writes the group that a link of the row names."""
     set_lo(halves, row + link, g)
 
 
 @device
 def linked_position(halves, row, link):
-    """Position of the row in the list that a link is for."""
+    """Returns the position of the row in the list that a link is for."""
     return hi(halves, row + link)
 
 
 @device
 def set_linked_position(halves, row, link, at):
-    """Write the position of the row in the list that a link is for."""
+    """Writes the position of the row in the list that a link is for."""
     set_hi(halves, row + link, at)
 
 
@@ -157,49 +176,67 @@ def set_linked_position(halves, row, link, at):
 
 
 @device
-def group_words(k):
-    """Words of a group."""
-    return k + _GROUP
+def group_words(k, extra):
+    """Words of a group, ``extra`` of them for a payload (``payload_words``)."""
+    return k + _GROUP + extra
+
+
+@device
+def payload_words(words):
+    """Words that a group needs for a payload of that many words."""
+    return words + 1
+
+
+@device
+def published(g, k):
+    """The first word of a group's payload, as its parents have been told."""
+    return g + k + _GROUP
+
+
+@device
+def entry_field(g, k, words):
+    """The word in whose low half a group has the entry of its changes, of a payload of that many words."""
+    return g + k + _GROUP + words
 
 
 @device
 def last_group_word(k):
-    """The last word of a group that an update reads or writes, counted from the group."""
+    """Returns the last word of a group that an update reads or writes, counted from the group."""
     return k + 3
 
 
 @device
 def group_number(g):
-    """A number that no other group has, below ``group_numbers`` of the arena's words: groups do not overlap."""
+    """Returns a number that no other group has, below ``group_numbers`` of the arena's words: groups do not overlap."""
     return g // _GROUP
 
 
 def group_numbers(words: int) -> int:
-    """How many numbers groups in the first ``words`` words of an arena can have."""
+    """Returns how many numbers groups in the first ``words`` words of an arena can have."""
     return words // _GROUP + 1
 
 
 @device
 def children_field(g, k):
-    """Field of the group's children list: its rows of V_s."""
+    """Returns the field of the group's children list: its rows of V_s."""
     return g + k
 
 
 @device
 def parents_field(g, k):
-    """Field of the group's parents list."""
+    """Returns the field of the group's parents list."""
     return g + k + 1
 
 
 @device
 def children_log(field):
-    """Half word with the log2 capacity of the children list with that field."""
+    """Returns the half word with the log2 capacity of the children list with that field."""
     return 2 * (field + 3)
 
 
 @device
 def parents_log(field):
-    """Half word with the log2 capacity of the parents list with that field."""
+    """Returns the half word with the log2 capacity of the parents list with that field."""
     return 2 * (field + 2) + 1
 
 
@@ -211,32 +248,72 @@ def children_count(halves, g, k):
 
 @device
 def parents_count(halves, g, k):
-    """Rows of the parent's relation with the group's key."""
+    """Returns the rows of the parent's relation with the group's key."""
     return list_length(halves, parents_field(g, k))
 
 
 @device
 def live_parents(halves, g, k):
-    """How many of the group's parents are live; they are the first ones."""
+    """Returns how many of the group's parents are live; they are the first ones."""
     return lo(halves, g + k + 2)
 
 
 @device
 def set_live_parents(halves, g, k, n):
-    """Write how many of the group's parents are live."""
+    """Writes how many of the group's parents are live."""
     set_lo(halves, g + k + 2, n)
 
 
 @device
 def references(halves, g, k):
-    """Rows of the child's relation with the group's key, in V_s or not."""
+    """Returns the rows of the child's relation with the group's key, in V_s or not."""
     return hi(halves, g + k + 2)
 
 
 @device
 def set_references(halves, g, k, n):
-    """Write how many rows of the child's relation have the group's key."""
+    """Writes how many rows of the child's relation have the group's key."""
     set_hi(halves, g + k + 2, n)
+
+
+# Entries
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def entry_words(words):
+    """Words of an entry of a payload of that many words."""
+    return 1 + words
+
+
+@device
+def entry_group(halves, entry):
+    """The group that the entry is for; 0 if it has emptied."""
+    return lo(halves, entry)
+
+
+@device
+def set_entry_group(halves, entry, g):
+    """Write the group that the entry is for."""
+    set_lo(halves, entry, g)
+
+
+@device
+def entry_next(halves, entry):
+    """The next entry of the edge, or 0."""
+    return hi(halves, entry)
+
+
+@device
+def set_entry_next(halves, entry, following):
+    """Write the next entry of the edge."""
+    set_hi(halves, entry, following)
+
+
+@device
+def entry_change(entry):
+    """The first word of what is to be added to the payload."""
+    return entry + 1
 
 
 # Lists
@@ -245,31 +322,31 @@ def set_references(halves, g, k, n):
 
 @device
 def list_length(halves, field):
-    """Number of entries of the list with that field."""
+    """Returns the number of entries of the list with that field."""
     return hi(halves, field)
 
 
 @device
 def set_list_length(halves, field, n):
-    """Write the number of entries."""
+    """Writes the number of entries."""
     set_hi(halves, field, n)
 
 
 @device
 def list_block(halves, field):
-    """Where the list with that field is: its block, or with capacity 1 its only row."""
+    """Returns where the list with that field is: its block, or with capacity 1 its only row."""
     return lo(halves, field)
 
 
 @device
 def set_list_block(halves, field, block):
-    """Write where the list is."""
+    """Writes where the list is."""
     set_lo(halves, field, block)
 
 
 @device
 def list_words(log_capacity, carried):
-    """Words of the block of a list with capacity 2^log_capacity > 1."""
+    """Returns words of the block of a list with capacity 2^log_capacity > 1."""
     capacity = 1 << log_capacity
     if carried != PLAIN:
         return capacity + (capacity >> 1)
@@ -278,7 +355,7 @@ def list_words(log_capacity, carried):
 
 @device
 def block_handles(block, log_capacity, carried):
-    """Half word of the first handle in the block of a list with capacity > 1; the values it carries come before."""
+    """Returns the half word of the first handle in the block of a list with capacity > 1, behind carried values."""
     if carried != PLAIN:
         return 2 * block + (2 << log_capacity)
     return 2 * block
@@ -286,7 +363,7 @@ def block_handles(block, log_capacity, carried):
 
 @device
 def list_base(halves, field, log_at, carried):
-    """Half word of the first handle of the list with that field, whose log2 capacity is in half word ``log_at``.
+    """Returns the half word of the first handle of the list with that field; its log2 capacity is in ``log_at``.
 
     ``carried``: the word, counted from a row, whose value the list carries, or PLAIN.
     """
@@ -298,21 +375,21 @@ def list_base(halves, field, log_at, carried):
 
 @device
 def children_base(halves, g, k, carried):
-    """Half word of the first handle of the group's children list."""
+    """Returns the half word of the first handle of the group's children list."""
     field = children_field(g, k)
     return list_base(halves, field, children_log(field), carried)
 
 
 @device
 def parents_base(halves, g, k):
-    """Half word of the first handle of the group's parents list."""
+    """Returns the half word of the first handle of the group's parents list."""
     field = parents_field(g, k)
     return list_base(halves, field, parents_log(field), PLAIN)
 
 
 @device
 def carried_base(halves, field, carried):
-    """Word of the first value that the children list with that field carries, or has in its only row."""
+    """Returns word of the first value that the children list with that field carries, or has in its only row."""
     base = list_block(halves, field)
     if at32(halves, children_log(field)) == 0:
         base += carried
@@ -324,35 +401,36 @@ def carried_base(halves, field, carried):
 
 
 def rows_table(node: int) -> int:
-    """Number of the table with the records whose first alias is the node."""
+    """Returns the number of the table with the records whose first alias is the node."""
     return node
 
 
 def groups_table(nodes: int, node: int) -> int:
-    """Number of the table with the groups above a node, in a plan of ``nodes`` nodes."""
+    """Returns the number of the table with the groups above a node, in a plan of ``nodes`` nodes."""
     return nodes + node
 
 
 def dictionary_table(nodes: int) -> int:
-    """Number of the dictionary's table in a plan of ``nodes`` nodes."""
+    """Returns the number of the dictionary's table in a plan of ``nodes`` nodes."""
     return 2 * nodes
 
 
 def support_table(nodes: int) -> int:
-    """Number of the table of support counts in a plan of ``nodes`` nodes."""
+    """Returns the number of the table of support counts in a plan of ``nodes`` nodes."""
     return 2 * nodes + 1
 
 
 def table_total(nodes: int) -> int:
-    """How many tables the state of a plan of ``nodes`` nodes has."""
+    """Returns how many tables the state of a plan of ``nodes`` nodes has."""
     return 2 * nodes + 2
 
 
 T_ROWS = T_TALLIES + 2  # of a rows table: rows of the node
+T_ENTRIES = T_TALLIES + 1  # of a groups table: the first entry of the edge
 
 
 class Tallies(NamedTuple):
-    """Header words of what is counted per node beside its tables."""
+    """Returns the header words of what is counted per node beside its tables."""
 
     missing: int  # copies that deletes did not find
     updates: int  # tuples of the changes that the node read
@@ -361,6 +439,6 @@ class Tallies(NamedTuple):
 
 
 def tallies_of(nodes: int, node: int) -> Tallies:
-    """Where the tallies of a node are, in a plan of ``nodes`` nodes."""
+    """Returns where the tallies of a node are, in a plan of ``nodes`` nodes."""
     own, above = int(table_at(rows_table(node))), int(table_at(groups_table(nodes, node)))
     return Tallies(own + T_TALLIES, own + T_TALLIES + 1, own + T_ROWS, above + T_TALLIES)

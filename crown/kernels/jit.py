@@ -33,7 +33,7 @@ def family_stamp(directory: Path) -> str:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` with Numba: no GIL, NumPy error model, cached on disk under the family's stamp.
+    """Compiles ``function`` with Numba: no GIL, NumPy error model, cached on disk under the family's stamp.
 
     It MUST NOT allocate arrays: reference counting is off. See ``allocating_kernel``. A kernel that Python calls begins
     by making pointers of its arrays, see ``pointers``; those that it calls take pointers.
@@ -42,7 +42,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def device(function: Callable[..., Any]) -> Any:
-    """A function that only kernels call, with pointers: compiled without the two wrappers that Python would need.
+    """Returns a function that only kernels call, with pointers: it lacks the two wrappers that Python would need.
 
     Called from Python it runs uncompiled, with arrays.
     """
@@ -67,10 +67,15 @@ def allocating_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, counted=True)
 
 
-def is_cached(dispatcher: Any) -> bool:
-    """True iff a compiled form of the kernel, made from the present sources, is in the cache on disk."""
+def is_cached(dispatcher: Any, signature: tuple[Any, ...] | None = None) -> bool:
+    """True iff a compiled form of the kernel, made from the present sources, is in the cache on disk.
+
+    ``signature``: of its arguments, if it has to be a certain one.
+    """
     cache = getattr(dispatcher, "_cache", None)
-    return cache is not None and bool(cache._cache_file._load_index())
+    if cache is None:
+        return False
+    return any(signature is None or key[0] == signature for key in cache._cache_file._load_index())
 
 
 def _compiled(function: Callable[..., Any], counted: bool, **more: bool) -> Any:

@@ -27,7 +27,7 @@ from crown.kernels.jit import device
 
 @device
 def _list_resize(ctx, field, log_at, carried, log_new):
-    """Move a list to a block of capacity 2^log_new (1 = back into the field)."""
+    """Moves a list to a block of capacity 2^log_new (1 = back into the field)."""
     arena, halves = ctx.arena, ctx.halves
     log_old = at32(halves, log_at)
     n = list_length(halves, field)
@@ -53,7 +53,7 @@ def _list_resize(ctx, field, log_at, carried, log_new):
 
 @device
 def list_append(ctx, field, log_at, carried, row):
-    """Append a row; ``field``, ``log_at``, ``carried`` as in ``list_base``. Position of the entry. Amortized O(1)."""
+    """Appends a row; ``field``, ``log_at``, ``carried`` as in ``list_base``. Position of the entry. Amortized O(1)."""
     arena, halves = ctx.arena, ctx.halves
     n = list_length(halves, field)
     log_capacity = at32(halves, log_at)
@@ -74,7 +74,7 @@ def list_append(ctx, field, log_at, carried, row):
 
 @device
 def list_remove(ctx, field, log_at, carried, at, link):
-    """Take out entry ``at``.
+    """Takes out entry ``at``.
 
     The last entry moves there. ``link``: the row's link that holds its position. Amortized O(1).
     """
@@ -96,27 +96,27 @@ def list_remove(ctx, field, log_at, carried, at, link):
 
 @device
 def children_append(ctx, g, k, carried, row):
-    """The row enters V_s: append it to the children of its group. Its position. Amortized O(1)."""
+    """Returns the row enters V_s: append it to the children of its group. Its position. Amortized O(1)."""
     field = children_field(g, k)
     return list_append(ctx, field, children_log(field), carried, row)
 
 
 @device
 def children_remove(ctx, g, k, carried, at):
-    """Take out the child at position ``at``. Amortized O(1)."""
+    """Takes out the child at position ``at``. Amortized O(1)."""
     field = children_field(g, k)
     list_remove(ctx, field, children_log(field), carried, at, OWN_LINK)
 
 
 @device
 def parents_append(ctx, g, k, row):
-    """Append a row to the parents of a group that it has a link to. Its position. Amortized O(1)."""
+    """Appends a row to the parents of a group that it has a link to. Its position. Amortized O(1)."""
     field = parents_field(g, k)
     return list_append(ctx, field, parents_log(field), PLAIN, row)
 
 
 @device
 def parents_remove(ctx, g, k, at, link):
-    """Take out the parent at position ``at``; parents have that link to the group. Amortized O(1)."""
+    """Takes out the parent at position ``at``; parents have that link to the group. Amortized O(1)."""
     field = parents_field(g, k)
     list_remove(ctx, field, parents_log(field), PLAIN, at, link)

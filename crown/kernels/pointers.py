@@ -21,7 +21,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 
 class Constants(types.CPointer):
-    """Pointer to int64 words that nobody writes while the kernel runs."""
+    """Returns the pointer to int64 words that nobody writes while the kernel runs."""
 
     def __init__(self) -> None:
         super().__init__(types.int64)
@@ -46,7 +46,7 @@ def _load_constant(context, builder, signature, args):
 
 
 def _pointer_to(array, pointer):
-    """Typing and code of a conversion of ``array`` to ``pointer``; a pointer stays what it is."""
+    """Returns the typing and code of a conversion of ``array`` to ``pointer``; a pointer stays what it is."""
     if isinstance(array, types.CPointer):
         return array(array), lambda context, builder, signature, args: args[0]
 
@@ -57,17 +57,17 @@ def _pointer_to(array, pointer):
 
 
 def _words(typingctx, array):
-    """Pointer to the words (int64) of a C-contiguous array, of its own dtype."""
+    """Returns the pointer to the words (int64) of a C-contiguous array, of its own dtype."""
     return _pointer_to(array, types.CPointer(array.dtype))
 
 
 def _constants(typingctx, array):
-    """Pointer to the words (int64) of a C-contiguous array that nobody writes meanwhile."""
+    """Returns the pointer to the words (int64) of a C-contiguous array that nobody writes meanwhile."""
     return _pointer_to(array, _CONSTANTS)
 
 
 def _prefetch(typingctx, array, index):
-    """Start loading ``array[index]`` into the cache and go on at once; ``index`` MUST be >= 0, but not in bounds."""
+    """Starts loading ``array[index]`` into the cache and go on at once; ``index`` MUST be >= 0, but not in bounds."""
 
     def codegen(context, builder, signature, args):
         data = args[0]
@@ -86,12 +86,12 @@ def _prefetch(typingctx, array, index):
 
 
 def _flat(array):
-    """What stands in where indices are checked."""
+    """Returns what stands in where indices are checked."""
     return array.reshape(-1)
 
 
 def _no_prefetch(array, index):
-    """What stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
+    """Returns what stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
 
 
 words: Any

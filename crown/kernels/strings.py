@@ -39,7 +39,7 @@ def _tag(arena, data, start, length):
 
 @device
 def _bytes_at(handle):
-    """Number of the first byte of an entry, in the arena as bytes."""
+    """Returns the number of the first byte of an entry, in the arena as bytes."""
     return 8 * (handle + 1)
 
 
@@ -68,13 +68,13 @@ def _lookup(arena, octets, t, tag, data, start, length):
 
 @kernel
 def entry_words(length):
-    """Words of an entry of ``length`` bytes."""
+    """Returns words of an entry of ``length`` bytes."""
     return 1 + (length + 7) // 8
 
 
 @kernel
 def encode(arena, octets, t, data, offsets, codes, add):
-    """Codes (int64[n], filled) of the byte values ``data[offsets[i]:offsets[i+1]]`` (uint8, int64[n+1]).
+    """Returns codes (int64[n], filled) of the byte values ``data[offsets[i]:offsets[i+1]]`` (uint8, int64[n+1]).
 
     With ``add`` 0 unknown values are not entered and get code 0. Returns how many codes were filled: all, unless the
     budget is used up. O(bytes).
@@ -102,7 +102,7 @@ def encode(arena, octets, t, data, offsets, codes, add):
 
 @kernel
 def decoded_size(arena, codes, offsets):
-    """Fill ``offsets`` (int64[n+1]) of the decoded values; total bytes. NULL has length 0."""
+    """Fills ``offsets`` (int64[n+1]) of the decoded values; total bytes. NULL has length 0."""
     total = 0
     for i in range(codes.size):
         offsets[i] = total
@@ -114,7 +114,7 @@ def decoded_size(arena, codes, offsets):
 
 @kernel
 def decode(arena, octets, codes, offsets, data):
-    """Copy the bytes of every code to ``data`` (uint8) at ``offsets``."""
+    """Copies the bytes of every code to ``data`` (uint8) at ``offsets``."""
     for i in range(codes.size):
         if codes[i] != NULL:
             at = _bytes_at(codes[i])
@@ -125,7 +125,10 @@ def decode(arena, octets, codes, offsets, data):
 
 @kernel
 def mark(arena, owner, t, attribute):
-    """Mark the entries that word ``attribute`` of the records of table ``t`` in arena ``owner`` refers to. O(table)."""
+    """Marks the entries that word ``attribute`` of the records of table ``t`` in arena ``owner`` refers to.
+
+    O(table).
+    """
     slots = owner[t + T_SLOTS]
     for s in range(slots, slots + owner[t + T_MASK] + 1):
         if owner[s] != 0:
@@ -136,7 +139,7 @@ def mark(arena, owner, t, attribute):
 
 @kernel
 def mark_codes(arena, codes):
-    """Mark the entries of ``codes`` (int64[n])."""
+    """Marks the entries of ``codes`` (int64[n])."""
     for i in range(codes.size):
         if codes[i] != NULL:
             arena[codes[i]] |= MARK
@@ -144,7 +147,7 @@ def mark_codes(arena, codes):
 
 @allocating_kernel
 def sweep(arena, t):
-    """Free the entries of dictionary ``t`` without a mark and clear the marks; number of entries freed. O(table)."""
+    """Frees the entries of dictionary ``t`` without a mark and clear the marks; number of entries freed. O(table)."""
     doomed = np.empty(arena[t + T_COUNT], np.int64)
     arena = words(arena)
     # A removal moves later slots back and may shrink the table: first find the doomed, then remove them.

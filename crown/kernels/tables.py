@@ -41,7 +41,7 @@ def hash_key(arena, plan, pos, k, src, base):
 
 @kernel
 def table_at(table):
-    """Header word at which the descriptor of table number ``table`` starts."""
+    """Returns the header word at which the descriptor of table number ``table`` starts."""
     return H_TABLES + TABLE_WORDS * table
 
 
@@ -55,7 +55,7 @@ def _fresh_slots(arena, capacity):
 
 @kernel
 def new_table(arena, t):
-    """Make table descriptor ``t`` (a header word, see ``table_at``) an empty table."""
+    """Makes table descriptor ``t`` (a header word, see ``table_at``) an empty table."""
     arena[t + T_SLOTS] = _fresh_slots(arena, MIN_SLOTS)
     arena[t + T_MASK] = MIN_SLOTS - 1
     arena[t + T_COUNT] = 0
@@ -63,7 +63,7 @@ def new_table(arena, t):
 
 @device
 def find(arena, t, tag, plan, pos, k, src, base):
-    """Handle of the record with that key, or 0. Expected O(1)."""
+    """Returns the handle of the record with that key, or 0. Expected O(1)."""
     slots = arena[t + T_SLOTS]
     mask = arena[t + T_MASK]
     s = tag & mask
@@ -85,7 +85,7 @@ def find(arena, t, tag, plan, pos, k, src, base):
 
 @device
 def _resize(arena, t, capacity):
-    """Move all slots to a new array. O(capacity), amortized O(1) per change."""
+    """Moves all slots to a new array. O(capacity), amortized O(1) per change."""
     old = arena[t + T_SLOTS]
     old_capacity = arena[t + T_MASK] + 1
     slots = _fresh_slots(arena, capacity)
@@ -112,7 +112,7 @@ def make_room(arena, t):
 
 @device
 def insert(arena, t, tag, handle):
-    """Add a record whose key MUST NOT be in the table. Amortized O(1)."""
+    """Adds a record whose key MUST NOT be in the table. Amortized O(1)."""
     make_room(arena, t)
     arena[t + T_COUNT] += 1
     slots = arena[t + T_SLOTS]
@@ -125,7 +125,7 @@ def insert(arena, t, tag, handle):
 
 @device
 def remove(arena, t, tag, handle):
-    """Take out a record that MUST be in the table. Amortized O(1); later slots of the run move back."""
+    """Takes out a record that MUST be in the table. Amortized O(1); later slots of the run move back."""
     slots = arena[t + T_SLOTS]
     mask = arena[t + T_MASK]
     word = (tag << 32) | handle

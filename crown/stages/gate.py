@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from crown.errors import MissingDeleteError
-from crown.ingest.prepare import MissingDeletes
+from crown.ingest.batch import MissingDeletes
 from crown.kernels.arena import T_TALLIES
 from crown.stages.counts import Counts
 from crown.stages.protocol import Part

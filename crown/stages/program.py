@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from crown.engine.delivery import Batches, Delivery, is_running
 from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MemoryBudgetError, UnusableStateError
+from crown.ingest.batch import MissingDeletes
 from crown.ingest.changes import WEIGHT
-from crown.ingest.prepare import MissingDeletes
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.stages.gate import Gate

@@ -42,12 +42,12 @@ class Budget:
         return self.words < ADDRESSABLE and 2 * self.used > self.words
 
     def change(self, words: int) -> None:
-        """Set the budget."""
+        """Sets the budget."""
         self.words = words
         self._fixed = words >= ADDRESSABLE and self._file is None
 
     def allow(self, part: int, expected: int = 0) -> None:
-        """Write down what arena number ``part`` may take. O(parts).
+        """Writes down what arena number ``part`` may take. O(parts).
 
         ``expected``: words that the kernel may take before it looks at its budget again.
         """
@@ -62,7 +62,7 @@ class Budget:
         arena[A.H_BUDGET] = allowed
 
     def stop(self, part: int) -> None:
-        """Allow arena number ``part`` nothing: its kernel comes back before the next insertion."""
+        """Allows arena number ``part`` nothing: its kernel comes back before the next insertion."""
         self._parts[part][A.H_BUDGET] = -1
 
     def extend(self, part: int) -> bool:
@@ -74,7 +74,7 @@ class Budget:
         return bool(arena[A.H_LIVE] <= arena[A.H_BUDGET])
 
     def refusal(self) -> MemoryBudgetError:
-        """The error of a batch for which there is no memory."""
+        """Returns the error of a batch for which there is no memory."""
         used = 8 * self.used
         if self.full_disk:
             return MemoryBudgetError(
@@ -89,7 +89,7 @@ class Budget:
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """A context in which a batch is taken back: only the disk, and the length of an arena, set a limit."""
+        """Yields a context in which a batch is taken back: only the disk, and the length of an arena, set a limit."""
         before, self._lifted = self._lifted, True
         try:
             yield
@@ -97,7 +97,7 @@ class Budget:
             self._lifted = before
 
     def _room(self, part: int, expected: int = 0) -> int:
-        """Words that may come before more blocks are needed, so that the largest step of a single change still fits.
+        """Returns words that may come before more blocks are needed: the largest step of a single change still fits.
 
         That step is the growth of the largest table: from a third of what is there, at most, to twice that.
         """

@@ -34,14 +34,14 @@ class UnencodableError(ValueError):
 
 @cache
 def uses_dictionary(kind: str) -> bool:
-    """True iff values of this type go through the dictionary."""
+    """Returns True iff values of this type go through the dictionary."""
     return kind in ("string", "binary") or (
         kind.startswith("decimal") and int(arrow_type(kind).precision) > _ONE_WORD_DECIMAL
     )
 
 
 def encode(array: pa.Array, kind: str, intern: Intern, add: bool = True) -> np.ndarray:
-    """Codes (int64[n]) of an array of ``arrow_type(kind)``. O(n). Raises UnencodableError."""
+    """Returns codes (int64[n]) of an array of ``arrow_type(kind)``. O(n). Raises UnencodableError."""
     if not array.null_count:
         return _encode_valid(array, kind, intern, add)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -75,14 +75,14 @@ def _encode_valid(array: pa.Array, kind: str, intern: Intern, add: bool) -> np.n
 
 
 def _words(array: pa.Array) -> np.ndarray:
-    """The values of an eight-byte type without NULLs, as they lie in memory."""
+    """Returns the values of an eight-byte type without NULLs, as they lie in memory."""
     if not len(array):
         return np.empty(0, np.int64)
     return np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array)]
 
 
 def _as_bytes(array: pa.Array) -> pa.Array:
-    """The array as large_binary: the bytes of a string, the 16 bytes of a decimal."""
+    """Returns the array as large_binary: the bytes of a string, the 16 bytes of a decimal."""
     if pa.types.is_decimal(array.type):
         start, size = 16 * array.offset, 16 * len(array)
         offsets = np.arange(0, size + 16, 16, dtype=np.int64)
@@ -94,7 +94,10 @@ def _as_bytes(array: pa.Array) -> pa.Array:
 
 
 def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
-    """Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). O(n); the codes' buffer may be shared."""
+    """Returns Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous).
+
+    O(n); the codes' buffer may be shared.
+    """
     target = arrow_type(kind)
     if uses_dictionary(kind):
         return extern(codes, target)
@@ -114,7 +117,7 @@ def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
 
 
 def binary_array(valid: np.ndarray, offsets: np.ndarray, data: np.ndarray, target: pa.DataType) -> pa.Array:
-    """Array of a dictionary type from its bytes: ``data`` uint8, ``offsets`` int64[n+1], ``valid`` bool[n]."""
+    """Returns array of a dictionary type from its bytes: ``data`` uint8, ``offsets`` int64[n+1], ``valid`` bool[n]."""
     n = len(valid)
     nulls = n - int(valid.sum())
     validity = pa.array(valid).buffers()[1] if nulls else None

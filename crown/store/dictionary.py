@@ -31,25 +31,25 @@ class Dictionary:
     def __init__(self, arena: np.ndarray, table: int, budget: Budget) -> None:
         self.table = table
         self.budget = budget
-        self._M = arena
-        self._m8 = arena.view(np.uint8)
+        self._arena = arena
+        self._bytes = arena.view(np.uint8)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return int(self._M[self.table + T_COUNT])
+        return int(self._arena[self.table + T_COUNT])
 
     @property
     def memory(self) -> tuple[np.ndarray, np.ndarray]:
         """The arena in which the values lie, as words and as bytes, for kernels that compare them."""
-        return self._M, self._m8
+        return self._arena, self._bytes
 
     @property
     def overgrown(self) -> bool:
         """True when a sweep is due: amortized O(1) per value ever entered."""
-        return len(self) > 2 * int(self._M[H_DICT_SWEPT]) + 1024
+        return len(self) > 2 * int(self._arena[H_DICT_SWEPT]) + 1024
 
     def intern(self, array: pa.Array, add: bool) -> np.ndarray:
-        """Codes (int64[n]) of a large_binary array without NULLs.
+        """Returns codes (int64[n]) of a large_binary array without NULLs.
 
         Unknown values are entered, or get code 0. Raises MemoryBudgetError if there is no room for them; some have
         been entered then, and the next sweep takes them out. O(bytes).
@@ -67,30 +67,32 @@ class Dictionary:
         done = 0
         while done < len(codes):
             try:
-                done += int(strings.encode(self._M, self._m8, self.table, data, offsets[done:], codes[done:], add))
+                done += int(
+                    strings.encode(self._arena, self._bytes, self.table, data, offsets[done:], codes[done:], add)
+                )
             except MemoryError as error:
                 raise self.budget.refusal() from error
             if done < len(codes) and not self.budget.extend(0):
                 raise self.budget.refusal()
 
     def extern(self, codes: np.ndarray, target: pa.DataType) -> pa.Array:
-        """The values (of a string, binary or decimal type) that codes (int64[n]) stand for. O(bytes)."""
+        """Returns the values (of a string, binary or decimal type) that codes (int64[n]) stand for. O(bytes)."""
         offsets = np.empty(len(codes) + 1, np.int64)
-        data = np.empty(strings.decoded_size(self._M, codes, offsets), np.uint8)
-        strings.decode(self._M, self._m8, codes, offsets, data)
+        data = np.empty(strings.decoded_size(self._arena, codes, offsets), np.uint8)
+        strings.decode(self._arena, self._bytes, codes, offsets, data)
         return binary_array(codes != strings.NULL, offsets, data, target)
 
     def mark_column(self, arena: np.ndarray, table: int, word: int) -> None:
-        """Keep, in the coming sweep, the values that word ``word`` of the records of a table refers to. O(table)."""
-        strings.mark(self._M, arena, table, word)
+        """Keeps, in the coming sweep, the values that word ``word`` of the records of a table refers to. O(table)."""
+        strings.mark(self._arena, arena, table, word)
 
     def mark_codes(self, codes: np.ndarray) -> None:
-        """Keep, in the coming sweep, the values with these codes (int64[n])."""
-        strings.mark_codes(self._M, codes)
+        """Keeps, in the coming sweep, the values with these codes (int64[n])."""
+        strings.mark_codes(self._arena, codes)
 
     def sweep(self) -> int:
-        """Free every entry that has not been marked; how many. O(dictionary)."""
-        return int(strings.sweep(self._M, self.table))
+        """Frees every entry that has not been marked; how many. O(dictionary)."""
+        return int(strings.sweep(self._arena, self.table))
 
 
 def with_sweep(work: Callable[[], Result], sweep: Callable[[], object]) -> Result:

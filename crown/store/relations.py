@@ -1,10 +1,10 @@
-"""Where an engine's rows come from: one tuple of a relation is stored once, however many aliases read it.
+"""Stored relations: one tuple of a relation is stored once, however many aliases read it.
 
 A self-join reads a relation through several aliases. Those that use the same columns and have the same predicate read
-the same tuples, so they share a *source*: one record per tuple, one look-up per change, and in the record one block of
-counters and links per alias. Rows that an alias cannot use (NULL in one of its join attributes; rows of other cells)
-are masked: bit ``i`` of a tuple's mask says that alias ``i`` of the source reads it. The mask is a function of the
-tuple: what decides are NULLs and hashes of columns that the alias reads, and so of words of the source.
+the same tuples, so they share a *stored relation*: one record per tuple, one look-up per change, and in the record one
+block of counters and links per alias. Rows that an alias cannot use (NULL in one of its join attributes; rows of other
+cells) are masked: bit ``i`` of a tuple's mask says that alias ``i`` of the relation reads it. The mask is a function of
+the tuple: what decides are NULLs and hashes of columns that the alias reads, and so of words of the tuple.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_ALIASES = 62  # bits of a mask, with room for the sign
 
 @dataclass(frozen=True)
 class Alias:
-    """One reader of a source: a node, and the atom of a bag node (else 0).
+    """One reader of a stored relation: a node, and the atom of a bag node (else 0).
 
     ``occurrence``: its number in ``plans.search.shares.occurrences``; ``words[j]``: the word of the tuple that is
     attribute
@@ -40,7 +40,7 @@ class Alias:
 class StoredRelation:
     """Tuples of a relation, as its aliases see them: the words are ``columns``."""
 
-    relation: str
+    name: str
     columns: tuple[str, ...]
     predicate: Expr | None
     aliases: tuple[Alias, ...]
@@ -52,7 +52,10 @@ class StoredRelation:
 
 
 def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
-    """The sources of a plan, in the order of their first alias. An atom of a bag is a source of its own."""
+    """Returns the stored relations of a plan, in the order of their first alias.
+
+    An atom of a bag has one of its own.
+    """
     atoms: list[tuple[int, int, Node | BagAtom]] = []
     for i, node in enumerate(plan.nodes):
         if node.kind == "input":
@@ -68,26 +71,26 @@ def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
             key = (i, j)
         while key in found and len(found[key].aliases) == MAX_ALIASES:
             key = (*key, MAX_ALIASES)
-        source = found.setdefault(key, StoredRelation(atom.relation, tuple(atom.columns), atom.predicate, ()))
-        columns = [column.lower() for column in source.columns]
+        relation = found.setdefault(key, StoredRelation(atom.relation, tuple(atom.columns), atom.predicate, ()))
+        columns = [column.lower() for column in relation.columns]
         words = tuple(range(len(names))) if key == (i, j) else tuple(columns.index(name) for name in names)
         joined = tuple(
             words[p] for p, a in enumerate(atom.attributes) if uses[a] > 1 and not plan.attributes[a].null_safe
         )
         alias = Alias(i, j, number, tuple(atom.attributes), words, joined)
-        found[key] = replace(source, aliases=(*source.aliases, alias))
+        found[key] = replace(relation, aliases=(*relation.aliases, alias))
     return tuple(found.values())
 
 
 def not_covering(plan: Plan) -> None:
-    """Raise CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
+    """Raises CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
 
     A relation is kept as its projection on the columns that the query reads. Unless these hold a declared key, or are
     all there are, a row that is not there may look like one that is.
     """
-    for source in stored_relations(plan):
-        table = plan.table(source.relation)
-        read = {column.lower() for column in source.columns}
+    for relation in stored_relations(plan):
+        table = plan.table(relation.name)
+        read = {column.lower() for column in relation.columns}
         keyed = bool(table.key) and {column.lower() for column in table.key} <= read
         unread = [column.name for column in table.columns if column.name.lower() not in read]
         if unread and not keyed:

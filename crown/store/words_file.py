@@ -34,7 +34,7 @@ _LONGEST = 1 << 24  # bytes of a line: without a limit a foreign file without li
 
 
 def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray]) -> int:
-    """Write the file and publish it; bytes written. SnapshotError if the system refuses; the old file then stays."""
+    """Writes the file and publish it; bytes written. SnapshotError if the system refuses; the old file then stays."""
     crc = 0
     for words in parts:
         crc = zlib.crc32(words.data, crc)
@@ -65,7 +65,10 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file, open for reading. SnapshotError if there is no regular file, or the system refuses to read it."""
+    """Yields the file, open for reading.
+
+    SnapshotError if there is no regular file, or the system refuses to read it.
+    """
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -81,7 +84,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def read_header(
     file: BinaryIO, path: str | os.PathLike[str], kind: bytes, owner: str, fields: set[str]
 ) -> dict[str, Any]:
-    """The header of an open file, with at least ``fields``; ``words`` and ``crc32`` are what the file's length allows.
+    """Returns the header of an open file, with at least ``fields``; ``words`` and ``crc32`` fit the file's length.
 
     Raises SnapshotError if the file is foreign, of another version, damaged or truncated. What the owner wrote is its
     own to check. O(header).
@@ -107,7 +110,7 @@ def read_header(
 
 
 def fill(file: BinaryIO, parts: Sequence[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
-    """Read the parts into arrays of their lengths. SnapshotError for a truncated or damaged file."""
+    """Reads the parts into arrays of their lengths. SnapshotError for a truncated or damaged file."""
     crc = 0
     for words in parts:
         at = 0
@@ -123,7 +126,7 @@ def fill(file: BinaryIO, parts: Sequence[np.ndarray], expected: int, path: str |
 
 
 def is_whole(value: object) -> bool:
-    """True iff a value of a header is a whole number from 0 (JSON's true and 1.0 are none)."""
+    """Returns True iff a value of a header is a whole number from 0 (JSON's true and 1.0 are none)."""
     return type(value) is int and value >= 0
 
 
@@ -136,7 +139,7 @@ def _checksum(first: bytes, text: bytes) -> bytes:
 
 
 def _parsed(first: bytes, line: bytes, version: int) -> Any:
-    """The JSON of line 2; None if it is not what was written."""
+    """Returns the JSON of line 2; None if it is not what was written."""
     if not line.endswith(b"\n"):
         return None
     text = line[:-1]

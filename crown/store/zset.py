@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crown.kernels.batches import consolidate
+from crown.kernels.batches import consolidate, pick
 
 
 @dataclass(slots=True, eq=False)
@@ -103,8 +103,11 @@ class Zset:
     def picked(self, weights: np.ndarray) -> Zset:
         """Returns the tuples with other ``weights`` (int64[n]): not those with 0, and what goes before what comes."""
         assert self.payload is None, "payloads are netted where their meaning is known"
-        order = np.concatenate([np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)])
-        return Zset(self.rows[order], weights[order])
+        values, width = self.flat(), self.width
+        rows, kept = np.empty_like(values), np.empty_like(weights)
+        gone = int(pick(values, width, weights, -1, rows, kept))
+        n = gone + int(pick(values, width, weights, 1, rows[gone * width :], kept[gone:]))
+        return Zset(rows[: n * width].reshape(n, width), kept[:n])
 
     def net(self) -> Zset:
         """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n)."""

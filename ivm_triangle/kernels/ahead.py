@@ -7,77 +7,78 @@ slots name, rows `NEAR` ahead the edge's slot and the lists. These are hints and
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS, ZERO, hi, lo
+from crown.kernels.arena import T_MASK, T_SLOTS, ZERO
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.tables import table_at
+from ivm_triangle.kernels.geometry import in_list, list_address, list_length, out_list, pair_of, right, source, target
 from ivm_triangle.kernels.graph import after, tag_of
-from ivm_triangle.kernels.layout import V_IN, V_OUT
 
 FAR, MIDDLE, NEAR = 15, 10, 5
 
 
 @device
-def _home(M, table, word):
+def _home(arena, table, word):
     t = table_at(table)
-    return M[t + T_SLOTS] + (tag_of(M, word) & M[t + T_MASK])
+    return arena[t + T_SLOTS] + (tag_of(arena, word) & arena[t + T_MASK])
 
 
 @device
-def _lists(M, m32, x, y):
+def _lists(arena, halves, x, y):
     """Both ends of the lists that a change of (x, y) walks, the end of those that it only lengthens or shortens."""
-    prefetch(M, lo(m32, y + V_OUT))
-    prefetch(M, lo(m32, x + V_IN))
-    prefetch(M, lo(m32, x + V_OUT) + hi(m32, x + V_OUT))
-    prefetch(M, lo(m32, y + V_IN) + hi(m32, y + V_IN))
+    prefetch(arena, list_address(halves, out_list(y)))
+    prefetch(arena, list_address(halves, in_list(x)))
+    prefetch(arena, list_address(halves, out_list(x)) + list_length(halves, out_list(x)))
+    prefetch(arena, list_address(halves, in_list(y)) + list_length(halves, in_list(y)))
 
 
 @device
-def ahead_find(M, P, rows, n, i):
+def ahead_find(arena, plan, rows, n, i):
     """Stages that find the edges of `rows` int64[n * 4] of (relation, x, y, m) when row `i` is about to be applied.
 
     Returns the vertices of row i + NEAR, as far as they are known, or zeros.
     """
     if i + FAR < n:
         k = rows[4 * (i + FAR)]
-        prefetch(M, _home(M, k, rows[4 * (i + FAR) + 1]))
-        prefetch(M, _home(M, after(P, k), rows[4 * (i + FAR) + 2]))
+        prefetch(arena, _home(arena, k, rows[4 * (i + FAR) + 1]))
+        prefetch(arena, _home(arena, after(plan, k), rows[4 * (i + FAR) + 2]))
     if i + MIDDLE < n:
         k = rows[4 * (i + MIDDLE)]
-        prefetch(M, M[_home(M, k, rows[4 * (i + MIDDLE) + 1])] & LOW32)
-        prefetch(M, M[_home(M, after(P, k), rows[4 * (i + MIDDLE) + 2])] & LOW32)
+        prefetch(arena, right(arena[_home(arena, k, rows[4 * (i + MIDDLE) + 1])]))
+        prefetch(arena, right(arena[_home(arena, after(plan, k), rows[4 * (i + MIDDLE) + 2])]))
     if i + NEAR >= n:
         return ZERO, ZERO
     k = rows[4 * (i + NEAR)]
-    x = M[_home(M, k, rows[4 * (i + NEAR) + 1])] & LOW32
-    y = M[_home(M, after(P, k), rows[4 * (i + NEAR) + 2])] & LOW32
+    x = right(arena[_home(arena, k, rows[4 * (i + NEAR) + 1])])
+    y = right(arena[_home(arena, after(plan, k), rows[4 * (i + NEAR) + 2])])
     if x != 0 and y != 0:
-        prefetch(M, _home(M, 3 + k, (x << 32) | y))
+        prefetch(arena, _home(arena, 3 + k, pair_of(x, y)))
     return x, y
 
 
 @device
-def ahead(M, m32, P, rows, n, i):
+def ahead(ctx, rows, n, i):
     """The same, and the lists of row i + NEAR."""
-    x, y = ahead_find(M, P, rows, n, i)
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    x, y = ahead_find(arena, plan, rows, n, i)
     if x != 0 and y != 0:
-        _lists(M, m32, x, y)
+        _lists(arena, halves, x, y)
 
 
 @device
-def _last(M, m32, w):
+def _last(arena, halves, w):
     """The edge at the end of a list, which will take the place of one that goes."""
-    if hi(m32, w) > 0:
-        prefetch(M, M[lo(m32, w) + hi(m32, w) - 1] & LOW32)
+    if list_length(halves, w) > 0:
+        prefetch(arena, right(arena[list_address(halves, w) + list_length(halves, w) - 1]))
 
 
 @device
-def ahead_take(M, m32, edges, n, i):
+def ahead_take(arena, halves, edges, n, i):
     """Stages for the deletion of `edges` int64[n]: where an edge is found, its vertices are at hand."""
     if i + MIDDLE < n:
         e = edges[i + MIDDLE]
-        _lists(M, m32, M[e] >> 32, M[e] & LOW32)
+        _lists(arena, halves, source(arena, e), target(arena, e))
     if i + NEAR < n:
         e = edges[i + NEAR]
-        _last(M, m32, (M[e] >> 32) + V_OUT)
-        _last(M, m32, (M[e] & LOW32) + V_IN)
+        _last(arena, halves, out_list(source(arena, e)))
+        _last(arena, halves, in_list(target(arena, e)))

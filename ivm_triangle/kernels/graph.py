@@ -2,228 +2,238 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_SEED, T_MASK, T_SLOTS, alloc, at32, hi, lo, release, set_hi, set_lo
+from crown.kernels.arena import H_SEED, T_MASK, T_SLOTS, alloc, release
 from crown.kernels.jit import device
 from crown.kernels.tables import LOW32, insert, mix, remove, table_at
+from ivm_triangle.kernels.geometry import (
+    clear_list,
+    edge_position,
+    in_list,
+    list_address,
+    list_capacity,
+    list_extra,
+    list_length,
+    out_list,
+    pair_of,
+    right,
+    set_edge_position,
+    set_list_address,
+    set_list_capacity,
+    set_list_extra,
+    set_list_length,
+    set_multiplicity,
+)
 from ivm_triangle.kernels.layout import (
     COUNT_MASK,
     EDGE_WORDS,
     HEAVY,
     P_BORN,
     P_COPIES,
-    V_IN,
-    V_OUT,
     VERTEX_WORDS,
     WORD,
 )
 
 
 @device
-def after(P, k):
-    """The relation (and domain) that follows number k in the rotation R, S, T; itself where one plays all."""
-    return k + 1 if k + 1 < P[P_COPIES] else WORD(0)
+def after(plan, k):
+    """Returns the relation (and domain) that follows number k in the rotation R, S, T; itself where one plays all."""
+    return k + 1 if k + 1 < plan[P_COPIES] else WORD(0)
 
 
 @device
-def before(P, k):
-    """The relation that leads to domain k."""
-    return k - 1 if k > 0 else P[P_COPIES] - 1
+def before(plan, k):
+    """Returns the relation that leads to domain k."""
+    return k - 1 if k > 0 else plan[P_COPIES] - 1
 
 
 @device
-def tag_of(M, word):
+def tag_of(arena, word):
     """32-bit tag of a key of one word; the same function as `tables.hash_key`."""
-    return ((mix(M[H_SEED], word) * -4417276706812531889) >> 32) & LOW32
+    return ((mix(arena[H_SEED], word) * -4417276706812531889) >> 32) & LOW32
 
 
 @device
-def find_word(M, t, tag, word):
-    """Handle of the record with that one-word key, or 0."""
-    slots = M[t + T_SLOTS]
-    mask = M[t + T_MASK]
+def find_word(arena, t, tag, word):
+    """Returns the handle of the record with that one-word key, or 0."""
+    slots = arena[t + T_SLOTS]
+    mask = arena[t + T_MASK]
     s = tag & mask
     while True:
-        slot = M[slots + s]
+        slot = arena[slots + s]
         if slot == 0:
             return 0
         if ((slot >> 32) & LOW32) == tag:
-            handle = slot & LOW32
-            if M[handle] == word:
+            handle = right(slot)
+            if arena[handle] == word:
                 return handle
         s = (s + 1) & mask
 
 
 @device
-def lookup(M, table, word):
-    """Handle of the record with that one-word key in table number `table`, or 0. Expected O(1)."""
-    return find_word(M, table_at(table), tag_of(M, word), word)
+def lookup(arena, table, word):
+    """Returns the handle of the record with that one-word key in table number `table`, or 0. Expected O(1)."""
+    return find_word(arena, table_at(table), tag_of(arena, word), word)
 
 
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
 @device
-def clear_list(M, w):
-    """Make the list at word `w` empty, without a block."""
-    M[w] = 0
-    M[w + 1] = 0
-
-
-@device
-def _move_block(M, m32, w, capacity):
-    length = hi(m32, w)
-    old = lo(m32, w)
-    old_capacity = lo(m32, w + 1)
+def _move_block(arena, halves, w, capacity):
+    length = list_length(halves, w)
+    old = list_address(halves, w)
+    old_capacity = list_capacity(halves, w)
     address = WORD(0)
     if capacity > 0:
-        address = alloc(M, capacity)
+        address = alloc(arena, capacity)
         for i in range(length):
-            M[address + i] = M[old + i]
+            arena[address + i] = arena[old + i]
     if old_capacity > 0:
-        release(M, old, old_capacity)
-    set_lo(m32, w, address)
-    set_lo(m32, w + 1, capacity)
+        release(arena, old, old_capacity)
+    set_list_address(halves, w, address)
+    set_list_capacity(halves, w, capacity)
 
 
 @device
-def push(M, m32, w, entry):
-    """Append `entry` to the list at word `w`. Amortized O(1)."""
-    length = hi(m32, w)
-    if length == lo(m32, w + 1):
-        _move_block(M, m32, w, max(WORD(2), 2 * length))
-    M[lo(m32, w) + length] = entry
-    set_hi(m32, w, length + 1)
+def push(arena, halves, w, entry):
+    """Appends `entry` to the list at word `w`. Amortized O(1)."""
+    length = list_length(halves, w)
+    if length == list_capacity(halves, w):
+        _move_block(arena, halves, w, max(WORD(2), 2 * length))
+    arena[list_address(halves, w) + length] = entry
+    set_list_length(halves, w, length + 1)
 
 
 @device
-def drop_last(M, m32, w):
-    """Forget the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
-    length = hi(m32, w) - 1
-    set_hi(m32, w, length)
-    capacity = lo(m32, w + 1)
+def drop_last(arena, halves, w):
+    """Forgets the last entry; the block shrinks when three quarters of it are empty. Amortized O(1)."""
+    length = list_length(halves, w) - 1
+    set_list_length(halves, w, length)
+    capacity = list_capacity(halves, w)
     if length == 0:
-        _move_block(M, m32, w, WORD(0))
+        _move_block(arena, halves, w, WORD(0))
     elif capacity > 8 and 4 * length <= capacity:
-        _move_block(M, m32, w, capacity // 2)
+        _move_block(arena, halves, w, capacity // 2)
 
 
 @device
-def place(M, m32, w, i, entry, half):
-    """Put an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
-    M[lo(m32, w) + i] = entry
-    m32[2 * ((entry & LOW32) + 2) + half] = i
+def place(arena, halves, w, i, entry, half):
+    """Puts an edge entry at position `i`; `half` 0: the list is an out list, 1: an in list."""
+    arena[list_address(halves, w) + i] = entry
+    set_edge_position(halves, right(entry), half, i)
 
 
 @device
-def link(M, m32, w, entry, heavy, half):
-    """Add an edge entry to a vertex's list, among the heavy or the light other ends."""
-    push(M, m32, w, entry)
-    last = hi(m32, w) - 1
+def link(arena, halves, w, entry, heavy, half):
+    """Adds an edge entry to a vertex's list, among the heavy or the light other ends."""
+    push(arena, halves, w, entry)
+    last = list_length(halves, w) - 1
     if heavy:
-        count = hi(m32, w + 1) & COUNT_MASK
+        count = list_extra(halves, w) & COUNT_MASK
         if count < last:
-            place(M, m32, w, last, M[lo(m32, w) + count], half)
-        place(M, m32, w, count, entry, half)
-        set_hi(m32, w + 1, hi(m32, w + 1) + 1)
+            place(arena, halves, w, last, arena[list_address(halves, w) + count], half)
+        place(arena, halves, w, count, entry, half)
+        set_list_extra(halves, w, list_extra(halves, w) + 1)
     else:
-        m32[2 * ((entry & LOW32) + 2) + half] = last
+        set_edge_position(halves, right(entry), half, last)
 
 
 @device
-def unlink(M, m32, w, edge, half):
-    """Take an edge out of a vertex's list."""
-    at = at32(m32, 2 * (edge + 2) + half)
-    count = hi(m32, w + 1) & COUNT_MASK
-    last = hi(m32, w) - 1
+def unlink(arena, halves, w, edge, half):
+    """Takes an edge out of a vertex's list."""
+    at = edge_position(halves, edge, half)
+    count = list_extra(halves, w) & COUNT_MASK
+    last = list_length(halves, w) - 1
     if at < count:
         count -= 1
         if at < count:
-            place(M, m32, w, at, M[lo(m32, w) + count], half)
-        set_hi(m32, w + 1, hi(m32, w + 1) - 1)
+            place(arena, halves, w, at, arena[list_address(halves, w) + count], half)
+        set_list_extra(halves, w, list_extra(halves, w) - 1)
         at = count
     if at < last:
-        place(M, m32, w, at, M[lo(m32, w) + last], half)
-    drop_last(M, m32, w)
+        place(arena, halves, w, at, arena[list_address(halves, w) + last], half)
+    drop_last(arena, halves, w)
 
 
 @device
-def relink(M, m32, w, edge, heavy, half):
+def relink(arena, halves, w, edge, heavy, half):
     """The other end of an edge changed its flag: move its entry across the border between heavy and light."""
-    at = at32(m32, 2 * (edge + 2) + half)
-    count = hi(m32, w + 1) & COUNT_MASK
+    at = edge_position(halves, edge, half)
+    count = list_extra(halves, w) & COUNT_MASK
     border = count if heavy else count - 1
-    entry = M[lo(m32, w) + at]
+    entry = arena[list_address(halves, w) + at]
     if at != border:
-        place(M, m32, w, at, M[lo(m32, w) + border], half)
-        place(M, m32, w, border, entry, half)
-    set_hi(m32, w + 1, hi(m32, w + 1) + (1 if heavy else -1))
+        place(arena, halves, w, at, arena[list_address(halves, w) + border], half)
+        place(arena, halves, w, border, entry, half)
+    set_list_extra(halves, w, list_extra(halves, w) + (1 if heavy else -1))
 
 
 @device
-def is_heavy(m32, w):
-    """Flag of the vertex whose list in that column is at word `w`."""
-    return (hi(m32, w + 1) & HEAVY) != 0
+def is_heavy(halves, w):
+    """Returns the flag of the vertex whose list in that column is at word `w`."""
+    return (list_extra(halves, w) & HEAVY) != 0
 
 
 @device
-def degree(m32, w):
-    """Length of the list at word `w`."""
-    return hi(m32, w)
+def degree(halves, w):
+    """Returns the length of the list at word `w`."""
+    return list_length(halves, w)
 
 
 @device
-def part_of(m32, x, y):
-    """Bit of the part (HH 1, HL 2, LH 4, LL 8) of an edge from vertex x to vertex y."""
-    return 1 << (2 * (not is_heavy(m32, x + V_OUT)) + (not is_heavy(m32, y + V_IN)))
+def part_of(halves, x, y):
+    """Returns the bit of the part (HH 1, HL 2, LH 4, LL 8) of an edge from vertex x to vertex y."""
+    return 1 << (2 * (not is_heavy(halves, out_list(x))) + (not is_heavy(halves, in_list(y))))
 
 
 # -- vertices and edges ------------------------------------------------------------------------------------------------
 
 
 @device
-def vertex(M, m32, P, domain, value):
-    """Handle of the vertex with that value, made if it is new. Expected O(1)."""
+def vertex(ctx, domain, value):
+    """Returns the handle of the vertex with that value, made if it is new. Expected O(1)."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     t = table_at(domain)
-    tag = tag_of(M, value)
-    v = find_word(M, t, tag, value)
+    tag = tag_of(arena, value)
+    v = find_word(arena, t, tag, value)
     if v == 0:
-        v = alloc(M, WORD(VERTEX_WORDS))
-        M[v] = value
-        clear_list(M, v + V_OUT)
-        clear_list(M, v + V_IN)
-        if P[P_BORN + 2 * domain]:
-            set_hi(m32, v + V_OUT + 1, HEAVY)
-        if P[P_BORN + 2 * before(P, domain) + 1]:
-            set_hi(m32, v + V_IN + 1, HEAVY)
-        insert(M, t, tag, v)
+        v = alloc(arena, WORD(VERTEX_WORDS))
+        arena[v] = value
+        clear_list(arena, out_list(v))
+        clear_list(arena, in_list(v))
+        if plan[P_BORN + 2 * domain]:
+            set_list_extra(halves, out_list(v), HEAVY)
+        if plan[P_BORN + 2 * before(plan, domain) + 1]:
+            set_list_extra(halves, in_list(v), HEAVY)
+        insert(arena, t, tag, v)
     return v
 
 
 @device
-def drop_vertex_if_bare(M, m32, domain, v):
-    """Free a vertex that has no edges left."""
-    if hi(m32, v + V_OUT) == 0 and hi(m32, v + V_IN) == 0:
-        remove(M, table_at(domain), tag_of(M, M[v]), v)
-        release(M, v, WORD(VERTEX_WORDS))
+def drop_vertex_if_bare(arena, halves, domain, v):
+    """Frees a vertex that has no edges left."""
+    if list_length(halves, out_list(v)) == 0 and list_length(halves, in_list(v)) == 0:
+        remove(arena, table_at(domain), tag_of(arena, arena[v]), v)
+        release(arena, v, WORD(VERTEX_WORDS))
 
 
 @device
-def add_edge(M, m32, k, x, y, m):
-    """Make an edge with multiplicity m; it MUST NOT exist. Returns its handle."""
-    e = alloc(M, WORD(EDGE_WORDS))
-    key = (x << 32) | y
-    M[e] = key
-    M[e + 1] = m
-    link(M, m32, x + V_OUT, (y << 32) | e, is_heavy(m32, y + V_IN), WORD(0))
-    link(M, m32, y + V_IN, (x << 32) | e, is_heavy(m32, x + V_OUT), WORD(1))
-    insert(M, table_at(3 + k), tag_of(M, key), e)
+def add_edge(arena, halves, k, x, y, m):
+    """Makes an edge with multiplicity m; it MUST NOT exist. Returns its handle."""
+    e = alloc(arena, WORD(EDGE_WORDS))
+    key = pair_of(x, y)
+    arena[e] = key
+    set_multiplicity(arena, e, m)
+    link(arena, halves, out_list(x), pair_of(y, e), is_heavy(halves, in_list(y)), WORD(0))
+    link(arena, halves, in_list(y), pair_of(x, e), is_heavy(halves, out_list(x)), WORD(1))
+    insert(arena, table_at(3 + k), tag_of(arena, key), e)
     return e
 
 
 @device
-def drop_edge(M, m32, k, x, y, e):
-    """Remove an edge; its vertices stay."""
-    unlink(M, m32, x + V_OUT, e, WORD(0))
-    unlink(M, m32, y + V_IN, e, WORD(1))
-    remove(M, table_at(3 + k), tag_of(M, M[e]), e)
-    release(M, e, WORD(EDGE_WORDS))
+def drop_edge(arena, halves, k, x, y, e):
+    """Removes an edge; its vertices stay."""
+    unlink(arena, halves, out_list(x), e, WORD(0))
+    unlink(arena, halves, in_list(y), e, WORD(1))
+    remove(arena, table_at(3 + k), tag_of(arena, arena[e]), e)
+    release(arena, e, WORD(EDGE_WORDS))

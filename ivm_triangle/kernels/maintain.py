@@ -5,8 +5,18 @@ from __future__ import annotations
 from crown.kernels.arena import ONE, ZERO, alloc, format_arena
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32, new_table, table_at
+from crown.kernels.tables import new_table, table_at
 from ivm_triangle.kernels.ahead import ahead, ahead_find, ahead_take
+from ivm_triangle.kernels.context import Context
+from ivm_triangle.kernels.geometry import (
+    in_list,
+    multiplicity_of,
+    out_list,
+    pair_of,
+    set_multiplicity,
+    source,
+    target,
+)
 from ivm_triangle.kernels.graph import add_edge, after, drop_edge, drop_vertex_if_bare, lookup, part_of, vertex
 from ivm_triangle.kernels.layout import (
     C_BASE,
@@ -38,143 +48,149 @@ from ivm_triangle.kernels.views import add_sum, empty_view, view_at
 
 
 @kernel
-def create(M, m32, eps, limit, seed):
-    """An empty state: |D| = 0, N = 1."""
-    M, m32, eps = words(M), words(m32), words(eps)
-    format_arena(M, TABLES, limit, seed)
-    control = alloc(M, CONTROL_WORDS)
+def create(arena, halves, eps, limit, seed):
+    """Makes an empty state: |D| = 0, N = 1."""
+    arena, halves, eps = words(arena), words(halves), words(eps)
+    format_arena(arena, TABLES, limit, seed)
+    control = alloc(arena, CONTROL_WORDS)
     for w in range(control, control + CONTROL_WORDS):
-        M[w] = 0
+        arena[w] = 0
     for t in range(TABLES):
-        new_table(M, table_at(t))
-    M[C_BASE] = 1
-    set_limits(M, eps)
+        new_table(arena, table_at(t))
+    arena[C_BASE] = 1
+    set_limits(arena, eps)
     return control == CONTROL
 
 
 @device
-def _drop_bare_ends(M, m32, P, k, x, y):
-    """Free the ends of an edge that went, where no other edge is left."""
-    drop_vertex_if_bare(M, m32, k, x)
-    if P[P_COPIES] == 3 or x != y:  # the ends of a loop in a shared relation are one vertex
-        drop_vertex_if_bare(M, m32, after(P, k), y)
+def _drop_bare_ends(ctx, k, x, y):
+    """Frees the ends of an edge that went, where no other edge is left."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    drop_vertex_if_bare(arena, halves, k, x)
+    if plan[P_COPIES] == 3 or x != y:  # the ends of a loop in a shared relation are one vertex
+        drop_vertex_if_bare(arena, halves, after(plan, k), y)
 
 
 @device
-def _add_shared(M, m32, P, x, y, m, old, before):
+def _add_shared(ctx, x, y, m, old, before):
     """What is left to do where one relation plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
 
     The three linear terms are equal, E as it was before: the total has had one of them since it was `before`. Only a
     loop can stand twice in a triangle, or in a wedge.
     """
-    M[C_TOTAL] += 2 * (M[C_TOTAL] - before)
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    arena[C_TOTAL] += 2 * (arena[C_TOTAL] - before)
     if x == y:
-        M[C_TOTAL] += 3 * m * m * old + m * m * m
-        if part_of(m32, x, y) == 1:
+        arena[C_TOTAL] += 3 * m * m * old + m * m * m
+        if part_of(halves, x, y) == 1:
             for view in range(MAX_VIEWS):
-                if P[view_at(view) + KIND] == K_SUM:
-                    add_sum(M, m32, view, (x << 32) | x, m * m)
+                if plan[view_at(view) + KIND] == K_SUM:
+                    add_sum(arena, halves, view, pair_of(x, x), m * m)
 
 
 @device
-def _change(M, m32, P, k, x, y, e, m):
-    """Add m to the multiplicity of the edge (x, y), which is `e` (0: none). Returns the change of presence."""
-    M[C_UPDATES] += 1
-    M[C_RATES + k] += 1
-    old = M[e + 1] if e != 0 else WORD(0)
+def _change(ctx, k, x, y, e, m):
+    """Adds m to the multiplicity of the edge (x, y), which is `e` (0: none). Returns the change of presence."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    arena[C_UPDATES] += 1
+    arena[C_RATES + k] += 1
+    old = multiplicity_of(arena, e) if e != 0 else WORD(0)
     flip = WORD(old + m > 0) - WORD(old > 0)
-    before = M[C_TOTAL]
-    fire(M, m32, P, k, part_of(m32, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
-    if P[P_COPIES] == 1:
-        _add_shared(M, m32, P, x, y, m, old, before)
+    before = arena[C_TOTAL]
+    fire(ctx, k, part_of(halves, x, y), WORD(0), x, y, m, flip, WORD(REAL), WORD(1))
+    if plan[P_COPIES] == 1:
+        _add_shared(ctx, x, y, m, old, before)
     if flip == 0:
-        M[e + 1] = old + m
+        set_multiplicity(arena, e, old + m)
         return flip
-    M[C_FLIPS] += 1
-    M[C_SIZE] += flip
+    arena[C_FLIPS] += 1
+    arena[C_SIZE] += flip
     if flip > 0:
-        add_edge(M, m32, k, x, y, m)
-        if M[C_SIZE] > M[C_PEAK]:
-            M[C_PEAK] = M[C_SIZE]
+        add_edge(arena, halves, k, x, y, m)
+        if arena[C_SIZE] > arena[C_PEAK]:
+            arena[C_PEAK] = arena[C_SIZE]
     else:
-        drop_edge(M, m32, k, x, y, e)
+        drop_edge(arena, halves, k, x, y, e)
     return flip
 
 
 @device
-def update(M, m32, P, eps, k, x, y, e, m):
-    """Add m != 0 to the multiplicity of the edge (x, y) of relation k, which is `e` (0: none); it MUST NOT become < 0.
+def update(ctx, k, x, y, e, m):
+    """Adds m != 0 to the multiplicity of the edge (x, y) of relation k, which is `e` (0: none); it MUST NOT become < 0.
 
     Amortized O(N^max{eps, 1 - eps}) for the programs of IVM^eps.
     """
-    flip = _change(M, m32, P, k, x, y, e, m)
+    plan = ctx.plan
+    flip = _change(ctx, k, x, y, e, m)
     if flip != 0:
-        settle(M, m32, P, eps, k, x, y, flip)
-    if P[P_ADAPTIVE] == 1:
-        reconsider(M, m32, P, eps)
+        settle(ctx, k, x, y, flip)
+    if plan[P_ADAPTIVE] == 1:
+        reconsider(ctx)
     if flip < 0:
-        _drop_bare_ends(M, m32, P, k, x, y)
+        _drop_bare_ends(ctx, k, x, y)
 
 
 @device
-def add(M, m32, P, eps, k, first, second, m):
+def add(ctx, k, first, second, m):
     """`update` with m > 0, by values."""
-    x = vertex(M, m32, P, k, first)
-    y = vertex(M, m32, P, after(P, k), second)
-    update(M, m32, P, eps, k, x, y, edge_of(M, k, x, y), m)
+    arena, plan = ctx.arena, ctx.plan
+    x = vertex(ctx, k, first)
+    y = vertex(ctx, after(plan, k), second)
+    update(ctx, k, x, y, edge_of(arena, k, x, y), m)
 
 
 @device
-def find_edge(M, P, k, first, second):
-    """Handle of the edge (first, second) of relation k by its values, or 0. Expected O(1)."""
-    x = lookup(M, k, first)
+def find_edge(arena, plan, k, first, second):
+    """Returns the handle of the edge (first, second) of relation k by its values, or 0. Expected O(1)."""
+    x = lookup(arena, k, first)
     if x == 0:
         return WORD(0)
-    y = lookup(M, after(P, k), second)
+    y = lookup(arena, after(plan, k), second)
     if y == 0:
         return WORD(0)
-    return edge_of(M, k, x, y)
+    return edge_of(arena, k, x, y)
 
 
 @kernel
-def multiplicity(M, P, k, first, second):
-    """Multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
-    M, P = words(M), constants(P)
-    e = find_edge(M, P, k, first, second)
-    return M[e + 1] if e != 0 else WORD(0)
+def multiplicity(arena, plan, k, first, second):
+    """Returns the multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
+    arena, plan = words(arena), constants(plan)
+    e = find_edge(arena, plan, k, first, second)
+    return multiplicity_of(arena, e) if e != 0 else WORD(0)
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def find_taken(M, P, rows, takes, edges):
-    """Find the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
+def find_taken(arena, plan, rows, takes, edges):
+    """Finds the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
 
     Returns the index of the first row that would go below zero, or -1. Changes nothing else.
     """
-    M, P, rows, edges = words(M), constants(P), words(rows), words(edges)
+    arena, plan, rows, edges = words(arena), constants(plan), words(rows), words(edges)
     for i in range(takes):
-        ahead_find(M, P, rows, takes, i)
-        r = 4 * i
-        e = find_edge(M, P, rows[r], rows[r + 1], rows[r + 2])
-        if e == 0 or M[e + 1] + rows[r + 3] < 0:
+        ahead_find(arena, plan, rows, takes, i)
+        row = 4 * i
+        e = find_edge(arena, plan, rows[row], rows[row + 1], rows[row + 2])
+        if e == 0 or multiplicity_of(arena, e) + rows[row + 3] < 0:
             return i
         edges[i] = e
     return -1
 
 
 @device
-def _make_light(M, m32, P, k, first, second):
+def _make_light(ctx, k, first, second):
     """The minor rebalancing that the deletion of (first, second) left to the end of its batch."""
+    arena, plan = ctx.arena, ctx.plan
     for column in range(2):
-        v = lookup(M, after(P, k) if column else k, second if column else first)
-        if v != 0 and too_low(M, m32, P, k, column, v + (V_IN if column else V_OUT)):
-            move(M, m32, P, k, column, v)
+        v = lookup(arena, after(plan, k) if column else k, second if column else first)
+        if v != 0 and too_low(ctx, k, column, v + (V_IN if column else V_OUT)):
+            move(ctx, k, column, v)
 
 
 @kernel
-def apply_rows(M, m32, P, eps, rows, takes, edges):
+def apply_rows(arena, halves, plan, eps, rows, takes, edges):
     """Changes (k, x, y, m) one by one; returns the number of rows applied. Less than all: the next would go below zero.
 
     The first `takes` rows are the deletions of a batch of net changes whose edges `find_taken` found, and only
@@ -186,89 +202,106 @@ def apply_rows(M, m32, P, eps, rows, takes, edges):
     semantics.
     """
     n = rows.shape[0]
-    M, m32, P, eps, rows, edges = words(M), words(m32), constants(P), words(eps), words(rows), words(edges)
-    M[C_EPOCH] += 1
+    arena, halves, plan, eps, rows, edges = (
+        words(arena),
+        words(halves),
+        constants(plan),
+        words(eps),
+        words(rows),
+        words(edges),
+    )
+    ctx = Context(arena, halves, plan, eps)
+    arena[C_EPOCH] += 1
     for i in range(takes):
-        ahead_take(M, m32, edges, takes, i)
+        ahead_take(arena, halves, edges, takes, i)
         k = rows[4 * i]
         e = edges[i]
-        x = M[e] >> 32
-        y = M[e] & LOW32
+        x = source(arena, e)
+        y = target(arena, e)
         edges[i] = 0
-        if _change(M, m32, P, k, x, y, e, rows[4 * i + 3]) < 0:
-            edges[i] = too_low(M, m32, P, k, ZERO, x + V_OUT) or too_low(M, m32, P, k, ONE, y + V_IN)
-            _drop_bare_ends(M, m32, P, k, x, y)
+        if _change(ctx, k, x, y, e, rows[4 * i + 3]) < 0:
+            edges[i] = too_low(ctx, k, ZERO, out_list(x)) or too_low(ctx, k, ONE, in_list(y))
+            _drop_bare_ends(ctx, k, x, y)
     for i in range(takes, n):
-        ahead(M, m32, P, rows, n, i)
+        ahead(ctx, rows, n, i)
         k = rows[4 * i]
         m = rows[4 * i + 3]
         if m > 0:
-            x = vertex(M, m32, P, k, rows[4 * i + 1])
-            y = vertex(M, m32, P, after(P, k), rows[4 * i + 2])
-            e = edge_of(M, k, x, y)
+            x = vertex(ctx, k, rows[4 * i + 1])
+            y = vertex(ctx, after(plan, k), rows[4 * i + 2])
+            e = edge_of(arena, k, x, y)
         else:
             if m == 0:
                 continue
-            e = find_edge(M, P, k, rows[4 * i + 1], rows[4 * i + 2])
-            if e == 0 or M[e + 1] + m < 0:
+            e = find_edge(arena, plan, k, rows[4 * i + 1], rows[4 * i + 2])
+            if e == 0 or multiplicity_of(arena, e) + m < 0:
                 return i
-            x = M[e] >> 32
-            y = M[e] & LOW32
-        update(M, m32, P, eps, k, x, y, e, m)
-    size = M[C_SIZE]
-    if size < M[C_BASE] // 4:
-        base = M[C_BASE] // 2 - 1
-        rebase(M, m32, P, eps, base if base // 4 <= size < base else 2 * size + 1)
+            x = source(arena, e)
+            y = target(arena, e)
+        update(ctx, k, x, y, e, m)
+    size = arena[C_SIZE]
+    if size < arena[C_BASE] // 4:
+        base = arena[C_BASE] // 2 - 1
+        rebase(ctx, base if base // 4 <= size < base else 2 * size + 1)
         return n
     for i in range(takes):
         if edges[i]:
-            _make_light(M, m32, P, rows[4 * i], rows[4 * i + 1], rows[4 * i + 2])
+            _make_light(ctx, rows[4 * i], rows[4 * i + 1], rows[4 * i + 2])
     return n
 
 
 @kernel
-def load_rows(M, m32, P, eps, rows, takes, edges):
+def load_rows(arena, halves, plan, eps, rows, takes, edges):
     """A batch as in `apply_rows`, stored first and then propagated at once: N = 2 |D| + 1. O(N^1.5)."""
     n = rows.shape[0]
-    M, m32, P, eps, rows, edges = words(M), words(m32), constants(P), words(eps), words(rows), words(edges)
-    M[C_EPOCH] += 1
-    M[C_MAJORS] += 1
-    M[C_UPDATES] += n
+    arena, halves, plan, eps, rows, edges = (
+        words(arena),
+        words(halves),
+        constants(plan),
+        words(eps),
+        words(rows),
+        words(edges),
+    )
+    ctx = Context(arena, halves, plan, eps)
+    arena[C_EPOCH] += 1
+    arena[C_MAJORS] += 1
+    arena[C_UPDATES] += n
     for i in range(takes):
         e = edges[i]
         k = rows[4 * i]
-        M[e + 1] += rows[4 * i + 3]
-        if M[e + 1] == 0:
-            x = M[e] >> 32
-            y = M[e] & LOW32
-            drop_edge(M, m32, k, x, y, e)
-            M[C_SIZE] -= 1
-            M[C_FLIPS] += 1
-            _drop_bare_ends(M, m32, P, k, x, y)
+        set_multiplicity(arena, e, multiplicity_of(arena, e) + rows[4 * i + 3])
+        if multiplicity_of(arena, e) == 0:
+            x = source(arena, e)
+            y = target(arena, e)
+            drop_edge(arena, halves, k, x, y, e)
+            arena[C_SIZE] -= 1
+            arena[C_FLIPS] += 1
+            _drop_bare_ends(ctx, k, x, y)
     for i in range(takes, n):
-        ahead(M, m32, P, rows, n, i)
+        ahead(ctx, rows, n, i)
         k = rows[4 * i]
-        x = vertex(M, m32, P, k, rows[4 * i + 1])
-        y = vertex(M, m32, P, after(P, k), rows[4 * i + 2])
-        e = edge_of(M, k, x, y)
+        x = vertex(ctx, k, rows[4 * i + 1])
+        y = vertex(ctx, after(plan, k), rows[4 * i + 2])
+        e = edge_of(arena, k, x, y)
         if e == 0:
-            add_edge(M, m32, k, x, y, rows[4 * i + 3])
-            M[C_SIZE] += 1
-            M[C_FLIPS] += 1
+            add_edge(arena, halves, k, x, y, rows[4 * i + 3])
+            arena[C_SIZE] += 1
+            arena[C_FLIPS] += 1
         else:
-            M[e + 1] += rows[4 * i + 3]
-    M[C_PEAK] = max(M[C_PEAK], M[C_SIZE])
-    M[C_BASE] = 2 * M[C_SIZE] + 1
-    major(M, m32, P, eps, WORD(1))
+            set_multiplicity(arena, e, multiplicity_of(arena, e) + rows[4 * i + 3])
+    arena[C_PEAK] = max(arena[C_PEAK], arena[C_SIZE])
+    arena[C_BASE] = 2 * arena[C_SIZE] + 1
+    major(ctx, WORD(1))
 
 
 @kernel
-def change_program(M, m32, P, eps, other):
-    """Go on with the program `other`, which has views of other kinds over the same parts. A major rebalancing."""
-    M, m32, P, eps, other = words(M), words(m32), constants(P), words(eps), constants(other)
-    M[C_EPOCH] += 1
-    M[C_MAJORS] += 1
+def change_program(arena, halves, plan, eps, other):
+    """Replaces the program by `other`, which has views of other kinds over the same parts. A major rebalancing."""
+    arena, halves, plan, eps, other = words(arena), words(halves), constants(plan), words(eps), constants(other)
+    ctx = Context(arena, halves, plan, eps)
+    arena[C_EPOCH] += 1
+    arena[C_MAJORS] += 1
     for view in range(MAX_VIEWS):
-        if P[view_at(view) + KIND] != K_COUNT:
-            empty_view(M, m32, P, view)
-    major(M, m32, other, eps, WORD(0))
+        if plan[view_at(view) + KIND] != K_COUNT:
+            empty_view(ctx, view)
+    major(Context(arena, halves, other, eps), WORD(0))

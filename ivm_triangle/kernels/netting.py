@@ -9,7 +9,7 @@ from crown.kernels.tables import mix
 
 @kernel
 def squares_of(rows, copies, squares):
-    """Add the squared positive weights of rows (k, x, y, m) to `squares` float64[3], by relation.
+    """Adds the squared positive weights of rows (k, x, y, m) to `squares` float64[3], by relation.
 
     False if a row names a relation outside 0 .. `copies` - 1: nothing else may look at such rows.
     """
@@ -26,7 +26,7 @@ def squares_of(rows, copies, squares):
 
 @kernel
 def net_rows(rows, weights, slots, out):
-    """Sum the weights of rows (k, x, y, m) int64[n, 4] that name the same tuple; those that are not 0 go to `out`.
+    """Sums the weights of rows (k, x, y, m) int64[n, 4] that name the same tuple; those that are not 0 go to `out`.
 
     Deletions first, otherwise in order. Returns (deletions, rows of `out` in use). `weights` int64[n] and `slots`
     int32[a power of two >= 2 n] are scratch; `slots` MUST be -1 everywhere. Expected O(n).

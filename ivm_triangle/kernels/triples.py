@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import hi, lo
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import LOW32
+from ivm_triangle.kernels.geometry import (
+    groups_of,
+    left,
+    list_address,
+    list_length,
+    middles_of,
+    multiplicity_of,
+    payload,
+    right,
+)
 from ivm_triangle.kernels.layout import K_SET, KIND, R, S, T
 from ivm_triangle.kernels.rules import edge_of
 from ivm_triangle.kernels.views import listing_at, view_at
@@ -14,60 +22,60 @@ VIEW, GROUP, MIDDLE, OPS, LAST, MAX_DELAY = range(6)  # the cursor, an int64 arr
 
 
 @device
-def _put(M, cur, a, b, c, out, capacity, row):
-    r = edge_of(M, R, a, b)
-    s = edge_of(M, S, b, c)
-    t = edge_of(M, T, c, a)
-    out[row] = M[a]
-    out[capacity + row] = M[b]
-    out[2 * capacity + row] = M[c]
-    out[3 * capacity + row] = M[r + 1] * M[s + 1] * M[t + 1]
+def _put(arena, cur, a, b, c, out, capacity, row):
+    r = edge_of(arena, R, a, b)
+    s = edge_of(arena, S, b, c)
+    t = edge_of(arena, T, c, a)
+    out[row] = arena[a]
+    out[capacity + row] = arena[b]
+    out[2 * capacity + row] = arena[c]
+    out[3 * capacity + row] = multiplicity_of(arena, r) * multiplicity_of(arena, s) * multiplicity_of(arena, t)
     cur[OPS] += 4
     cur[MAX_DELAY] = max(cur[MAX_DELAY], cur[OPS] - cur[LAST])
     cur[LAST] = cur[OPS]
 
 
 @kernel
-def triple_rows(M, m32, P, cur, views, firsts, out):
-    """Fill `out` int64[4, n] column-major with (a, b, c, multiplicity); returns the number of rows.
+def triple_rows(arena, halves, plan, cur, views, firsts, out):
+    """Fills `out` int64[4, n] column-major with (a, b, c, multiplicity); returns the number of rows.
 
     `views` are the SET and ROOT views of the result; `firsts[i]` is the relation a tree's pairs (x, z) start in.
-    Fewer than n rows: the end. Call again with the same cursor to go on. Delay: four steps, and one per list or view
-    that ends.
+    Fewer than n rows: the end. Call again with the same cursor for the rest. Delay: four steps, and one per list or
+    view that ends.
     """
     ends = views.size
     capacity = out.shape[1]
-    M, m32, P, cur, out = words(M), words(m32), constants(P), words(cur), words(out)
+    arena, halves, plan, cur, out = words(arena), words(halves), constants(plan), words(cur), words(out)
     views, firsts = words(views), words(firsts)
     rows = 0
     while cur[VIEW] < ends:
         view = views[cur[VIEW]]
         w = listing_at(view)
-        if P[view_at(view) + KIND] == K_SET:
-            while cur[GROUP] < hi(m32, w):
+        if plan[view_at(view) + KIND] == K_SET:
+            while cur[GROUP] < list_length(halves, w):
                 if rows == capacity:
                     return rows
-                record = M[lo(m32, w) + cur[GROUP]]
-                _put(M, cur, M[record] >> 32, M[record] & LOW32, M[record + 1], out, capacity, rows)
+                record = arena[list_address(halves, w) + cur[GROUP]]
+                _put(arena, cur, left(arena[record]), right(arena[record]), payload(arena, record), out, capacity, rows)
                 cur[GROUP] += 1
                 rows += 1
-        elif hi(m32, w) > 0:
+        elif list_length(halves, w) > 0:
             first = firsts[cur[VIEW]]
-            bucket = M[lo(m32, w)] + 1
-            while cur[GROUP] < hi(m32, bucket):
-                group = M[lo(m32, bucket) + cur[GROUP]]
-                x = M[group] >> 32
-                z = M[group] & LOW32
-                while cur[MIDDLE] < hi(m32, group + 1):
+            bucket = groups_of(arena[list_address(halves, w)])
+            while cur[GROUP] < list_length(halves, bucket):
+                group = arena[list_address(halves, bucket) + cur[GROUP]]
+                x = left(arena[group])
+                z = right(arena[group])
+                while cur[MIDDLE] < list_length(halves, middles_of(group)):
                     if rows == capacity:
                         return rows
-                    y = M[lo(m32, group + 1) + cur[MIDDLE]] >> 32
+                    y = left(arena[list_address(halves, middles_of(group)) + cur[MIDDLE]])
                     if first == 0:
-                        _put(M, cur, x, y, z, out, capacity, rows)
+                        _put(arena, cur, x, y, z, out, capacity, rows)
                     elif first == 1:
-                        _put(M, cur, z, x, y, out, capacity, rows)
+                        _put(arena, cur, z, x, y, out, capacity, rows)
                     else:
-                        _put(M, cur, y, z, x, out, capacity, rows)
+                        _put(arena, cur, y, z, x, out, capacity, rows)
                     cur[MIDDLE] += 1
                     rows += 1
                 cur[GROUP] += 1

@@ -1,7 +1,7 @@
 """The first run on a machine: compile the kernels once, saying so, on two cores.
 
 As `crown.engine.kernels.warm` does for the engine: of the two largest parts that everything shares a child process
-compiles one and this process the other; then the child goes on with what only a bulk load and the enumeration by hops
+compiles one and this process the other; then the child compiles what only a bulk load and the enumeration by hops
 need.
 """
 
@@ -14,10 +14,11 @@ from typing import Any
 
 import numba
 from numba import boolean, float64, int32, int64
-from numba.core.types import CPointer
+from numba.core.types import CPointer, NamedTuple
 
 from crown.kernels.jit import is_cached
 from crown.kernels.pointers import Constants
+from ivm_triangle.kernels.context import Context
 from ivm_triangle.kernels.hops import union_rows
 from ivm_triangle.kernels.maintain import apply_rows, load_rows
 from ivm_triangle.kernels.rebalance import reconsider
@@ -29,9 +30,9 @@ _STATE = (_WORDS, int32[::1], _WORDS, float64[::1])
 _CHANGES = (*_STATE, _ROWS, int64, _WORDS)
 _STREAM = (*_STATE, int64, _ROWS, _WORDS, _WORDS, int64, _WORDS, int64, _WORDS, _WORDS, _ROWS)
 _UNION = (_WORDS, int32[::1], _WORDS, _WORDS, _WORDS, _ROWS, boolean, _ROWS)
-_POINTERS = (CPointer(int64), CPointer(int32), Constants())
-_SCAN = (*_POINTERS, *(int64,) * 7)
-_LOOKUP = (*_POINTERS, *(int64,) * 6)
+_CONTEXT = NamedTuple((CPointer(int64), CPointer(int32), Constants(), CPointer(float64)), Context)
+_SCAN = (_CONTEXT, *(int64,) * 7)
+_LOOKUP = (_CONTEXT, *(int64,) * 6)
 _CHILD = "from ivm_triangle.kernels.warm import compile_rest; compile_rest({})"
 _done: set[str] = set()
 
@@ -45,7 +46,7 @@ def compile_rest(loading: bool) -> None:
 
 
 def ensure_compiled(streaming: bool) -> None:
-    """Make sure that the kernels of a `Triangle`, or of a bag (`streaming`), are in the cache.
+    """Makes sure that the kernels of a `Triangle`, or of a bag (`streaming`), are in the cache.
 
     Takes ten to twenty seconds if they are not, else no time. Once per process.
     """
@@ -63,7 +64,7 @@ def ensure_compiled(streaming: bool) -> None:
     started = time.monotonic()
     with subprocess.Popen([sys.executable, "-c", _CHILD.format(not streaming)], stderr=subprocess.DEVNULL) as child:
         scan_step.compile(_SCAN)
-        reconsider.compile((*_POINTERS, CPointer(float64)))
+        reconsider.compile((_CONTEXT,))
         wanted[0][0].compile(wanted[0][1])
         child.wait()
     for kernel, signature in wanted[1:]:

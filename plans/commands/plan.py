@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from plans.commands.declare import add_query_arguments, query_text, rates_of, schema_of
 from plans.errors import PlanError
-from plans.plan import Plan
-from plans.planner import plan
+from plans.planner import plan, program
+from plans.program import Program
 from plans.search.rates import read_sample, sample_rates
-from plans.show.explain import to_json
+from plans.show.programs import to_json
 
 HELP = "plan a query and print the plan as JSON"
 
@@ -44,8 +44,8 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tree", help="take this tree, written as EXPLAIN lists it, instead of the best")
 
 
-def planned(args: argparse.Namespace) -> Plan:
-    """The plan that the arguments ask for."""
+def planned(args: argparse.Namespace) -> Program:
+    """Returns the program that the arguments ask for."""
     query, schema = query_text(args.query), schema_of(args.schema)
     samples: dict[str, pa.Table] = {}
     for text in args.sample:
@@ -56,7 +56,7 @@ def planned(args: argparse.Namespace) -> Plan:
     rates = rates_of(args.rate)
     if samples:
         rates = {**sample_rates(plan(query, schema, dialect=args.dialect), samples), **rates}
-    return plan(query, schema, rates=rates, dialect=args.dialect, tree=args.tree)
+    return program(query, schema, rates=rates, dialect=args.dialect, tree=args.tree)
 
 
 def write(text: str, path: str | None) -> None:

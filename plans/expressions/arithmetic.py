@@ -1,4 +1,4 @@
-"""Arithmetic on whole columns of integers and doubles, and conversions between types; none of it can fail.
+"""Arithmetic on whole columns of integers and doubles; none of it can fail.
 
 Integers that overflow are NULL, and so is a BIGINT of -2^63, which the engine uses for NULL itself. Doubles follow
 IEEE 754. Division by zero gives NULL.
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions import dates, decimals
+from plans.expressions import decimals
 from plans.expressions.arrays import array_of, on_arrays, words
 from plans.expressions.literals import RESERVED
 
@@ -32,14 +32,14 @@ def binary(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
         return _remainder(left, right)
     if type_ == pa.int32():
         wide = _UNCHECKED[op](pc.cast(left, pa.int64()), pc.cast(right, pa.int64()))
-        return _narrow(wide)
+        return narrow(wide)
     try:
         found = _CHECKED[op](left, right)
         if pc.min(found).as_py() != RESERVED if isinstance(found, pa.Array) else found.as_py() != RESERVED:
             return found
     except pa.ArrowInvalid:  # some row overflows: find which, in 256 bits
         pass
-    return _in_range(_UNCHECKED[op](pc.cast(left, _EXACT), pc.cast(right, _EXACT)))
+    return in_range(_UNCHECKED[op](pc.cast(left, _EXACT), pc.cast(right, _EXACT)))
 
 
 def negated(value: Any) -> Any:
@@ -52,19 +52,17 @@ def absolute(value: Any) -> Any:
     return pc.abs(_without_least(value))
 
 
-def cast(value: Any, type_: pa.DataType) -> Any:
-    """The value in another type, where the planner allows that; NULL where it does not fit."""
-    kinds = pa.types
-    if kinds.is_decimal(type_):
-        return decimals.converted(value, type_)
-    if kinds.is_floating(type_):
-        # Integers beyond 2^53 round to the nearest double, as in every database.
-        return decimals.doubles(value) if kinds.is_decimal(value.type) else pc.cast(value, type_, safe=False)
-    if type_ == pa.int32() and value.type == pa.int64():
-        return _narrow(value)
-    if kinds.is_date(type_) or kinds.is_date(value.type):
-        return dates.cast(value, type_)
-    return pc.cast(value, type_)
+def in_range(exact: Any) -> Any:
+    """Whole numbers that are decimals as BIGINT, NULL where they do not fit."""
+    bound = pa.scalar(2**63, pa.decimal256(40, 0))
+    fits = pc.and_(pc.less(exact, bound), pc.greater(exact, pc.negate(bound)))
+    return pc.cast(pc.if_else(fits, exact, pa.scalar(None, exact.type)), pa.int64())
+
+
+def narrow(value: Any) -> Any:
+    """BIGINT as INT, NULL where they do not fit."""
+    fits = pc.and_(pc.less(value, 2**31), pc.greater_equal(value, -(2**31)))
+    return pc.cast(pc.if_else(fits, value, pa.scalar(None, pa.int64())), pa.int32())
 
 
 def _on_doubles(op: str, left: Any, right: Any) -> Any:
@@ -86,18 +84,6 @@ def _remainder(left: Any, right: Any) -> Any:
     right = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
     safe = pc.if_else(pc.equal(right, -1), pa.scalar(1, right.type), right)  # x % -1 = 0; min / -1 would overflow
     return pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
-
-
-def _in_range(exact: Any) -> Any:
-    """Whole numbers of 256 bits as BIGINT."""
-    bound = pa.scalar(2**63, pa.decimal256(40, 0))
-    fits = pc.and_(pc.less(exact, bound), pc.greater(exact, pc.negate(bound)))
-    return pc.cast(pc.if_else(fits, exact, pa.scalar(None, exact.type)), pa.int64())
-
-
-def _narrow(value: Any) -> Any:
-    fits = pc.and_(pc.less(value, 2**31), pc.greater_equal(value, -(2**31)))
-    return pc.cast(pc.if_else(fits, value, pa.scalar(None, pa.int64())), pa.int32())
 
 
 def _without_least(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 `Expr(op, type, args, value)` is a tree (`plans.expressions.expr`). Leaves are columns (`value` is the name) and
 literals (`value` is a Python value of the type). Everything else is built by `call`, which checks the types, inserts
-the casts and knows SQL's three-valued logic. `str(expr)` is SQL that DuckDB and Spark read alike; `evaluate` is
+the casts and knows SQL's three-valued logic. `str(expr)` is SQL (`plans.expressions.sqltext`); `evaluate` is
 vectorised (`plans.expressions.evaluate`).
 
 An expression has the type and the values that Spark 4 gives it in ANSI mode (its default), or is refused with a
@@ -31,41 +31,32 @@ from plans.expressions.coercion import (
     numeric,
 )
 from plans.expressions.expr import Expr
+from plans.expressions.functions.apply import apply
+from plans.expressions.functions.table import FUNCTIONS
+from plans.expressions.leaf import NULL, TRUE, cast, col, folded, lit
 from plans.schema import decimal_parts
+
+__all__ = [
+    "ARITHMETIC",
+    "COMPARISONS",
+    "FUNCTIONS",
+    "MIRROR",
+    "NULL",
+    "TRUE",
+    "Expr",
+    "call",
+    "cast",
+    "col",
+    "conjoin",
+    "lit",
+]
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "nseq": "IS NOT DISTINCT FROM"}
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
-_FUNCTION_TYPES = {
-    "lower": ("string", "string"),
-    "upper": ("string", "string"),
-    "length": ("string", "int32"),
-    "concat": ("string", "string"),
-    "substring": ("string", "string"),
-    "year": ("date", "int32"),
-    "month": ("date", "int32"),
-    "day": ("date", "int32"),
-}
-FUNCTIONS = {"coalesce", *_FUNCTION_TYPES}
 _PATTERN_LENGTH = 10_000
 _SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
 _STRING_DIGITS = 15  # decimals of so few digits compare with text alike as decimals and as doubles
-_ZONE_HINT = "the answer depends on a session's time zone; convert the column before it enters the stream"
-
-
-def col(name: str, type_: str) -> Expr:
-    """A column."""
-    return Expr("col", type_, (), name)
-
-
-def lit(value: Any, type_: str | None = None) -> Expr:
-    """A literal; the type follows from the Python value unless given. PlanError if no column could hold it."""
-    value, type_ = literals.checked(value, type_)
-    return Expr("literal", type_, (), value)
-
-
-NULL = Expr("literal", "null")
-TRUE = Expr("literal", "bool", (), True)
 
 
 def conjoin(conditions: Sequence[Expr]) -> Expr:
@@ -104,49 +95,8 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
     if op == "case":
         return _case(args)
     if op in FUNCTIONS:
-        return _function(op, args)
+        return apply(op, args)
     raise PlanError(f"operator {op!r} is not supported")
-
-
-def cast(arg: Expr, type_: str) -> Expr:
-    """Convert to another type: between numbers where only digits can be lost, from integers, dates and truth values to
-    text, between dates and wall clocks. A value that does not fit is NULL. PlanError for every other conversion.
-    """
-    if arg.type == type_:
-        return arg
-    if arg.type == "null" or (arg.op == "literal" and arg.value is None):
-        return Expr("literal", type_)
-    if arg.op == "literal":
-        folded = _folded(arg, type_)
-        if folded is not None:
-            return folded
-        if arg.type == "string" and type_ != "binary":
-            raise PlanError(f"{arg.value!r} is not a value of type {type_}, or not written in a form that is read here")
-    source = arg.type
-    number = numeric(source) and (
-        type_ == "float64"
-        or (source in INTEGERS and type_ in INTEGERS)
-        or (source != "float64" and decimal_parts(type_) is not None)
-    )
-    text = type_ == "string" and (source in ("bool", "date") or source in INTEGERS)
-    days = {source, type_} == {"date", "timestamp_ntz"}
-    if number or text or days:
-        return Expr("cast", type_, (arg,))
-    zoned = "timestamp" in (source, type_) and {source, type_} <= {"timestamp", "timestamp_ntz", "date", "string"}
-    raise PlanError(
-        f"a cast from {source} to {type_} is not supported",
-        hint=_ZONE_HINT
-        if zoned
-        else "databases differ in this conversion; convert the column before it enters the stream",
-    )
-
-
-def _folded(arg: Expr, type_: str) -> Expr | None:
-    """The literal in another type, if it is exactly a value of that type (or the nearest double)."""
-    try:
-        return lit(literals.converted(arg.value, arg.type, type_), type_)
-    except ValueError:
-        return None
 
 
 def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
@@ -156,11 +106,8 @@ def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
         left, right = _short(left, right.type), _short(right, left.type)
     type_ = comparable(left.type, right.type)
     if type_ is None:
-        zoned = {left.type, right.type} in ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
-        raise PlanError(
-            f"{symbol} compares {left.type} with {right.type}",
-            hint=_ZONE_HINT if zoned else "both sides must have the same type; use CAST",
-        )
+        hint = "both sides must have the same type; use CAST"
+        raise PlanError(f"{symbol} compares {left.type} with {right.type}", hint=hint)
     return cast(left, type_), cast(right, type_)
 
 
@@ -176,10 +123,10 @@ def _unquoted(arg: Expr, other: str) -> Expr:
             f"{arg.value!r} is compared with {other}, for which Spark takes both as doubles",
             hint="write the number without quotes",
         )
-    folded = _folded(arg, other)
-    if folded is None:
+    found = folded(arg, other)
+    if found is None:
         raise PlanError(f"{arg.value!r} is not a value of type {other}, to which it is compared")
-    return folded
+    return found
 
 
 def _short(arg: Expr, other: str) -> Expr:
@@ -188,7 +135,7 @@ def _short(arg: Expr, other: str) -> Expr:
         return arg
     p, s = as_decimal(other)
     fits = max(p - s, as_decimal(arg.type)[0]) + s <= MAX_DIGITS
-    return arg if fits else _folded(arg, other) or arg
+    return arg if fits else folded(arg, other) or arg
 
 
 def _in(args: tuple[Expr, ...]) -> Expr:
@@ -221,11 +168,17 @@ def _like(args: tuple[Expr, ...], escape: str | None) -> Expr:
 def _boolean(symbol: str, arg: Expr) -> Expr:
     if arg.type not in ("bool", "null"):
         raise PlanError(f"{symbol} needs a condition, not a value of type {arg.type}")
-    return arg
+    return cast(arg, "bool")
 
 
 def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
     symbol = ARITHMETIC[op]
+    if op in ("add", "sub") and left.type == "date" and right.type in INTEGERS:
+        return apply("date_add" if op == "add" else "date_sub", (left, right))
+    if op == "add" and right.type == "date" and left.type in INTEGERS:
+        return apply("date_add", (right, left))
+    if op == "sub" and left.type == right.type == "date":
+        raise PlanError("the difference of two dates is an interval, which no column has", hint="use DATEDIFF")
     if not (numeric(left.type) and numeric(right.type)):
         raise PlanError(f"{symbol} needs numbers, not {left.type} and {right.type}")
     if left.type == "null":
@@ -268,26 +221,3 @@ def _case(args: tuple[Expr, ...]) -> Expr:
     values = [cast(arg, type_) for arg in args[1:-1:2]]
     pairs = [part for pair in zip(conditions, values, strict=True) for part in pair]
     return Expr("case", type_, (*pairs, cast(args[-1], type_)))
-
-
-def _function(name: str, args: tuple[Expr, ...]) -> Expr:
-    if name == "coalesce":
-        type_ = "null"
-        for arg in args:
-            both_ways = common(type_, arg.type)
-            if both_ways is None:
-                raise PlanError(f"COALESCE has arguments of type {type_} and {arg.type}", hint="cast them to one type")
-            type_ = both_ways
-        return Expr(name, type_, tuple(cast(arg, type_) for arg in args))
-    wanted, result = _FUNCTION_TYPES[name]
-    args = tuple(cast(arg, wanted) if arg.type == "null" else arg for arg in args)
-    for arg in args if name == "concat" else args[:1]:
-        if arg.type != wanted and not (wanted == "date" and arg.type == "timestamp_ntz"):
-            zoned = wanted == "date" and arg.type == "timestamp"
-            raise PlanError(f"{name.upper()} needs a {wanted}, not {arg.type}", hint=_ZONE_HINT if zoned else "")
-    if name == "substring":
-        if any(arg.op != "literal" or arg.type != "int32" or arg.value is None for arg in args[1:]):
-            raise PlanError("SUBSTRING needs whole numbers for its start and length")
-        if args[1].value < 1 or (len(args) > 2 and args[2].value < 0):
-            raise PlanError("SUBSTRING counts from 1 and needs a length of at least 0")
-    return Expr(name, result, args)

@@ -49,17 +49,17 @@ def lower(value: Any) -> Any:
 
 def length(value: Any) -> Any:
     """The number of characters, as int32."""
-    return pc.utf8_length(_text(value))
+    return pc.utf8_length(readable(value))
 
 
 def substring(value: Any, start: int, count: int | None) -> Any:
     """At most `count` characters from the `start`-th on, which counts from 1; all that follow if there is no count."""
-    return pc.utf8_slice_codeunits(_text(value), start - 1, None if count is None else start - 1 + count)
+    return pc.utf8_slice_codeunits(readable(value), start - 1, None if count is None else start - 1 + count)
 
 
 def like(value: Any, pattern: str, escape: str | None) -> Any:
     """Whether strings match a pattern of LIKE."""
-    return pc.match_substring_regex(_text(value), like_regex(pattern, escape))
+    return pc.match_substring_regex(readable(value), like_regex(pattern, escape))
 
 
 def like_regex(pattern: str, escape: str | None) -> str:
@@ -80,7 +80,7 @@ def like_regex(pattern: str, escape: str | None) -> str:
     return r"(?s)\A" + "".join(out) + r"\z"
 
 
-def _text(value: Any) -> Any:
+def readable(value: Any) -> Any:
     """The strings, NULL where the bytes are not UTF-8."""
     return value if isinstance(value, pa.Scalar) else _valid(value)[0]
 

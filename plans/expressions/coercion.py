@@ -51,8 +51,8 @@ def _common(left: str, right: str, whole: dict[str, tuple[int, int]]) -> str | N
         return left
     if left == "null":
         return right
-    if {left, right} == {"date", "timestamp_ntz"}:
-        return "timestamp_ntz"
+    if {left, right} <= {"date", "timestamp_ntz", "timestamp"}:
+        return "timestamp" if "timestamp" in (left, right) else "timestamp_ntz"
     if not (numeric(left) and numeric(right)):
         return None
     if "float64" in (left, right):

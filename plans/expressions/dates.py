@@ -1,10 +1,12 @@
-"""The calendar on whole columns of dates and wall clock readings: the proleptic Gregorian one, for all values.
+"""The calendar on whole columns of dates and moments: the proleptic Gregorian one, for all values.
 
-Arrow knows it for 65,536 years. It repeats every 400 years, so a day's place in its cycle tells all about it.
+A moment is a count of microseconds: of an instant the time is that of UTC, of a wall clock reading what it reads. NumPy
+knows the calendar for all of them. Months are counted from January 1970 on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,58 +15,100 @@ import pyarrow.compute as pc
 
 from plans.expressions.arrays import array_of, on_arrays, words
 
-_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
-_DAY = 86_400_000_000  # microseconds
+SECOND = 1_000_000  # microseconds
+DAY = 86_400 * SECOND
 _LAST = 106_751_991  # the last day from 1970 on that has a timestamp, either way
-_NEAR = 11_000_000  # days that Arrow knows, either way
+_NEAR = 11_000_000  # days that Arrow writes, either way
 _FOUR_DIGITS = 2_932_896  # 9999-12-31
 
 
-def part(name: str, value: Any) -> Any:
-    """The year, month or day of dates or wall clock readings, as int64."""
-    return on_arrays(lambda array: _part(name, array), value)
-
-
-def cast(value: Any, type_: pa.DataType) -> Any:
-    """Dates as strings or as midnights, readings as dates; NULL where there is no such timestamp."""
-    if pa.types.is_date(type_):
-        return on_arrays(lambda array: array_of(_days(array).astype(np.int32), type_, array), value)
-    return on_arrays(_texts if pa.types.is_string(type_) else _midnights, value)
-
-
-def _days(value: pa.Array) -> np.ndarray:
+def days_of(value: pa.Array) -> np.ndarray:
+    """The days from 1970 on of dates or moments, as int64; 0 where it is NULL."""
     if pa.types.is_date(value.type):
-        return words(value, np.int32)
-    return words(value, np.int64) // _DAY
+        return words(value, np.int32).astype(np.int64)
+    return words(value, np.int64) // DAY
 
 
-def _part(name: str, value: pa.Array) -> pa.Array:
-    days = _days(value)
-    cycles = days // _CYCLE_DAYS if len(days) and (days.min() < -_NEAR or days.max() > _NEAR) else np.zeros_like(days)
-    place = array_of((days - cycles * _CYCLE_DAYS).astype(np.int32), pa.date32(), value)
-    found = {"year": pc.year, "month": pc.month, "day": pc.day}[name](place)
-    if name == "year" and cycles.any():
-        return pc.add(found, array_of(_CYCLE_YEARS * cycles.astype(np.int64), pa.int64(), value))
-    return found
+def clock_of(value: pa.Array) -> np.ndarray:
+    """The microseconds since midnight of moments, as int64."""
+    return words(value, np.int64) % DAY
 
 
-def _midnights(value: pa.Array) -> pa.Array:
-    days = words(value, np.int32).astype(np.int64)
-    fits = np.abs(days) <= _LAST
-    found = array_of(np.where(fits, days, 0) * _DAY, pa.timestamp("us"), value)
+def months_of(days: np.ndarray) -> np.ndarray:
+    """The month in which each day lies, counted from January 1970 on."""
+    return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+
+
+def first_day(months: np.ndarray) -> np.ndarray:
+    """The first day of each month."""
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+def _iso_week(days: np.ndarray) -> np.ndarray:
+    """The number of the week, which belongs to the year of its Thursday."""
+    thursday = days - (days + 3) % 7 + 3
+    return (thursday - first_day(months_of(thursday) // 12 * 12)) // 7 + 1
+
+
+_PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "year": lambda days: months_of(days) // 12 + 1970,
+    "quarter": lambda days: months_of(days) % 12 // 3 + 1,
+    "month": lambda days: months_of(days) % 12 + 1,
+    "day": lambda days: days - first_day(months_of(days)) + 1,
+    "dayofyear": lambda days: days - first_day(months_of(days) // 12 * 12) + 1,
+    "dayofweek": lambda days: (days + 4) % 7 + 1,  # Sunday is 1
+    "weekday": lambda days: (days + 3) % 7,  # Monday is 0
+    "weekofyear": _iso_week,
+}
+PARTS = tuple(_PARTS)
+"""The names of what `part` tells."""
+
+
+def part(name: str, value: Any) -> Any:
+    """A part of the day of dates or moments, as int64."""
+    return on_arrays(lambda array: array_of(_PARTS[name](days_of(array)), pa.int64(), array), value)
+
+
+def shifted(days: np.ndarray, months: np.ndarray) -> np.ndarray:
+    """The days so many months later; of a month that is too short, its last day."""
+    old = months_of(days)
+    first, after = first_day(old + months), first_day(old + months + 1)
+    return np.minimum(first + days - first_day(old), after - 1)
+
+
+def of_days(days: np.ndarray, like: pa.Array) -> pa.Array:
+    """Dates of days; NULL where `like` is, or where a date cannot hold them."""
+    found = array_of(days.astype(np.int32), pa.date32(), like)
+    fits = days == days.astype(np.int32)
     return found if fits.all() else pc.if_else(pa.array(fits), found, pa.scalar(None, found.type))
 
 
-def _texts(value: pa.Array) -> pa.Array:
-    """Years before 0 have a minus sign, years of more than four digits a plus sign."""
+def of_moments(days: np.ndarray, clock: Any, type_: pa.DataType, like: pa.Array) -> pa.Array:
+    """Moments of days and microseconds since midnight; NULL where `like` is, or where no timestamp holds them."""
+    fits = np.abs(days) <= _LAST
+    found = array_of(np.where(fits, days, 0) * DAY + clock, type_, like)
+    return found if fits.all() else pc.if_else(pa.array(fits), found, pa.scalar(None, found.type))
+
+
+def cast(value: Any, type_: pa.DataType) -> Any:
+    """Dates as midnights, moments as dates or as moments of the other kind; NULL where there is no such timestamp."""
+    if pa.types.is_date(type_):
+        return on_arrays(lambda array: of_days(days_of(array), array), value)
+    if pa.types.is_timestamp(value.type):
+        return on_arrays(lambda array: array.view(type_), value)
+    return on_arrays(lambda array: of_moments(days_of(array), 0, type_, array), value)
+
+
+def texts(value: pa.Array) -> pa.Array:
+    """Dates as text: years before 0 have a minus sign, years of more than four digits a plus sign."""
     days = words(value, np.int32)
     far = np.abs(days.astype(np.int64)) > _NEAR
     near = array_of(np.where(far, 0, days).astype(np.int32), pa.date32(), value) if far.any() else value
-    texts = pc.cast(near, pa.string())
+    found = pc.cast(near, pa.string())
     if far.any():
         written = np.datetime_as_string(days[far].astype("datetime64[D]"))
-        texts = pc.replace_with_mask(texts, pa.array(far), pa.array(written, pa.string()))
+        found = pc.replace_with_mask(found, pa.array(far), pa.array(written, pa.string()))
     late = days > _FOUR_DIGITS
     if not late.any():
-        return texts
-    return pc.if_else(pa.array(late), pc.binary_join_element_wise("+", texts, ""), texts)
+        return found
+    return pc.if_else(pa.array(late), pc.binary_join_element_wise("+", found, ""), found)

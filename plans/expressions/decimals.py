@@ -48,6 +48,41 @@ def converted(value: Any, type_: pa.DataType) -> Any:
     return on_arrays(lambda a: _fitted(_rescaled(_unscaled(a), a.type.scale, type_.scale), type_), _decimal(value))
 
 
+def rounded(value: Any, places: int, type_: pa.DataType, mode: str) -> Any:
+    """A decimal array or scalar rounded to `places` after the point, in the decimal type `type_`. O(n).
+
+    `mode` is half_up (ties away from zero), half_even, floor, ceil or down (towards zero). NULL where the result
+    does not fit.
+    """
+    return on_arrays(lambda array: _rounded_to(array, places, type_, mode), value)
+
+
+def _rounded_to(value: pa.Array, places: int, type_: pa.DataType, mode: str) -> pa.Array:
+    scale = value.type.scale
+    drop = scale - places
+    if drop <= 0:
+        return converted(value, type_)
+    if drop > MAX_DIGITS:
+        return pc.if_else(pc.is_valid(value), pa.scalar(decimal.Decimal(0), type_), pa.scalar(None, type_))
+    given, power = _unscaled(value), _power(drop)
+    size, negative = pc.abs(given), pc.less(given, _number(0))
+    quotient, rest = _divided(size, power, _labelled(size, pa.decimal256(76, drop)))
+    twice = _wide(pc.add, rest, rest)
+    if mode == "half_up":
+        up = pc.greater_equal(twice, power)
+    elif mode == "half_even":
+        half = _labelled(_times(quotient, _number(5)), pa.decimal256(76, 1))  # ends in .5 where the quotient is odd
+        whole = pc.cast(half, options=pc.CastOptions(target_type=_WIDE, allow_decimal_truncate=True))
+        odd = pc.not_equal(_wide(pc.add, whole, whole), quotient)
+        up = pc.or_(pc.greater(twice, power), pc.and_(pc.equal(twice, power), odd))
+    else:
+        wrong = pc.invert(negative) if mode == "ceil" else negative
+        up = pc.and_(pc.greater(rest, _number(0)), wrong) if mode != "down" else pa.repeat(False, len(rest))
+    found = _wide(pc.add, quotient, pc.if_else(up, _number(1), _number(0)))
+    signed = pc.if_else(negative, pc.negate(found), found)
+    return _fitted(_times(signed, _power(type_.scale - places)), type_)
+
+
 def doubles(value: Any) -> Any:
     """The doubles nearest to decimals. O(n)."""
     return on_arrays(_doubles, value)
@@ -60,6 +95,11 @@ def _doubles(value: pa.Array) -> pa.Array:
             quotient = whole / 10.0**value.type.scale  # both are doubles exactly, so it is rounded once
             return array_of(quotient, pa.float64(), value)
     return pc.cast(pc.cast(value, pa.string()), pa.float64())  # Arrow's own way rounds more than once
+
+
+def of_unscaled(value: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Whole numbers as the digits of decimals."""
+    return _labelled(pc.cast(value, pa.decimal128(MAX_DIGITS, 0)), type_)
 
 
 def _decimal(value: Any) -> Any:

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import arithmetic, characters, dates
+from plans.expressions import arithmetic, characters
+from plans.expressions.casts import convert
 from plans.expressions.expr import Expr
+from plans.expressions.functions.table import FUNCTIONS
 from plans.schema import arrow_type
 
 
@@ -30,7 +32,12 @@ def evaluate(expr: Expr, columns: Mapping[str, Any], length: int | None = None) 
 
 
 def _value(expr: Expr, columns: Mapping[str, Any]) -> Any:
-    return expr.fold(lambda node, args: _OPERATORS[node.op](node, *args) if node.args else _leaf(node, columns))
+    return expr.fold(lambda node, args: _applied(node, args) if node.args else _leaf(node, columns))
+
+
+def _applied(expr: Expr, args: list[Any]) -> Any:
+    function = FUNCTIONS.get(expr.op)
+    return _OPERATORS[expr.op](expr, *args) if function is None else function.evaluate(_arrow(expr), *args)
 
 
 def _leaf(expr: Expr, columns: Mapping[str, Any]) -> Any:
@@ -129,14 +136,6 @@ def _arithmetic(expr: Expr, left: Any, right: Any) -> Any:
     return arithmetic.binary(expr.op, left, right, arrow_type(expr.type))
 
 
-def _date_part(expr: Expr, value: Any) -> Any:
-    return pc.cast(dates.part(expr.op, value), arrow_type(expr.type))
-
-
-def _substring(expr: Expr, value: Any, start: Any, count: Any = None) -> Any:
-    return characters.substring(value, start.as_py(), None if count is None else count.as_py())
-
-
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "eq": _comparison(_eq),
     "ne": _comparison(_ne),
@@ -154,13 +153,6 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "mod"), _arithmetic),
     "neg": lambda expr, value: arithmetic.negated(value),
     "abs": lambda expr, value: arithmetic.absolute(value),
-    "cast": lambda expr, value: arithmetic.cast(value, arrow_type(expr.type)),
+    "cast": lambda expr, value: convert.cast(value, arrow_type(expr.type)),
     "case": _case,
-    "coalesce": lambda expr, *args: pc.coalesce(*args),
-    "concat": lambda expr, *args: pc.binary_join_element_wise(*args, pa.scalar("")),
-    "lower": lambda expr, value: characters.lower(value),
-    "upper": lambda expr, value: characters.upper(value),
-    "length": lambda expr, value: pc.cast(characters.length(value), arrow_type(expr.type)),
-    "substring": _substring,
-    **dict.fromkeys(("year", "month", "day"), _date_part),
 }

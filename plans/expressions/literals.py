@@ -88,8 +88,8 @@ def converted(value: Any, source: str, target: str) -> Any:
     parts = decimal_parts(target)
     if parts is not None and number:
         return _scaled(decimal.Decimal(value), parts)
-    if target == "timestamp_ntz" and source == "date":
-        return dt.datetime(value.year, value.month, value.day)
+    if target in ("timestamp", "timestamp_ntz") and source == "date":
+        return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC if target == "timestamp" else None)
     raise ValueError(value)
 
 
@@ -107,7 +107,7 @@ def _scaled(value: decimal.Decimal, parts: tuple[int, int]) -> decimal.Decimal:
 def parsed(text: str, type_: str) -> Any:
     """The value of a type that a text says; ValueError if it says none.
 
-    PlanError where Spark would ask the session for its time zone, or drop the one that is given.
+    A timestamp without a zone is in UTC. PlanError for one with a zone where Spark would drop that.
     """
     parts = decimal_parts(type_)
     if type_ == "date" and (day := _DAY.fullmatch(text)):
@@ -129,22 +129,16 @@ def parsed(text: str, type_: str) -> Any:
 
 def _moment(text: str, found: re.Match[str], type_: str) -> dt.datetime:
     day, clock, zone = found[1], found[2] or "00:00:00", found[3]
-    if type_ == "timestamp" and zone is None:
-        raise PlanError(
-            f"the timestamp {text!r} names no time zone, and the one of a Spark session is not known here",
-            hint=f"write the zone: TIMESTAMP '{day} {clock}Z' or '{day} {clock}+01:00'; "
-            f"next to a TIMESTAMP_NTZ column write TIMESTAMP_NTZ '{day} {clock}'",
-        )
     if type_ == "timestamp_ntz" and zone is not None:
         raise PlanError(
             f"the timestamp {text!r} names a time zone, which a TIMESTAMP_NTZ has not",
             hint=f"write '{day} {clock}'",
         )
     wall = dt.datetime.fromisoformat(f"{day} {clock}")
-    if zone is None:
+    if type_ == "timestamp_ntz":
         return wall
     offset = dt.timedelta()
-    if zone not in ("Z", "UTC"):
+    if zone not in (None, "Z", "UTC"):
         offset = dt.timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6])) * (-1 if zone[0] == "-" else 1)
     try:
         return (wall - offset).replace(tzinfo=dt.UTC)

@@ -1,4 +1,7 @@
-"""Expressions as SQL text that DuckDB and Spark (4.0 and later) both read, with the same meaning."""
+"""Expressions as SQL text of Spark's (4.0 and later).
+
+DuckDB reads the operators and the casts of numbers with the same meaning; functions that only Spark has keep its names.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import decimal
 import re
 from typing import Any
 
-from plans.expressions.build import ARITHMETIC, COMPARISONS, Expr
+from plans.expressions.build import ARITHMETIC, COMPARISONS, Expr, lit
+from plans.expressions.functions.table import FUNCTIONS
 from plans.schema import decimal_parts
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -50,6 +54,40 @@ def sql_of(expr: Expr) -> str:
     return found
 
 
+def spark_sql(expr: Expr) -> str:
+    """The SQL text of an expression for Spark alone: it gives NULL where Spark would stop, and names in backticks."""
+    found: str = expr.fold(_spark_sql)
+    return found
+
+
+def _typed(expr: Expr) -> str:
+    """A literal that has its type in Spark."""
+    found = literal(expr.value)
+    if expr.value is None or lit(expr.value).type not in (expr.type, "int32"):
+        return f"CAST({found} AS {type_name(expr.type)})"
+    if expr.type == "timestamp_ntz":
+        return found.replace("TIMESTAMP", "TIMESTAMP_NTZ", 1)
+    if decimal_parts(expr.type) and "." not in found:
+        return f"{found}BD"
+    return f"{found}L" if expr.type == "int64" else found
+
+
+_TRIED = {"add": "TRY_ADD", "sub": "TRY_SUBTRACT", "mul": "TRY_MULTIPLY", "div": "TRY_DIVIDE", "mod": "TRY_MOD"}
+
+
+def _spark_sql(expr: Expr, texts: list[str]) -> str:
+    if expr.op == "col":
+        return "`" + expr.value.replace("`", "``") + "`"
+    if expr.op == "literal" and expr.type != "null":
+        return _typed(expr)
+    if expr.op in _TRIED:
+        return f"{_TRIED[expr.op]}({texts[0]}, {texts[1]})"
+    if expr.op == "cast":
+        name = "TIMESTAMP_NTZ" if expr.type == "timestamp_ntz" else type_name(expr.type)
+        return f"TRY_CAST({texts[0]} AS {name})"
+    return _sql_of(expr, texts)
+
+
 def _sql_of(expr: Expr, texts: list[str]) -> str:
     """The text of one operator, given those of its operands."""
     op, args = expr.op, expr.args
@@ -83,12 +121,16 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     if op == "neg":
         return f"- {operand(0)}"
     if op == "cast":
-        return f"CAST({texts[0]} AS {type_name(expr.type)})"
+        wall = expr.type == "timestamp_ntz" and args[0].type == "string"  # only so a zone in the text is passed over
+        return f"CAST({texts[0]} AS {'TIMESTAMP_NTZ' if wall else type_name(expr.type)})"
     if op == "case":
         whens = (f"WHEN {c} THEN {v}" for c, v in zip(texts[:-1:2], texts[1:-1:2], strict=True))
         return f"CASE {' '.join(whens)} ELSE {texts[-1]} END"
     if op == "concat":
         return " || ".join(operand(i) for i in range(len(args)))
+    function = FUNCTIONS.get(op)
+    if function is not None and function.sql is not None:
+        return function.text([operand(i) for i in range(len(args))])
     return f"{op.upper()}({', '.join(texts)})"
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from plans.algebra import Query, Source, check_output_name
-from plans.conjunction import join_type
 from plans.errors import PlanError, Position
 from plans.expressions.build import NULL, Expr, call, lit
 from plans.schema import Schema
 from plans.stack import MAX_NESTING, with_room
+from plans.variables import join_type
 
 _TOKEN = re.compile(
     r"(?P<space>\s+|(?:(?<=\s)|^)[%#][^\n]*)"

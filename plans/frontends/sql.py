@@ -1,67 +1,93 @@
-"""SQL to a conjunctive query: the syntax tree of `plans.frontends.sqlparse`, flattened.
+"""SQL to the query algebra: the syntax tree of `plans.frontends.sqlparse`, flattened where it is conjunctive.
 
-Read: SELECT [DISTINCT] over tables, aliases, CTEs and subqueries that are themselves conjunctive; inner joins written
-with commas, ON, USING or NATURAL; WHERE; IN, EXISTS and LEFT SEMI JOIN as semi-joins. Subqueries are flattened into
-their parent: a column of a subquery is an expression over the columns of its tables. Everything else is refused by
-name, with its place.
+Read: SELECT [DISTINCT] over tables, aliases, CTEs and subqueries; inner, outer, semi and anti joins with commas, ON,
+USING or NATURAL; WHERE; subqueries in IN, EXISTS and as values; GROUP BY, HAVING and aggregates; UNION, EXCEPT and
+INTERSECT. Conjunctive subqueries are flattened into their parent: a column of a subquery is an expression over the
+columns of its tables. All others are relations of their own. Everything else is refused by name, with its place.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from sqlglot import exp
 
-from plans.algebra import Query, Source, check_output_name
-from plans.conjunction import join_type
-from plans.errors import PlanError, Position, pointed
-from plans.expressions.build import Expr, call
-from plans.frontends.sqlparse import Words, double_quoted, statements
-from plans.frontends.sqlplace import extent, place_of, spelling
-from plans.frontends.sqlrefuse import Refuser
-from plans.frontends.sqlscalar import scalar
-from plans.frontends.sqlscope import Relation, Scope
+from plans.algebra import Group, Query, Relation, SetOperation, check_output_name
+from plans.errors import PlanError
+from plans.expressions.build import Expr, cast
+from plans.expressions.coercion import common
+from plans.frontends.sqlgroup import Grouping
+from plans.frontends.sqlnames import Ctes, Frame
+from plans.frontends.sqlparse import statements
+from plans.frontends.sqlplace import extent, place_of
+from plans.frontends.sqlscope import Scope
+from plans.lowering.matches import Keys, crossing_keys
+from plans.program import Function
 from plans.schema import Schema
 from plans.stack import MAX_NESTING, with_room
 
-_T = TypeVar("_T")
-_Ctes = Mapping[str, tuple[exp.Expression, tuple[str, ...], "_Ctes"]]
+_OPERATORS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 
 
-class _Reader(Refuser):
-    """Flattens a SELECT and everything in it into one list of sources and one of conditions."""
+class _Reader(Grouping):
+    """Reads a query: a SELECT, or a nest of set operations."""
 
-    def __init__(self, text: str, schema: Schema, words: Words) -> None:
-        super().__init__(text, words)
-        self.schema = schema
-        self.sources: list[Source] = []
-        self.conditions: list[Expr] = []
-        self.keys: list[tuple[Expr, ...]] = []
-        self.notes: list[str] = []
-        self.warnings: dict[int, str] = {}  # by place
-        self.groups = 0
-        self.depth = 0
-
-    def guarded(self, node: exp.Expression, build: Callable[[], _T]) -> _T:
+    def read(self, node: exp.Expression, ctes: Ctes, outer: Scope | None, unique: bool = True) -> Relation:
+        """Returns the relation that a query is, in a frame of its own."""
+        while isinstance(node, (exp.Subquery, exp.Paren)):
+            node = node.this
+        if isinstance(node, exp.SetOperation):
+            return with_room(self.nest, node, ctes, outer)
+        if not isinstance(node, exp.Select):
+            raise self.refuse_statement(node)
+        around, self.frame = self.frame, Frame()
         try:
-            return build()
-        except PlanError as error:
-            raise error.at(self.text, place_of(self.text, node)) from None
+            if node.args.get("group") or node.args.get("having") or self.aggregated(node):
+                return self.groups_of(node, ctes, outer)
+            outputs = self.flattened(node, ctes, 0, outer, unique)
+            frame = self.frame
+            return Query(
+                self.text,
+                tuple(frame.sources),
+                tuple(frame.conditions),
+                tuple(outputs),
+                bool(node.args.get("distinct")),
+                tuple(frame.keys),
+                tuple(dict.fromkeys(self.notes)),
+                warnings=tuple(self.warnings.values()),
+            )
+        finally:
+            self.frame = around
 
     # SELECT ---------------------------------------------------------------------------------------------------------
 
-    def query(
-        self, node: exp.Expression, ctes: _Ctes, group: int, outer: Scope | None, unique: bool = True
+    def flat(self, node: exp.Expression) -> bool:
+        """Returns whether a query can be flattened: it is a SELECT without aggregates and outer joins."""
+        if not isinstance(node, exp.Select):
+            return not isinstance(node, exp.SetOperation)
+        if node.args.get("group") or node.args.get("having") or self.aggregated(node):
+            return False
+        return not any(join.side and (join.kind or "").upper() != "SEMI" for join in _joins(node))
+
+    def flattened(
+        self, node: exp.Expression, ctes: Ctes, group: int, outer: Scope | None, unique: bool = True
     ) -> list[tuple[str, Expr]]:
-        """Flatten a query; its output columns, whose names must differ if `unique`."""
+        """Flatten a SELECT into the frame; its output columns, whose names must differ if `unique`."""
         while isinstance(node, (exp.Subquery, exp.Paren)):
             node = node.this
         if not isinstance(node, exp.Select):
             raise self.refuse_statement(node)
+        around, self.level = self.level, group
         self.depth += 1
+        scope, ctes = self.from_where(node, ctes, group, outer)
+        found = self.outputs(node, ctes, scope, unique)
+        self.depth -= 1
+        self.level = around
+        return found
+
+    def from_where(self, node: exp.Select, ctes: Ctes, group: int, outer: Scope | None) -> tuple[Scope, Ctes]:
+        """Add FROM and WHERE to the frame; the scope and the CTEs that the rest of the SELECT sees."""
         if self.depth > MAX_NESTING:
             raise self.error(f"subqueries are nested more than {MAX_NESTING} deep", node, "leave some of them out")
         ctes = self.with_clause(node, ctes)
@@ -75,12 +101,62 @@ class _Reader(Refuser):
             self.join(join, ctes, group, scope)
         where = node.args.get("where")
         if where is not None:
+            self.check_no_aggregate(where.this, "WHERE")
             self.condition(where.this, ctes, scope)
-        found = self.outputs(node, scope, unique)
-        self.depth -= 1
-        return found
+        return scope, ctes
 
-    def with_clause(self, node: exp.Expression, ctes: _Ctes) -> _Ctes:
+    def groups_of(self, node: exp.Select, ctes: Ctes, outer: Scope | None) -> Relation:
+        """The relation of a SELECT with GROUP BY, HAVING or aggregates."""
+        around, self.level = self.level, 0
+        self.depth += 1
+        scope, ctes = self.from_where(node, ctes, 0, outer)
+        made = self.grouped(node, ctes, scope)
+        self.depth -= 1
+        self.level = around
+        names = [name for name, _ in made.outputs]
+        for (name, _), item in zip(made.outputs, node.expressions, strict=True):
+            if names.count(name) > 1:
+                raise self.error(f"two output columns are called {name}", item, "give one of them an alias: AS ...")
+            if self.depth == 0:
+                self.guarded(item, partial(check_output_name, name))
+        warnings, notes = tuple(self.warnings.values()), tuple(dict.fromkeys(self.notes))
+        if isinstance(made, Query):
+            return replace(
+                made, distinct=made.distinct or bool(node.args.get("distinct")), warnings=warnings, notes=notes
+            )
+        if node.args.get("distinct"):
+            source = self.derived(made, "groups")
+            outputs = tuple((name, source.qualified(name)) for name in names)
+            return Query(self.text, (source,), (), outputs, True, notes=notes, warnings=warnings)
+        return replace(made, warnings=warnings)
+
+    def read_one_row(self, node: exp.Select, ctes: Ctes, scope: Scope) -> tuple[Group, Keys]:
+        """Returns the group of a SELECT without GROUP BY, and its equalities with the query around it."""
+        around, self.frame, level, self.level = self.frame, Frame(), self.level, 0
+        self.depth += 1
+        try:
+            inner, ctes = self.from_where(node, ctes, 0, scope)
+            own, crossing = self.parted(self.frame, self.frame.conditions)
+            ties = crossing_keys(crossing, self.frame.aliases)
+            if ties is None or len({tie for _, _, tie in ties}) < len(ties):
+                raise self.error(
+                    "this subquery is not tied to the query around it by equalities alone", node, "use a join"
+                )
+            self.frame.conditions[:] = own
+            made = self.grouped(node, ctes, inner, [tie for _, _, tie in ties])
+        finally:
+            self.frame, self.level = around, level
+            self.depth -= 1
+        rows = made.input if isinstance(made, Group) else made
+        if not isinstance(made, Group) or not isinstance(rows, Query):
+            raise self.error("a subquery beside the aggregate of this one is not supported", node, "use a join")
+        read = {name.split(".")[0] for _, expr in rows.outputs for name in expr.columns}
+        if not read <= {source.alias for source in rows.sources}:
+            raise self.error("this aggregate reads columns of the query around it", node, "use a join")
+        return made, ties
+
+    def with_clause(self, node: exp.Expression, ctes: Ctes) -> Ctes:
+        """Returns the CTEs that a query sees."""
         clause = node.args.get("with_") or node.args.get("with")
         if clause is None:
             return ctes
@@ -94,7 +170,8 @@ class _Reader(Refuser):
             known[cte.alias.lower()] = (cte.this, tuple(cte.alias_column_names), dict(known))
         return known
 
-    def outputs(self, node: exp.Select, scope: Scope, unique: bool) -> list[tuple[str, Expr]]:
+    def outputs(self, node: exp.Select, ctes: Ctes, scope: Scope, unique: bool) -> list[tuple[str, Expr]]:
+        """Returns the output columns of a SELECT without aggregates."""
         found: list[tuple[str, Expr, exp.Expression]] = []
         for index, item in enumerate(node.expressions):
             star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
@@ -105,7 +182,7 @@ class _Reader(Refuser):
                 continue
             inner = item.this if isinstance(item, exp.Alias) else item
             name = item.alias_or_name or f"c{index}"
-            value = self.scalar(inner, scope)
+            value = self.scalar(inner, scope, ctes)
             if value.type == "null":
                 raise self.error(f"output column {name} is NULL without a type", item, "write CAST(NULL AS ...)")
             found.append((name, value, item))
@@ -119,6 +196,7 @@ class _Reader(Refuser):
         return [(name, expr) for name, expr, _ in found]
 
     def star(self, item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
+        """Returns the columns of * or table.*."""
         relations = scope.relations
         if isinstance(item, exp.Column):
             named = scope.relation(item.table)
@@ -126,7 +204,7 @@ class _Reader(Refuser):
                 raise self.error(f"unknown table or alias {item.table}", item, self.known(scope))
             relations = [named]
         shown = [
-            (relation, spelling, expr)
+            (relation, spelling, expr if isinstance(item, exp.Column) else scope.merged.get(key, expr))
             for relation in relations
             for key, (spelling, expr) in relation.columns.items()
             if isinstance(item, exp.Column) or key not in relation.hidden
@@ -138,208 +216,83 @@ class _Reader(Refuser):
             self.notes.append("SELECT *: columns that several tables have are called table_column")
         return [(s if count[s.lower()] == 1 else f"{r.alias}_{s}", expr) for r, s, expr in shown]
 
-    # FROM -----------------------------------------------------------------------------------------------------------
+    # UNION, EXCEPT, INTERSECT -----------------------------------------------------------------------------------------
 
-    def relation(self, node: exp.Expression, ctes: _Ctes, group: int, scope: Scope) -> None:
-        """Add a table, a CTE or a subquery to the scope."""
-        if isinstance(node, exp.Table) and node.args.get("joins"):
-            joins = node.args["joins"]
-            node = node.copy()
-            node.set("joins", None)
-            self.relation(node, ctes, group, scope)
-            for join in joins:
-                self.join(join, ctes, group, scope)
-            return
-        if isinstance(node, exp.Paren):
-            self.relation(node.this, ctes, group, scope)
-            return
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            self.check_table(node)
-            name = ".".join(part.name for part in node.parts)
-            alias = node.alias or node.name
-            if name.lower() in ctes:
-                body, columns, visible = ctes[name.lower()]
-                self.subquery(body, alias, columns or tuple(node.alias_column_names), visible, group, scope, node)
-            else:
-                self.table(name, alias, group, scope, node)
-            return
-        if isinstance(node, exp.Subquery):
-            inner = node.this
-            while isinstance(inner, exp.Subquery) and not inner.alias:
-                inner = inner.this
-            if isinstance(inner, exp.Table):
-                self.relation(inner, ctes, group, scope)
-                return
-            columns = tuple(node.alias_column_names)
-            self.subquery(node.this, node.alias or f"subquery{len(self.sources)}", columns, ctes, group, scope, node)
-            return
-        called = node.this if isinstance(node, exp.Table) else node
-        raise self.error(f"{spelling(self.text, called)} in FROM is not supported", node, "use tables and subqueries")
+    def nest(self, node: exp.SetOperation, ctes: Ctes, outer: Scope | None) -> Relation:
+        """The relation of a nest of set operations."""
+        branches: list[tuple[Relation, exp.Expression]] = []
+        function = self.branch(node, ctes, outer, branches)
+        first = branches[0][0].columns
+        types = [column.type for column in first]
+        for relation, place in branches[1:]:
+            if len(relation.columns) != len(first):
+                raise self.error(
+                    f"this SELECT has {len(relation.columns)} columns, the first one has {len(first)}",
+                    place,
+                    "all branches of a set operation have as many columns",
+                )
+            for i, column in enumerate(relation.columns):
+                both = self.guarded(place, partial(common, types[i], column.type))
+                if both is None:
+                    raise self.error(
+                        f"column {i + 1} has the type {column.type} here and {types[i]} before",
+                        place,
+                        "cast one of them",
+                    )
+                types[i] = both
+        names = [column.name for column in first]
+        inputs = tuple(_cast(relation, names, types) for relation, _ in branches)
+        return SetOperation(inputs, function, tuple(self.warnings.values()))
 
-    def table(self, name: str, alias: str, group: int, scope: Scope, node: exp.Table) -> None:
-        if name not in self.schema:
-            close = difflib.get_close_matches(name, list(self.schema), 1)
-            hint = f"did you mean {close[0]}?" if close else f"the schema has: {', '.join(self.schema) or 'no table'}"
-            places = [place for part in node.parts if (place := extent(part)) is not None]
-            raise self.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
-        table = self.schema[name]
-        taken = {source.alias.lower() for source in self.sources}
-        unique, number = alias.replace(".", "_"), 1
-        while unique.lower() in taken:
-            number += 1
-            unique = f"{alias}_{number}"
-        source = Source(unique, table, group)
-        self.sources.append(source)
-        columns = {c.name.lower(): (c.name, source.qualified(c.name)) for c in table.columns}
-        self.add(scope, Relation(alias, columns), node)
-
-    def subquery(
+    def branch(
         self,
-        body: exp.Expression,
-        alias: str,
-        names: tuple[str, ...],
-        ctes: _Ctes,
-        group: int,
-        scope: Scope,
         node: exp.Expression,
-    ) -> None:
-        while isinstance(body, (exp.Subquery, exp.Paren)):
-            body = body.this
-        inner = group
-        distinct = bool(body.args.get("distinct"))
-        if distinct:
-            self.groups += 1
-            inner = self.groups
-        outputs = self.query(body, ctes, inner, None, unique=not names)
-        if distinct and group == 0:
-            self.keys.append(tuple(expr for _, expr in outputs))
-        if names and len(names) != len(outputs):
-            raise self.error(f"{alias} names {len(names)} columns, its query has {len(outputs)}", node)
-        named = zip(names or [name for name, _ in outputs], [expr for _, expr in outputs], strict=True)
-        self.add(scope, Relation(alias, {name.lower(): (name, expr) for name, expr in named}), node)
-
-    def add(self, scope: Scope, relation: Relation, node: exp.Expression) -> None:
-        if any(other.alias.lower() == relation.alias.lower() for other in scope.relations):
-            raise self.error(f"two tables are called {relation.alias}", node, "give one of them an alias")
-        scope.relations.append(relation)
-
-    def join(self, join: exp.Join, ctes: _Ctes, group: int, scope: Scope) -> None:
-        kind, method = self.check_join(join)
-        if kind == "SEMI":
-            self.groups += 1
-            group = self.groups
-        left = list(scope.relations)
-        self.relation(join.this, ctes, group, scope)
-        right = scope.relations[-1]
-        using = [identifier.name for identifier in join.args.get("using") or ()]
-        if method == "NATURAL":
-            using = [s for key, (s, _) in right.columns.items() if any(key in r.columns for r in left)]
-        for name in using:
-            self.using(name, left, right, scope, join)
-        if join.args.get("on") is not None:
-            self.condition(join.args["on"], ctes, scope)
-        if kind == "SEMI":
-            scope.relations.remove(right)
-
-    def using(self, name: str, left: list[Relation], right: Relation, scope: Scope, join: exp.Join) -> None:
-        key = name.lower()
-        merged = [scope.merged[key]] if key in scope.merged else [r.columns[key][1] for r in left if key in r.columns]
-        if not merged or key not in right.columns:
-            raise self.error(f"USING({name}): both sides of the join must have this column", join)
-        if len(merged) > 1:
-            raise self.error(f"USING({name}) is ambiguous: several tables have it", join, "join with ON")
-        other = right.columns[key][1]
-        self.conditions.append(self.guarded(join, lambda: self.equal("eq", merged[0], other)))
-        scope.merged[key] = merged[0]
-        right.hidden.add(key)
-
-    def equal(self, op: str, left: Expr, right: Expr) -> Expr:
-        if left.op == "col" and right.op == "col" and left.value.split(".")[0] != right.value.split(".")[0]:
-            join_type(left, right, left.type, right.type)
-        return call(op, left, right)
-
-    # WHERE ----------------------------------------------------------------------------------------------------------
-
-    def condition(self, node: exp.Expression, ctes: _Ctes, scope: Scope) -> None:
-        """Add a condition: conjuncts apart, IN and EXISTS as semi-joins."""
-        todo = [node]
-        while todo:
-            part = todo.pop().unnest()
-            if isinstance(part, exp.And):
-                todo += [part.expression, part.this]
-            else:
-                with_room(self.conjunct, part, ctes, scope)
-
-    def conjunct(self, node: exp.Expression, ctes: _Ctes, scope: Scope) -> None:
-        if isinstance(node, exp.Exists) and not node.args.get("negate"):
-            self.groups += 1
-            body = node.this
-            if isinstance(body, exp.Select) and not body.args.get("distinct"):
-                body = body.copy().select(exp.Literal.number(1), append=False)
-            self.query(body, ctes, self.groups, scope, unique=False)
-            return
-        if isinstance(node, exp.In) and node.args.get("query") is not None and not node.args.get("negate"):
-            self.groups += 1
-            this = node.this
-            left = this.expressions if isinstance(this, exp.Tuple) else [this.unnest()]
-            mine = [self.scalar(part, scope) for part in left]
-            theirs = self.query(node.args["query"], ctes, self.groups, scope, unique=False)
-            if len(mine) != len(theirs):
-                raise self.error(f"IN compares {len(mine)} with {len(theirs)} columns", node)
-            for one, (_, two) in zip(mine, theirs, strict=True):
-                self.conditions.append(self.guarded(node, partial(self.equal, "eq", one, two)))
-            return
-        condition = self.scalar(node, scope)
-        if condition.type != "bool":
-            raise self.error(f"a condition is expected, not a value of type {condition.type}", node)
-        self.conditions.append(condition)
-
-    def scalar(self, node: exp.Expression, scope: Scope) -> Expr:
-        for literal in double_quoted(node, self.text):
-            self.warn(literal, scope)
-        return scalar(node, lambda column: self.column(column, scope), self.text)
-
-    def warn(self, literal: exp.Expression, scope: Scope) -> None:
-        """Say so if text in double quotes, which is a constant, is called as something that the query could mean."""
-        what = scope.meaning(str(literal.this))
-        if what:
-            start, end = literal.meta["start"], literal.meta["end"] + 1
-            self.warnings[start] = pointed(
-                f"{self.text[start:end]} is the text '{literal.this}' here, not {what}",
-                self.text,
-                Position.of(self.text, start, end),
-                hint=f"write `{literal.this}` for the name, '{literal.this}' for the text; "
-                "in the dialect 'ansi', double quotes write names",
-            )
-
-    def known(self, scope: Scope) -> str:
-        """The tables of a scope, as a hint."""
-        return "the query has: " + ", ".join(relation.alias for relation in scope.relations)
-
-    def column(self, node: exp.Column, scope: Scope) -> Expr:
-        name = node.name
-        if node.args.get("db") is not None:
-            raise self.error("a column has at most one qualifier here", node, "write table.column")
-        if node.table:
-            relation = scope.relation(node.table)
-            if relation is None:
-                raise self.error(f"unknown table or alias {node.table}", node, self.known(scope))
-            if name.lower() not in relation.columns:
-                own = ", ".join(spelling for spelling, _ in relation.columns.values())
-                raise self.error(f"{relation.alias} has no column {name}", node, f"it has: {own}")
-            return relation.columns[name.lower()][1]
-        found = scope.lookup(name)
-        if len(found) > 1:
-            tables = [r.alias for r in scope.relations if name.lower() in r.columns]
-            raise self.error(f"column {name} is ambiguous", node, "write " + " or ".join(f"{t}.{name}" for t in tables))
-        if not found:
-            close = difflib.get_close_matches(name, list(scope.names()), 1)
-            raise self.error(f"unknown column {name}", node, f"did you mean {close[0]}?" if close else "")
-        return found[0]
+        ctes: Ctes,
+        outer: Scope | None,
+        branches: list[tuple[Relation, exp.Expression]],
+    ) -> Function:
+        """Add the branches of a nest; their function of multiplicities."""
+        while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
+            ctes = self.with_clause(node, ctes)
+            node = node.this
+        if not isinstance(node, exp.SetOperation):
+            branches.append((self.read(node, ctes, outer, unique=not branches), node))
+            return len(branches) - 1
+        ctes = self.with_clause(node, ctes)
+        self.check_set_operation(node)
+        operator = _OPERATORS[type(node)] + ("" if node.args.get("distinct") else "_all")
+        left = with_room(self.branch, node.this, ctes, outer, branches)
+        right = with_room(self.branch, node.expression, ctes, outer, branches)
+        return (operator, left, right)
 
 
-def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Query:
-    """The conjunctive query of one SELECT. PlanError, with the place, for everything else.
+def _joins(node: exp.Select) -> list[exp.Join]:
+    """The joins of a FROM clause, those in parentheses too."""
+    found = list(node.args.get("joins") or ())
+    start = node.args.get("from_") or node.args.get("from")
+    todo = [part.this for part in (start, *found) if part is not None]
+    while todo:
+        part = todo.pop()
+        while isinstance(part, (exp.Subquery, exp.Paren)) and not part.alias:
+            part = part.this
+        if isinstance(part, exp.Table):
+            inner = part.args.get("joins") or ()
+            found += inner
+            todo += [join.this for join in inner]
+    return found
+
+
+def _cast(relation: Relation, names: list[str], types: list[str]) -> Relation:
+    """A branch with the names and types of the nest."""
+    if [(c.name, c.type) for c in relation.columns] == list(zip(names, types, strict=True)):
+        return relation
+    assert not isinstance(relation, SetOperation)
+    pairs = zip(names, types, relation.outputs, strict=True)
+    return replace(relation, outputs=tuple((name, cast(expr, type_)) for name, type_, (_, expr) in pairs))
+
+
+def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
+    """Returns the relation of one query. PlanError, with the place, for everything that is not maintained.
 
     `dialect`: `spark`, in which backticks quote names and double quotes write text, or `ansi`, in which double quotes
     write names.
@@ -354,17 +307,4 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Query:
     if parameter is not None:
         place = parameter if extent(parameter) is not None else parameter.parent
         raise reader.error("a parameter is not supported", place, "write its value into the query")
-    outputs = reader.query(found[0], {}, 0, None)
-    body = found[0]
-    while isinstance(body, (exp.Subquery, exp.Paren)):
-        body = body.this
-    return Query(
-        text,
-        tuple(reader.sources),
-        tuple(reader.conditions),
-        tuple(outputs),
-        bool(body.args.get("distinct")),
-        tuple(reader.keys),
-        tuple(dict.fromkeys(reader.notes)),
-        warnings=tuple(reader.warnings.values()),
-    )
+    return reader.read(found[0], {}, None)

@@ -17,6 +17,7 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
+from plans.frontends.sqlcalls import BY_NAME
 from plans.stack import MAX_NESTING, with_room
 
 
@@ -43,6 +44,9 @@ class SparkSQL(Spark):
         That sign makes a number of a string.
         """
 
+        FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
+            name: build for name, build in Spark.Parser.FUNCTIONS.items() if name not in BY_NAME
+        }
         UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
             **Spark.Parser.UNARY_PARSERS,
             TokenType.PLUS: lambda self: self.expression(exp.Anonymous(this="+", expressions=[self._parse_unary()])),

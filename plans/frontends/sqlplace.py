@@ -84,13 +84,13 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
     ancestors = {cls.__name__ for cls in type(node).__mro__}
     word = spelling(text, node)
     if "AggFunc" in ancestors or node.key == "groupconcat":
-        return f"the aggregate {word}", "maintain the join and aggregate its deltas downstream"
+        return f"the aggregate {word}", "there are COUNT, SUM, AVG, MIN, MAX, VAR, STDDEV, COVAR, CORR and REGR"
     if node.key == "window":
         return "a window function (OVER)", "compute it where the result is read"
     if node.key in _CLOCK or word in _CLOCK_NAMES:
         return word, "its value changes without any input changing; make it a column of a relation"
     if node.key in _SUBQUERIES or has_query(node):
-        return "a subquery inside an expression", "IN and EXISTS work as conditions of their own, joined by AND"
+        return "a subquery here", "put it into FROM"
     return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or where the result is read")
 
 

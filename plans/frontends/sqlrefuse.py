@@ -9,12 +9,11 @@ import re
 from sqlglot import exp
 
 from plans.errors import PlanError, Position
+from plans.frontends.sqlaggregates import aggregates
 from plans.frontends.sqlparse import Words
-from plans.frontends.sqlplace import extent, place_of
+from plans.frontends.sqlplace import extent, place_of, spelling
 
 _CLAUSES = {
-    "group": ("GROUP BY", "aggregates are not supported: maintain the join and aggregate its deltas downstream"),
-    "having": ("HAVING", "aggregates are not supported: filter downstream"),
     "order": ("ORDER BY", "a maintained result has no order: sort where it is read"),
     "sort": ("SORT BY", "a maintained result has no order: sort where it is read"),
     "limit": ("LIMIT", "a maintained result is the whole result: limit where it is read"),
@@ -33,11 +32,11 @@ _CALLED = {
     "sample": "TABLESAMPLE", "pivots": "PIVOT", "laterals": "LATERAL VIEW", "using": "USING",
     "locks": "FOR UPDATE", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY",
 }  # fmt: skip
-_SET_WORDS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT", "ALL", "DISTINCT"})
 _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 
 # What a node may carry besides; anything else changes what it means and is refused by its name.
-_SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind"}
+_SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind",
+           "group", "having"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
 _TABLE = {"this", "alias", "db", "catalog", "joins"}
 
@@ -69,8 +68,6 @@ class Refuser:
             clause = clause[0] if isinstance(clause, list) else clause
             if isinstance(clause, exp.Fetch):
                 words = "FETCH"
-            if name == "group":
-                hint = self.group_hint(node, hint)
             raise self.error(f"{words} is not supported", node, hint, self.phrase(words, clause))
         distinct = node.args.get("distinct")
         if distinct and distinct.args.get("on"):
@@ -78,44 +75,54 @@ class Refuser:
             raise self.error("DISTINCT ON is not supported", node, "it picks rows by order", at)
         self.check_arguments(node, _SELECT, "SELECT")
 
+    def check_set_operation(self, node: exp.SetOperation) -> None:
+        """Refuse what a set operation may not have, by the words it is written with."""
+        for name in ("order", "limit", "offset"):
+            clause = node.args.get(name)
+            if clause:
+                words, hint = _CLAUSES[name]
+                raise self.error(f"{words} is not supported", node, hint, self.phrase(words, clause))
+        for name in ("by_name", "side", "kind", "on"):
+            if node.args.get(name):
+                raise self.error(f"{node.key.upper()} {name.replace('_', ' ').upper()} is not supported", node)
+
+    def check_no_aggregate(self, node: exp.Expression, clause: str) -> None:
+        """Refuse an aggregate where there are no groups yet."""
+        found = next(iter(aggregates(node)), None)
+        if found is not None:
+            word = spelling(self.text, found.this if isinstance(found, exp.Filter) else found)
+            raise self.error(
+                f"the aggregate {word} cannot stand in {clause}", found, "conditions on groups go to HAVING"
+            )
+
     def check_table(self, node: exp.Table) -> None:
         """Refuse a table with a past, a sample or a shape of its own."""
         self.check_arguments(node, _TABLE, "a table")
 
     def check_join(self, join: exp.Join) -> tuple[str, str]:
-        """Refuse what is no inner and no semi-join; else its kind and method."""
+        """Returns the kind (INNER, SEMI, ANTI, LEFT, RIGHT, FULL) and the method of a join; refuses all others."""
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.args.get("method") or "").upper()
-        inner = kind in ("", "INNER", "CROSS") and not side
-        if not (inner or (kind == "SEMI" and side in ("", "LEFT"))) or method not in ("", "NATURAL"):
+        if kind in ("", "INNER", "CROSS") and not side:
+            known = "INNER"
+        elif kind in ("SEMI", "ANTI") and side in ("", "LEFT"):
+            known = kind
+        else:
+            known = side if kind in ("", "OUTER") and side in ("LEFT", "RIGHT", "FULL") else ""
+        if not known or method not in ("", "NATURAL"):
             place = extent(join)
             words = _JOIN_WORDS.match(self.text, place[0]) if place is not None else None
             word = " ".join(words[0].upper().split()) if words is not None else f"{side or kind or method} JOIN"
-            hint = "negation is not supported" if kind == "ANTI" else "only inner joins are maintained: use JOIN"
+            hint = "use JOIN, LEFT, RIGHT or FULL JOIN, SEMI or ANTI JOIN"
             raise self.error(f"{word} is not supported", join, hint, words.span() if words is not None else None)
         self.check_arguments(join, _JOIN, "JOIN")
-        return kind, method
+        return known, method
 
     def phrase(self, words: str, clause: exp.Expression | None) -> tuple[int, int] | None:
         """Where the words stand that introduce a clause."""
         inside = extent(clause) if isinstance(clause, exp.Expression) else None
         before = self.words.phrase(words, inside[1]) if inside is not None else None
         return before or self.words.phrase(words)
-
-    def group_hint(self, node: exp.Select, hint: str) -> str:
-        """What to do about a GROUP BY: one without aggregates only removes duplicates."""
-        having = node.args.get("having")
-        parts = [*node.expressions, *([having] if having is not None else [])]
-        group = node.args["group"]
-        plain = all(name == "expressions" or not value for name, value in group.args.items())
-        rolled = group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
-        counted = any(part.find(exp.AggFunc) is not None for part in parts)
-        if having is not None or counted or rolled or not plain:
-            return hint
-        chosen = {part.unalias().sql().lower() for part in node.expressions}
-        if chosen == {part.sql().lower() for part in group.expressions}:
-            return "it groups by exactly what is selected: use SELECT DISTINCT"
-        return "without aggregates, GROUP BY only removes duplicates: use SELECT DISTINCT"
 
     def check_arguments(self, node: exp.Expression, known: set[str], what: str) -> None:
         """Refuse a node that carries more than is known here: that changes what it means."""
@@ -131,12 +138,6 @@ class Refuser:
 
     def refuse_statement(self, node: exp.Expression) -> PlanError:
         """The error of what is no SELECT."""
-        if isinstance(node, exp.SetOperation):
-            right = extent(node.expression)
-            at = self.words.run_before(right[0], _SET_WORDS) if right is not None else None
-            word = self.text[slice(*at)].upper() if at is not None else node.key.upper()
-            hint = "maintain each branch as a view of its own and combine them downstream"
-            return self.error(f"{' '.join(word.split())} is not supported", node, hint, at)
         place = extent(node) or (0, 0)
         first = re.compile(r"[(\s]*(\w+)").match(self.text, place[0])
         named, at = (first[1].upper(), first.span(1)) if first is not None else ("this", None)

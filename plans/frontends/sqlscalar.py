@@ -6,11 +6,8 @@ it.
 
 from __future__ import annotations
 
-import calendar
-import datetime as dt
 import decimal
 import math
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -18,18 +15,25 @@ from typing import Any, TypeVar
 from plans.errors import PlanError
 from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
+from plans.frontends.sqlcalls import BY_NAME, named
+from plans.frontends.sqlinterval import shifted
 from plans.frontends.sqlplace import check_quantifier, has_query, negation, place_of, refusal, spelling
 from plans.schema import decimal_parts, normal_type
 from plans.stack import with_room
 
 _BINARY = {
     "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
-    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "mod", "and": "and", "or": "or", "dpipe": "concat",
+    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "mod", "intdiv": "intdiv",
+    "and": "and", "or": "or", "dpipe": "concat", "regexplike": "regexp_like",
 }  # fmt: skip
 _UNARY = {"not": "not", "neg": "neg"}
-_CALLS = {
-    "lower": "lower", "upper": "upper", "length": "length", "abs": "abs",
-    "year": "year", "month": "month", "day": "day", "dayofmonth": "day",
+_CALLS = {"substring": "substring", "floor": "floor", "ceil": "ceil"}
+_ARGUMENTS = ("this", "start", "length")
+_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+_PARTS = {
+    **{name: name for name in ("year", "quarter", "month", "day", "hour", "minute", "dayofweek")},
+    "week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek", "second": "second_fraction", "years": "year",
+    "months": "month", "days": "day", "hours": "hour", "minutes": "minute", "seconds": "second_fraction",
 }  # fmt: skip
 _TYPES = {
     "int": "int32", "bigint": "int64", "double": "float64",
@@ -47,7 +51,8 @@ _OTHER_TYPES = {
 # What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
 _CARRIED = {
     "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false", "to",
-    "safe", "typed", "coalesce", "start", "length", "unit", "table", "query", "is_nvl", "is_null", "binary_length",
+    "position", "substr", "safe", "typed", "coalesce", "start", "length", "unit", "table", "query", "is_nvl", "is_null",
+    "binary_length",
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr]
@@ -110,7 +115,9 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "paren":
         return part("this")
     if _has_interval(node):
-        return _shifted(node, resolve, text)
+        if node.key == "sub" and node.this.key == "interval":
+            raise PlanError("an INTERVAL on the left of - is not supported", hint="write the date first")
+        return shifted(node, part("expression" if node.this.key == "interval" else "this"))
     if key == "neg" and node.this.key == "literal" and not node.this.args.get("is_string"):
         return _number("-" + str(node.this.this))
     if key == "not" and node.this.unnest().key in ("in", "exists") and has_query(node.this.unnest()):
@@ -134,31 +141,37 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return _is(node, resolve, text)
     if key == "in" and node.args.get("field") is not None:
         raise PlanError("IN takes a list in parentheses or a subquery", hint="write IN (...)")
+    if key == "in" and node.this.key == "tuple" and not has_query(node):
+        return _rows(node, resolve, text)
     if key == "in" and not has_query(node):
         items = [scalar(item, resolve, text) for item in node.expressions]
         return call("in", part("this"), *items)
     if key == "between":
         value = part("this")
         return call("and", call("ge", value, part("low")), call("le", value, part("high")))
-    if key in ("like", "escape"):
+    if key in ("like", "ilike", "escape"):
         return _like(node, resolve, text)
     if key in ("case", "if"):
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
         return _cast(part("this"), _type(node.args["to"]))
-    if key == "coalesce":
-        return call("coalesce", part("this"), *(scalar(item, resolve, text) for item in node.expressions))
-    if key == "concat":
+    if key == "anonymous" and str(node.this).upper() in BY_NAME:
+        found = named(str(node.this).upper(), [scalar(item, resolve, text) for item in node.expressions])
+        if found is not None:
+            return found
+    if key == "concat":  # of texts side by side
         return call("concat", *(scalar(item, resolve, text) for item in node.expressions))
-    if key == "substring":
-        names = ["this", "start", *(["length"] if node.args.get("length") else [])]
-        return call("substring", *(part(name) for name in names))
-    if key == "extract" and str(node.this).lower() in ("year", "month", "day"):
-        return call(str(node.this).lower(), part("expression"))
+    if key in _CALLS:
+        return call(_CALLS[key], *(part(name) for name in _ARGUMENTS if node.args.get(name) is not None))
+    if key == "strposition":
+        return call("locate", *(part(name) for name in ("substr", "this", "position") if node.args.get(name)))
+    if key == "trim":
+        signs = [part("expression")] if node.args.get("expression") is not None else []
+        return call(_TRIMS[str(node.args.get("position") or "BOTH")], part("this"), *signs)
+    if key == "extract" and str(node.this).lower() in _PARTS:
+        return call(_PARTS[str(node.this).lower()], part("expression"))
     if key in ("tsordstodate", "date") and not node.expressions:
         return _cast(part("this"), "date")
-    if key in _CALLS:
-        return call(_CALLS[key], part("this"))
     what, hint = refusal(text, node)
     raise PlanError(f"{what} is not supported", hint=hint)
 
@@ -218,11 +231,12 @@ def _is(node: Any, resolve: Resolve, text: str) -> Expr:
 
 def _like(node: Any, resolve: Resolve, text: str) -> Expr:
     escape, negated = None, False
+    kinds = ("like", "ilike")
     if node.key == "escape":
         escape = str(node.expression.this)
         node = node.this
         negated = bool(node.args.get("negate"))
-        if node.key != "like" or len(escape) != 1 or escape == "\\":
+        if node.key not in kinds or len(escape) != 1 or escape == "\\":
             raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
     check_quantifier(text, node)
     pattern = scalar(node.expression, resolve, text)
@@ -232,7 +246,10 @@ def _like(node: Any, resolve: Resolve, text: str) -> Expr:
         raise PlanError(
             "a backslash in LIKE means different things in different databases", hint="name an ESCAPE character"
         )
-    found = call("like", scalar(node.this, resolve, text), pattern, value=escape)
+    value = scalar(node.this, resolve, text)
+    if node.key == "ilike":  # both sides in lower case, as in Spark
+        value, pattern = call("lower", value), lit(pattern.value.lower())
+    found = call("like", value, pattern, value=escape)
     return call("not", found) if negated else found
 
 
@@ -257,34 +274,14 @@ def _type(node: Any) -> str:
     return _TYPES[name]
 
 
-def _shifted(node: Any, resolve: Resolve, text: str) -> Expr:
-    """A date literal plus or minus an interval, folded."""
-    interval, other = (node.this, node.expression) if node.this.key == "interval" else (node.expression, node.this)
-    if node.key == "sub" and node.this.key == "interval":
-        raise PlanError("an INTERVAL on the left of - is not supported", hint="write the date first")
-    start = scalar(other, resolve, text)
-    if start.type == "timestamp":
-        raise PlanError(
-            "an INTERVAL next to an instant is not supported: how long a day is depends on the session's time zone",
-            hint="write the resulting timestamp, or use TIMESTAMP_NTZ",
-        )
-    unit = str(interval.args.get("unit") or "").lower().rstrip("s")
-    if start.op != "literal" or not isinstance(start.value, dt.date) or unit not in ("day", "week", "month", "year"):
-        raise PlanError("an INTERVAL is supported only next to a date literal, in days, weeks, months or years")
-    amount = str(interval.this.this) if interval.this is not None else ""
-    if not re.fullmatch(r"\s*[+-]?\d{1,6}\s*", amount):
-        raise PlanError(f"{amount!r} is not a whole number of {unit}s")
-    count = int(amount) * (-1 if node.key == "sub" else 1)
-    try:
-        return lit(_later(start.value, count, unit), start.type)
-    except (ValueError, OverflowError):
-        raise PlanError(f"{start.value} and {count} {unit}s leave the calendar") from None
-
-
-def _later(day: dt.date, count: int, unit: str) -> dt.date:
-    """The day `count` units later; of a month that is too short, its last day."""
-    if unit in ("day", "week"):
-        return day + dt.timedelta(days=count * (7 if unit == "week" else 1))
-    months = day.year * 12 + day.month - 1 + count * (12 if unit == "year" else 1)
-    year, month = divmod(months, 12)
-    return day.replace(year=year, month=month + 1, day=min(day.day, calendar.monthrange(year, month + 1)[1]))
+def _rows(node: Any, resolve: Resolve, text: str) -> Expr:
+    """`(a, b) IN ((1, 2), ...)`: rows of values are equal field by field, NULL and NULL too, as in Spark."""
+    fields = [scalar(field, resolve, text) for field in node.this.expressions]
+    found = []
+    for item in node.expressions:
+        row = [scalar(field, resolve, text) for field in item.expressions] if item.key == "tuple" else []
+        if len(row) != len(fields):
+            raise PlanError(f"IN compares rows of {len(fields)} values", hint="write IN ((1, 2), (3, 4))")
+        pairs = [call("nseq", one, two) for one, two in zip(fields, row, strict=True)]
+        found.append(call("and", *pairs) if len(pairs) > 1 else pairs[0])
+    return call("or", *found) if len(found) > 1 else found[0]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from plans.algebra import Query, Relation
-from plans.conjunction import conjunction
+from plans.algebra import Group, Query, Relation, SetOperation, Source, bases, inputs
+from plans.conjunction import is_set
 from plans.errors import PlanError
-from plans.plan import Plan
-from plans.program import Program, program_of
-from plans.search.planning import plan_conjunction
+from plans.lowering.joins import feed, joined, plan_of, selection
+from plans.lowering.outer import inner_joined
+from plans.lowering.stages import STAGE, Stages, passed
+from plans.plan import Output
+from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, program_of
+from plans.search.cost import checked_rates
 
 
 def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Program:
@@ -17,11 +21,130 @@ def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: st
 
     `rates` and `tree` are those of `plans.planner.plan`; `tree` is for a query that is one join.
     """
-    if not isinstance(relation, Query):
-        raise PlanError(f"a {type(relation).__name__} has no program")
-    return program_of(plan_of(relation, rates, tree))
+    if is_plan(relation):
+        assert isinstance(relation, Query)
+        return program_of(plan_of(relation, rates, tree))
+    if tree is not None:
+        raise PlanError("tree= is for a query that is one join; this one is a program of several stages")
+    used = list(bases(relation))
+    for source in used:
+        if source.table.name.startswith(STAGE):
+            raise PlanError(f"a table must not be called {source.table.name}: stages are", hint="give it another name")
+    stages = Stages(checked_rates(rates, {name for s in used for name in (s.alias, s.table.name)}))
+    _stage(relation, stages)
+    return Program(
+        relation.text,
+        tuple(dict.fromkeys(source.table for source in used)),
+        tuple(stages.made),
+        tuple(_notes(relation)),
+    )
 
 
-def plan_of(query: Query, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Plan:
-    """Returns the plan of a join core over base tables."""
-    return plan_conjunction(conjunction(query), rates, tree)
+def is_plan(relation: Relation) -> bool:
+    """Returns whether a relation is one join of base tables without duplicates: a plan."""
+    if not isinstance(relation, Query) or any(source.input or source.join != "inner" for source in relation.sources):
+        return False
+    return is_set(relation)
+
+
+def _stage(relation: Relation, stages: Stages) -> int:
+    """The number of the stage whose output is the relation."""
+    if isinstance(relation, Query):
+        return joined(_plain(relation, stages), stages)
+    if isinstance(relation, Group):
+        rows = _rows(relation, stages)
+        outputs = tuple(Output(name, expr.type, expr) for name, expr in relation.outputs)
+        return stages.add(
+            GroupStage(rows, relation.keys, relation.aggregates, outputs, relation.having, relation.whole)
+        )
+    leaves, function = _leaves(relation, stages)
+    if _is_sum(function):
+        return stages.add(LinearStage(leaves))
+    return stages.add(PointwiseStage(leaves, function))
+
+
+def _feed(relation: Relation, stages: Stages) -> Feed:
+    """The rows of a relation as a feed, without a stage of its own where they are selected from one other."""
+    if isinstance(relation, Query):
+        return feed(_plain(relation, stages), stages)
+    number = _stage(relation, stages)
+    return Feed(number, passed(stages.columns(number)))
+
+
+def _rows(group: Group, stages: Stages) -> Feed:
+    """What is grouped; where every aggregate sees a value once, the rows of a join once each will do."""
+    if isinstance(group.input, Query) and all(a.distinct or a.function in ("min", "max") for a in group.aggregates):
+        rows = _plain(group.input, stages)
+        if selection(rows) is None:
+            return feed(replace(rows, distinct=True), stages)
+    return _feed(group.input, stages)
+
+
+def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
+    """The inputs of a nest of set operations; DISTINCT of one relation is a part of the function."""
+    feeds, once = [], set()
+    for i, given in enumerate(nest.inputs):
+        made = _plain(given, stages) if isinstance(given, Query) else given
+        if isinstance(made, Query) and made.distinct and selection(replace(made, distinct=False)) is not None:
+            once.add(i)
+            made = replace(made, distinct=False)
+        feeds.append(_feed(made, stages))
+
+    def rebuilt(part: Function) -> Function:
+        if isinstance(part, int):
+            return ("distinct", part) if part in once else part
+        return (part[0], *(rebuilt(inner) for inner in part[1:] if not isinstance(inner, str)))
+
+    return tuple(feeds), rebuilt(nest.function)
+
+
+def _is_sum(function: Function) -> bool:
+    """Whether the function only adds its leaves."""
+    if isinstance(function, int):
+        return True
+    return function[0] == "union_all" and all(_is_sum(part) for part in function[1:] if not isinstance(part, str))
+
+
+def _plain(query: Query, stages: Stages) -> Query:
+    """The query with stages for its derived sources, and inner joins alone."""
+    return inner_joined(replace(query, sources=tuple(_resolved(source, stages) for source in query.sources)), stages)
+
+
+def _resolved(source: Source, stages: Stages) -> Source:
+    if source.input is None:
+        return source
+    number = _derived(source.input, stages)
+    key, distinct = _declared(source.input)
+    table = replace(source.table, name=f"{STAGE}{number}", key=key, distinct=distinct)
+    return replace(source, table=table, input=None)
+
+
+def _derived(relation: Relation, stages: Stages) -> int:
+    """The number of a stage that others read; a selection of one relation needs no state."""
+    if isinstance(relation, Query):
+        plain = _plain(relation, stages)
+        found = selection(plain)
+        return stages.linear(found) if found is not None else joined(plain, stages)
+    return _stage(relation, stages)
+
+
+def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
+    """The key of a derived relation, and whether no row of it occurs twice."""
+    if isinstance(relation, Query):
+        return (), relation.distinct
+    if isinstance(relation, Group):
+        shown = {expr.value: name for name, expr in relation.outputs if expr.op == "col"}
+        known = bool(relation.keys) and all(key in shown for key in relation.keys)
+        return tuple(shown[key] for key in relation.keys) if known else (), known or relation.whole
+    return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
+
+
+_SETS = ("distinct", "union", "except", "intersect")
+
+
+def _notes(relation: Relation) -> list[str]:
+    """What the front-end noted, of the relation and of those in it."""
+    notes = list(relation.notes) if isinstance(relation, Query) else []
+    for inner in inputs(relation):
+        notes += [note for note in _notes(inner) if note not in notes]
+    return notes

@@ -23,15 +23,21 @@ def step_cost(parent_is_relation: bool) -> float:
 
 
 def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tuple[float, ...]:
-    """The rate of each atom: given for its name, else for its table, else 1. Only ratios matter."""
+    """Returns the rate of each atom: given for its name, else for its table, else 1. Only ratios matter."""
+    given = checked_rates(rates, {name for atom in atoms for name in (atom.name, atom.relation)})
+    return tuple(given.get(atom.name.lower(), given.get(atom.relation.lower(), 1.0)) for atom in atoms)
+
+
+def checked_rates(rates: Mapping[str, float] | None, names: set[str]) -> dict[str, float]:
+    """Returns the rates by names in lower case. PlanError for one that is none, or for a name not among `names`."""
     given = {str(name).lower(): _number(name, rate) for name, rate in (rates or {}).items()}
-    known = {name.lower() for atom in atoms for name in (atom.name, atom.relation)}
+    known = {name.lower() for name in names}
     for name, rate in given.items():
         if name not in known:
             raise PlanError(f"a rate is given for {name!r}, which the query does not use")
         if not 0 <= rate < float("inf"):
             raise PlanError(f"the rate of {name!r} is {rate}", hint="a rate is a number of updates, 0 or more")
-    return tuple(given.get(atom.name.lower(), given.get(atom.relation.lower(), 1.0)) for atom in atoms)
+    return given
 
 
 def _number(name: str, rate: float) -> float:

@@ -40,15 +40,20 @@ class Decomposition:
         return atom.name if atom is not None else "bag" + graph.label(self.edges[index])
 
 
-def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int) -> Decomposition:
-    """The query itself if it is acyclic; else its bags and the atoms outside. `free` are attributes to be kept."""
+def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int, counted: bool = False) -> Decomposition:
+    """Returns the query itself if it is acyclic; else its bags and the atoms outside.
+
+    `free` are attributes to be kept. With `counted`, atoms of a bag stay outside as well: the bag only says which of
+    their rows meet, their multiplicities count at nodes of their own.
+    """
     parts = cyclic_parts(graph.edges)
     if not parts:
         return Decomposition(atoms, (None,) * len(atoms), graph.edges, 1.0)
     inside = [_members(graph.edges, part) for part in parts]
-    absorbed = {
+    whole = {
         i for part, members in zip(parts, inside, strict=True) for i, f in members if graph.edges[i] == f and f in part
     }
+    absorbed = set() if counted else whole
     rest = [i for i in range(len(atoms)) if i not in absorbed]
     areas = [union(part, (1 << len(part)) - 1) for part in parts]
     covers = [edge_covers(part, [area])[0][0] for part, area in zip(parts, areas, strict=True)]

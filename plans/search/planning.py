@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plans.conjunction import Atom, Conjunction, injective
+from plans.conjunction import Atom, Conjunction
+from plans.counting import with_multiplicities
 from plans.errors import PlanError
 from plans.plan import Attribute, Candidate, Node, Output, Plan
 from plans.search.bounds import bounds
@@ -16,6 +17,7 @@ from plans.search.jointree import Forest, Tree
 from plans.search.normal_form import complete, with_normal_form
 from plans.theory.classify import QueryClass, classify
 from plans.theory.hypergraph import Hypergraph, bits, components
+from plans.variables import injective
 
 MAX_ATOMS = 60
 MAX_CHILDREN = 200
@@ -32,10 +34,12 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         raise PlanError(f"the query has {len(query.atoms)} relations, more than {MAX_ATOMS}")
     weights = atom_rates(query.atoms, rates)
     asked, needed = _output_attributes(query)
+    if query.counted:  # each enumerated row is one valuation, whose weight is a product
+        needed = (*needed, *(name for name in query.attributes if name not in needed))
     graph = _graph(query.atoms, tuple(query.attributes))
     answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
     notes = list(query.notes)
-    parts = decompose(query.atoms, graph, graph.mask(needed))
+    parts = decompose(query.atoms, graph, graph.mask(needed), query.counted)
     graph = Hypergraph(graph.names, parts.edges)
     free, completed = complete(graph, needed)
     added = tuple(name for name in free if name not in asked)
@@ -50,10 +54,10 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
     notes += parts.notes
     notes += _notes(query, graph, parts, answer, forest, needed, asked, completed)
     nodes = _nodes(best, graph, parts)
-    support = not query.fixed.issuperset(added)
+    support = not query.counted and not query.fixed.issuperset(added)
     attributes = _null_safe_projections(query, nodes)
     held = {name for node in nodes for name in (node.attributes if node.kind != "bag" else _bag_attributes(node))}
-    return Plan(
+    plan = Plan(
         query=query.text,
         nodes=nodes,
         attributes=attributes,
@@ -74,6 +78,7 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         width=parts.width,
         notes=tuple(notes),
     )
+    return with_multiplicities(plan) if query.counted else plan
 
 
 def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:

@@ -1,12 +1,13 @@
-"""What a plan looks like where Python asks it: `str(plan)` is EXPLAIN as text, a notebook draws the tree.
+"""What plans and programs look like where Python asks them: `str(plan)` is EXPLAIN, a notebook draws the tree.
 
-The plan itself knows nothing of how it is shown, so importing `plans` attaches it here.
+They themselves know nothing of how they are shown, so importing `plans` attaches it here.
 """
 
 from __future__ import annotations
 
 from plans.plan import Plan
-from plans.show import explain, picture
+from plans.program import Program
+from plans.show import explain, picture, programs
 
 
 def _picture(plan: Plan) -> str:
@@ -16,3 +17,4 @@ def _picture(plan: Plan) -> str:
 
 setattr(Plan, "__str__", explain.text)  # noqa: B010
 setattr(Plan, "_repr_html_", _picture)  # noqa: B010
+setattr(Program, "__str__", programs.text)  # noqa: B010

@@ -14,22 +14,22 @@ WIDTH = 110
 
 def text(plan: Plan, *, cells: int | None = None) -> str:
     """What is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube cells."""
-    lines = _field("query", " ".join(plan.query.split()))
-    lines += _field("class", class_line(plan))
+    lines = field("query", " ".join(plan.query.split()))
+    lines += field("class", class_line(plan))
     for bound in plan.bounds:
-        lines += _field("update", f"{bound.update}  on {stream_name(bound.stream)}  [{bound.source}]")
-    lines += _field("output", ", ".join(output_columns(plan)) or "no column: one row if there is a result")
+        lines += field("update", f"{bound.update}  on {stream_name(bound.stream)}  [{bound.source}]")
+    lines += field("output", ", ".join(output_columns(plan)) or "no column: one row if there is a result")
     if plan.residual:
-        lines += _field("filter", " AND ".join(f"({e})" if e.op == "or" else str(e) for e in plan.residual))
-    lines += _field("deltas", deltas_line(plan))
+        lines += field("filter", " AND ".join(f"({e})" if e.op == "or" else str(e) for e in plan.residual))
+    lines += field("deltas", deltas_line(plan))
     for note in plan.notes:
-        lines += _field("note", note)
+        lines += field("note", note)
     if len(set(plan.rates.values())) > 1:
-        lines += _field("rates", ", ".join(f"{name} {rate:g}" for name, rate in plan.rates.items()))
-    lines += _field("tree", choice(plan))
+        lines += field("rates", ", ".join(f"{name} {rate:g}" for name, rate in plan.rates.items()))
+    lines += field("tree", choice(plan))
     if cells is not None:
-        lines += _field("cells", _cells(plan, cells))
-    lines += ["", *_tree(plan)]
+        lines += field("cells", _cells(plan, cells))
+    lines += ["", *tree(plan)]
     if len(plan.candidates) > 1:
         lines += ["", *_candidates(plan)]
     return "\n".join(lines) + "\n"
@@ -71,7 +71,8 @@ def views(node: Node) -> list[str]:
     return [*kept, "V_l"] if node.free else kept
 
 
-def _field(name: str, value: str) -> list[str]:
+def field(name: str, value: str) -> list[str]:
+    """Returns a named line of EXPLAIN, wrapped."""
     wrapped = textwrap.wrap(value, WIDTH - 10, break_long_words=False, break_on_hyphens=False) or [""]
     return [f"{name:<9} {wrapped[0]}", *(" " * 10 + line for line in wrapped[1:])]
 
@@ -134,7 +135,8 @@ def _attributes(node: Node) -> str:
     return f"({', '.join(node.attributes)})"
 
 
-def _tree(plan: Plan) -> list[str]:
+def tree(plan: Plan) -> list[str]:
+    """Returns the lines of the join tree."""
     rows: list[tuple[str, str, str]] = []
 
     def walk(index: int, lead: str, stem: str) -> None:

@@ -30,11 +30,12 @@ from typing import Any, cast
 import pyarrow as pa
 
 from crown.errors import ChangeError, SnapshotError
-from crown.ingest.prepare import MissingDeletes
+from crown.ingest.batch import MissingDeletes
+from crown.maintained import Durable
 from plans.plan import Plan
 from spark_jobs.cell import history
 from spark_jobs.cell.delta_file import Changes, Link
-from spark_jobs.cell.engines import QUERY, EngineFactory, Maintained
+from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.state_log import BACKFILL, EMPTY, CellLog
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 
@@ -43,7 +44,7 @@ Deltas = Generator[pa.RecordBatch, None, None]
 LOCK_SECONDS = 300.0
 SNAPSHOT_FLOOR = 4 << 20  # bytes of log below which no snapshot is worth its fsync
 
-_attached: dict[Path, tuple[tuple[int, int, str], Maintained]] = {}
+_attached: dict[Path, tuple[tuple[int, int, str], Durable]] = {}
 """Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
 
 Bounded; see ``_remember``.
@@ -95,7 +96,8 @@ class Cell:
         self.on_missing = on_missing
         self.snapshot_floor = snapshot_floor
         self._arena = live / "engine.arena"
-        self._clamps = live / "clamps.json"
+        self._holds = engines.fingerprint(plan)
+        self._missing = live / "clamps.json"
 
     def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
         """Applies batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
@@ -142,7 +144,7 @@ class Cell:
 
     # -- the state before a batch -------------------------------------------------------------------------------------
 
-    def _before(self, batch: int, report: Report) -> tuple[Maintained, int]:
+    def _before(self, batch: int, report: Report) -> tuple[Durable, int]:
         """Returns the engine as it was before ``batch``, and its version: by doing nothing, by undoing, or by
         restoring."""
         batches, snapshots = self.log.batches(), self.log.snapshots()
@@ -171,17 +173,17 @@ class Cell:
             raise history.lost(self.log, _version(engine))
         return engine, before
 
-    def _usable(self) -> Maintained | None:
+    def _usable(self) -> Durable | None:
         try:
             engine = self._engine()
         except (SnapshotError, FileNotFoundError):
             return None  # absent, torn or foreign: the log rebuilds it
         return engine if engine.clean else None
 
-    def _engine(self) -> Maintained:
+    def _engine(self) -> Durable:
         """Returns the live engine: the mapping this process already has of the same file, or a new one. O(1)."""
         known = _attached.get(self._arena)
-        if known is not None and known[0] == self._identity() and known[1].plan.fingerprint == self.plan.fingerprint:
+        if known is not None and known[0] == self._identity() and known[1].fingerprint == self._holds:
             return known[1]
         return self._remember(self.engines.attach(self.plan, self._arena, self.on_missing))
 
@@ -189,14 +191,14 @@ class Cell:
         status = os.stat(self._arena)
         return status.st_dev, status.st_ino, self.on_missing
 
-    def _remember(self, engine: Maintained) -> Maintained:
+    def _remember(self, engine: Durable) -> Durable:
         _attached.pop(self._arena, None)
         while len(_attached) >= 32:
             _attached.pop(next(iter(_attached)))
         _attached[self._arena] = (self._identity(), engine)
         return engine
 
-    def _restored(self, snapshots: list[int]) -> Maintained:
+    def _restored(self, snapshots: list[int]) -> Durable:
         """Returns an engine from the newest of these snapshots; the empty engine, or the backfill, if there is none
         yet."""
         _attached.pop(self._arena, None)
@@ -224,7 +226,7 @@ class Cell:
         _commit(engine, version)
         return self._remember(engine)
 
-    def _replay(self, engine: Maintained, number: int) -> None:
+    def _replay(self, engine: Durable, number: int) -> None:
         link = self.log.read(number)
         if link.batch != number or link.prev != _version(engine):
             raise BrokenChainError(
@@ -237,22 +239,22 @@ class Cell:
             pass
         self._finish(engine, number)
 
-    def _undo(self, engine: Maintained, batch: int) -> None:
+    def _undo(self, engine: Durable, batch: int) -> None:
         link = self.log.read(batch)
-        clamps = MissingDeletes.from_rows(json.loads(self._clamps.read_text()))
+        missing = MissingDeletes.from_rows(json.loads(self._missing.read_text()))
         engine.begin()
-        engine.undo(link.changes, clamps)
+        engine.undo(link.changes, missing)
         _commit(engine, link.prev)
 
-    def _snapshot(self, engine: Maintained, batch: int) -> None:
+    def _snapshot(self, engine: Durable, batch: int) -> None:
         """Writes the engine down. Dirty meanwhile, since that may tidy the arena first."""
         engine.begin()
-        self.log.write_snapshot(batch, lambda path: self.engines.save(engine, path, self.log.mark(batch)))
+        self.log.write_snapshot(batch, lambda path: engine.save(path, self.log.mark(batch)))
         _commit(engine, batch)
 
-    def _finish(self, engine: Maintained, batch: int) -> None:
-        """Writes down what undoing would need, then marks the engine clean at ``batch``."""
-        self._clamps.write_text(json.dumps(engine.clamps.to_rows()))
+    def _finish(self, engine: Durable, batch: int) -> None:
+        """Writes down what undoing would need, then mark the engine clean at ``batch``."""
+        self._missing.write_text(json.dumps(engine.missing.to_rows()))
         _commit(engine, batch)
 
     # -- who may touch it ---------------------------------------------------------------------------------------------
@@ -294,11 +296,11 @@ class Cell:
             yield batch
 
 
-def _version(engine: Maintained) -> int:
+def _version(engine: Durable) -> int:
     return engine.version - 1  # the engine counts from −1, the log from EMPTY = −2
 
 
-def _commit(engine: Maintained, version: int) -> None:
+def _commit(engine: Durable, version: int) -> None:
     engine.commit(version + 1)
 
 

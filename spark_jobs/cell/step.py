@@ -102,7 +102,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
         folder = Path(step.root) / "backfill" / step.operator
         check_meta(folder, step.meta)
         log = CellLog(folder / str(cell), step.fingerprint, format_of(step.grid.cells))
-        log.write_snapshot(BACKFILL, lambda path: step.engines.save(engine, path, log.mark(BACKFILL)))
+        log.write_snapshot(BACKFILL, lambda path: engine.save(path, log.mark(BACKFILL)))
 
 
 def micro_batch(

@@ -15,6 +15,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from plans.expressions.sqltext import spark_sql
 from plans.plan import Plan
 from plans.search.shares import occurrences
 from spark_jobs.dispatch.envelope import WEIGHT, used
@@ -81,7 +82,7 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, 
             *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT), F.col(BATCH)
         )
         if atom.predicate is not None:
-            typed = typed.filter(F.expr(str(atom.predicate)))
+            typed = typed.filter(F.expr(spark_sql(atom.predicate)))
         net = _net(typed, [F.col(f"`{name}`") for name in dict.fromkeys(atom.columns)], clamped)
         renamed = [
             F.col(f"`{c}`").alias(f"{atom.name}.{a}") for c, a in zip(atom.columns, atom.attributes, strict=True)
@@ -102,8 +103,8 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, 
         joined = joined.filter(reduce(Column.__and__, conditions))
     result = joined.select(*(value.alias(attribute) for attribute, value in bound.items()))
     for predicate in plan.residual:
-        result = result.filter(F.expr(str(predicate)))
-    return result.select(*(F.expr(str(output.expr)).alias(output.name) for output in plan.output)).distinct()
+        result = result.filter(F.expr(spark_sql(predicate)))
+    return result.select(*(F.expr(spark_sql(output.expr)).alias(output.name) for output in plan.output)).distinct()
 
 
 def _net(changes: DataFrame, key: list[Column], clamped: bool) -> DataFrame:

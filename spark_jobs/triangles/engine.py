@@ -10,6 +10,7 @@ the first one's, set after both are done; a snapshot is one file with a copy of 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +21,16 @@ import pyarrow as pa
 
 from crown.bags.protocol import column_of_table
 from crown.engine.engine import Engine
-from crown.engine.state import back, check_header
+from crown.engine.state import State, back, check_header
 from crown.errors import SnapshotError
-from crown.ingest.prepare import MissingDeletes, Prepared
+from crown.ingest.batch import MissingDeletes, Prepared
 from crown.kernels.arena import H_LIMIT, H_TOP
 from crown.kernels.tables import LOW32
 from crown.store import words_file
 from crown.store.budget import SLACK
 from crown.store.codec import encode
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
+from crown.store.zset import Zset
 from ivm_triangle import Triangle
 from ivm_triangle.kernels import layout as at
 from plans.errors import PlanError
@@ -72,7 +74,7 @@ class MappedTriangle(Triangle):
 
     def tuples(self) -> set[tuple[int, int]]:
         """Returns the present tuples, as codes. O(N)."""
-        words, arena = column_of_table(self._state.M, 3, 0), self._state.M
+        words, arena = column_of_table(self._state.arena, 3, 0), self._state.arena
         return set(zip(arena[words >> 32].tolist(), arena[words & LOW32].tolist(), strict=True))
 
 
@@ -96,9 +98,19 @@ class TriangleCount:
         return self.edges.plan
 
     @property
-    def clamps(self) -> MissingDeletes:
+    def fingerprint(self) -> str:
+        """Returns the plan's, and what is counted over it."""
+        return fingerprint_of(self.plan, self.both)
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of what ``run`` yields: the count."""
+        return SCHEMA
+
+    @property
+    def missing(self) -> MissingDeletes:
         """Copies that the deletes of the last batch did not find."""
-        return self.edges.clamps
+        return self.edges.missing
 
     @property
     def version(self) -> int:
@@ -118,9 +130,9 @@ class TriangleCount:
         """Marks both states clean."""
         self.edges.commit(version)
 
-    def prepare(self, changes: Mapping[str, Any]) -> Prepared:
+    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """See ``Engine.prepare``."""
-        return self.edges.prepare(changes)
+        return self.edges.prepare(changes, strict)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -139,13 +151,13 @@ class TriangleCount:
         if wanted:
             yield pa.record_batch([pa.array([self.count], pa.int64())], schema=SCHEMA)
 
-    def undo(self, changes: Mapping[str, Any], clamps: MissingDeletes | None) -> None:
-        """Takes back the last batch, given what was applied and the clamps of that run. O(changes * √N)."""
+    def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
+        """Takes back the last batch, given what was applied and what its deletes did not find. O(changes * √N)."""
         prepared = self.edges.prepare(changes)
-        values, weights = self.edges.take_back(prepared.changes, clamps or MissingDeletes(), wanted=True)
-        source, target = values.reshape(len(weights), 2).T
-        if len(weights):
-            self.triangle.apply_codes(self._arcs(source, target, weights))
+        with self.edges.uninterrupted:
+            net = self.edges.core.undo(prepared.changes, missing or MissingDeletes())
+        if len(net):
+            self.triangle.apply_codes(self._arcs(net))
 
     def _follow(self, prepared: Prepared) -> None:
         """Applies a batch to the edges, then the edges that came and went to the triangle."""
@@ -153,15 +165,13 @@ class TriangleCount:
         if not len(changed):
             return
         intern = self.edges.dictionary.intern
-        source, target = (
-            encode(changed.column(i).combine_chunks(), self.plan.output[i].type, intern, False) for i in range(2)
-        )
-        self.triangle.apply_codes(self._arcs(source, target, changed.column(2).to_numpy()))
+        codes = [encode(changed.column(i).combine_chunks(), self.plan.output[i].type, intern, False) for i in range(2)]
+        self.triangle.apply_codes(self._arcs(Zset.of_columns(np.stack(codes), changed.column(2).to_numpy())))
 
-    def _arcs(self, source: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def _arcs(self, edges: Zset) -> np.ndarray:
         """Returns rows (relation 0, from, to, weight) of the one stored relation: int64[n, 4]."""
-        relation = np.zeros(len(source), np.int64)
-        rows = np.stack([relation, source, target, weights], axis=1)
+        rows = np.empty((len(edges), 4), np.int64)
+        rows[:, 0], rows[:, 1:3], rows[:, 3] = 0, edges.rows, edges.weights
         return np.concatenate([rows, rows[:, [0, 2, 1, 3]]]) if self.both else rows
 
     # -- looking inside -----------------------------------------------------------------------------------------------
@@ -170,6 +180,14 @@ class TriangleCount:
     def count(self) -> int:
         """Returns the number of triangles. O(1)."""
         return self.triangle.count() // (6 if self.both else 3)
+
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """Writes both states into one file of words. Returns the bytes written. O(N)."""
+        edges = self.edges
+        edges.compact()
+        header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra or {}}
+        parts = [self.triangle.words, edges.arena[: int(edges.arena[H_TOP])]]
+        return words_file.write(Path(path), MAGIC, header, parts)
 
     def stats(self) -> dict[str, Any]:
         """Returns the counters of the edges' engine, with the bytes of both states, and sizes and counters of the
@@ -187,10 +205,8 @@ class TriangleCount:
 
     def _present(self) -> np.ndarray:
         """Returns the arcs of all distinct edges."""
-        order = [self.plan.free.index(output.expr.value) for output in self.plan.output]
-        blocks = [np.empty((2, 0), np.int64), *(block[order] for block in self.edges.blocks())]  # indexing copies
-        source, target = np.concatenate(blocks, axis=1)
-        return self._arcs(source, target, np.ones(len(source), np.int64))
+        edges = Zset.gathered([block.copy() for block in self.edges.core.results.tuples()], 2)
+        return self._arcs(edges)
 
 
 @dataclass(frozen=True)
@@ -204,8 +220,8 @@ class TriangleEngines:
     both: bool
 
     def fingerprint(self, plan: Plan) -> str:
-        """Returns the plan's, and what is counted over it."""
-        return f"{'triangles' if self.both else 'directed triangles'} of {plan.fingerprint}"
+        """See ``fingerprint_of``."""
+        return fingerprint_of(plan, self.both)
 
     def columns(self, plan: Plan) -> list[tuple[str, str]]:
         """Returns the one column, the count."""
@@ -231,18 +247,16 @@ class TriangleEngines:
         edges.on_missing = on_missing
         return TriangleCount(edges, triangle, self.both), extra
 
-    def save(self, engine: TriangleCount, path: Path, extra: dict[str, Any]) -> None:
-        """Writes both states into one file of words. O(N)."""
-        edges = engine.edges
-        edges.compact()
-        header = {"plan": edges.plan.to_json(), "on_missing": edges.on_missing, "extra": extra}
-        words_file.write(path, MAGIC, header, [engine.triangle.words, edges.arena[: int(edges.arena[H_TOP])]])
+
+def fingerprint_of(plan: Plan, both: bool) -> str:
+    """Returns the fingerprint of a triangle count: the plan's of the edges, and what is counted over it."""
+    return f"{'triangles' if both else 'directed triangles'} of {plan.fingerprint}"
 
 
 def read(
     source: Path, plan: Plan | None = None, path: Path | None = None
 ) -> tuple[Engine, MappedTriangle, dict[str, Any]]:
-    """Returns what ``TriangleEngines.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
+    """Returns what ``TriangleCount.save`` wrote, in the file ``path`` and the one beside it, or in memory. O(N).
 
     Raises ``SnapshotError`` for a foreign, damaged or truncated file, and one of another plan than ``plan``.
     """
@@ -263,9 +277,9 @@ def read(
     triangle, edges = arenas
     check_header(edges, saved, source)
     if files is None:
-        return Engine(saved, edges, None, header["on_missing"]), MappedTriangle(arena=triangle), header["extra"]
+        return Engine(State(saved, edges, None), header["on_missing"]), MappedTriangle(arena=triangle), header["extra"]
     triangle[H_LIMIT], edges[H_LIMIT] = words
-    engine = Engine(saved, edges, files[1], header["on_missing"])
+    engine = Engine(State(saved, edges, files[1]), header["on_missing"])
     engine.begin()
     return engine, MappedTriangle(files[0]), header["extra"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import duckdb
 
+from bench.cases import checksum
 from bench.cases.workloads import Loaded, load
-from bench.harness import checksum
 from bench.subjects.subject import Subject, Totals
 from plans import plan as make_plan
 

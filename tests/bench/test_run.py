@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -12,6 +13,9 @@ from bench.cases.datasets import DataError
 from bench.harness import results
 from bench.harness.run import in_process
 from bench.harness.sections import SCALES, SECTIONS, cell
+from bench.report import paper
+from bench.report.parts import PARTS
+from bench.report.tables import rate
 from bench.report.text import quantity, size
 
 
@@ -27,6 +31,7 @@ def quick(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     page = folder / "benchmarks.md"
     words = ("run", "--quick", "--data", "generated", "--out", str(folder), "--markdown", str(page))
+    words += ("--charts", str(folder / "charts"))
     return commands.run(arguments(*words)), folder
 
 
@@ -64,8 +69,53 @@ def test_the_page_needs_nothing_else(quick) -> None:
 def test_the_markdown_has_every_table(quick) -> None:
     text = (quick[1] / "benchmarks.md").read_text()
     assert "## Where others are faster" in text
+    assert {part.title for part in PARTS if part.section != "startup"} <= set(re.findall(r"## (.*)", text))
     assert text.count("|---|") >= 9
     assert "Machine: " in text
+
+
+def test_a_quick_run_says_so_in_large_letters_and_compares_nothing_with_the_paper(quick) -> None:
+    page, text = (quick[1] / "report.html").read_text(), (quick[1] / "benchmarks.md").read_text()
+    assert "<b>QUICK</b>" in page
+    assert "# QUICK" in text
+    for said in (paper.TITLE, "Xeon", "Grey", "the paper's own rate"):
+        assert said not in page
+        assert said not in text
+
+
+def test_every_chart_is_also_a_file(quick) -> None:
+    names = {path.stem for path in (quick[1] / "charts").glob("*.svg")}
+    assert {"size", "race-3-hop", "triangle-updates-hub_wall", "triangle-space"} <= names
+    for path in (quick[1] / "charts").glob("*.svg"):
+        ElementTree.parse(path)
+
+
+def test_bytes_per_tuple_mean_the_same_for_every_engine(quick) -> None:
+    cells = results.read(quick[1])["engines"]["cells"]
+    told = [c for c in cells if c["bytes_per_tuple"] is not None]
+    assert {"crown", "first-order", "duckdb-delta"} <= {c["engine"] for c in told}
+    for one in told:
+        assert one["bytes_per_tuple"] == one["state_peak_bytes"] / one["live_tuples"]
+        assert one["live_tuples"] <= 0.2 * one["of"]  # the window, once, not once per alias
+
+
+def test_every_engine_is_warmed_up_before_it_is_timed(quick) -> None:
+    for name in ("targets", "engines", "workloads"):
+        for one in results.read(quick[1])[name]["cells"]:
+            assert one["warm_up_updates"] > 0
+
+
+def test_a_run_that_was_stopped_says_so_at_its_rate() -> None:
+    slow = {"status": "timeout", "of": 1_100, "preload": 100, "updates": 250, "updates_per_s": 50.0}
+    assert rate(slow) == "50 (stopped at 25 %)"
+    assert rate(slow | {"status": "ok"}) == "50"
+
+
+def test_the_results_of_a_loaded_graph_are_counted_and_state_is_linear(quick) -> None:
+    half, whole = results.read(quick[1])["state"]["cells"]
+    assert whole["live_tuples"] == 2 * half["live_tuples"]
+    assert whole["results"] > 4 * half["results"]
+    assert whole["state_peak_bytes"] < 2.5 * half["state_peak_bytes"]
 
 
 def test_a_cell_runs_in_a_process_of_its_own() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from bench.cases import tpch
@@ -13,6 +16,7 @@ from bench.subjects.peers.duck import DuckDelta, DuckRecompute
 from bench.subjects.subject import SkipError
 from tests.bench.small import follow, small
 
+ROOT = Path(__file__).parents[2]
 QUERIES = ("3-hop", "3-hop-jp", "4-hop", "4-hop-jp", "2-comb", "star", "snb-q2", "enclosureness")
 
 
@@ -87,3 +91,11 @@ def test_what_a_subject_cannot_do_it_says_in_one_line() -> None:
         DuckDelta(small("3-hop"), "none")
     with pytest.raises(SkipError, match="cyclic"):
         NumbaIvm(small("triangle"), "delta", "first-order")
+
+
+def test_the_folders_of_bench_import_one_way() -> None:
+    order = ("cases", "subjects", "harness", "report", "commands")
+    for file in ROOT.joinpath("bench").rglob("*.py"):
+        place = file.relative_to(ROOT / "bench").with_suffix("").parts[0]
+        named = re.findall(r"^ *from bench\.(\w+)", file.read_text(), re.MULTILINE)
+        assert all(order.index(name) <= order.index(place) for name in named), file

@@ -25,9 +25,9 @@ import plans
 from crown.engine import propagation
 from crown.engine import state as state_module
 from crown.engine.cells import Cells
-from crown.engine.head import OutputHead
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.kernels import arena as A
+from crown.results.head import OutputHead
 from crown.store import budget
 from crown.store.memory import MappedFile
 from plans.plan import Plan

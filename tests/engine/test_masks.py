@@ -22,8 +22,8 @@ import crown
 import plans
 from crown.engine import snapshot
 from crown.engine.engine import Engine
+from crown.ingest.batch import MissingDeletes
 from crown.ingest.masks import with_masks
-from crown.ingest.prepare import MissingDeletes
 from crown.store.relations import stored_relations
 from plans.plan import BagAtom, Plan
 from plans.search.shares import hashable, occurrences, solve
@@ -85,8 +85,8 @@ class Dealt(Kernel):
             part = self.deal(batch, cell)
             delta = self.run(engine, part)
             if self.batches // 2 % 2:
-                clamps = MissingDeletes.from_rows(json.loads(json.dumps(engine.clamps.to_rows())))
-                engine.undo(part, clamps)
+                missing = MissingDeletes.from_rows(json.loads(json.dumps(engine.missing.to_rows())))
+                engine.undo(part, missing)
                 engine.check_invariants()
                 assert self.run(engine, part) == delta
             assert not total.keys() & delta.keys(), "two cells have the same result"
@@ -118,7 +118,7 @@ class Dealt(Kernel):
     def save_and_load(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for cell, engine in enumerate(self.engines):
-                snapshot.save(engine, Path(folder) / "cell")
+                engine.save(Path(folder) / "cell")
                 self.engines[cell] = snapshot.load(Path(folder) / "cell", plan=self.plan)[0]
 
     def work(self) -> None:
@@ -164,7 +164,7 @@ class TestMaskedCampaign(MaskedMaintenance.TestCase):
 def test_an_alias_has_the_number_of_its_occurrence(case) -> None:
     plan = case.plan()
     known = occurrences(plan)
-    aliases = [(source.relation, alias) for source in stored_relations(plan) for alias in source.aliases]
+    aliases = [(relation.name, alias) for relation in stored_relations(plan) for alias in relation.aliases]
     assert sorted(alias.occurrence for _, alias in aliases) == list(range(len(known)))
     for relation, alias in aliases:
         atom = known[alias.occurrence]
@@ -195,7 +195,7 @@ def test_rows_of_one_tuple_are_netted_with_their_masks() -> None:
         }
     )
     change = engine.prepare({"g": table.cast(with_masks(table.schema, MASK))}).changes[0]
-    assert change.inserts.table().tolist() == [[2, 3], [3, 4]]
-    assert change.inserts.weights.tolist() == [2, 1]
-    assert change.inserts.masks.tolist() == [3, 1]
-    assert len(change.deletes) == 0
+    assert change.gone == 0
+    assert change.net.rows.tolist() == [[2, 3], [3, 4]]
+    assert change.net.weights.tolist() == [2, 1]
+    assert change.masks.tolist() == [3, 1]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import crown
-from crown.engine.head import OutputHead
 from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MemoryBudgetError
+from crown.results.head import OutputHead
 from crown.store.memory import MappedFile
 
 TWO = {"R": {"a": "int64", "b": "int64"}, "S": {"b": "int64", "c": "int64"}}

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from crown.engine.engine import Engine
-from crown.ingest.prepare import MissingDeletes
+from crown.ingest.batch import MissingDeletes
 from plans.plan import Plan
 from tests.engine.comparison import planned
 from tests.oracles.database import Database, to_arrow
@@ -42,7 +42,7 @@ def test_undo_takes_back_exactly_what_a_batch_did(data: st.DataObject) -> None:
         for deltas in (False, True):
             list(engine.run(engine.prepare(changes), deltas=deltas))
             after = _contents(engine)
-            stored = json.loads(json.dumps(engine.clamps.to_rows()))
+            stored = json.loads(json.dumps(engine.missing.to_rows()))
             engine.undo(changes, MissingDeletes.from_rows(stored))
             assert _contents(engine) == before
             engine.check_invariants()

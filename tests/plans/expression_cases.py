@@ -4,7 +4,6 @@ real Spark is asked (tests/spark/test_expressions.py) and what never fails (test
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -14,6 +13,8 @@ import pyarrow as pa
 from plans import Expr, arrow_type
 from plans.expressions.build import col
 from plans.planner import parse
+from tests.plans.expression_group import Group
+from tests.plans.function_cases import FUNCTION_GROUPS
 
 NAN, INF = float("nan"), float("inf")
 ROWS = 144
@@ -53,6 +54,97 @@ _POOLS: dict[str, tuple[str, tuple[Any, ...]]] = {
     ),
     "bin": ("binary", (b"", b"\x00", b"a\xff", b"a", None)),
     "day": ("date", _DAYS),
+    "pad": ("string", ("", " a ", "xxa", "a  xéé", "  ", "\ta\n", "x", "axbxc", "yx é", "\u00a0a", "axx", None)),
+    "txt": ("string", ("0", " 12 ", "+7", "-0", "1.5", "1e3", "abc", "", "2147483648", "9" * 20, "-.5e-2", None)),
+    "odd": (
+        "string",
+        ("inf", " -Infinity", "NaN", "nan", "0x1p3", "1d", "1.", "\x0012\x7f", "1 2", "yes", "F", "\n5.005\t"),
+    ),
+    "born": (
+        "string",
+        (
+            "2020-02-29",
+            "2019-02-29",
+            " 2020-1-5 ",
+            "2020-01-05T12",
+            "2020",
+            "2020-3",
+            "0001-01-01",
+            "-0044-03-15",
+            "+12345-06-07",
+            "2020-13-01",
+            "20-01-01",
+            None,
+        ),
+    ),
+    "late": (
+        "string",
+        (
+            "9999-12-31 x",
+            "9999999-01-01",
+            "5881580-07-11",
+            "5881580-07-12",
+            "2020-1-1-1",
+            "2020-01-",
+            "0000-01-01",
+            "T",
+            "2020/01/01",
+            "20200101",
+            "2020-01-05 ",
+            "+2020-02-30",
+        ),
+    ),
+    "moment": (
+        "string",
+        (
+            "2020-02-29 12:34:56",
+            "2020-2-9 1:2:3.5",
+            "2020-02-29T12:34:56.123456789Z",
+            "2020-02-29 12:34",
+            "2020-02-29 12",
+            "2020-02-29 12:34:56+05:30",
+            "2020-02-29 12:34:56 UTC",
+            "2020-02-29 24:00:00",
+            "2020-02-29 12:34:56.",
+            "2020-02-29 12:34:56-8:00",
+            "294247-01-10 04:00:54.775807",
+            "1969-12-31 23:59:59.9Z",
+        ),
+    ),
+    "mail": (
+        "string",
+        (
+            "ann@x.org",
+            "bob.1@y.co.uk",
+            "",
+            "a12b345c",
+            "aab",
+            "no mail",
+            "x@y",
+            "a.b@c.de\n",
+            "ünï@cödé.fr",
+            "a\rb",
+            "7",
+            None,
+        ),
+    ),
+    "js": (
+        "string",
+        (
+            '{"a":1}',
+            '{"a":{"b":"x\\n\\u00e9\\u001f/"}, "b":null}',
+            '{"a":[1.50,{"c":true}]} rest',
+            "[1,2]",
+            '{"a":1e3,"a":2}',
+            "null",
+            "{",
+            '"text"',
+            '{"a":"é\\"q", "b": 01}',
+            ' {"a" : {"b" : [ ] , "c" : -0.0 } }',
+            '{"a":null,"a":5}',
+            None,
+        ),
+    ),
     "ntz": ("timestamp_ntz", _MOMENTS),
     "inst": ("timestamp", _MOMENTS),
 }
@@ -90,21 +182,6 @@ def expression(sql: str) -> Expr:
 
 def _type(name: str) -> str:
     return tables()["t"][name]
-
-
-@dataclass(frozen=True)
-class Group:
-    """A line of the table in docs/expressions.md, and expressions that prove it.
-
-    `null`: where Spark stops with an error and the value here is NULL. `cases`: SQL; a pair is SQL here, and what it
-    means in Spark's words.
-    """
-
-    construct: str
-    types: str
-    null: str
-    note: str
-    cases: tuple[str | tuple[str, str], ...]
 
 
 _PAIRS = ("big", "num", "dbl", "dec", "cent", "wide", "flag", "str", "bin", "day", "ntz", "inst")
@@ -267,112 +344,16 @@ GROUPS = (
          ("COALESCE(CAST(big AS INT), -1)", "COALESCE(TRY_CAST(big AS INT), -1)"), "COALESCE(flag, flag2, TRUE)",
           "COALESCE(day, day2)"),
     ),
-    Group(
-        "`CAST`, `TRY_CAST`, `::` of numbers",
-        "whole numbers to INT, BIGINT; whole numbers and DECIMAL to DECIMAL, DOUBLE",
-        "a value that does not fit",
-        "To a DECIMAL with fewer decimals: rounded half up.",
-        (
-            "CAST(big AS INT)", "TRY_CAST(big AS INT)", "num::BIGINT", "CAST(num AS DOUBLE)",
-            "CAST(big AS DOUBLE)", "CAST(dec AS DOUBLE)",
-            "CAST(wide AS DOUBLE)", "CAST(frac AS DOUBLE)", "CAST(whole AS DOUBLE)", "CAST(cent AS DOUBLE)",
-            "CAST(num AS DECIMAL(5,2))",
-            "CAST(big AS DECIMAL(38,4))", "CAST(big AS DECIMAL)", "CAST(dec AS DECIMAL(4,1))",
-            "CAST(wide AS DECIMAL(20,2))", "CAST(frac AS DECIMAL(10,3))",
-            "CAST(whole AS DECIMAL(38,6))", "CAST(cent AS DECIMAL(18,0))", "CAST(1.25 AS DECIMAL(3,1))",
-            "CAST(-1.25 AS DECIMAL(3,1))",
-            "CAST(dec AS DECIMAL(38,20))", "CAST(NULL AS INT)", "CAST(NULL AS DECIMAL(5,2))", "INT(5)", "DOUBLE(num)",
-        ),
-    ),
-    Group(
-        "`CAST` of text that is written in the query",
-        "to INT, BIGINT, DOUBLE, DECIMAL, BOOLEAN, DATE, TIMESTAMP_NTZ; with a zone, TIMESTAMP",
-        "",
-        "Text that is not a value of the type is refused at once. Columns of text are not cast.",
-        (
-            "CAST(' 12 ' AS INT)", "CAST('+12' AS BIGINT)", "CAST('1e3' AS DOUBLE)", "CAST('.5' AS DOUBLE)",
-            "CAST('-Infinity' AS DOUBLE)",
-            "CAST('NaN' AS DOUBLE)", "CAST('1.50' AS DECIMAL(5,2))", "CAST('tRUE' AS BOOLEAN)",
-            "CAST('2020-2-9' AS DATE)", "DATE '2020-02-29'",
-            "CAST('2020-03-29 02:30:00' AS TIMESTAMP_NTZ)", "TIMESTAMP_NTZ '2020-01-01'",
-            "TIMESTAMP '2020-01-01 00:00:00Z'",
-            "TIMESTAMP '2020-01-01T00:00:00.5 +05:30'", "TIMESTAMP_LTZ '2020-01-01 00:00:00-18:00'",
-            "CAST('2020-01-01 12:00:00 UTC' AS TIMESTAMP)",
-            "TO_DATE('2020-02-29')", "1.5D", "2L", "1.5BD",
-        ),
-    ),
-    Group(
-        "`CAST` to `STRING`",
-        "INT, BIGINT, BOOLEAN, DATE",
-        "",
-        "",
-        ("CAST(num AS STRING)", "CAST(big AS STRING)", "CAST(flag AS STRING)", "CAST(day AS STRING)",
-         "CAST(5 AS VARCHAR(1))", "STRING(num)"),
-    ),
-    Group(
-        "`CAST` of times",
-        "DATE to TIMESTAMP_NTZ and back",
-        "a DATE that no TIMESTAMP_NTZ holds",
-        "",
-        ("CAST(ntz AS DATE)", "DATE(ntz)", "TO_DATE(ntz)", "CAST(day AS TIMESTAMP_NTZ)", "CAST(day AS DATE)",
-         "CAST(inst AS TIMESTAMP)"),
-    ),
-    Group(
-        "`YEAR` `MONTH` `DAY` `DAYOFMONTH`, `EXTRACT` of them",
-        "DATE, TIMESTAMP_NTZ",
-        "",
-        "All dates that a column can hold, also before year 1 and after 9999.",
-        (*(f"{f}({name})" for f in ("YEAR", "MONTH", "DAY") for name in ("day", "ntz")), "DAYOFMONTH(day)",
-        "EXTRACT(YEAR FROM day)", "EXTRACT(MONTH FROM ntz)", "EXTRACT(DAY FROM day)", "YEAR('2020-02-29')",
-        "YEAR(NULL)"),
-    ),
-    Group(
-        "a literal DATE or TIMESTAMP_NTZ `+` `-` `INTERVAL`",
-        "days, weeks, months, years; worked out when the query is planned",
-        "",
-        "A month that is too short ends earlier.",
-        ("DATE '2020-01-31' + INTERVAL '1' MONTH", "DATE '2020-02-29' - INTERVAL '1' YEAR",
-         "DATE '2020-02-29' + INTERVAL 2 WEEKS",
-         "INTERVAL 1 DAY + DATE '2019-12-31'", "DATE '2020-01-31' + INTERVAL '-1 day'",
-         "TIMESTAMP_NTZ '2020-01-31 10:00:00' + INTERVAL 1 MONTH",
-         "TIMESTAMP_NTZ '2020-01-31 10:00:00' - INTERVAL 31 DAYS"),
-    ),
-    Group(
-        "`LOWER` `UPPER` (`LCASE` `UCASE`)",
-        "STRING",
-        "",
-        "Unicode's full mappings: 'ß' becomes 'SS'. The 40 letters that are newer than Spark's tables follow Arrow's.",
-        ("LOWER(str)", "UPPER(str)", "UPPER('ß')", "LOWER('ΑΣ')", "LOWER('İ')", "UCASE(str)", "LCASE(str2)",
-         "UPPER(NULL)", "UPPER(str || str2)",
-         "LOWER(str || str2)", "LOWER(str || 'Σ' || str2)"),
-    ),
-    Group(
-        "`LENGTH` (`CHAR_LENGTH`, `LEN`)",
-        "STRING",
-        "",
-        "Characters, not bytes.",
-        ("LENGTH(str)", "CHAR_LENGTH(str)", "LEN('😀')", "LENGTH(NULL)", "LENGTH(UPPER(str))"),
-    ),
-    Group(
-        "`SUBSTRING` (`SUBSTR`)",
-        "STRING and whole numbers as literals, from 1 on",
-        "",
-        "",
-        ("SUBSTRING(str, 1, 2)", "SUBSTR(str, 2)", "SUBSTRING(str, 3, 0)", "SUBSTRING(str FROM 2 FOR 1)",
-         "SUBSTRING(str, 2147483647, 2147483647)",
-         "SUBSTRING(str, 1, 2147483647)", "SUBSTRING(NULL, 1)"),
-    ),
-    Group(
-        "`||`, `CONCAT`",
-        "STRING",
-        "",
-        "NULL if one of them is NULL.",
-        ("str || str2", "CONCAT(str, '-', str2)", "CONCAT(str)", "str || NULL", "'a' 'b'",
-         "str || CAST(num AS STRING) || '!'"),
-    ),
+    *FUNCTION_GROUPS,
 )  # fmt: skip
+
+
+def cases() -> list[tuple[str, str, bool]]:
+    """(SQL here, SQL in Spark, whether its session must be in UTC) of all cases."""
+    pairs = [(case if isinstance(case, tuple) else (case, case), group.utc) for group in GROUPS for case in group.cases]
+    return [(ours, theirs, utc) for (ours, theirs), utc in pairs]
 
 
 def pairs() -> list[tuple[str, str]]:
     """(SQL here, SQL in Spark) of all cases."""
-    return [case if isinstance(case, tuple) else (case, case) for group in GROUPS for case in group.cases]
+    return [(ours, theirs) for ours, theirs, _ in cases()]

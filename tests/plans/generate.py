@@ -8,11 +8,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from plans.show import explain
+from plans import program
+from plans.show import explain, programs
+from tests.plans import program_queries, tpch
 from tests.plans.catalogue import CASES
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "plans.md"
+PROGRAMS = {
+    **{f"tpch_{number}": (tpch.QUERIES[number], tpch.TABLES) for number in (1, 3, 5, 13, 16, 17, 18, 21)},
+    "bag": ("SELECT x.a FROM r x, r y WHERE x.b = y.b", program_queries.TABLES),
+    "sets": ("SELECT a FROM r UNION ALL (SELECT b FROM s EXCEPT SELECT k FROM t)", program_queries.TABLES),
+    "full_join": ("SELECT r.a, s.c FROM r FULL JOIN s ON r.b = s.b AND r.a > 1", program_queries.TABLES),
+    "mark": ("SELECT a, b IN (SELECT b FROM s) AS found FROM r", program_queries.TABLES),
+}
 DRAWN = ("three_hop", "dumbbell", "mixed_nodes")
 
 
@@ -25,6 +34,11 @@ def golden_files() -> dict[str, str]:
         if case.name in DRAWN:
             files[f"{case.name}.mmd"] = explain.mermaid(plan)
             files[f"{case.name}.json"] = json.dumps(plan.to_json(), indent=1, ensure_ascii=False) + "\n"
+    for name, (query, tables) in PROGRAMS.items():
+        files[f"program_{name}.txt"] = programs.text(program(query, tables))
+    drawn = program(*PROGRAMS["tpch_13"])
+    files["program_tpch_13.mmd"] = programs.mermaid(drawn)
+    files["program_tpch_13.json"] = json.dumps(drawn.to_json(), indent=1, ensure_ascii=False) + "\n"
     return files
 
 

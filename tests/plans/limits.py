@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from plans import PlanError, plan
+from plans import PlanError, program
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
 _BLOCK = re.compile(
@@ -26,7 +26,7 @@ def schema(page: str) -> object:
 def error_of(query: str, tables: object) -> str:
     """What planning the query says."""
     try:
-        plan(query, tables)
+        program(query, tables)
     except PlanError as error:
         return str(error)
     raise AssertionError(f"this query is planned: {query}")

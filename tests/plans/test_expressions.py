@@ -202,8 +202,15 @@ def test_a_literal_needs_a_length_when_there_is_no_column() -> None:
         lambda: call("eq", lit(1), lit(True)),
         lambda: call("and", lit(1), lit(True)),
         lambda: call("like", lit(1), lit("a")),
-        lambda: cast(col("x", "float64"), "int64"),
-        lambda: call("upper", lit(1)),
+        lambda: cast(col("x", "float64"), "date"),
+        lambda: cast(col("x", "binary"), "int64"),
+        lambda: call("upper", lit(b"a")),
+        lambda: call("left", lit("abc"), lit(1.5)),
+        lambda: call("round", lit(True)),
+        lambda: call("repeat", lit("a"), lit(10_001)),
+        lambda: call("lpad", lit("a")),
+        lambda: call("date_trunc", lit("fortnight"), col("t", "timestamp")),
+        lambda: call("round", lit(1.5), col("n", "int32")),
         lambda: call("case", lit(True), lit(1), lit("a")),
         lambda: lit(Decimal("1" * 39)),
         lambda: lit(Decimal("nan")),
@@ -313,3 +320,19 @@ def _by_fractions(op: str, left: Decimal, right: Decimal, type_: str) -> Decimal
     if size >= 10**precision:
         return None
     return Decimal(size if exact >= 0 else -size).scaleb(-scale, Context(prec=80))
+
+
+def test_columns_that_a_join_casts_are_compared_as_the_query_casts_them() -> None:
+    tables = {"A": {"k": "int64", "at": "timestamp"}, "B": {"m": "int64", "at": "timestamp"}}
+    query = "SELECT DISTINCT A.k, B.m FROM A JOIN B ON CAST(A.at AS DATE) = CAST(B.at AS DATE)"
+    view = crown.view(query, tables)
+    day = [dt.datetime(2020, 2, 29, hour, tzinfo=dt.UTC) for hour in (0, 23)]
+    found = view.apply({"A": [{"k": 1, "at": day[0]}], "B": [{"m": 2, "at": day[1]}]})
+    assert found.select(["k", "m"]).to_pylist() == [{"k": 1, "m": 2}]
+
+
+def test_texts_in_another_case_or_with_spaces_join_as_the_query_makes_them() -> None:
+    tables = {"A": {"k": "int64", "s": "string"}, "B": {"m": "int64", "s": "string"}}
+    view = crown.view("SELECT DISTINCT k, m FROM A JOIN B ON UPPER(TRIM(A.s)) = B.s", tables)
+    found = view.apply({"A": [{"k": 1, "s": " ab "}, {"k": 2, "s": "b"}], "B": [{"m": 3, "s": "AB"}]})
+    assert found.select(["k", "m"]).to_pylist() == [{"k": 1, "m": 3}]

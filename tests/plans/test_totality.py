@@ -98,7 +98,40 @@ def _expression(rng: random.Random, depth: int) -> Expr:
     return _expression(rng, depth - 1)
 
 
-OPERANDS = {"and": "bool", "or": "bool", "not": "bool", "concat": "string"}
+OPERANDS = {"and": "bool", "or": "bool", "not": "bool"}
+TEXTS_OF = {
+    "regexp_like": ["a", "(.)", ".*$", "^$", "(a|ß)+"],
+    "date_trunc": ["year", "week", "Hour"],
+    "trunc": ["year", "mm"],
+    "get_json_object": ["$", "$.a[0]"],
+}
+TEXTS_OF["regexp_extract"] = TEXTS_OF["regexp_replace"] = TEXTS_OF["regexp_like"]
+KINDS = {
+    "number": ["int32", "int64", "float64", "decimal(10,2)", "decimal(38,38)", "decimal(38,0)"],
+    "moment": ["timestamp", "timestamp_ntz", "date"],
+    "calendar": ["timestamp", "timestamp_ntz", "date"],
+    "bytes": ["string", "binary"],
+}
+
+
+def _function(op: str, rng: random.Random, depth: int) -> Expr:
+    """A call with arguments of the kinds that the function takes."""
+    function = FUNCTIONS[op]
+    most = len(function.takes)
+    kinds = function.kinds(rng.randint(max(most - function.optional, 1), most + 2 * function.repeated)) or ()
+    same = rng.choice(TYPES)
+    args = []
+    for kind in kinds:
+        wanted = kind.removeprefix("=")
+        if kind != wanted:
+            texts = TEXTS_OF.get(op, ["", "a", "é ", "$1", "\\\\"])
+            constants = {"=string": texts, "=int32": [0, 1, -1, 3, -7, 40], "=int64": [0, 1, -1, 2**62, -(2**62)]}
+            args.append(lit(rng.choice([*constants[kind], None]) if rng.random() < 0.2 else constants[kind][1], wanted))
+            continue
+        type_ = same if wanted == "same" else rng.choice(KINDS.get(wanted, [wanted]))
+        name = next(name for name, found in NAMES.items() if found == type_)
+        args.append(col(name, type_) if rng.random() < 0.7 else _expression(rng, depth))
+    return call(op, *args)
 
 
 def _applied(op: str, rng: random.Random, depth: int) -> Expr:
@@ -112,11 +145,9 @@ def _applied(op: str, rng: random.Random, depth: int) -> Expr:
         return call(
             op, arg(), lit(rng.choice(["", "%", "_%", "a\\%", "ß", "!%", "(a.*"])), value=rng.choice([None, "!"])
         )
-    if op == "substring":
-        return call(
-            op, arg(), lit(rng.choice([1, 2, 2**31 - 1])), *[lit(rng.choice([0, 2**31 - 1]))][: rng.randrange(2)]
-        )
-    if op in ("in", "coalesce", "case", "concat", "and", "or"):
+    if op in FUNCTIONS:
+        return _function(op, rng, depth)
+    if op in ("in", "case", "and", "or"):
         return call(op, *(arg() for _ in range(3)))
     return call(op, *(arg() for _ in range(2 if op in COMPARISONS or op in ARITHMETIC else 1)))
 

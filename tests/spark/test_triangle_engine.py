@@ -77,7 +77,7 @@ def make(tmp_path):
     def make_cell(both=True, plan=INTS, host="here", **options):
         kind = TriangleEngines(both)
         return Cell(
-            plan, CellLog(tmp_path / "state" / "0", kind.fingerprint(plan)), tmp_path / host, kind=kind, **options
+            plan, CellLog(tmp_path / "state" / "0", kind.fingerprint(plan)), tmp_path / host, engines=kind, **options
         )
 
     return make_cell
@@ -169,7 +169,7 @@ def test_a_snapshot_that_was_loaded_in_part_is_not_clean(tmp_path, monkeypatch):
     engine = kind.create(INTS, here, "ignore")
     list(engine.run(engine.prepare(table([(1, 2, 1), (2, 3, 1), (1, 3, 1)]))))
     engine.commit(0)
-    kind.save(engine, tmp_path / "saved", {"version": 0})
+    engine.save(tmp_path / "saved", {"version": 0})
     monkeypatch.setattr(triangle_engine, "MappedTriangle", lambda _: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         kind.load(tmp_path / "saved", INTS, there, "ignore")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from crown.errors import BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError
-from crown.ingest.prepare import MissingDeletes
+from crown.ingest.batch import MissingDeletes
 from crown.reference import normalise
 from crown.reference_program import results
 from crown.stages.program import ProgramEngine

@@ -18,6 +18,7 @@ from dataclasses import replace
 from ivm_triangle.partition import Thresholds
 from ivm_triangle.reference import Reference
 from ivm_triangle.reference_enumerate import Hop, HopUnion, enumerate_results
+from ivm_triangle.reference_parts import IndexedSet, Parts
 from ivm_triangle.terms import ANY, LOOKUP, Program, program
 from tests.triangle.oracles import brute_force, hubs, project, store
 
@@ -151,7 +152,7 @@ TWIN_MUTANTS = {
     "heavy values stay heavy": (Reference, "_minor", never_demote),
     "views are not moved": (Reference, "_move", flag_without_views),
     "thresholds of an old N": (Reference, "_rebase", stale_limits),
-    "double partition by one letter": (sys.modules[Reference.__module__], "part", one_sided),
+    "double partition by one letter": (sys.modules[Parts.__module__], "part", one_sided),
     "nothing is rebalanced": (Reference, "_minor", lambda *_: None),
     "after_update never halves": (
         sys.modules[Reference.__module__],
@@ -182,8 +183,6 @@ def twin_survives() -> bool:
 def hop_unions_break() -> bool:
     """True if a hop union over random buckets loses or repeats an element."""
     import random
-
-    from ivm_triangle.reference import IndexedSet
 
     for seed in range(400):
         rng = random.Random(seed)

@@ -13,6 +13,7 @@ from crown.bags.generic import GenericBag, binding_order
 from crown.bags.protocol import BagError, BagSpec, open_bag
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.store.memory import reserve
+from crown.store.zset import Zset
 from ivm_triangle import bag as bag_module
 from ivm_triangle.bag import TriangleBag
 from ivm_triangle.invariants import twin
@@ -40,6 +41,10 @@ def recompute(spec: BagSpec, rows: list[dict]) -> set[tuple]:
     return {tuple(result[a] for a in spec.outputs) for result in results}
 
 
+def change(rows: list[tuple], weights: list[int]) -> Zset:
+    return Zset(np.array(rows, dtype=np.int64), np.array(weights, dtype=np.int64))
+
+
 class Follower:
     """Feeds a bag and keeps what its stream says, complaining about every change that is none."""
 
@@ -49,13 +54,11 @@ class Follower:
 
     def apply(self, atom: int, batch: list[tuple], weights: list[int]) -> None:
         missing = np.zeros(len(batch), dtype=np.int64)
-        blocks = [
-            (block.copy(), sign) for block, sign in self.bag.apply(atom, np.array(batch), np.array(weights), missing)
-        ]
-        for first, second in pairwise(sign for _, sign in blocks):
+        blocks = [block.copy() for block in self.bag.apply(atom, change(batch, weights), missing)]
+        for first, second in pairwise(weight for block in blocks for weight in block.weights.tolist()):
             assert first <= second, "deletions come first"
-        for block, sign in blocks:
-            for row in map(tuple, block.tolist()):
+        for block in blocks:
+            for row, sign in zip(map(tuple, block.rows.tolist()), block.weights.tolist(), strict=True):
                 assert (row in self.present) == (sign < 0)
                 (self.present.add if sign > 0 else self.present.remove)(row)
         unfound = 0
@@ -150,7 +153,7 @@ def test_half_full_of_wedges_a_bag_keeps_their_number_only(outputs):
     follower.check()
     wide = TriangleBag(spec, reserve(WORDS))
     for atom in (1, 2):
-        list(wide.apply(atom, np.array(hubs), np.ones(len(hubs), dtype=np.int64)))
+        list(wide.apply(atom, change(hubs, [1] * len(hubs))))
     assert not wide.thin
     assert used < wide.stats()["bytes"] / 2
 
@@ -160,7 +163,7 @@ def test_factorized_root_lists_the_triples_and_streams_nothing():
     rng, rows = random.Random(2), [{}, {}, {}]
     for _ in range(80):
         atom, row, weight = rng.randrange(3), (rng.randrange(4), rng.randrange(4)), rng.choice((1, 1, -1))
-        assert not list(bag.apply(atom, np.array([row]), np.array([weight])))
+        assert not list(bag.apply(atom, change([row], [weight])))
         total = max(rows[atom].pop(row, 0) + weight, 0)
         if total:
             rows[atom][row] = total
@@ -230,18 +233,18 @@ def test_a_copy_of_the_words_is_a_snapshot(kind):
 @pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
 def test_deletes_that_find_too_few_are_seen_before(kind):
     bag = kind(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(WORDS))
-    assert not list(bag.apply(0, np.array([[1, 2], [3, 4]]), np.array([2, 1])))
-    assert bag.missing_copies(0, np.array([[1, 2], [3, 4]]), np.array([2, 1])) == -1
-    assert bag.missing_copies(0, np.array([[1, 2], [3, 4]]), np.array([2, 2])) == 1
-    assert bag.missing_copies(0, np.array([[5, 6]]), np.array([1])) == 0
+    assert not list(bag.apply(0, change([(1, 2), (3, 4)], [2, 1])))
+    assert bag.missing_copies(0, change([(1, 2), (3, 4)], [-2, -1])) == -1
+    assert bag.missing_copies(0, change([(1, 2), (3, 4)], [-2, -2])) == 1
+    assert bag.missing_copies(0, change([(5, 6)], [-1])) == 0
 
 
 @pytest.mark.parametrize("kind", [TriangleBag, GenericBag])
 def test_an_exhausted_arena_is_an_error_that_says_so(kind):
     bag = kind(BagSpec(TRIANGLE, ("a", "b", "c")), reserve(4096))
-    rows = np.array([(i, i) for i in range(4000)])
+    rows = [(i, i) for i in range(4000)]
     with pytest.raises(MemoryBudgetError):
-        list(bag.apply(0, rows, np.ones(len(rows), dtype=np.int64)))
+        list(bag.apply(0, change(rows, [1] * len(rows))))
 
 
 def test_shapes_that_are_no_triangle_are_refused_with_a_way_out():

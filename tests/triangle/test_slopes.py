@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from bench.cases import triangles as instances
-from bench.triangle_slopes import UPDATES, delays, operations, slope, space, tables
-from bench.triangle_speed import fifo, python_first_order
-from bench.triangle_speed import tables as speed_tables
+from bench.cases.streams import windowed
+from bench.cases.triangles import UPDATES
+from bench.harness import results
+from bench.report import tables
+from bench.report.parts import PARTS
+from bench.subjects.triangle.plain import PlainCount
+from bench.subjects.triangle.slopes import delays, operations, slope, space
+from bench.subjects.triangle.speed import apply, rows_of
 from ivm_triangle import Triangle
 from tests.triangle.oracles import random_stream
 
@@ -153,34 +162,32 @@ def test_large_results_come_once_each_through_many_hops(outputs):
 
 
 def test_the_page_draws_its_tables_from_data():
-    import json
-    from pathlib import Path
-
     folder = Path(__file__).parents[2] / "docs"
     page = (folder / "triangle.md").read_text()
-    data = json.loads((folder / "triangle" / "curves.json").read_text())
-    assert tables(data) in page
-    assert speed_tables(json.loads((folder / "triangle" / "speed.json").read_text())) in page
+    measured = results.read(folder / "triangle")
+    for part in PARTS:
+        if part.section in measured:
+            for make in part.tables:
+                assert tables.markdown(make(measured[part.section]["cells"])) in page
+    assert {"triangle-speed", "triangle-slopes"} <= set(measured)
+    for picture in re.findall(r"\]\((triangle/.*?\.svg)\)", page):
+        assert (folder / picture).is_file()
 
 
 def test_the_example_of_the_page_runs():
-    from pathlib import Path
-
     page = (Path(__file__).parents[2] / "docs" / "triangle.md").read_text()
     exec(page.split("```python")[1].split("```")[0], {"print": lambda *_: None})
 
 
 def test_the_speed_baseline_counts_what_we_count():
     edges = np.unique(np.random.default_rng(3).integers(0, 15, (120, 2)), axis=0)
-    rows = fifo(np.random.default_rng(4).permutation(edges), 3)
-    triangle, shared = Triangle(), Triangle(edges="E")
-    triangle.replay_codes(rows)
-    shared.replay_codes(fifo(np.random.default_rng(4).permutation(edges), 1))
-    once = fifo(np.random.default_rng(4).permutation(edges), 1)
-    assert (
-        triangle.count()
-        == shared.count()
-        == python_first_order(rows.tolist(), 3)
-        == python_first_order(once.tolist(), 1)
-    )
-    assert triangle.stats()["size"] == 3 * int(0.2 * len(edges))
+    edges = np.random.default_rng(4).permutation(edges)
+    stream = windowed("", "G", pa.table({"src": edges[:, 0], "dst": edges[:, 1]}), 0.2)
+    stream = stream.head(len(stream) - int(0.2 * len(edges)))
+    counters = [(Triangle(), 3, None), (Triangle(edges="E"), 1, None), (Triangle(), 3, 30)]
+    counters += [(PlainCount(3), 3, None), (PlainCount(1), 1, None)]
+    for counter, copies, batch in counters:
+        apply(counter, rows_of(stream, copies), batch)
+    assert len({counter.count() for counter, _, _ in counters}) == 1
+    assert counters[0][0].count() > 0
+    assert counters[0][0].stats()["size"] == 3 * int(0.2 * len(edges))

@@ -21,14 +21,14 @@ from plans.plan import Plan
 class Tree:
     """The plan array, the number of hash tables, and the tree's node for every input node of the plan."""
 
-    P: np.ndarray
+    program: np.ndarray
     tables: int
     nodes: dict[int, int]
     attributes: int
 
 
 def tree_of(plan: Plan) -> Tree:
-    """The tree. Raises UnsupportedError where a generalized node cannot be replaced by one of its children."""
+    """Returns the join tree. Raises UnsupportedError where no child of a generalized node can replace it."""
     atoms_of(plan)
     parent, order = _contracted(plan)
     number = {a: i for i, a in enumerate(plan.attributes)}
@@ -72,7 +72,7 @@ def _path(place_of: dict[int, int], parent: dict[int, int], node: int) -> set[in
 
 
 def _contracted(plan: Plan) -> tuple[dict[int, int], list[int]]:
-    """Parent of every input node (-1 at the root), and the input nodes in preorder."""
+    """Returns the parent of every input node (-1 at the root), and the input nodes in preorder."""
     stands_for = {i: i for i in range(len(plan.nodes))}
     for i in reversed(range(len(plan.nodes))):
         if plan.nodes[i].kind != "virtual":

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.cases.checksum import factors
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import factors
 from bench.subjects.baselines.join_tree import tree_of
 from bench.subjects.baselines.kernels import propagate, sink, store, yannakakis
 from bench.subjects.baselines.programs import Programs, UnsupportedError
@@ -38,7 +38,7 @@ class NumbaIvm:
         try:
             if algorithm == "yannakakis":
                 tree = tree_of(plan)
-                P, tables, attributes, self._nodes = tree.P, tree.tables, tree.attributes, tree.nodes
+                program, tables, attributes, self._nodes = tree.program, tree.tables, tree.attributes, tree.nodes
                 depth = len(plan.nodes)
             else:
                 programs = Programs(plan)
@@ -48,25 +48,25 @@ class NumbaIvm:
                     "standard": programs.standard,
                     "higher-order": programs.higher_order,
                 }[algorithm]().compiled()
-                P, tables, attributes, self._nodes = compiled.P, compiled.tables, compiled.attributes, compiled.atoms
-                depth = compiled.depth
+                program, tables, depth = compiled.program, compiled.tables, compiled.depth
+                attributes, self._nodes = compiled.attributes, compiled.atoms
         except UnsupportedError as error:
             raise SkipError(str(error)) from None
         self._algorithm = algorithm
         self._deltas = mode == "delta"
         if mode == "none" and algorithm == "standard":
             raise SkipError("standard change propagation computes its deltas to keep its views: see mode delta")
-        self._P = P
+        self._program = program
         self._dictionary = table_at(tables)
         limit = ADDRESSABLE if budget is None else budget // 8
-        self.M = reserve(limit)
-        self._m32, self._m8 = self.M.view(np.int32), self.M.view(np.uint8)
-        A.format_arena(self.M, tables + 1, limit, SEED)
-        store.new_tables(self.M, tables + 1)
-        self._V = np.zeros(max(attributes, 1), np.int64)
-        self._F = np.zeros(propagate.FRAME * (depth + 1), np.int64)
-        self._W = np.zeros(yannakakis.FRAME * (depth + 1), np.int64)
-        self._cur = np.zeros(depth + 1, np.int64)
+        self._arena = reserve(limit)
+        self._halves, self._bytes = self._arena.view(np.int32), self._arena.view(np.uint8)
+        A.format_arena(self._arena, tables + 1, limit, SEED)
+        store.new_tables(self._arena, tables + 1)
+        self._values = np.zeros(max(attributes, 1), np.int64)
+        self._frames = np.zeros(propagate.FRAME * (depth + 1), np.int64)
+        self._walks = np.zeros(yannakakis.FRAME * (depth + 1), np.int64)
+        self._path = np.zeros(depth + 1, np.int64)
         width = len(plan.output)
         self._out = np.empty((width, BUFFER_CELLS // width), np.int64)
         self._sink = np.zeros(sink.SINK, np.int64)
@@ -75,7 +75,7 @@ class NumbaIvm:
         self._updates = 0
 
     def checking(self) -> None:
-        """Sum up what is emitted."""
+        """Sums up what is emitted."""
         if not self._deltas:
             raise SkipError("nothing to check: this mode delivers no deltas; mode delta of this baseline is checked")
         self._sink[sink.S_CHECK] = 1
@@ -89,48 +89,50 @@ class NumbaIvm:
             for change in prepared.changes:
                 for alias, rows in change.of_aliases(sign):
                     if len(rows):
-                        self._rows(self._nodes[alias.node], rows.values, rows.weights, sign)
+                        self._rows(self._nodes[alias.node], rows.flat(), np.abs(rows.weights), sign)
         return int(self._sink[sink.S_EMITTED]) - before
 
     def _rows(self, at: int, values: np.ndarray, weights: np.ndarray, sign: int) -> None:
         common = (self._out, self._sink, self._factors)
         if self._algorithm == "yannakakis":
             yannakakis.apply_rows(
-                self.M, self._m32, self._P, self._V, self._cur, self._W, self._F, at, values, weights,
-                int(self._deltas), sign, *common,
+                self._arena, self._halves, self._program, self._values, self._path, self._walks, self._frames,
+                at, values, weights, int(self._deltas), sign, *common,
             )  # fmt: skip
         elif self._algorithm == "higher-order" and not self._deltas:
             raise SkipError("higher-order IVM computes its deltas to keep its views: see mode delta")
         else:
-            propagate.apply_rows(self.M, self._m32, self._P, self._V, self._F, at, values, weights, sign, *common)
+            propagate.apply_rows(
+                self._arena, self._halves, self._program, self._values, self._frames, at, values, weights, sign, *common
+            )
 
     def load(self, batch: Batch) -> None:
         """First-order IVM has nothing to keep but its inputs; the others must propagate to load."""
-        complete = self._P
+        complete = self._program
         if self._algorithm == "first-order" and self._distinct is False:
-            self._P = complete.copy()
+            self._program = complete.copy()
             for atom in self._nodes.values():
-                self._P[atom + propagate.A_PROGRAMS] = 0
+                self._program[atom + propagate.A_PROGRAMS] = 0
         self.apply(batch)
-        self._P = complete
+        self._program = complete
 
     def enumerate(self) -> int:
         """No baseline enumerates."""
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
-        """Net count and checksum of all deltas so far: those of the result."""
+        """Returns the net count and checksum of all deltas so far: those of the result."""
         return Totals(int(self._sink[sink.S_COUNT]), int(self._sink[sink.S_SUM]))
 
     def state_bytes(self) -> int:
-        """Bytes of the arena in use."""
-        return 8 * int(self.M[A.H_LIVE])
+        """Returns the bytes of the arena in use."""
+        return 8 * int(self._arena[A.H_LIVE])
 
     def stats(self) -> dict[str, Any]:
-        """Rows and groups read or written; rows of the inputs now."""
-        rows = sum(int(self.M[table_at(i) + A.T_COUNT]) for i in range(len(self._nodes)))
+        """Returns rows and groups read or written; rows of the inputs now."""
+        rows = sum(int(self._arena[table_at(i) + A.T_COUNT]) for i in range(len(self._nodes)))
         touched = int(self._sink[sink.S_TOUCHED])
-        return {"touched": touched, "input_rows": rows, "reserved_bytes": 8 * int(self.M[A.H_TOP])}
+        return {"touched": touched, "input_rows": rows, "reserved_bytes": 8 * int(self._arena[A.H_TOP])}
 
     def close(self) -> None:
         """Nothing is held but memory."""
@@ -140,5 +142,5 @@ class NumbaIvm:
         if len(array):
             offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
             data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
-            strings.encode(self.M, self._m8, self._dictionary, data, offsets, codes, int(add))
+            strings.encode(self._arena, self._bytes, self._dictionary, data, offsets, codes, int(add))
         return codes

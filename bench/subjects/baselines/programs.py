@@ -67,7 +67,7 @@ class _Program:
 class Compiled:
     """The plan array, the number of hash tables, and for every node of the plan its atom's offset (or -1)."""
 
-    P: np.ndarray
+    program: np.ndarray
     tables: int
     atoms: dict[int, int]
     attributes: int
@@ -75,7 +75,7 @@ class Compiled:
 
 
 def atoms_of(plan: Plan) -> list[Atom]:
-    """The inputs in a connected order. Raises UnsupportedError for bags and for filters across inputs."""
+    """Returns the inputs in a connected order. Raises UnsupportedError for bags and for filters across inputs."""
     if plan.residual:
         raise UnsupportedError("the query compares columns of different inputs by something else than equality")
     if plan.support or any(node.kind == "bag" for node in plan.nodes):
@@ -172,7 +172,7 @@ class Programs:
         return tuple(out)
 
     def _view(self, members: frozenset[int], kept: frozenset[str]) -> int:
-        """The relation of the view of the join of ``members`` on ``kept``, with programs that keep it."""
+        """Returns the relation of the view of the join of ``members`` on ``kept``, with programs that keep it."""
         only = next(iter(members))
         if len(members) == 1 and kept == set(self.atoms[only].attributes):
             return only
@@ -251,5 +251,5 @@ class Programs:
 
 
 def arena_words(tables: int) -> int:
-    """Header words of an arena with that many tables."""
+    """Returns the header words of an arena with that many tables."""
     return header_words(tables)

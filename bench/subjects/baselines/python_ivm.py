@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.cases.checksum import PRIME, factors
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import PRIME, factors
 from bench.subjects.baselines.programs import Programs, UnsupportedError
 from bench.subjects.subject import SkipError, Totals
-from crown.ingest.prepare import Preparer, Tuples
+from crown.ingest.prepare import Preparer
+from crown.store.zset import Zset
 from plans import plan as make_plan
 
 Change = Callable[..., list[tuple[int, ...]]]
@@ -87,7 +88,7 @@ class PythonIvm:
         self._count = self._sum = 0
 
     def checking(self) -> None:
-        """Sum up what is delivered."""
+        """Sums up what is delivered."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
@@ -100,13 +101,13 @@ class PythonIvm:
                     delivered += self._rows(alias.node, rows, sign)
         return delivered
 
-    def _rows(self, node: int, rows: Tuples, sign: int) -> int:
-        """Apply tuples of one input; how many deltas."""
+    def _rows(self, node: int, rows: Zset, sign: int) -> int:
+        """Applies tuples of one input. Returns the number of deltas."""
         delivered = 0
         copies, propagate = self._copies[node], self._change[node]
-        for row, weight in zip(map(tuple, rows.table().tolist()), rows.weights.tolist(), strict=True):
+        for row, weight in zip(map(tuple, rows.rows.tolist()), rows.weights.tolist(), strict=True):
             before = copies.get(row, 0)
-            after = max(before + sign * weight, 0)
+            after = max(before + weight, 0)
             if after:
                 copies[row] = after
             else:
@@ -121,7 +122,7 @@ class PythonIvm:
         return delivered
 
     def _turned(self, deltas: list[tuple[int, ...]], sign: int) -> list[tuple[int, ...]]:
-        """The output tuples whose support came to be or ceased to be."""
+        """Returns the output tuples whose support came to be or ceased to be."""
         support = self._support
         assert support is not None
         out = []
@@ -150,7 +151,7 @@ class PythonIvm:
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
-        """Net count and checksum of all deltas so far."""
+        """Returns the net count and checksum of all deltas so far."""
         return Totals(self._count, self._sum)
 
     def state_bytes(self) -> None:

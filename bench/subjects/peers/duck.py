@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.cases.checksum import of_batch, sql
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import of_batch, sql
 from bench.subjects.subject import SkipError, Totals
 from crown.ingest.window import WEIGHT
 from plans import plan as make_plan
@@ -35,7 +35,7 @@ class _Duck:
         self.versions: tuple[str, ...] = ("",)
 
     def create(self) -> None:
-        """Make the tables, in all versions."""
+        """Makes the tables, in all versions."""
         kinds = {"int64": "BIGINT", "string": "VARCHAR", "date": "DATE"}
         for name, columns in self.loaded.schema.items():
             declared = ", ".join(f"{column} {kinds[kind]}" for column, kind in columns.items())
@@ -43,7 +43,7 @@ class _Duck:
                 self.con.execute(f"CREATE TABLE {version}{name} ({declared})")
 
     def change(self, version: str, batch: Batch) -> None:
-        """Apply a batch of net changes to one version of the tables."""
+        """Applies a batch of net changes to one version of the tables."""
         for name, rows in batch.items():
             columns = list(self.loaded.schema[name])
             self.con.register("batch", rows)
@@ -55,12 +55,12 @@ class _Duck:
             self.con.unregister("batch")
 
     def one(self, query: str) -> tuple[Any, ...]:
-        """The one row of a query."""
+        """Returns the one row of a query."""
         (row,) = self.con.execute(query).fetchall()
         return tuple(row)
 
     def load(self, batch: Batch) -> None:
-        """Change the tables, run no query."""
+        """Changes the tables, runs no query."""
         for version in self.versions:
             self.change(version, batch)
 
@@ -69,18 +69,18 @@ class _Duck:
         raise SkipError("full enumeration is what recompute does")
 
     def state_bytes(self) -> int | None:
-        """Bytes that DuckDB says its tables take in memory."""
+        """Returns the bytes that DuckDB says its tables take in memory."""
         (used,) = self.one("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
         return None if used is None else int(used)
 
     def stats(self) -> dict[str, Any]:
-        """The version that ran."""
+        """Returns the version that ran."""
         import duckdb
 
         return {"version": duckdb.__version__}
 
     def close(self) -> None:
-        """Close the database."""
+        """Closes the database."""
         self.con.close()
 
 
@@ -146,11 +146,11 @@ class DuckDelta(_Duck):
         return f"SELECT {outputs}, t{changed}.w AS {WEIGHT} FROM {', '.join(tables)} WHERE {joined}"
 
     def checking(self) -> None:
-        """Sum up what is fetched."""
+        """Sums up what is fetched."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
-        """Run the delta queries, fetch their rows, bring both versions of the tables up to date."""
+        """Runs the delta queries, fetches their rows, brings both versions of the tables up to date."""
         for name, columns in self.loaded.schema.items():
             rows = batch.get(name)
             if rows is None:
@@ -176,5 +176,5 @@ class DuckDelta(_Duck):
         return n
 
     def totals(self) -> Totals:
-        """Net count and checksum of all deltas so far."""
+        """Returns the net count and checksum of all deltas so far."""
         return Totals(self._count, self._sum)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.cases.checksum import PRIME, factors
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import PRIME, factors
-from bench.harness.measure import Progress
 from bench.subjects.peers import foreign
-from bench.subjects.subject import SkipError
+from bench.subjects.subject import Progress, SkipError
 from plans import Plan
 
 MULTI_JOIN = {"table.optimizer.multi-join.enabled": "true"}
@@ -25,12 +24,12 @@ MINI_BATCH = {
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell with Flink's binary joins."""
+    """Measures a cell with Flink's binary joins."""
     return _cell(spec, progress, {})
 
 
 def run_multi_join(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell with Flink's multi-way join operator, which stores inputs only."""
+    """Measures a cell with Flink's multi-way join operator, which stores inputs only."""
     return _cell(spec, progress, MULTI_JOIN)
 
 
@@ -64,6 +63,7 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) ->
                 "aggregate": check,
                 "bound_s": spec["bound_s"],
                 "updates": len(loaded.stream),
+                "warm": foreign.warm_rows(loaded),
             }
             limit = foreign.STARTUP_S + (foreign.STARTUP_S if check else spec["bound_s"])
             result, peak = foreign.converse(python, "flink_job.py", request, limit, progress)
@@ -71,6 +71,6 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) ->
             return result["row"]
         if result["state"] not in ("FINISHED", "RUNNING"):
             raise foreign.ForeignError(f"the job ended in state {result['state']}")
-        return foreign.fields(result["emitted"], len(loaded.stream), result["seconds"], peak)
+        return foreign.fields(result["warm"], result["emitted"], len(loaded.stream), result["seconds"], peak)
 
     return foreign.cell(spec, progress, job)

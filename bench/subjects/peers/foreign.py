@@ -21,12 +21,12 @@ from typing import Any
 
 from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
-from bench.harness.measure import Progress
-from bench.subjects.subject import SkipError
+from bench.subjects.subject import Progress, SkipError
 from plans import Plan
 from plans import plan as make_plan
 
 STARTUP_S = 90.0
+WARM_ROWS = 20_000  # updates at the beginning of a run that are warm-up: time counts from there
 _HERE = Path(__file__).resolve().parent
 
 
@@ -35,7 +35,7 @@ def interpreter(module: str, name: str) -> str:
     if importlib.util.find_spec(module) is not None:
         return sys.executable
     given = os.environ.get(f"CROWN_BENCH_{name.upper()}_PYTHON")
-    beside = _HERE.parent.parent / f".venv-{name}" / "bin" / "python"
+    beside = _HERE.parents[2] / f".venv-{name}" / "bin" / "python"
     if given:
         return given
     if beside.exists():
@@ -75,7 +75,7 @@ class ForeignError(Exception):
 def converse(
     python: str, script: str, spec: dict[str, Any], limit: float, progress: Progress
 ) -> tuple[dict[str, Any], int]:
-    """Run a script of this package in ``python`` with ``spec`` on its standard input; its result and its peak memory.
+    """Runs a script of this package in ``python`` with ``spec`` on its standard input. Returns result and peak memory.
 
     Raises ForeignError if it fails or takes longer than ``limit`` seconds.
     """
@@ -115,7 +115,7 @@ def converse(
 
 
 def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
-    """Follow the resident memory of the process and its children."""
+    """Follows the resident memory of the process and its children."""
     while process.poll() is None:
         total = 0
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -130,7 +130,7 @@ def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End what is left of a session that this module started."""
+    """Ends what is left of a session that this module started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -138,7 +138,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def changelog(stream: Stream, folder: str) -> dict[str, Any]:
-    """The stream as one file per table in Debezium's JSON, and one ``updates.csv`` (table, weight, values)."""
+    """Writes the stream as one file per table in Debezium's JSON, and one ``updates.csv`` (table, weight, values)."""
     out = {}
     for number, (name, table) in enumerate(stream.tables.items()):
         path = Path(folder) / f"{name}.json"
@@ -155,18 +155,33 @@ def changelog(stream: Stream, folder: str) -> dict[str, Any]:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for a changelog, removed afterwards."""
+    """Returns a folder for a changelog, removed afterwards."""
     return tempfile.TemporaryDirectory(prefix="crown-bench-")
 
 
-def fields(done: int, of: int, seconds: float, peak: int) -> dict[str, Any]:
-    """The fields of a result that a job elsewhere can tell."""
+def warm_rows(loaded: Loaded) -> int:
+    """How many updates at the beginning of the run are its warm-up."""
+    return min(WARM_ROWS, len(loaded.stream) // 10)
+
+
+def fields(warm: int, done: int, of: int, seconds: float, peak: int) -> dict[str, Any]:
+    """The fields of a result that a job elsewhere can tell, which did updates ``warm`` to ``done`` in that time.
+
+    Raises ForeignError if it did none after its warm-up.
+    """
+    if done <= warm or seconds <= 0:
+        raise ForeignError(f"after {done:,} of {of:,} updates it was stopped, before its warm-up was over")
+    done -= warm
+    of -= warm
     out: dict[str, Any] = {
+        "warm_up_updates": warm,
+        "of": of,
         "updates": done,
         "repeats": 1,
         "seconds": [round(seconds, 3)],
         "updates_per_s": done / seconds,
         "updates_per_s_median": done / seconds,
+        "updates_per_s_all": [done / seconds],
         "rss_peak": peak,
     }
     if done < of:

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from bench.cases.checksum import PRIME, factors
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import PRIME, factors
-from bench.harness.measure import Progress
 from bench.subjects.peers import foreign
-from bench.subjects.subject import SkipError
+from bench.subjects.subject import Progress, SkipError
 from plans import Plan
 
 
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """A cell with Pathway."""
+    """Measures a cell with Pathway."""
 
     def job(loaded: Loaded, plan: Plan, purpose: str, progress: Progress) -> Any:
         python = foreign.interpreter("pathway", "pathway")
@@ -41,6 +40,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
                 "prime": PRIME,
                 "factors": factors(len(plan.output)).tolist(),
                 "batch_rows": spec["batch_rows"],
+                "warm": foreign.warm_rows(loaded),
                 "bound_s": foreign.STARTUP_S if check else spec["bound_s"],
                 "check": check,
             }
@@ -48,13 +48,13 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
             result, peak = foreign.converse(python, "pathway_job.py", request, limit, progress)
         if check:
             return result["row"]
-        return foreign.fields(result["done"], len(loaded.stream), result["seconds"], peak)
+        return foreign.fields(result["warm"], result["done"], len(loaded.stream), result["seconds"], peak)
 
     return foreign.cell(spec, progress, job)
 
 
 def _inputs(plan: Plan, loaded: Loaded) -> list[dict[str, Any]]:
-    """The join's inputs as data. Raises SkipError for what is not written here for Pathway."""
+    """Returns the join's inputs as data. Raises SkipError for what is not written here for Pathway."""
     inputs = sorted((node for node in plan.nodes if node.kind == "input"), key=lambda node: node.name)
     attributes = {a for node in inputs for a in node.attributes}
     whole = all(len(node.columns) == len(loaded.schema[node.relation]) for node in inputs)

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bench.cases.checksum import sql
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
-from bench.harness.checksum import sql
 from bench.subjects.subject import SkipError, Totals
 from crown.errors import CrownError
 from crown.ingest.window import WEIGHT
@@ -76,7 +76,7 @@ class SparkRecompute:
         self.apply(batch)
 
     def count(self) -> int:
-        """Rows of the result, by Spark SQL."""
+        """Returns the rows of the result, by Spark SQL."""
         return int(self._spark.sql(f"SELECT count(*) FROM ({self.loaded.sql})").first()[0])
 
     def enumerate(self) -> int:
@@ -90,11 +90,11 @@ class SparkRecompute:
         return Totals(int(count), int(checksum))
 
     def state_bytes(self) -> int:
-        """Bytes of the tables handed over."""
+        """Returns the bytes of the tables handed over."""
         return sum(table.nbytes for table in self._tables.values())
 
     def stats(self) -> dict[str, Any]:
-        """The version that ran."""
+        """Returns the version that ran."""
         return {"version": self._spark.version}
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class GraphFrames(SparkRecompute):
         return session
 
     def count(self) -> int:
-        """Rows of the motif search."""
+        """Returns the rows of the motif search."""
         from pyspark.sql import functions as F
 
         motif, condition = MOTIFS[self.loaded.workload.name]
@@ -137,5 +137,5 @@ class GraphFrames(SparkRecompute):
         return int(found.count())
 
     def totals(self) -> Totals:
-        """Count only."""
+        """Returns the count only."""
         return Totals(self.count(), None)

@@ -41,74 +41,74 @@ V_PREFIX, V_POSITION, V_PART = range(3)  # the list that is walked (0: none is o
 
 @device
 def pair_words(k):
-    """Words of a pair."""
+    """Returns words of a pair."""
     return k + 3
 
 
 @device
 def pair_rows(pair, k):
-    """Word with the number of rows that a pair stands for."""
+    """Returns word with the number of rows that a pair stands for."""
     return pair + k + 1
 
 
 @device
 def value_word(k):
-    """Where the value v is, counted from its pair; the list of pairs carries it."""
+    """Returns where the value v is, counted from its pair; the list of pairs carries it."""
     return k
 
 
 @device
 def pair_link(k):
-    """Where the position of a pair in its prefix's list is, counted from the pair."""
+    """Returns where the position of a pair in its prefix's list is, counted from the pair."""
     return k + 2
 
 
 @device
 def prefix_words(k):
-    """Words of a prefix."""
+    """Returns words of a prefix."""
     return k + 2
 
 
 @device
 def pairs_field(prefix, k):
-    """Field of the prefix's list of pairs."""
+    """Returns the field of the prefix's list of pairs."""
     return prefix + k
 
 
 @device
 def pairs_log(field):
-    """Half word with the log2 capacity of the list of pairs with that field."""
+    """Returns the half word with the log2 capacity of the list of pairs with that field."""
     return 2 * (field + 1)
 
 
 @device
 def value_at(arena, halves, field, k, i):
-    """The value of pair number ``i`` in the list with that field."""
+    """Returns the value of pair number ``i`` in the list with that field."""
     if at32(halves, pairs_log(field)) == 0:
         return arena[list_block(halves, field) + value_word(k)]
     return arena[list_block(halves, field) + i]
 
 
 def rows_table(atom: int) -> int:
-    """Number of the table with the rows of an atom."""
+    """Returns the number of the table with the rows of an atom."""
     return atom
 
 
 def prefix_table(atoms: int, index: int) -> int:
-    """Number of the table with the prefixes of an index, in a bag of ``atoms`` atoms."""
+    """Returns the number of the table with the prefixes of an index, in a bag of ``atoms`` atoms."""
     return atoms + 2 * index
 
 
 def pair_table(atoms: int, index: int) -> int:
-    """Number of the table with the pairs of an index."""
+    """Returns the number of the table with the pairs of an index."""
     return atoms + 2 * index + 1
 
 
 def output_table(atoms: int, indices: int) -> int:
-    """Number of the table with the outputs, in a bag of ``indices`` indices."""
+    """Returns the number of the table with the outputs, in a bag of ``indices`` indices."""
     return atoms + 2 * indices
 
 
 def table_total(atoms: int, indices: int) -> int:
-    """How many tables the state of a bag has."""
+    """Returns how many tables the state of a bag has."""
     return atoms + 2 * indices + 1

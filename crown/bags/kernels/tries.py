@@ -84,7 +84,7 @@ NEW, LISTING = 0, 1  # phases of a row
 
 @kernel
 def create_tries(arena, tables, limit, seed):
-    """An empty state with that many tables."""
+    """Returns an empty state with that many tables."""
     arena = words(arena)
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
@@ -93,7 +93,7 @@ def create_tries(arena, tables, limit, seed):
 
 @device
 def _index_row(ctx, index, row):
-    """Enter a row (record `row`) in an index."""
+    """Enters a row (record `row`) in an index."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k = plan[index + I_WIDTH]
     columns = plan[index + I_COLUMNS]
@@ -125,7 +125,7 @@ def _index_row(ctx, index, row):
 
 @device
 def _unindex_row(ctx, index, row):
-    """Take a row out of an index."""
+    """Takes a row out of an index."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k = plan[index + I_WIDTH]
     columns = plan[index + I_COLUMNS]
@@ -167,7 +167,7 @@ def _drop(ctx, a, row, tag):
 
 @device
 def _passes(ctx, a, bound):
-    """True iff the atoms that lie within the bound attributes have them."""
+    """Returns True iff the atoms that lie within the bound attributes have them."""
     arena, plan = ctx.arena, ctx.plan
     for i in range(plan[a + A_CHECKS]):
         c = plan[a + A_CHECK_AT] + CHECK_WORDS * i
@@ -186,7 +186,7 @@ def _part_at(plan, step, part):
 
 @device
 def _prefix_of(ctx, part, bound):
-    """The prefix record of a part for what is bound, or 0."""
+    """Returns the prefix record of a part for what is bound, or 0."""
     arena, plan = ctx.arena, ctx.plan
     index = plan[part + PART_INDEX]
     k = plan[index + I_WIDTH]
@@ -196,7 +196,7 @@ def _prefix_of(ctx, part, bound):
 
 @device
 def _open_level(ctx, step, bound, cur, level):
-    """Choose the shortest list at a step. False if one of them is empty."""
+    """Chooses the shortest list at a step. False if one of them is empty."""
     halves, plan = ctx.halves, ctx.plan
     best = ZERO
     shortest = ZERO
@@ -217,7 +217,7 @@ def _open_level(ctx, step, bound, cur, level):
 
 @device
 def _next_value(ctx, step, bound, cur, level):
-    """Bind the step's attribute to the next value that all parts have. False at the end of the list."""
+    """Binds the step's attribute to the next value that all parts have. False at the end of the list."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     chosen = cur[level + V_PART]
     k = plan[plan[_part_at(plan, step, chosen) + PART_INDEX] + I_WIDTH]
@@ -245,7 +245,7 @@ def _next_value(ctx, step, bound, cur, level):
 
 @device
 def _emit(ctx, bound, sign, counted, out, capacity, rows):
-    """Write the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
+    """Writes the bound result; with `counted` only if its projection appears or goes. Returns the rows in use."""
     arena, plan = ctx.arena, ctx.plan
     width = plan[P_OUTS]
     outs = plan[P_OUTS_AT]
@@ -301,7 +301,7 @@ def _list_results(ctx, a, bound, sign, counted, cur, out, capacity, rows):
 
 @device
 def _begin(plan, a, src, base, bound, cur):
-    """Bind the tuple of atom `a` at `src[base ..]` and start its enumeration."""
+    """Binds the tuple of atom `a` at `src[base ..]` and start its enumeration."""
     for j in range(plan[a + A_WIDTH]):
         bound[plan[plan[a + A_ATTRS] + j]] = src[base + j]
     cur[C_DEPTH] = 0
@@ -311,7 +311,7 @@ def _begin(plan, a, src, base, bound, cur):
 
 @kernel
 def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cur, out):
-    """Apply the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
+    """Applies the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
 
     Go on with the same cursor while `cur[C_ROW]` < n, unless `cur[C_OVER]` is 1: then more is live than the budget
     allows, and the rows from `cur[C_ROW]` on have not been applied. `bound` int64[attributes] is scratch that lives
@@ -370,7 +370,7 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
 
 @kernel
 def missing_rows(arena, plan, atom, flat, weights):
-    """Index of the first delete (weights > 0) that finds too few copies, or -1."""
+    """Returns the index of the first delete (weights > 0) that finds too few copies, or -1."""
     n = weights.size
     arena, plan, flat, weights = words(arena), constants(plan), words(flat), words(weights)
     a = P_ATOMS + ATOM * atom
@@ -385,7 +385,10 @@ def missing_rows(arena, plan, atom, flat, weights):
 
 @kernel
 def all_rows(arena, halves, plan, bound, cur, out):
-    """All results from the cursor on: those of each row of atom 0, or the counted outputs. Returns the rows written."""
+    """Returns all results from the cursor on: those of each row of atom 0, or the counted outputs.
+
+    Returns the rows written.
+    """
     capacity = out.shape[1]
     arena, halves, plan = words(arena), words(halves), constants(plan)
     bound, cur, out = words(bound), words(cur), words(out)

@@ -6,7 +6,7 @@ the live rows.
 
 from __future__ import annotations
 
-from crown.engine.kernels.layout import N_CHILD, N_GROUPS, N_KEY, ND, P_IDENTITY, P_NODES
+from crown.engine.kernels.layout import N_CHILD, N_EXTRA, N_GROUPS, N_KEY, ND, P_IDENTITY, P_NODES
 from crown.kernels.arena import alloc, release
 from crown.kernels.geometry import group_words, parents_count, references
 from crown.kernels.jit import device, kernel
@@ -37,7 +37,7 @@ def group_get(ctx, node, tag, src, base, pos):
     t = plan[d + N_GROUPS]
     g = find(arena, t, tag, plan, pos, k, src, base)
     if g == 0:
-        size = group_words(k)
+        size = group_words(k, plan[d + N_EXTRA])
         g = alloc(arena, size)
         for j in range(k):
             arena[g + j] = src[base + plan[pos + j]]
@@ -56,4 +56,4 @@ def group_drop(ctx, node, g):
     if parents_count(halves, g, k) == 0 and references(halves, g, k) == 0:
         tag = hash_key(arena, plan, plan[P_IDENTITY], k, arena, g)
         remove(arena, plan[d + N_GROUPS], tag, g)
-        release(arena, g, group_words(k))
+        release(arena, g, group_words(k, plan[d + N_EXTRA]))

@@ -11,7 +11,10 @@ import numpy as np
 P_COUNT = 0  # number of nodes
 P_FULL = 1  # program of the full enumeration
 P_IDENTITY = 2  # plan offset of 0, 1, 2, ...
-P_NODES = 8
+P_EDGES, P_EDGE0 = 3, 4  # of a payload plan: number of edges with payloads; plan offset of their nodes, deepest first
+P_VALUE, P_COLUMN = 5, 6  # of a payload plan: payload descriptor and first column of a result's payload
+P_WEIGHING, P_WEIGHING0 = 7, 8  # of a payload plan: number of free nodes whose rows weigh; plan offset of them
+P_NODES = 9
 
 # Words of a node descriptor in the plan array.
 ND = 20
@@ -27,6 +30,22 @@ N_ROWS, N_GROUPS = 12, 13  # header words: of the node's own counters, of the gr
 N_PROGRAM = 14  # delta enumeration with this node as witness
 N_INNER = 15  # 1 if some child is free: liveness must cascade through this node
 N_TAGS = 16  # where in a tuple's part of the ring the tags of its groups are
+N_EXTRA = 17  # words of the groups above the node that are for its payload: 0 in plain plans
+N_PAYLOAD = 18  # plan offset of the payload descriptor; 0 in plain plans, of filters, of free rows that weigh 1
+N_SELF = 19  # word with the row's own handle, counted from the row, of a free node whose rows weigh; else 0
+
+# Words of a payload descriptor: of a bound node's payload, or of what a free node's rows multiply a result by. The
+# parts are integers of one limb first, then those of two, then the others.
+Y_WORDS = 0  # words of all parts
+Y_ONES, Y_PAIRS, Y_OTHERS = 1, 2, 3  # how many parts have 1 limb, 2, more
+Y_WEIGHED = 4  # 1 if the rows weigh as many as they have copies, else 1 each
+Y_COLUMN = 5  # of a free node: the column with the handles of its rows
+Y_ABOVE = 6  # of a bound node: the number of its edge among the links of its parent
+Y_LINKS, Y_LINK0 = 7, 8  # bound children with payloads: how many; plan offset of (link, key words) pairs
+Y_PARTS = 9  # plan offset of the parts
+# A part: first word, limbs, word of the factor counted from the row or PLAIN; then per link first word and limbs of the
+# child's part that it is multiplied by.
+Z_WORD, Z_LIMBS, Z_FACTOR, Z_LINKS = 0, 1, 2, 3
 
 # Words of a record descriptor in the plan array.
 R_WIDTH, R_WORDS, R_TABLE = 0, 1, 2  # words of the tuple, of the record; header words of the table
@@ -52,7 +71,12 @@ X_CAPACITY = 13  # rows that the output buffer holds
 X_RING, X_STRIDE = 14, 15  # tags of the rows ahead: where they are, words per row
 X_READY = 16  # rows of the batch that have their tags
 X_ALIAS = 17  # alias whose turn it is
-X_AREAS = 18
+X_CHANGE = 18  # by how much the weight of a tuple changes
+X_WITNESS, X_WEIGHT = 19, 20  # of the enumeration that is running: node of the witness or -1, what its row weighs
+X_LINK, X_DELTA = 21, 22  # and a link of the witness or -1, where what takes the place of the payload there is
+X_EDGE, X_PARENT = 23, 24  # publication: edge, position in the parents
+X_VALUE, X_PRODUCT = 25, 26  # where a payload is calculated, and room for three of its largest integers
+X_AREAS = 27
 RING = 16  # rows whose tags are kept; one more to spare
 FRAME = 4  # words of a frame of the walk
 F_ROW, F_NODE, F_POSITION, F_PHASE = 0, 1, 2, 3  # position: in the parents list that P-UPDATE goes through
@@ -64,12 +88,18 @@ O_AT, O_LENGTH, O_BASE, O_REPEAT = 0, 1, 2, 0  # position (of a step) or repeat 
 MODE_VIEWS, MODE_LIVE, MODE_DELTAS = 0, 1, 2
 
 
-def new_scratch(nodes: int) -> np.ndarray:
-    """A scratch array (int64) for a plan of ``nodes`` nodes: frames, live frames, current rows, steps, leaves, tags."""
+def new_scratch(nodes: int, payload: int = 0, limbs: int = 0) -> np.ndarray:
+    """A scratch array (int64) for a plan of ``nodes`` nodes: frames, live frames, current rows, steps, leaves, tags.
+
+    ``payload``: words of the plan's largest payload; ``limbs``: of the largest integer in it.
+    """
     current, steps, leaves = nodes, OPEN * nodes, OPEN * nodes
     ring = X_AREAS + (FRAME + LFRAME) * (nodes + 1) + current + steps + leaves
     stride = 2 * nodes + 1  # a record's tag, and two per node at most: of its group and of its parent's link to it
-    scratch = np.zeros(ring + (RING + 1) * stride, np.int64)
+    value = ring + (RING + 1) * stride
+    scratch = np.zeros(value + payload + 3 * limbs, np.int64)
+    scratch[X_VALUE] = value
+    scratch[X_PRODUCT] = value + payload
     scratch[X_RING] = ring
     scratch[X_STRIDE] = stride
     scratch[X_LFRAMES] = X_AREAS + FRAME * (nodes + 1)

@@ -19,6 +19,7 @@ from crown.engine.kernels.layout import (
     R_WIDTH,
 )
 from crown.engine.kernels.live import set_live
+from crown.engine.kernels.payload import occurrences
 from crown.kernels.arena import (
     FORMAT,
     H_BUDGET,
@@ -62,7 +63,7 @@ def create(arena, halves, plan, tables, limit, budget, seed):
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
         new_table(arena, table_at(t))
-    size = group_words(ZERO)
+    size = group_words(ZERO, ZERO)
     g = alloc(arena, size)
     for j in range(size):
         arena[g + j] = 0
@@ -80,8 +81,8 @@ def root_size(arena, halves):
 
 
 @kernel
-def in_view(arena, halves, plan, node, values):
-    """True iff ``values`` (int64[width], in the order of the node's record) is a row of V_s(node). Expected O(1)."""
+def row_in_view(arena, halves, plan, node, values):
+    """The row of V_s(node) with ``values`` (int64[width], in the order of the node's record), or 0. Expected O(1)."""
     arena, halves, plan, values = words(arena), words(halves), constants(plan), words(values)
     d = node_at(node)
     if (
@@ -93,7 +94,7 @@ def in_view(arena, halves, plan, node, values):
         tag = hash_key(arena, plan, plan[dc + N_PPOS], k, values, ZERO)
         g = find(arena, plan[dc + N_GROUPS], tag, plan, plan[dc + N_PPOS], k, values, ZERO)
         if g == 0 or parents_count(halves, g, k) == 0:
-            return False
+            return 0
         row = at32(halves, parents_base(halves, g, k))
     else:
         rec = plan[d + N_RECORD]
@@ -101,9 +102,11 @@ def in_view(arena, halves, plan, node, values):
         tag = hash_key(arena, plan, identity, plan[rec + R_WIDTH], values, ZERO)
         record = find(arena, plan[rec + R_TABLE], tag, plan, identity, plan[rec + R_WIDTH], values, ZERO)
         if record == 0:
-            return False
+            return 0
         row = record + plan[d + N_OFFSET]
-    return row_position(halves, row) >= 0
+    if row_position(halves, row) < 0:
+        return 0
+    return row
 
 
 @kernel
@@ -152,14 +155,15 @@ def rebuild_live(arena, halves, plan, scratch):
 
 
 @kernel
-def count_results(arena, halves, plan, sums, order):
-    """Number of results, bottom-up without enumerating.
+def count_results(arena, halves, plan, scratch, ring, sums, order):
+    """Number of results, bottom-up without enumerating; in a payload plan each as often as it occurs.
 
     Results below a row = product over its free children of the sum over the group. ``sums`` (float64 and int64 agree
     until 2^53) is zeroed scratch, int64[``group_numbers``]; ``order`` the free nodes, children first. -1
     if the count leaves 62 bits. O(state).
     """
-    arena, halves, plan = words(arena), words(halves), constants(plan)
+    arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
+    ctx = Context(arena, halves, plan, scratch)
     limit = 4.0e18
     for o in range(order.size):
         node = order[o]
@@ -182,8 +186,8 @@ def count_results(arena, halves, plan, sums, order):
             estimate = 0.0
             for i in range(children_count(halves, g, k)):
                 row = at32(halves, base + i)
-                product = 1
-                size = 1.0
+                product = occurrences(ctx, ring, d, row)
+                size = float(product)
                 for j in range(plan[d + N_CHILDREN]):
                     c = child_at(plan, d, j)
                     if plan[node_at(c) + N_FREE] == 1:

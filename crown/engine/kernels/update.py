@@ -20,11 +20,13 @@ from crown.engine.kernels.layout import (
     R_WORDS,
     X_ALIAS,
     X_CAPACITY,
+    X_CHANGE,
     X_I,
     X_PHASE,
     X_READY,
     X_RECORD,
 )
+from crown.engine.kernels.payload import WEIGHING, reweigh, weigh
 from crown.engine.kernels.rows import r_update_delete, r_update_insert, store
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release
@@ -38,7 +40,7 @@ from crown.kernels.geometry import (
     set_row_group,
     set_row_position,
 )
-from crown.kernels.jit import kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, insert, remove
 
@@ -47,12 +49,21 @@ MAX_COPIES = 2**31 - 1
 DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back with
 
 
+@device
+def _change_weight(scratch, record, change):
+    """The aliases of the record are to account for a change of its copies."""
+    scratch[X_RECORD] = record
+    scratch[X_CHANGE] = change
+    scratch[X_ALIAS] = 0
+    scratch[X_PHASE] = WEIGHING
+
+
 @kernel
-def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
+def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, out):
     """Insert every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
 
     ``rec``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks`` int64[n] or [1]: bit
-    ``i`` says that alias ``i`` reads the tuple.
+    ``i`` says that alias ``i`` reads the tuple. ``ring``: None, or 1 for a payload plan.
 
     DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and call
     again; or OVER_BUDGET (the state's) or TOO_MANY (copies of a tuple): tuples from ``scratch[X_I]`` on have not been
@@ -70,10 +81,15 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
     aliases = plan[rec + R_ALIASES]
     while True:
         if scratch[X_PHASE] == WALKING:
-            if not insert_walk(ctx, out):
+            if not insert_walk(ctx, ring, out):
                 return FULL
             scratch[X_PHASE] = TURN
             scratch[X_ALIAS] += 1
+        if ring is not None and scratch[X_PHASE] >= WEIGHING:
+            if not reweigh(ctx, ring, rec, out):
+                return FULL
+            scratch[X_PHASE] = IDLE
+            scratch[X_I] += 1
         i = scratch[X_I]
         if scratch[X_PHASE] == TURN:
             j = scratch[X_ALIAS]
@@ -84,6 +100,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
             node = plan[plan[rec + R_NODES] + j]
             d = node_at(node)
             if masks[i if every else 0] >> j & 1:
+                weigh(ctx, ring, scratch[X_RECORD] + plan[d + N_OFFSET], weights[i])
                 row = r_update_insert(ctx, node, scratch[X_RECORD], ring_at(scratch, i) + plan[d + N_TAGS])
                 if row_count(halves, row) == plan[d + N_CHILDREN]:  # it enters V_s
                     push(scratch, row, node)
@@ -109,8 +126,11 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
             present = copies(halves, record, width) + weights[i]
             if present > MAX_COPIES:
                 return TOO_MANY
-            set_copies(halves, record, width, present)
-            scratch[X_I] = i + 1
+            if ring is None:
+                set_copies(halves, record, width, present)
+                scratch[X_I] = i + 1
+            else:
+                _change_weight(scratch, record, weights[i])
         else:
             record = store(ctx, rec, rows, i * width, plan[P_IDENTITY])
             set_copies(halves, record, width, weights[i])
@@ -121,7 +141,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, out):
 
 
 @kernel
-def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, out):
+def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring, out):
     """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
     n = weights.size
     scratch[X_CAPACITY] = out.shape[1]
@@ -134,12 +154,17 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, out)
     aliases = plan[rec + R_ALIASES]
     while True:
         if scratch[X_PHASE] == WALKING:
-            if not delete_walk(ctx, out):
+            if not delete_walk(ctx, ring, out):
                 return FULL
             node = plan[plan[rec + R_NODES] + scratch[X_ALIAS]]
             r_update_delete(ctx, node, scratch[X_RECORD] + plan[node_at(node) + N_OFFSET])
             scratch[X_PHASE] = TURN
             scratch[X_ALIAS] += 1
+        if ring is not None and scratch[X_PHASE] >= WEIGHING:
+            if not reweigh(ctx, ring, rec, out):
+                return FULL
+            scratch[X_PHASE] = IDLE
+            scratch[X_I] += 1
         i = scratch[X_I]
         if scratch[X_PHASE] == TURN:
             j = scratch[X_ALIAS]
@@ -170,8 +195,11 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, out)
         if record != 0:
             present = copies(halves, record, width)
         if present > weights[i]:
-            set_copies(halves, record, width, present - weights[i])
-            scratch[X_I] = i + 1
+            if ring is None:
+                set_copies(halves, record, width, present - weights[i])
+                scratch[X_I] = i + 1
+            else:
+                _change_weight(scratch, record, -weights[i])
             continue
         missing[i] = weights[i] - present
         if record == 0:

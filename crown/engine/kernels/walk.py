@@ -12,7 +12,7 @@ Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2 and 3) an
 
 from __future__ import annotations
 
-from crown.engine.kernels.enumerate import delta_enum, enumerate_resume
+from crown.engine.kernels.enumerate import delta_enum
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
     F_NODE,
@@ -35,6 +35,7 @@ from crown.engine.kernels.layout import (
     X_SP,
 )
 from crown.engine.kernels.live import set_live
+from crown.engine.kernels.payload import entered, enumerate_on, leaves, witness
 from crown.engine.kernels.rows import add_virtual, drop_virtual
 from crown.kernels.arena import H_P_UPDATES, H_S_UPDATES, NONE, ONE, ZERO, at32
 from crown.kernels.geometry import (
@@ -69,32 +70,34 @@ def push(scratch, row, node):
 
 
 @device
-def _next_phase(ctx, f, d, g):
+def _next_phase(ctx, ring, f, d, g, sign):
     """The phase after an S-UPDATE that leaves V_p as it was: DELTA_ENUM if the row is a witness (Definition 5.6).
 
-    It is if it is free and its group has a live parent: then results begin or end with it.
+    It is if it is free and its group has a live parent: then results begin (``sign`` 1) or end (-1) with it.
     """
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     if scratch[X_MODE] < MODE_LIVE or plan[d + N_FREE] == 0 or live_parents(halves, g, plan[d + N_KEY]) == 0:
         return FINISH
     if scratch[X_MODE] == MODE_DELTAS:
         delta_enum(ctx, scratch[f + F_NODE], scratch[f + F_ROW])
+        witness(ctx, ring, d, scratch[f + F_NODE], scratch[f + F_ROW], sign)
     scratch[f + F_PHASE] = DELTA_ENUM
     return DELTA_ENUM
 
 
 @device
-def s_update_insert(ctx, f, d, g):
+def s_update_insert(ctx, ring, f, d, g):
     """Algorithm 2 (S-UPDATE), insertion: the row of frame ``f`` enters V_s. Its next phase."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
     row = scratch[f + F_ROW]
     at = children_append(ctx, g, k, plan[d + N_CARRIED], row)
     set_row_position(halves, row, at)
+    entered(ctx, ring, d, row, g, at == 0)
     arena[H_S_UPDATES] += 1
     parent = plan[d + N_PARENT]
     if at > 0 or parent < 0:
-        return _next_phase(ctx, f, d, g)
+        return _next_phase(ctx, ring, f, d, g, ONE)
     if plan[node_at(parent) + N_VIRTUAL] == 1 and parents_count(halves, g, k) == 0:
         return UNION
     scratch[f + F_PHASE] = P_UPDATE
@@ -131,7 +134,7 @@ def p_update_insert(ctx, f, d, g):
 
 
 @device
-def insert_walk(ctx, out):
+def insert_walk(ctx, ring, out):
     """Insertion: walk until no frame is left (True) or ``out`` is full (False)."""
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_SP] > 0:
@@ -142,7 +145,7 @@ def insert_walk(ctx, out):
         g = row_group(halves, row)
         phase = scratch[f + F_PHASE]
         if phase == S_UPDATE:
-            phase = s_update_insert(ctx, f, d, g)
+            phase = s_update_insert(ctx, ring, f, d, g)
         if phase == P_UPDATE:
             phase = p_update_insert(ctx, f, d, g)
         if phase == UNION:
@@ -155,7 +158,7 @@ def insert_walk(ctx, out):
         if phase == S_UPDATE:  # of the row on top
             continue
         if phase == DELTA_ENUM:
-            if scratch[X_MODE] == MODE_DELTAS and not enumerate_resume(ctx, out):
+            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
                 return False
             set_live(ctx, node, row, ONE)
         scratch[X_SP] -= 1
@@ -163,7 +166,7 @@ def insert_walk(ctx, out):
 
 
 @device
-def s_update_delete(ctx, f, d, g):
+def s_update_delete(ctx, ring, f, d, g):
     """Algorithm 2 (S-UPDATE), deletion: does the key of the row of frame ``f`` leave V_p? Its next phase.
 
     The row itself leaves V_s when all else is done, see ``delete_walk``.
@@ -171,7 +174,7 @@ def s_update_delete(ctx, f, d, g):
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
     if children_count(halves, g, k) > 1 or plan[d + N_PARENT] < 0:
-        return _next_phase(ctx, f, d, g)
+        return _next_phase(ctx, ring, f, d, g, NONE)
     scratch[f + F_POSITION] = parents_count(halves, g, k) - 1
     scratch[f + F_PHASE] = P_UPDATE
     return P_UPDATE
@@ -207,7 +210,7 @@ def p_update_delete(ctx, f, d, g):
 
 
 @device
-def delete_walk(ctx, out):
+def delete_walk(ctx, ring, out):
     """Deletion: walk until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_SP] > 0:
@@ -218,7 +221,7 @@ def delete_walk(ctx, out):
         g = row_group(halves, row)
         phase = scratch[f + F_PHASE]
         if phase == S_UPDATE:
-            phase = s_update_delete(ctx, f, d, g)
+            phase = s_update_delete(ctx, ring, f, d, g)
         if phase == P_UPDATE:
             phase = p_update_delete(ctx, f, d, g)
         if phase == UNION:
@@ -228,9 +231,10 @@ def delete_walk(ctx, out):
         if phase == S_UPDATE:  # of the row on top
             continue
         if phase == DELTA_ENUM:
-            if scratch[X_MODE] == MODE_DELTAS and not enumerate_resume(ctx, out):
+            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
                 return False
             set_live(ctx, node, row, ZERO)
+        leaves(ctx, ring, d, row, g)
         children_remove(ctx, g, plan[d + N_KEY], plan[d + N_CARRIED], row_position(halves, row))
         set_row_position(halves, row, NONE)
         arena[H_S_UPDATES] += 1

@@ -13,12 +13,13 @@ import time
 from typing import Any
 
 import numba
-from numba import int32, int64, uint8
+from numba import int32, int64, none, uint8
 from numba.core.types import Array, CPointer, NamedTuple
 
 from crown.engine.kernels.ahead import ahead_delete, ahead_insert
 from crown.engine.kernels.enumerate import enumerate_resume
 from crown.engine.kernels.live import set_live
+from crown.engine.kernels.publish import publish_batch
 from crown.engine.kernels.rows import r_update_delete, r_update_insert
 from crown.engine.kernels.update import delete_batch, insert_batch
 from crown.kernels.batches import consolidate, pick
@@ -28,7 +29,7 @@ from crown.kernels.pointers import Constants
 from crown.kernels.strings import decode, decoded_size, encode
 
 _WORDS, _HALVES, _BYTES = int64[::1], int32[::1], uint8[::1]
-_ENTRY = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, int64[:, ::1])
+_ENTRY = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, none, int64[:, ::1])
 _POINTER = CPointer(int64)
 _CONTEXT = NamedTuple((_POINTER, CPointer(int32), Constants(), _POINTER), Context)
 _SHARED: list[tuple[Any, Any]] = [
@@ -39,7 +40,9 @@ _SHARED: list[tuple[Any, Any]] = [
     (ahead_insert, (_CONTEXT, int64, _POINTER, int64, int64)),
 ]
 _CHILD = "from crown.engine.kernels.warm import compile_inserts; compile_inserts()"
-_done = False
+_PUBLISH = (_WORDS, _HALVES, _WORDS, _WORDS, int64, int64[:, ::1])
+_WEIGHED = tuple(int64 if part is none else part for part in _ENTRY)
+_done: set[bool] = set()
 _SMALL: list[tuple[Any, Any]] = [
     (consolidate, (_WORDS, int64, _WORDS)),
     (pick, (_WORDS, int64, _WORDS, int64, _WORDS, _WORDS)),
@@ -74,22 +77,31 @@ def _compile_deletes() -> None:
     delete_batch.compile(_ENTRY)
 
 
-def ensure_compiled() -> None:
-    """Make sure that the kernels are in the cache.
+def ensure_compiled(weighed: bool = False) -> None:
+    """Make sure that the kernels are in the cache; ``weighed``: those of plans with payloads too.
 
     Takes some ten seconds if they are not, else no time. Once per process.
     """
-    global _done
-    if _done or getattr(numba.config, "DISABLE_JIT", False):
+    if weighed in _done or getattr(numba.config, "DISABLE_JIT", False):
         return
-    _done = True
-    if is_cached(insert_batch) and is_cached(delete_batch):
+    if weighed:
+        ensure_compiled()
+    _done.add(weighed)
+    kernels = (insert_batch, delete_batch, publish_batch) if weighed else (insert_batch, delete_batch)
+    signatures = (_WEIGHED, _WEIGHED, _PUBLISH) if weighed else (_ENTRY, _ENTRY)
+    if all(is_cached(kernel, signature) for kernel, signature in zip(kernels, signatures, strict=True)):
         return
-    message = "crown: compiling kernels for this machine, once (about ten seconds) ..."
-    print(message, end=" ", file=sys.stderr, flush=True)
+    what = "kernels for multiplicities and sums" if weighed else "kernels"
+    print(
+        f"crown: compiling {what} for this machine, once (about ten seconds) ...", end=" ", file=sys.stderr, flush=True
+    )
     started = time.monotonic()
-    with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL) as child:
-        _compile_deletes()
-        child.wait()
-    insert_batch.compile(_ENTRY)  # from the cache, or here if the child could not
+    if weighed:
+        for kernel, signature in zip(kernels, signatures, strict=True):
+            kernel.compile(signature)
+    else:
+        with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL) as child:
+            _compile_deletes()
+            child.wait()
+        insert_batch.compile(_ENTRY)  # from the cache, or here if the child could not
     print(f"done in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)

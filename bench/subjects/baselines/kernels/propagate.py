@@ -26,77 +26,79 @@ FRAME = 4  # position, length, base of the list; product of the counts so far
 
 
 @device
-def run_program(M, m32, P, V, F, prog, sign, out, sink, factors):
-    """Propagate the tuple in ``V``. O(tuples it joins with on the way)."""
-    steps = P[prog + G_STEPS]
-    first = P[prog + G_AT]
+def run_program(arena, halves, plan, values, frames, prog, sign, out, sink, factors):
+    """Propagates the tuple in ``values``. O(tuples it joins with on the way)."""
+    steps = plan[prog + G_STEPS]
+    first = plan[prog + G_AT]
     depth = 0
     product = 1
     opening = True
     while depth >= 0:
         if depth == steps:
-            action = P[prog + G_ACTION]
+            action = plan[prog + G_ACTION]
             if action == EMIT:
-                emit(P, P[P_OUT], P[P_OUTS], V, out, sink, factors, sign)
+                emit(plan, plan[P_OUT], plan[P_OUTS], values, out, sink, factors, sign)
             else:
                 sink[S_TOUCHED] += 1
-                turned = store_add(M, m32, P, P[prog + G_RELATION], V, sign * product)
+                turned = store_add(arena, halves, plan, plan[prog + G_RELATION], values, sign * product)
                 if turned != 0 and action == DISTINCT:
-                    emit(P, P[P_OUT], P[P_OUTS], V, out, sink, factors, sign)
+                    emit(plan, plan[P_OUT], plan[P_OUTS], values, out, sink, factors, sign)
             depth -= 1
             opening = False
             continue
         f = FRAME * depth
         s = first + STEP * depth
         if opening:
-            x = P[s + S_INDEX]
-            g = group_of(M, P, x, V)
-            F[f] = -1
-            F[f + 1] = 0
-            F[f + 3] = product
+            x = plan[s + S_INDEX]
+            g = group_of(arena, plan, x, values)
+            frames[f] = -1
+            frames[f + 1] = 0
+            frames[f + 3] = product
             sink[S_TOUCHED] += 1
             if g != 0:
-                field = g + P[x + I_KEY]
-                F[f + 1] = hi(m32, field)
-                F[f + 2] = list_base(m32, field)
-        i = F[f] + 1
-        if i == F[f + 1]:
+                field = g + plan[x + I_KEY]
+                frames[f + 1] = hi(halves, field)
+                frames[f + 2] = list_base(halves, field)
+        i = frames[f] + 1
+        if i == frames[f + 1]:
             depth -= 1
             opening = False
             continue
-        F[f] = i
-        row = at32(m32, F[f + 2] + i)
+        frames[f] = i
+        row = at32(halves, frames[f + 2] + i)
         sink[S_TOUCHED] += 1
-        pairs = P[s + S_PAIRS]
-        for j in range(P[s + S_BINDS]):
-            V[P[pairs + 2 * j + 1]] = M[row + P[pairs + 2 * j]]
-        product = F[f + 3]
-        if P[s + S_PAYLOAD] >= 0:
-            product *= M[row + P[s + S_PAYLOAD]]
-        if P[s + S_STORE] >= 0:
-            store_add(M, m32, P, P[s + S_STORE], V, sign)
+        pairs = plan[s + S_PAIRS]
+        for j in range(plan[s + S_BINDS]):
+            values[plan[pairs + 2 * j + 1]] = arena[row + plan[pairs + 2 * j]]
+        product = frames[f + 3]
+        if plan[s + S_PAYLOAD] >= 0:
+            product *= arena[row + plan[s + S_PAYLOAD]]
+        if plan[s + S_STORE] >= 0:
+            store_add(arena, halves, plan, plan[s + S_STORE], values, sign)
         depth += 1
         opening = True
 
 
 @kernel
-def apply_rows(M, m32, P, V, F, atom, rows, weights, sign, out, sink, factors):
-    """Insert (``sign`` 1) or delete (-1) tuples of an atom (``rows`` int64[n * width]), one after the other.
+def apply_rows(arena, halves, plan, values, frames, atom, rows, weights, sign, out, sink, factors):
+    """Inserts (``sign`` 1) or deletes (-1) tuples of an atom (``rows`` int64[n * width]), one after the other.
 
     Only tuples that come to be or cease to be are propagated.
     """
     n = weights.size
     sink[S_WIDTH], sink[S_CAPACITY] = out.shape
-    M, m32, P, V, F = words(M), words(m32), constants(P), words(V), words(F)
+    arena, halves, plan, values, frames = words(arena), words(halves), constants(plan), words(values), words(frames)
     rows, weights, out, sink, factors = words(rows), words(weights), words(out), words(sink), words(factors)
-    width = P[atom + A_WIDTH]
-    attrs = P[atom + A_ATTRS]
+    width = plan[atom + A_WIDTH]
+    attrs = plan[atom + A_ATTRS]
     for i in range(n):
         for j in range(width):
-            V[P[attrs + j]] = rows[i * width + j]
+            values[plan[attrs + j]] = rows[i * width + j]
         sink[S_TOUCHED] += 1
-        if store_add(M, m32, P, P[atom + A_RELATION], V, sign * weights[i]) != 0:
-            for p in range(P[atom + A_PROGRAMS]):
+        if store_add(arena, halves, plan, plan[atom + A_RELATION], values, sign * weights[i]) != 0:
+            for p in range(plan[atom + A_PROGRAMS]):
                 # A step of an earlier program may have rebound attributes of this tuple only to equal values.
-                run_program(M, m32, P, V, F, P[P[atom + A_LIST] + p], sign, out, sink, factors)
+                run_program(
+                    arena, halves, plan, values, frames, plan[plan[atom + A_LIST] + p], sign, out, sink, factors
+                )
     flush(out, sink, factors, sign)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from bench.cases.checksum import PRIME
 from crown.kernels.jit import device
-
-PRIME = 2147483629  # below 2^31, so that every product below fits 63 bits
-FACTORS = (1, 65599, 131071, 24036583, 6972593, 859433, 1257787, 3021377, 43112609, 16785407)
 
 # Cells of the sink array: rows in the buffer, rows ever, net count, net checksum, whether to sum up, rows touched.
 S_FILL, S_EMITTED, S_COUNT, S_SUM, S_CHECK, S_TOUCHED = 0, 1, 2, 3, 4, 5
@@ -15,8 +13,8 @@ SINK = 8
 
 @device
 def block_checksum(block, width, capacity, n, factors):
-    """Sum over the first ``n`` columns of ``block`` (int64[width, capacity]) of the checksum of that row; see
-    ``bench.harness.checksum``. O(n * width).
+    """Returns the sum over the first ``n`` columns of ``block`` (int64[width, capacity]) of their checksums, see
+    ``bench.cases.checksum``. O(n * width).
     """
     total = 0
     for i in range(n):
@@ -30,7 +28,7 @@ def block_checksum(block, width, capacity, n, factors):
 
 @device
 def flush(out, sink, factors, sign):
-    """Empty the buffer, all of whose rows have weight ``sign``."""
+    """Empties the buffer, all of whose rows have weight ``sign``."""
     n = sink[S_FILL]
     sink[S_EMITTED] += n
     sink[S_COUNT] += sign * n
@@ -40,12 +38,12 @@ def flush(out, sink, factors, sign):
 
 
 @device
-def emit(P, at, columns, V, out, sink, factors, sign):
-    """Write the output columns (attribute numbers ``P[at ...]``) of the tuple in ``V``."""
+def emit(plan, at, columns, values, out, sink, factors, sign):
+    """Writes the output columns (attribute numbers ``plan[at ...]``) of the tuple in ``values``."""
     j = sink[S_FILL]
     capacity = sink[S_CAPACITY]
     for c in range(columns):
-        out[c * capacity + j] = V[P[at + c]]
+        out[c * capacity + j] = values[plan[at + c]]
     j += 1
     sink[S_FILL] = j
     if j == capacity:

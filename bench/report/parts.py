@@ -1,0 +1,142 @@
+"""The parts of the report in order: what each says, its charts, its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from bench.report import charts, laws, tables, triangles
+from bench.report.style import Cell
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the report: what it says about the results, charts, tables.
+
+    ``chart`` returns SVG elements, or nothing if there is nothing to draw. ``paper`` is added where the paper's curves
+    are drawn, which a quick run does not do.
+    """
+
+    section: str
+    title: str
+    text: str
+    chart: Callable[[Sequence[Cell]], str] | None
+    tables: tuple[Callable[[Sequence[Cell]], tables.Table], ...]
+    paper: str = ""
+
+
+def measured(cells: Sequence[Cell]) -> list[Cell]:
+    """Returns the cells that have a rate."""
+    return [c for c in cells if c.get("updates_per_s")]
+
+
+def _race(cells: Sequence[Cell]) -> str:
+    out = []
+    for workload in dict.fromkeys(c["workload"] for c in cells):
+        mine = [c for c in cells if c["workload"] == workload]
+        if len(measured(mine)) > 1:
+            out.append(f"<h3>{escape(mine[0]['title'])}</h3>{charts.throughput(mine, f'race-{workload}')}")
+    first = [c for c in cells if c["workload"] == cells[0]["workload"] and c.get("series", {}).get("state")]
+    first = [c for c in first if c["engine"] != "spark-recompute"]  # its state is what it is handed
+    if first:
+        out.append(f"<h3>Along the stream, {escape(first[0]['title'])}</h3>{charts.along(first, 'along')}")
+    return "".join(out)
+
+
+def _law(chart: Callable[[Sequence[Cell], str], str], name: str, least: int = 1) -> Callable[[Sequence[Cell]], str]:
+    return lambda cells: chart(cells, name) if len(measured(cells)) >= least else ""
+
+
+PARTS = (
+    Part(
+        "targets", "This engine, in its modes",
+        "<b>none</b> keeps the views and delivers nothing; <b>delta</b> enumerates every delta into a reused buffer; "
+        "<b>full</b> keeps the views and enumerates the whole result ten times along the stream; <b>arrow</b> delivers "
+        "deltas as Arrow batches, which is what a user of the embedded engine gets; <b>spark</b> is the Structured "
+        "Streaming operator with a no-op sink, two cores, without its first micro-batch. Plain Python stands beside it "
+        "in the same run.",
+        None, (tables.measured,),
+    ),
+    Part(
+        "engines", "The same query and stream for everyone",
+        "Every engine first had to agree with DuckDB, in count and checksum, on a short stream over the same data. "
+        "<b>Compiled</b> algorithms use the same hash tables, arena and change preparation as this engine: only the "
+        "algorithm differs. The others are products as they come, one core or one worker where they let us. Pale "
+        "bars were stopped at the time bound; their rate is that of the part they did, which is the easier one "
+        "as the window is still filling. Recompute delivers a count, no deltas.",
+        _race, (tables.measured,),
+    ),
+    Part(
+        "workloads", "Every query",
+        "Deltas enumerated. Height is the tree's: up to 2 a sliding window costs O(1) per update, above there is "
+        "no such promise. The last columns are DuckDB recomputing the count after every batch",
+        None, (tables.queries,), ", and the paper's own rate on the same stream (an older machine, on Flink)",
+    ),
+    Part(
+        "state", "State against the number of results",
+        "A graph is loaded, nothing leaves it, and the results of the unfiltered 3-Hop are counted at the end. State "
+        "grows with the edges, not with the results.",
+        None, (tables.states,),
+    ),
+    Part(
+        "size", "Against the size of the data",
+        "A sliding window over a power-law graph, 3-Hop, a tenth kept by the filter. Theory: an update touches O(1) "
+        "rows amortized, whatever |D|; time also pays for caches. Deltas come on top (numbers below). "
+        "The delay is counted in loop turns between two blocks of results, over the whole run: it must not grow.",
+        _law(laws.sizes, "size"), (tables.law("|D|"),),
+    ),
+    Part(
+        "lambda", "Against enclosureness",
+        "The paper's adversarial stream for 3-Hop: the longer an edge of the middle relation lives, the more often the "
+        "outer ones come and go around it. Cost per update may grow by O(λ).",
+        _law(laws.enclosed, "lambda"), (tables.law("λ"),), "Grey: the paper's four graphs.",
+    ),
+    Part(
+        "selectivity", "Against the size of the output",
+        "Views kept, whole result enumerated ten times, while the filter keeps 0.1 % to all of the edges. Left scale: "
+        "seconds; right scale, dashed: rows enumerated.",
+        _law(laws.selectivity, "selectivity"), (tables.law("kept"),),
+        "Grey: the paper's curves on the same graph and stream.",
+    ),
+    Part(
+        "batches", "Against the size of a batch",
+        "A full window, then batches of 1 to 100,000 updates. Set-at-a-time engines live off large batches; here a "
+        "batch of one pays the way from Python into the kernels and back.",
+        _law(laws.batches, "batches"), (tables.law("batch"),),
+    ),
+    Part(
+        "memory", "Over ten windows",
+        "A window that slides ten times over a generated graph, whose edges are drawn alike all the time: freed rows "
+        "and groups are used again.",
+        lambda cells: charts.windows(measured(cells)[0], "windows") if measured(cells) else "",
+        (tables.law("windows"),),
+    ),
+    Part(
+        "cores", "Against cores",
+        "The embedded engine cut into cells for its threads, and the Spark operator, on one, two and four cores of "
+        "this machine.",
+        _law(laws.cores, "cores", 2), (tables.law("cores"),),
+    ),
+    Part(
+        "startup", "The first impression",
+        "In a fresh interpreter. Importing crown imports next to nothing; the first use imports what it stands on. "
+        "Compilation happens once per environment and is then read from a cache.",
+        None, (tables.started,),
+    ),
+    Part(
+        "triangle-speed", "Triangles, in seconds",
+        "The number of triangles, by the kernels alone, in processor seconds. <b>One copy</b> stores the edges once, "
+        "<b>three copies</b> in each of R, S and T. Plain Python does first-order maintenance over dictionaries. A "
+        "<b>toggle</b> inserts or deletes R(0,0) on the hub wall, where first-order maintenance walks a list as long "
+        "as the relation.",
+        None, (triangles.speed, triangles.toggles),
+    ),
+    Part(
+        "triangle-slopes", "Triangles, in operations",
+        "Hash probes, list steps and map writes per update, rebalancing included. Nothing is timed: the figures are "
+        "the same on every machine. Slopes are of the logarithm on that of N; in parentheses, the value at the "
+        "largest N.",
+        triangles.curves, triangles.SLOPES,
+    ),
+)  # fmt: skip

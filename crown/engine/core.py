@@ -1,0 +1,181 @@
+"""The join core: one plan, one state; changes in codes, deltas in codes, a batch as a transaction.
+
+    RelationChange -> Propagation over the arena -> rows of the free attributes -> output tuples -> Results
+
+A batch is a transaction over bags, tree and support counts. Whatever stops it (a refusal, a budget, an error while
+outputs are evaluated, Ctrl-C), the state is afterwards as before the batch. If it cannot be taken back, the state is
+lost: ``H_OPEN`` stays set, and everything is refused. State is linear in the data, whatever the size of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+
+from crown.engine.delivery import LOST, Guard
+from crown.engine.kernels import layout
+from crown.engine.kernels import state as kernels
+from crown.engine.propagation import Blocks, Propagation
+from crown.engine.state import State
+from crown.errors import MemoryBudgetError, UnusableStateError
+from crown.ingest.batch import MissingDeletes, RelationChange
+from crown.ingest.coded import CodedPreparer
+from crown.kernels import arena as A
+from crown.kernels.geometry import tallies_of
+from crown.results.head import OutputHead
+from crown.results.result import enumerated, results_of
+from crown.store.zset import Zset
+
+
+class Core:
+    """Applies batches of changes to a state. Not thread-safe.
+
+    ``missing``: what the deletes of the last batch did not find. The engine adds Arrow on both sides; a program of
+    stages applies nets in codes (``apply``), and several cores may share one dictionary.
+    """
+
+    def __init__(self, state: State) -> None:
+        plan, dictionary = state.plan, state.dictionary
+        self.state = state
+        self.guard = Guard(state)
+        self.head = OutputHead(plan, dictionary.intern, dictionary.extern)
+        self.results = results_of(state, self.head, self.guard)
+        self.propagation = Propagation(state.arena, state.compiled, state.bags, state.budget, len(plan.free))
+        self.missing = MissingDeletes()
+        self._coded = CodedPreparer(plan, dictionary.extern)
+        self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
+        self._changes: Sequence[RelationChange] = ()  # of the batch that has begun
+
+    @property
+    def gathers(self) -> bool:
+        """True if the deltas of a batch are exact only when all of them have been netted."""
+        return self.results.counted or not self.state.plan.consolidated
+
+    # A batch in codes
+    # ------------------------------------------------------------------------------------------------------------
+
+    def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:
+        """Returns the changes for nets in codes. See ``CodedPreparer.changes``."""
+        return self._coded.changes(nets)
+
+    def apply(self, changes: Sequence[RelationChange]) -> Iterator[Zset]:
+        """Applies a batch; yields the net change of the result as output tuples, in blocks.
+
+        Each tuple comes once. A block is valid until the next step. When the iterator is exhausted the batch is
+        applied, but open: ``settle`` makes it stand, ``take_back`` takes it back, and nothing else may be asked of the
+        core before that. If the iterator raises or is closed early, the batch has been taken back. O(changes * lambda +
+        deltas).
+        """
+        self.guard.ready()
+        batch = self._applied(changes)
+        self.guard.watch(batch)
+        return batch
+
+    def _applied(self, changes: Sequence[RelationChange]) -> Generator[Zset, None, None]:
+        try:
+            rows = self.begin(changes, True)
+            tuples = [self.results.changed(self.net(rows))] if self.gathers else map(self.head.codes, rows)
+            for block in tuples:
+                if len(block):
+                    yield block
+        except BaseException as error:
+            self.roll_back(error)
+            raise
+
+    def settle(self) -> None:
+        """Lets the batch stand, from the one word on that says so."""
+        self.missing = self.propagation.missing
+        self.state.arena[A.H_OPEN] = 0
+        self._forget()
+        self._tally(self._changes, self.missing, 1)
+        self._changes = ()
+
+    def take_back(self) -> None:
+        """Takes back the batch that has begun, in full or in part. O(changes * lambda).
+
+        Raises UnusableStateError or MemoryBudgetError if that cannot be done: the state is lost.
+        """
+        self.results.take_back()
+        self.propagation.take_back()
+        self._forget()
+        self._changes = ()
+        self.state.arena[A.H_OPEN] = 0
+
+    def undo(self, changes: Sequence[RelationChange], missing: MissingDeletes, wanted: bool = True) -> Zset:
+        """Takes back the last batch that stands, given what was applied and what its deletes did not find.
+
+        Returns the net change of the result as output tuples, if ``wanted``. No budget stands in its way. O(changes *
+        lambda + deltas).
+        """
+        inverse = [missing.effective(i, change).inverse() for i, change in enumerate(changes)]
+        net = Zset.empty(self.head.width)
+        with self.state.budget.lifted():
+            if wanted or self.results.counted:
+                net = self.results.changed(self.net(self.begin(inverse, True)))
+            else:
+                self.state.arena[A.H_OPEN] = 1
+                self.propagation.apply_quietly(inverse)
+            self._forget()
+            self._tally(changes, missing, -1)
+            self._changes = ()
+            self.state.arena[A.H_OPEN] = 0
+        return net
+
+    # The parts of a transaction
+    # ------------------------------------------------------------------------------------------------------------
+
+    def begin(self, changes: Sequence[RelationChange], deltas: bool) -> Blocks:
+        """Begins a batch; the blocks apply it while they are drawn. See ``Propagation.blocks``."""
+        self._changes = changes
+        blocks = self.propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS)
+        state = self.state
+        state.arena[A.H_OPEN] = 1
+        if not deltas:
+            state.arena[A.H_LIVE_ON] = 0
+        elif not state.arena[A.H_LIVE_ON]:
+            kernels.clear_live(state.arena, state.halves, state.plan_array)
+            kernels.rebuild_live(state.arena, state.halves, state.plan_array, self.propagation.scratch)
+        return blocks
+
+    def net(self, blocks: Iterable[Zset]) -> Zset:
+        """Returns the net of the output tuples of all ``blocks``."""
+        return Zset.gathered([self.head.codes(block) for block in blocks], self.head.width).net()
+
+    def roll_back(self, error: BaseException) -> None:
+        """Takes back what was applied of the batch that ``error`` stopped.
+
+        UnusableStateError if that cannot be done.
+        """
+        state = self.state
+        if not state.arena[A.H_OPEN]:
+            return  # it has not begun, or it stands
+        try:
+            self.take_back()
+        except (UnusableStateError, MemoryBudgetError) as why:
+            if isinstance(error, Exception):
+                raise UnusableStateError(f"{error} ({why}). {LOST}") from error
+            return  # Python is told to stop; what comes after is refused
+        if state.own_dictionary and state.budget.tight:
+            state.compact()  # of values that only this batch had
+
+    def _forget(self) -> None:
+        self.results.settle()
+        self.propagation.settle()
+
+    def _tally(self, changes: Sequence[RelationChange], missing: MissingDeletes, sign: int) -> None:
+        """Counts what ``statistics`` tells of the changes, per alias; ``sign`` -1 to take that back."""
+        arena = self.state.arena
+        for number, change in enumerate(changes):
+            absent = missing.missing(number, change.gone) if missing else None
+            for bit, (alias, rejected) in enumerate(zip(change.relation.aliases, change.filtered, strict=True)):
+                tallies = self._tallies[alias.node]
+                arena[tallies.updates] += sign * change.readers(bit)
+                arena[tallies.filtered] += sign * rejected
+                if absent is not None:
+                    arena[tallies.missing] += sign * int(absent[change.reads(bit)[: change.gone]].sum())
+
+    # Looking inside
+    # ------------------------------------------------------------------------------------------------------------
+
+    def rows(self) -> Iterator[Zset]:
+        """Yields the rows of the free attributes. See ``enumerated``."""
+        return enumerated(self.state, self.guard)

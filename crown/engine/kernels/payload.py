@@ -1,0 +1,441 @@
+"""Payloads: exact integers per group of a bound edge, for what a set does not say. How often, and the sum of what.
+
+Per term, a row of a node is worth its *own* value, ``weight * factor * product of Pub of its groups on bound edges``,
+and a group is worth the sum over its children, ``Pub + change``: ``Pub`` is what its parents have been told, the change
+waits in an entry until all of a batch is applied (see ``publish``). A parent reads ``Pub`` alone: what it will be told
+of would count twice. So a hub is walked once per batch.
+
+What kernels say to these functions is void in plain plans: there ``ring`` is None, a type of its own, and the compiler
+drops them.
+"""
+
+from __future__ import annotations
+
+from crown.engine.kernels.enumerate import delta_enum, enumerate_resume
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import (
+    MODE_DELTAS,
+    N_FREE,
+    N_GROUPS,
+    N_KEY,
+    N_OFFSET,
+    N_PAYLOAD,
+    N_SELF,
+    P_COLUMN,
+    P_VALUE,
+    P_WEIGHING,
+    P_WEIGHING0,
+    R_ALIASES,
+    R_NODES,
+    X_ALIAS,
+    X_CAPACITY,
+    X_CHANGE,
+    X_DELTA,
+    X_FILL,
+    X_LINK,
+    X_MODE,
+    X_PHASE,
+    X_PRODUCT,
+    X_RECORD,
+    X_VALUE,
+    X_WEIGHT,
+    X_WITNESS,
+    Y_COLUMN,
+    Y_LINK0,
+    Y_LINKS,
+    Y_ONES,
+    Y_OTHERS,
+    Y_PAIRS,
+    Y_PARTS,
+    Y_WEIGHED,
+    Y_WORDS,
+    Z_FACTOR,
+    Z_LIMBS,
+    Z_LINKS,
+    Z_WORD,
+)
+from crown.kernels.arena import H_WRAPPED, NONE, ONE, PLAIN, ZERO, alloc, lo, set_lo
+from crown.kernels.geometry import (
+    T_ENTRIES,
+    children_count,
+    entry_change,
+    entry_field,
+    entry_words,
+    linked_group,
+    live_parents,
+    published,
+    row_group,
+    row_position,
+    row_weight,
+    set_entry_group,
+    set_entry_next,
+    set_row_weight,
+)
+from crown.kernels.jit import device
+from crown.kernels.limbs import (
+    add,
+    clear,
+    extend,
+    multiply,
+    multiply_word,
+    product_leaves,
+    product_of_pairs,
+    sum_leaves,
+    sum_of_pairs,
+)
+from crown.kernels.strings import NULL
+
+WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is to follow, its results are being enumerated
+
+# What a row is worth
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def _times(ctx, value, factor):
+    """The product of a part of one limb; says so in the header if it leaves 63 bits."""
+    if product_leaves(value, factor):
+        ctx.arena[H_WRAPPED] = 1
+    return value * factor
+
+
+@device
+def weight_of(ctx, y, row):
+    """What the row weighs: the copies with which it has been accounted, or 1."""
+    if ctx.plan[y + Y_WEIGHED] == 1:
+        return row_weight(ctx.halves, row)
+    return ONE
+
+
+@device
+def _factor(ctx, row, word):
+    """The row's value at a word that is a factor; NULL adds nothing."""
+    value = ctx.arena[row + word]
+    if value == NULL:
+        value = 0
+    return value
+
+
+@device
+def begin(ctx, y, weight):
+    """Every part of the value that is being calculated becomes ``weight``."""
+    plan, scratch = ctx.plan, ctx.scratch
+    at = scratch[X_VALUE]
+    ones = plan[y + Y_ONES]
+    words = plan[y + Y_WORDS]
+    for w in range(ones):
+        scratch[at + w] = weight
+    if words > ones:
+        sign = weight >> 63
+        for w in range(ones, words):
+            scratch[at + w] = sign
+        for q in range(plan[y + Y_PAIRS]):
+            scratch[at + ones + 2 * q] = weight
+        stride = Z_LINKS + 2 * plan[y + Y_LINKS]
+        z = plan[y + Y_PARTS] + stride * (ones + plan[y + Y_PAIRS])
+        for _ in range(plan[y + Y_OTHERS]):
+            scratch[at + plan[z + Z_WORD]] = weight
+            z += stride
+
+
+@device
+def _payload_below(ctx, y, row, x, link, delta):
+    """Where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
+    if x == link:
+        return delta
+    pair = ctx.plan[y + Y_LINK0] + 2 * x
+    return published(linked_group(ctx.halves, row, ctx.plan[pair]), ctx.plan[pair + 1])
+
+
+@device
+def _multiply_pairs(ctx, y, row, link, delta):
+    """``multiply_by_row`` for the parts of two limbs."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    links = plan[y + Y_LINKS]
+    stride = Z_LINKS + 2 * links
+    z = plan[y + Y_PARTS] + stride * plan[y + Y_ONES]
+    at = scratch[X_VALUE] + plan[y + Y_ONES]
+    for _ in range(plan[y + Y_PAIRS]):
+        low, high = scratch[at], scratch[at + 1]
+        if plan[z + Z_FACTOR] != PLAIN:
+            factor = _factor(ctx, row, plan[z + Z_FACTOR])
+            low, high = product_of_pairs(low, high, factor, factor >> 63)
+        for x in range(links):
+            part = z + Z_LINKS + 2 * x
+            base = _payload_below(ctx, y, row, x, link, delta) + plan[part]
+            above = arena[base] >> 63
+            if plan[part + 1] == 2:
+                above = arena[base + 1]
+            low, high = product_of_pairs(low, high, arena[base], above)
+        scratch[at] = low
+        scratch[at + 1] = high
+        z += stride
+        at += 2
+
+
+@device
+def _multiply_others(ctx, y, row, link, delta):
+    """``multiply_by_row`` for the parts of more than two limbs."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    links = plan[y + Y_LINKS]
+    stride = Z_LINKS + 2 * links
+    z = plan[y + Y_PARTS] + stride * (plan[y + Y_ONES] + plan[y + Y_PAIRS])
+    product = scratch[X_PRODUCT]
+    for _ in range(plan[y + Y_OTHERS]):
+        at = scratch[X_VALUE] + plan[z + Z_WORD]
+        n = plan[z + Z_LIMBS]
+        if plan[z + Z_FACTOR] != PLAIN:
+            multiply_word(scratch, at, n, _factor(ctx, row, plan[z + Z_FACTOR]))
+        for x in range(links):
+            part = z + Z_LINKS + 2 * x
+            base = _payload_below(ctx, y, row, x, link, delta) + plan[part]
+            if plan[part + 1] == 1:
+                multiply_word(scratch, at, n, arena[base])
+            else:
+                extend(scratch, product, n, arena, base, plan[part + 1])
+                multiply(scratch, product + n, scratch, at, scratch, product, n)
+                extend(scratch, at, n, scratch, product + n, n)
+        z += stride
+
+
+@device
+def multiply_by_row(ctx, y, row, link, delta):
+    """Multiply the value by the row's factors and by the payloads that its links lead to.
+
+    On link ``link``, if that is not -1, the payload at ``delta`` takes the place of the one that is there.
+    """
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    links = plan[y + Y_LINKS]
+    stride = Z_LINKS + 2 * links
+    z = plan[y + Y_PARTS]
+    at = scratch[X_VALUE]
+    for w in range(plan[y + Y_ONES]):
+        value = scratch[at + w]
+        if plan[z + Z_FACTOR] != PLAIN:
+            value = _times(ctx, value, _factor(ctx, row, plan[z + Z_FACTOR]))
+        for x in range(links):
+            base = _payload_below(ctx, y, row, x, link, delta) + plan[z + Z_LINKS + 2 * x]
+            value = _times(ctx, value, arena[base])
+        scratch[at + w] = value
+        z += stride
+    if plan[y + Y_WORDS] > plan[y + Y_ONES]:
+        _multiply_pairs(ctx, y, row, link, delta)
+        _multiply_others(ctx, y, row, link, delta)
+
+
+@device
+def occurrences(ctx, ring, d, row):
+    """As how many a row of a free node counts, without its free children."""
+    if ring is None:
+        return ONE
+    y = ctx.plan[d + N_PAYLOAD]
+    count = ONE
+    if y != 0:
+        count = weight_of(ctx, y, row)
+        for x in range(ctx.plan[y + Y_LINKS]):
+            count *= ctx.arena[_payload_below(ctx, y, row, x, NONE, ZERO)]
+    return count
+
+
+# Groups
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def add_parts(ctx, y, out, o, src, i):
+    """Add the payload at ``src[i]`` to the one at ``out[o]``, part by part."""
+    plan = ctx.plan
+    ones = plan[y + Y_ONES]
+    for w in range(ones):
+        if sum_leaves(out[o + w], src[i + w]):
+            ctx.arena[H_WRAPPED] = 1
+        out[o + w] += src[i + w]
+    if plan[y + Y_WORDS] > ones:
+        for q in range(plan[y + Y_PAIRS]):
+            w = ones + 2 * q
+            low, high = sum_of_pairs(out[o + w], out[o + w + 1], src[i + w], src[i + w + 1])
+            out[o + w] = low
+            out[o + w + 1] = high
+        stride = Z_LINKS + 2 * plan[y + Y_LINKS]
+        z = plan[y + Y_PARTS] + stride * (ones + plan[y + Y_PAIRS])
+        for _ in range(plan[y + Y_OTHERS]):
+            add(out, o + plan[z + Z_WORD], src, i + plan[z + Z_WORD], plan[z + Z_LIMBS])
+            z += stride
+
+
+@device
+def first_entry(plan, d):
+    """The header word with the first entry of the edge above the node at descriptor ``d``."""
+    return plan[d + N_GROUPS] + T_ENTRIES
+
+
+@device
+def pend(ctx, d, g):
+    """The value is to be added to the payload of the group, when the batch is published."""
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    y = plan[d + N_PAYLOAD]
+    n = plan[y + Y_WORDS]
+    field = entry_field(g, plan[d + N_KEY], n)
+    entry = lo(halves, field)
+    if entry != 0:
+        add_parts(ctx, y, arena, entry_change(entry), scratch, scratch[X_VALUE])
+        return
+    entry = alloc(arena, entry_words(n))
+    head = first_entry(plan, d)
+    set_entry_group(halves, entry, g)
+    set_entry_next(halves, entry, arena[head])
+    arena[head] = entry
+    set_lo(halves, field, entry)
+    for w in range(n):
+        arena[entry_change(entry) + w] = scratch[scratch[X_VALUE] + w]
+
+
+@device
+def entered(ctx, ring, d, row, g, first):
+    """The row has entered V_s as a child of ``g``; ``first``: as its only one. Nobody is to be told of a new group."""
+    if ring is None:
+        return
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    y = plan[d + N_PAYLOAD]
+    if y == 0:
+        return
+    if plan[d + N_FREE] == 1:
+        arena[row + plan[d + N_SELF]] = row
+        return
+    begin(ctx, y, weight_of(ctx, y, row))
+    multiply_by_row(ctx, y, row, NONE, ZERO)
+    if first:
+        at = published(g, plan[d + N_KEY])
+        for w in range(plan[y + Y_WORDS]):
+            arena[at + w] = scratch[scratch[X_VALUE] + w]
+    else:
+        pend(ctx, d, g)
+
+
+@device
+def leaves(ctx, ring, d, row, g):
+    """The row is about to be taken from the children of ``g``.
+
+    If it is the last, all parents have left already, by the payload that they had been told.
+    """
+    if ring is None:
+        return
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    y = plan[d + N_PAYLOAD]
+    if y == 0 or plan[d + N_FREE] == 1:
+        return
+    k = plan[d + N_KEY]
+    if children_count(halves, g, k) > 1:
+        begin(ctx, y, -weight_of(ctx, y, row))
+        multiply_by_row(ctx, y, row, NONE, ZERO)
+        pend(ctx, d, g)
+        return
+    n = plan[y + Y_WORDS]
+    clear(arena, published(g, k), n)
+    field = entry_field(g, k, n)
+    entry = lo(halves, field)
+    if entry != 0:
+        set_entry_group(halves, entry, ZERO)
+        set_lo(halves, field, ZERO)
+
+
+# Results
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def witness(ctx, ring, d, node, row, sign):
+    """The results to be enumerated come (``sign`` 1) or go (-1) with a row of ``node``."""
+    if ring is None:
+        return
+    plan, scratch = ctx.plan, ctx.scratch
+    y = plan[d + N_PAYLOAD]
+    scratch[X_WITNESS] = node
+    scratch[X_WEIGHT] = sign
+    if y != 0:
+        scratch[X_WEIGHT] = sign * weight_of(ctx, y, row)
+    scratch[X_LINK] = NONE
+
+
+@device
+def _multiply_rows(ctx, ring, out, start):
+    """Write the payload of the results from row ``start`` of ``out`` on; there are handles of their rows in it."""
+    if ring is None:
+        return
+    plan, scratch = ctx.plan, ctx.scratch
+    capacity = scratch[X_CAPACITY]
+    value = plan[P_VALUE]
+    weighing = plan[P_WEIGHING0]
+    count = plan[P_WEIGHING]
+    for i in range(start, scratch[X_FILL]):
+        weight = scratch[X_WEIGHT]
+        for x in range(weighing, weighing + count):
+            y = plan[node_at(plan[x]) + N_PAYLOAD]
+            if plan[x] != scratch[X_WITNESS]:
+                weight = _times(ctx, weight, weight_of(ctx, y, out[plan[y + Y_COLUMN] * capacity + i]))
+        begin(ctx, value, weight)
+        for x in range(weighing, weighing + count):
+            y = plan[node_at(plan[x]) + N_PAYLOAD]
+            if plan[y + Y_LINKS] > 0:
+                link = NONE
+                if plan[x] == scratch[X_WITNESS]:
+                    link = scratch[X_LINK]
+                multiply_by_row(ctx, y, out[plan[y + Y_COLUMN] * capacity + i], link, scratch[X_DELTA])
+        for w in range(plan[value + Y_WORDS]):
+            out[(plan[P_COLUMN] + w) * capacity + i] = scratch[scratch[X_VALUE] + w]
+
+
+@device
+def enumerate_on(ctx, ring, out):
+    """``enumerate_resume``; in a payload plan the results get their payloads."""
+    start = ctx.scratch[X_FILL]
+    done = enumerate_resume(ctx, out)
+    _multiply_rows(ctx, ring, out, start)
+    return done
+
+
+# Weights
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def weigh(ctx, ring, row, weight):
+    """A row has come, with that weight."""
+    if ring is None:
+        return
+    set_row_weight(ctx.halves, row, weight)
+
+
+@device
+def reweigh(ctx, ring, rec, out):
+    """The copies of the record have changed by ``scratch[X_CHANGE]``: one alias after the other accounts for it.
+
+    An alias that is still to come multiplies with the old weight. True, or False if ``out`` is full: call again.
+    """
+    halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
+    change = scratch[X_CHANGE]
+    while scratch[X_ALIAS] < plan[rec + R_ALIASES]:
+        node = plan[plan[rec + R_NODES] + scratch[X_ALIAS]]
+        d = node_at(node)
+        y = plan[d + N_PAYLOAD]
+        row = scratch[X_RECORD] + plan[d + N_OFFSET]
+        if scratch[X_PHASE] == TELLING:
+            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
+                return False
+            scratch[X_PHASE] = WEIGHING
+        elif y != 0 and plan[y + Y_WEIGHED] == 1 and row_position(halves, row) >= 0:
+            g = row_group(halves, row)
+            if plan[d + N_FREE] == 0:
+                begin(ctx, y, change)
+                multiply_by_row(ctx, y, row, NONE, ZERO)
+                pend(ctx, d, g)
+            elif scratch[X_MODE] == MODE_DELTAS and live_parents(halves, g, plan[d + N_KEY]) > 0:
+                delta_enum(ctx, node, row)
+                scratch[X_WITNESS] = node
+                scratch[X_WEIGHT] = change
+                scratch[X_LINK] = NONE
+                scratch[X_PHASE] = TELLING
+                continue
+        set_row_weight(halves, row, row_weight(halves, row) + change)
+        scratch[X_ALIAS] += 1
+    return True

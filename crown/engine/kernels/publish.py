@@ -1,0 +1,183 @@
+"""Publication: once per batch, every changed group tells its parents, the deepest edges first.
+
+A parent row is touched once per changed group below it, however often that has changed. Groups that are siblings are
+published one after the other: so the changes of a product telescope.
+"""
+
+from __future__ import annotations
+
+from crown.engine.kernels.enumerate import delta_enum
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import (
+    MODE_DELTAS,
+    N_FREE,
+    N_KEY,
+    N_PARENT,
+    N_PAYLOAD,
+    P_EDGE0,
+    P_EDGES,
+    P_VALUE,
+    P_WEIGHING,
+    P_WEIGHING0,
+    X_CAPACITY,
+    X_DELTA,
+    X_EDGE,
+    X_LINK,
+    X_MODE,
+    X_PARENT,
+    X_PHASE,
+    X_VALUE,
+    X_WEIGHT,
+    X_WITNESS,
+    Y_ABOVE,
+    Y_WORDS,
+)
+from crown.engine.kernels.payload import (
+    TELLING,
+    add_parts,
+    begin,
+    enumerate_on,
+    first_entry,
+    multiply_by_row,
+    pend,
+    weight_of,
+)
+from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
+from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release, set_lo
+from crown.kernels.context import Context
+from crown.kernels.geometry import (
+    entry_change,
+    entry_field,
+    entry_group,
+    entry_next,
+    entry_words,
+    live_parents,
+    parents_base,
+    parents_count,
+    published,
+    row_group,
+    row_position,
+)
+from crown.kernels.jit import device, kernel
+from crown.kernels.limbs import is_zero
+from crown.kernels.pointers import constants, prefetch, words
+
+
+@device
+def _tell_bound(ctx, d, dp, g, delta):
+    """The parents of ``g`` in V_s, rows of a bound node, are worth more by what ``delta`` makes of them."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    k = plan[d + N_KEY]
+    link = plan[plan[d + N_PAYLOAD] + Y_ABOVE]
+    y = plan[dp + N_PAYLOAD]
+    base = parents_base(halves, g, k)
+    n = parents_count(halves, g, k)
+    for i in range(n):
+        if i + 8 < n:
+            prefetch(arena, at32(halves, base + i + 8))
+        if i + 4 < n:
+            prefetch(arena, row_group(halves, at32(halves, base + i + 4)))
+        row = at32(halves, base + i)
+        if row_position(halves, row) >= 0:
+            begin(ctx, y, weight_of(ctx, y, row))
+            multiply_by_row(ctx, y, row, link, delta)
+            pend(ctx, dp, row_group(halves, row))
+
+
+@device
+def _tell_free(ctx, ring, d, parent, g, delta, out):
+    """The results of the live parents of ``g``, rows of a free node, change by what ``delta`` makes of them.
+
+    True, or False if ``out`` is full.
+    """
+    halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
+    k = plan[d + N_KEY]
+    above = plan[node_at(parent) + N_KEY]
+    y = plan[node_at(parent) + N_PAYLOAD]
+    while True:
+        if scratch[X_PHASE] == TELLING:
+            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
+                return False
+            scratch[X_PHASE] = IDLE
+            scratch[X_PARENT] += 1
+        if scratch[X_MODE] != MODE_DELTAS or scratch[X_PARENT] >= parents_count(halves, g, k):
+            return True
+        row = at32(halves, parents_base(halves, g, k) + scratch[X_PARENT])
+        if row_position(halves, row) < 0 or live_parents(halves, row_group(halves, row), above) == 0:
+            scratch[X_PARENT] += 1  # it is in no result
+            continue
+        delta_enum(ctx, parent, row)
+        scratch[X_WITNESS] = parent
+        scratch[X_WEIGHT] = weight_of(ctx, y, row)
+        scratch[X_LINK] = plan[plan[d + N_PAYLOAD] + Y_ABOVE]
+        scratch[X_DELTA] = delta
+        scratch[X_PHASE] = TELLING
+
+
+@kernel
+def publish_batch(arena, halves, plan, scratch, ring, out):
+    """Tell all parents what has changed since the last publication. ``scratch[X_EDGE]`` is 0 when it begins.
+
+    DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and
+    call again; or OVER_BUDGET: some groups have not told their parents yet. O(parents of changed groups + results that
+    change).
+    """
+    scratch[X_CAPACITY] = out.shape[1]
+    arena, halves, plan, scratch, out = words(arena), words(halves), constants(plan), words(scratch), words(out)
+    ctx = Context(arena, halves, plan, scratch)
+    while scratch[X_EDGE] < plan[P_EDGES]:
+        d = node_at(plan[plan[P_EDGE0] + scratch[X_EDGE]])
+        parent = plan[d + N_PARENT]
+        dp = node_at(parent)
+        y = plan[d + N_PAYLOAD]
+        head = first_entry(plan, d)
+        while arena[head] != 0:
+            if arena[H_LIVE] > arena[H_BUDGET]:
+                return OVER_BUDGET
+            entry = arena[head]
+            g = entry_group(halves, entry)
+            delta = entry_change(entry)
+            if g != 0 and not is_zero(arena, delta, plan[y + Y_WORDS]):
+                if plan[dp + N_FREE] == 0:
+                    _tell_bound(ctx, d, dp, g, delta)
+                elif not _tell_free(ctx, ring, d, parent, g, delta, out):
+                    return FULL
+                add_parts(ctx, y, arena, published(g, plan[d + N_KEY]), arena, delta)
+            if g != 0:
+                set_lo(halves, entry_field(g, plan[d + N_KEY], plan[y + Y_WORDS]), ZERO)
+            scratch[X_PARENT] = 0
+            arena[head] = entry_next(halves, entry)
+            release(arena, entry, entry_words(plan[y + Y_WORDS]))
+        scratch[X_EDGE] += 1
+    scratch[X_EDGE] = 0
+    return DONE
+
+
+@kernel
+def enumerate_weighed(arena, halves, plan, scratch, ring, out):
+    """``enumerate_block`` in a payload plan: every result with its payload."""
+    scratch[X_CAPACITY] = out.shape[1]
+    scratch[X_WITNESS] = NONE
+    scratch[X_WEIGHT] = ONE
+    scratch[X_LINK] = NONE
+    ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
+    return enumerate_on(ctx, ring, words(out))
+
+
+@kernel
+def payload_of(arena, halves, plan, scratch, rows, out):
+    """The payload of one result: ``rows`` (int64) of the free nodes that weigh, in order; ``out`` gets its words."""
+    arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
+    rows, out = words(rows), words(out)
+    ctx = Context(arena, halves, plan, scratch)
+    value = plan[P_VALUE]
+    weight = 1
+    for x in range(plan[P_WEIGHING]):
+        y = plan[node_at(plan[plan[P_WEIGHING0] + x]) + N_PAYLOAD]
+        weight *= weight_of(ctx, y, rows[x])
+    begin(ctx, value, weight)
+    for x in range(plan[P_WEIGHING]):
+        y = plan[node_at(plan[plan[P_WEIGHING0] + x]) + N_PAYLOAD]
+        multiply_by_row(ctx, y, rows[x], NONE, ZERO)
+    for w in range(plan[value + Y_WORDS]):
+        out[w] = scratch[scratch[X_VALUE] + w]

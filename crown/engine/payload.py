@@ -1,0 +1,157 @@
+"""Which integers a payload plan keeps where: the parts of every node's payload, and of a result's.
+
+Terms whose factors agree below a node share a part there, so a leaf keeps only what is different about its rows. Parts
+with fewer limbs come first, the count is the very first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from crown.engine.kernels import layout as L
+from crown.kernels.arena import PLAIN
+from crown.kernels.geometry import link_of, payload_words
+from plans.counting import check
+from plans.payload import COUNTED, EXISTS, Payload, Term, limbs_of
+from plans.plan import Plan
+
+Place = Callable[[Sequence[int]], int]
+"""Puts words into the plan array and returns their offset."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a payload, in order: their terms, and the first word and the limbs of each."""
+
+    terms: tuple[Term, ...]
+    at: Mapping[Term, int]
+    limbs: Mapping[Term, int]
+
+    @property
+    def words(self) -> int:
+        """Words of all parts."""
+        return sum(self.limbs.values())
+
+    @staticmethod
+    def of(terms: Iterable[Term], plan: Plan) -> Parts:
+        """The distinct terms among ``terms`` as parts."""
+        limbs = {term: limbs_of(plan.attributes[name].type for _, name in term) for term in terms}
+        ordered = sorted(limbs, key=lambda term: (limbs[term], len(term)))
+        at, word = {}, 0
+        for term in ordered:
+            at[term] = word
+            word += limbs[term]
+        return Parts(tuple(ordered), at, {term: limbs[term] for term in ordered})
+
+
+class PayloadLayout:
+    """Where the payloads of ``plan`` are; ``result`` are the parts of a result row's. Raises PlanError."""
+
+    def __init__(self, plan: Plan, payload: Payload) -> None:
+        check(plan)
+        self._plan = plan
+        self._payload = payload
+        self._children = [plan.children(i) for i in range(len(plan.nodes))]
+        self.result = Parts.of(payload.terms, plan)
+        self.parts = [self._parts(i) for i in range(len(plan.nodes))]
+        self.weighing = [i for i, node in enumerate(plan.nodes) if node.free and self.weighs(i)]
+
+    def _parts(self, i: int) -> Parts:
+        """The parts of the groups above node ``i``; of a free node's rows those of a result."""
+        if self._plan.nodes[i].free:
+            return self.result
+        return Parts.of((self.below(term, i) for term in self._payload.terms), self._plan)
+
+    def below(self, term: Term, i: int) -> Term:
+        """The factors of a term that are in node ``i`` or below it."""
+        inside = self._subtree(i)
+        return frozenset(factor for factor in term if factor[0] in inside)
+
+    def _subtree(self, i: int) -> set[int]:
+        return {i}.union(*(self._subtree(c) for c in self._children[i]))
+
+    def has_groups(self, i: int) -> bool:
+        """True iff the groups above node ``i`` have payloads."""
+        return not self._plan.nodes[i].free and self._payload.kinds[i] != EXISTS
+
+    def links(self, i: int) -> list[int]:
+        """The children of node ``i`` whose payloads its rows are multiplied by."""
+        return [c for c in self._children[i] if self.has_groups(c)]
+
+    def weighs(self, i: int) -> bool:
+        """True iff a row of node ``i`` can be worth anything but 1."""
+        return self._payload.kinds[i] == COUNTED or bool(self.links(i))
+
+    def extra_words(self, i: int) -> int:
+        """Words of the groups above node ``i`` that are for payloads."""
+        return int(payload_words(self.parts[i].words)) if self.has_groups(i) else 0
+
+    def edges(self) -> list[int]:
+        """The nodes below the edges with payloads, deepest first: in preorder children come after their parents."""
+        depth = [0] * len(self._plan.nodes)
+        for i, node in enumerate(self._plan.nodes):
+            depth[i] = depth[node.parent] + 1 if node.parent >= 0 else 0
+        return sorted((i for i in range(len(depth)) if self.has_groups(i)), key=lambda i: -depth[i])
+
+    @property
+    def first_handle(self) -> int:
+        """The first column with handles: after the free attributes and the payload of a result."""
+        return len(self._plan.free) + self.result.words
+
+    @property
+    def columns(self) -> int:
+        """Columns of an enumeration."""
+        return self.first_handle + len(self.weighing)
+
+    @property
+    def scratch_words(self) -> tuple[int, int]:
+        """Words of the largest payload, limbs of the largest integer."""
+        every = [*self.parts, self.result]
+        return max(p.words for p in every), max(n for p in every for n in p.limbs.values())
+
+    def handle_column(self, i: int) -> int:
+        """The column with the handles of free node ``i``."""
+        return self.first_handle + self.weighing.index(i)
+
+    def descriptor(self, i: int, word_of: Callable[[str], int], place: Place) -> int:
+        """Place the payload descriptor of node ``i`` and return its offset, 0 if it has none.
+
+        ``word_of``: where an attribute is, counted from the row.
+        """
+        if i not in self.weighing and not self.has_groups(i):
+            return 0
+        node, links = self._plan.nodes[i], self.links(i)
+        pairs = [w for c in links for w in (link_of(self._children[i].index(c)), len(self._plan.nodes[c].key))]
+        parts: list[int] = []
+        for term in self.parts[i].terms:
+            own = [name for e, name in term if e == i]
+            factor = word_of(own[0]) if own else int(PLAIN)
+            parts += [self.parts[i].at[term], self.parts[i].limbs[term], factor]
+            for c in links:
+                rest = self.below(term, c)
+                parts += [self.parts[c].at[rest], self.parts[c].limbs[rest]]
+        column = self.handle_column(i) if node.free else 0
+        above = 0 if node.free else self.links(node.parent).index(i)
+        weighed = int(self._payload.kinds[i] == COUNTED)
+        return place([*_sizes(self.parts[i]), weighed, column, above, len(links), place(pairs), place(parts)])
+
+    def header(self, place: Place) -> dict[int, int]:
+        """Header words of the plan array."""
+        edges = self.edges()
+        parts = [w for term in self.result.terms for w in (self.result.at[term], self.result.limbs[term], int(PLAIN))]
+        value = place([*_sizes(self.result), 0, 0, 0, 0, 0, place(parts)])
+        return {
+            L.P_EDGES: len(edges),
+            L.P_EDGE0: place(edges),
+            L.P_VALUE: value,
+            L.P_WEIGHING: len(self.weighing),
+            L.P_WEIGHING0: place(self.weighing),
+            L.P_COLUMN: len(self._plan.free),
+        }
+
+
+def _sizes(parts: Parts) -> list[int]:
+    limbs = list(parts.limbs.values())
+    ones, pairs = limbs.count(1), limbs.count(2)
+    return [parts.words, ones, pairs, len(limbs) - ones - pairs]

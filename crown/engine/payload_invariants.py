@@ -1,0 +1,82 @@
+"""The invariants of payloads, executable: every group's is recomputed from the rows of its children and compared.
+
+Between batches no change waits, a group is worth the sum of its children's worth, and an empty one is worth nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.engine.compile import CompiledPlan
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import N_CARRIED, N_PAYLOAD, Y_WEIGHED
+from crown.engine.kernels.payload import first_entry
+from crown.engine.payload import Parts, PayloadLayout
+from crown.kernels import arena as A
+from crown.kernels import geometry as at
+from crown.kernels.strings import NULL
+from crown.kernels.tables import LOW32, table_at
+from plans.payload import Term
+from plans.plan import Plan
+
+_COUNT: Term = frozenset()
+
+
+def number(words: Sequence[int] | np.ndarray) -> int:
+    """The integer whose limbs ``words`` are."""
+    low = sum((int(w) % 2**64) << 64 * x for x, w in enumerate(words))
+    return low - (1 << 64 * len(words)) if int(words[-1]) < 0 else low
+
+
+def numbers(words: Sequence[int] | np.ndarray, parts: Parts) -> dict[Term, int]:
+    """The value of every term of a payload."""
+    return {term: number(words[parts.at[term] : parts.at[term] + parts.limbs[term]]) for term in parts.terms}
+
+
+def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
+    """Raise AssertionError if a payload is not what it has to be. O(state), in Python: for tests."""
+    payload, halves = compiled.payload, arena.view(np.int32)
+    assert payload is not None
+    assert arena[A.H_WRAPPED] == 0, "a count has left 63 bits"
+    for i in reversed(range(len(plan.nodes))):
+        if not payload.has_groups(i):
+            continue
+        name, d = plan.nodes[i].name, node_at(i)
+        assert arena[first_entry(compiled.array, d)] == 0, f"{name}: changes wait between batches"
+        k, parts = len(plan.nodes[i].key), payload.parts[i]
+        table = int(table_at(at.groups_table(len(plan.nodes), i)))
+        slots = int(arena[table + A.T_SLOTS])
+        for slot in range(slots, slots + int(arena[table + A.T_MASK]) + 1):
+            if not arena[slot]:
+                continue
+            g = int(arena[slot]) & LOW32
+            first = int(at.published(g, k))
+            found = numbers(arena[first : first + parts.words], parts)
+            n = int(at.children_count(halves, g, k))
+            base = int(at.children_base(halves, g, k, int(compiled.array[d + N_CARRIED])))
+            worth = [_own(arena, halves, plan, compiled, payload, i, int(h)) for h in halves[base : base + n]]
+            expected = {term: sum(own[term] for own in worth) for term in parts.terms}
+            assert found == expected, f"{name}: a group is worth {found}, its rows {expected}"
+            assert (found[_COUNT] > 0) == (n > 0), f"{name}: {n} rows count as {found[_COUNT]}"
+            assert at.lo(halves, at.entry_field(g, k, parts.words)) == 0, f"{name}: a group has an entry"
+
+
+def _own(
+    arena: np.ndarray, halves: np.ndarray, plan: Plan, compiled: CompiledPlan, payload: PayloadLayout, i: int, row: int
+) -> dict[Term, int]:
+    """What a row of bound node ``i`` is worth, by the payloads of the groups below it."""
+    weighed = compiled.array[int(compiled.array[node_at(i) + N_PAYLOAD]) + Y_WEIGHED]
+    own = {term: int(at.row_weight(halves, row)) if weighed else 1 for term in payload.parts[i].terms}
+    for term in own:
+        for e, a in term:
+            if e == i:
+                value = int(arena[row + compiled.words[i][a] - compiled.offset[i]])
+                own[term] *= 0 if value == NULL else value
+        for c in payload.links(i):
+            g = int(at.linked_group(halves, row, at.link_of(compiled.children[i].index(c))))
+            first = int(at.published(g, len(plan.nodes[c].key)))
+            below = numbers(arena[first : first + payload.parts[c].words], payload.parts[c])
+            own[term] *= below[payload.below(term, c)]
+    return own

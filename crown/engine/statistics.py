@@ -1,0 +1,43 @@
+"""Sizes and counters of a state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crown.engine.state import State
+from crown.kernels import arena as A
+from crown.kernels.geometry import groups_table, tallies_of
+from crown.kernels.tables import table_at
+
+
+def statistics(state: State) -> dict[str, Any]:
+    """Returns sizes and counters.
+
+    Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation. O(nodes).
+    """
+    arena, n = state.arena, len(state.plan.nodes)
+    tallies = [tallies_of(n, i) for i in range(n)]
+    rows = {node.name: int(arena[tallies[i].rows]) for i, node in enumerate(state.plan.nodes)}
+    inputs = [i for i, node in enumerate(state.plan.nodes) if node.kind != "virtual"]
+    name = [node.name for node in state.plan.nodes]
+    return {
+        "rows": rows,
+        "input_rows": sum(rows[name[i]] for i in inputs),
+        "groups": {name[i]: int(arena[table_at(groups_table(n, i)) + A.T_COUNT]) for i in range(1, n)},
+        "dictionary": len(state.dictionary),
+        "support": len(state.counts),
+        "live_bytes": 8 * state.budget.used,
+        "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in state.parts),
+        "updates": {name[i]: int(arena[tallies[i].updates]) for i in inputs},
+        "missing_deletes": {name[i]: int(arena[tallies[i].missing]) for i in inputs},
+        "filtered": {name[i]: int(arena[tallies[i].filtered]) for i in inputs},
+        "r_updates": int(arena[A.H_R_UPDATES]),
+        "s_updates": int(arena[A.H_S_UPDATES]),
+        "p_updates": int(arena[A.H_P_UPDATES]),
+        "live_flips": int(arena[A.H_LIVE_FLIPS]),
+        "steps": int(arena[A.H_STEPS]),
+        "blocks": int(arena[A.H_BLOCKS]),
+        "emitted": int(arena[A.H_EMITTED]),
+        "max_delay": int(arena[A.H_GAP]),
+        "bags": {name[i]: bag.stats() for i, bag in state.bags.items()},
+    }

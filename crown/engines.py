@@ -1,0 +1,40 @@
+"""Which engine maintains what: the one place that knows every kind.
+
+A view asks for an engine here and knows it by its promises only (``crown.maintained``).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from crown.engine import snapshot
+from crown.engine.cells import Cells
+from crown.engine.engine import Engine
+from crown.errors import CrownError, SnapshotError
+from crown.maintained import Queryable
+from plans.plan import Plan
+
+
+def create(plan: Plan, path: Path | None, threads: int, memory_budget: int | None, on_missing: str) -> Queryable:
+    """Makes a new, empty engine: one, in memory or in the file ``path``, or ``threads`` cells in memory.
+
+    ``memory_budget``: bytes. Raises PlanError for a plan that cannot be cut, SnapshotError for a file that cannot be
+    made, and CrownError for arguments that do not go together.
+    """
+    if threads == 1:
+        try:
+            return Engine.create(plan, path, memory_budget=memory_budget, on_missing=on_missing)
+        except OSError as error:
+            raise SnapshotError(f"cannot keep the state in {path}: {error.strerror}") from error
+    if path is not None:
+        raise CrownError("path=... keeps the state of one engine in a file; leave threads at 1, or path out")
+    return Cells.create(plan, threads, memory_budget=memory_budget, on_missing=on_missing)
+
+
+def load(
+    path: str | os.PathLike[str], state_path: Path | None, memory_budget: int | None
+) -> tuple[Queryable, dict[str, Any]]:
+    """Returns the engine of a snapshot and what was saved with it. See ``crown.engine.snapshot.load_any``."""
+    return snapshot.load_any(path, state_path=state_path, memory_budget=memory_budget)

@@ -1,0 +1,167 @@
+"""A batch that is ready to be applied: a net change per stored relation, and what its deletes did not find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crown.ingest.changes import CheckedBatch
+from crown.ingest.masks import EVERY, null, reads
+from crown.store.relations import Alias, StoredRelation
+from crown.store.zset import Zset
+
+
+@dataclass(frozen=True)
+class RelationChange:
+    """The net change of a stored relation: its deletes, then its inserts.
+
+    The first ``gone`` tuples of ``net`` go, the others come. Equal inserts of a batch without deletes may stay apart.
+    ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` says that alias ``i`` reads the tuple. ``filtered[i]``: rows
+    that alias ``i`` would read, but for its predicate or a NULL.
+    """
+
+    relation: StoredRelation
+    net: Zset
+    gone: int
+    masks: np.ndarray
+    filtered: tuple[int, ...]
+
+    @classmethod
+    def of(cls, relation: StoredRelation, net: Zset, masks: np.ndarray, filtered: tuple[int, ...]) -> RelationChange:
+        """Returns the change for a net whose deletes stand before its inserts."""
+        return cls(relation, net, int(np.count_nonzero(net.weights < 0)), masks, filtered)
+
+    def tuples(self, sign: int) -> Zset:
+        """Returns the tuples that go (``sign`` -1) or come."""
+        return self.net[: self.gone] if sign < 0 else self.net[self.gone :]
+
+    def masks_of(self, sign: int) -> np.ndarray:
+        """Returns the masks of these tuples, or ``EVERY``."""
+        if self.masks is EVERY:
+            return EVERY
+        return self.masks[: self.gone] if sign < 0 else self.masks[self.gone :]
+
+    def reads(self, bit: int) -> np.ndarray:
+        """Returns bool[n]: alias ``bit`` reads the tuple."""
+        return np.broadcast_to(reads(self.masks, bit), len(self.net))
+
+    def readers(self, bit: int) -> int:
+        """Returns how many tuples alias ``bit`` reads."""
+        return len(self.net) if self.masks is EVERY else int(np.count_nonzero(self.reads(bit)))
+
+    def applied(self, deletes: int, inserts: int) -> RelationChange:
+        """Returns the part of the first ``deletes`` deletes and the first ``inserts`` inserts."""
+        at = np.arange(len(self.net))
+        keep = (at < deletes) | ((at >= self.gone) & (at < self.gone + inserts))
+        return self._chosen(keep, self.net)
+
+    def weighted(self, weights: np.ndarray) -> RelationChange:
+        """Returns the change with other ``weights`` (int64[n]) of the same signs; tuples of weight 0 are left out."""
+        return self._chosen(weights != 0, Zset(self.net.rows, weights))
+
+    def _chosen(self, keep: np.ndarray, net: Zset) -> RelationChange:
+        masks = self.masks if self.masks is EVERY else self.masks[keep]
+        return RelationChange(self.relation, net[keep], int(np.count_nonzero(keep[: self.gone])), masks, self.filtered)
+
+    def inverse(self) -> RelationChange:
+        """Returns the change that takes this one back."""
+        inserts, deletes = self.tuples(1).negated(), self.tuples(-1).negated()
+        net = Zset.gathered([inserts, deletes], self.net.width)
+        masks = EVERY if self.masks is EVERY else np.concatenate([self.masks_of(1), self.masks_of(-1)])
+        return RelationChange(self.relation, net, len(inserts), masks, self.filtered)
+
+    def of_aliases(self, sign: int) -> Iterable[tuple[Alias, Zset]]:
+        """Yields what each alias reads of the deletes (``sign`` -1) or inserts, in the order of its attributes."""
+        tuples, masks = self.tuples(sign), self.masks_of(sign)
+        for bit, alias in enumerate(self.relation.aliases):
+            mine = tuples if masks is EVERY else tuples[reads(masks, bit)]
+            yield alias, mine.project(alias.words)
+
+
+def for_aliases(
+    relation: StoredRelation,
+    net: Zset,
+    masks: np.ndarray,
+    joined: Sequence[tuple[int, ...]],
+    filtered: tuple[int, ...],
+) -> RelationChange:
+    """Returns the change of a relation, with the tuples that some alias reads: by its mask, and without a NULL.
+
+    ``masks`` int64[n], or ``EVERY``: bit ``o`` says that occurrence ``o`` of the plan reads the tuple. ``joined[i]``:
+    words of the tuple that must not be NULL for alias ``i``. Equal tuples have equal masks. What came with the batch
+    is a function of the columns that the alias reads, for all rows that pass the predicate; so it does not matter
+    which of the rows that became one tuple gave it its mask.
+    """
+    if (masks is EVERY and not any(joined)) or not len(net):
+        return RelationChange.of(relation, net, EVERY, filtered)
+    found = np.zeros(len(net), np.int64)
+    for bit, (alias, words) in enumerate(zip(relation.aliases, joined, strict=True)):
+        mine = np.broadcast_to(reads(masks, alias.occurrence), len(net))
+        if words:
+            mine = mine & ~null(net.rows, words)
+        found |= mine.astype(np.int64) << bit
+    read = found != 0
+    if not read.all():
+        net, found = net[read], found[read]
+    every = bool((found == (1 << len(relation.aliases)) - 1).all())
+    return RelationChange.of(relation, net, EVERY if every else found, filtered)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A batch, ready to be applied.
+
+    No error of its rows can come any more. ``rows``: rows taken; ``bad``: left out, by relation.
+    """
+
+    changes: tuple[RelationChange, ...]
+    rows: int
+    bad: dict[str, CheckedBatch]
+
+
+class MissingDeletes:
+    """What deletes of a batch did not find: per change (position in ``Prepared.changes``) and row, the missing copies.
+
+    A batch can be taken back only if these are known, so they are kept with it (``to_rows`` / ``from_rows``:
+    JSON-able).
+    """
+
+    def __init__(self) -> None:
+        self._missing: dict[int, dict[int, int]] = {}
+
+    def note(self, change: int, missing: np.ndarray) -> None:
+        """Remembers the non-zero entries of ``missing`` (int64 per delete of that change)."""
+        self._missing[change] = {int(i): int(missing[i]) for i in np.flatnonzero(missing)}
+
+    def effective(self, number: int, change: RelationChange) -> RelationChange:
+        """Returns change ``number`` of the batch as it took place."""
+        found = self._missing.get(number)
+        if not found:
+            return change
+        weights = change.net.weights.copy()
+        weights[list(found)] += np.array(list(found.values()))
+        return change.weighted(weights)
+
+    def missing(self, change: int, deletes: int) -> np.ndarray:
+        """Returns the missing copies (int64) of each of that many deletes of a change."""
+        found = self._missing.get(change, {})
+        out = np.zeros(deletes, np.int64)
+        out[list(found)] = list(found.values())
+        return out
+
+    def __bool__(self) -> bool:
+        return bool(self._missing)
+
+    def to_rows(self) -> list[list[int]]:
+        """Returns [change, row, missing] triples."""
+        return [[c, r, m] for c, rows in self._missing.items() for r, m in rows.items()]
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Sequence[int]]) -> MissingDeletes:
+        """Returns the inverse of ``to_rows``."""
+        made = cls()
+        for change, row, missing in rows:
+            made._missing.setdefault(change, {})[row] = missing
+        return made

@@ -1,0 +1,74 @@
+"""Changes that come as codes, from a stage before: no Arrow table, no check, no dictionary look-up.
+
+What ``Preparer`` does for the rows of a user is done here for the net of a relation: project on the columns that are
+stored, apply the predicate, leave out what joins on a NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from crown.errors import CrownError
+from crown.ingest.batch import RelationChange, for_aliases
+from crown.ingest.masks import EVERY, null
+from crown.store.codec import NULL, Extern, decode
+from crown.store.relations import StoredRelation, stored_relations
+from crown.store.zset import Zset
+from plans.plan import Plan
+
+
+class CodedPreparer:
+    """Turns nets in codes into changes of the stored relations of a plan.
+
+    ``extern`` gives values for codes, which only predicates ask for.
+    """
+
+    def __init__(self, plan: Plan, extern: Extern) -> None:
+        self._extern = extern
+        self._relations = [_Columns(plan, relation) for relation in stored_relations(plan)]
+        self._names = {relation.stored.name.lower() for relation in self._relations}
+
+    def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:
+        """Returns the changes for ``nets``: by name of a relation, with all columns of its table, in their order.
+
+        A net is exact: its deletes are there. Several stored relations may take from one net. Raises CrownError for a
+        relation that the plan does not read. O(tuples).
+        """
+        given = {name.lower(): net for name, net in nets.items()}
+        if unknown := set(given) - self._names:
+            raise CrownError(f"the plan does not read the relation {sorted(unknown)[0]!r}")
+        return tuple(
+            self._change(relation, given[name])
+            for relation in self._relations
+            if (name := relation.stored.name.lower()) in given
+        )
+
+    def _change(self, relation: _Columns, net: Zset) -> RelationChange:
+        stored, n = relation.stored, len(net)
+        if stored.predicate is not None and n:
+            columns = net.columns()
+            values = {
+                name: decode(columns[i].copy(), kind, self._extern) for name, (i, kind) in relation.tested.items()
+            }
+            net = net[stored.predicate.evaluate(values, n).fill_null(False).to_numpy(zero_copy_only=False)]
+        rejected = n - len(net)
+        net = net.project(relation.words).net()
+        joined: list[tuple[int, ...]] = [()] * len(stored.aliases)
+        if (net.rows == NULL).any():
+            joined = [alias.not_null for alias in stored.aliases]
+        filtered = tuple(rejected + int(np.count_nonzero(null(net.rows, words))) for words in joined)
+        return for_aliases(stored, net, EVERY, joined, filtered)
+
+
+class _Columns:
+    """Where the columns of a stored relation stand in its table, and those that its predicate tests, with types."""
+
+    def __init__(self, plan: Plan, stored: StoredRelation) -> None:
+        self.stored = stored
+        columns = plan.table(stored.name).columns
+        place = {column.name.lower(): (i, column.type) for i, column in enumerate(columns)}
+        self.words = [place[name.lower()][0] for name in stored.columns]
+        tested = () if stored.predicate is None else sorted(stored.predicate.columns)
+        self.tested = {name: place[name.lower()] for name in tested}

@@ -1,0 +1,126 @@
+"""What a linear regression is: its coefficients, from the exact sums of the products of its columns."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from crown.errors import CrownError
+from crown.ml.normal import Exact, solve
+from crown.rings.moments import Monomials
+
+
+class RankDeficientWarning(UserWarning):
+    """The features depend on one another, so several models fit equally well; the one of least norm was taken."""
+
+
+class ExactSums(Protocol):
+    """Who maintains the sums of the monomials over the rows of a query, exactly."""
+
+    monomials: Monomials
+
+    @property
+    def rows(self) -> int:
+        """The rows that count: those without NULL in a column of the monomials."""
+
+    @property
+    def skipped(self) -> int:
+        """The rows with a NULL in one of the columns."""
+
+    @property
+    def missing(self) -> int:
+        """The copies of rows that deletes did not find."""
+
+    def sum(self, *names: str) -> Exact:
+        """Returns the sum over the rows of the product of these columns."""
+
+    def apply(self, changes: Mapping[str, Any]) -> None:
+        """Applies a batch of changes, all or nothing."""
+
+    def explain(self) -> str:
+        """Returns how the sums are maintained, as text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients(Mapping[str, float]):
+    """A fitted model: a coefficient per feature, as a mapping, and what belongs to it.
+
+    `intercept`; `rank`: the number of features that are independent of one another and of the constant; `rows`: how
+    many rows it was fitted to; `ridge`: its penalty. All numbers are exact results, rounded to doubles at the end.
+    """
+
+    values_by_name: Mapping[str, float]
+    intercept: float
+    rank: int
+    rows: int
+    ridge: float
+
+    def __getitem__(self, feature: str) -> float:
+        return self.values_by_name[feature]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    def predict(self, row: Mapping[str, Any]) -> float:
+        """Returns the model's value for a row (a mapping by feature; other columns are ignored)."""
+        return self.intercept + sum(b * float(row[name]) for name, b in self.values_by_name.items())
+
+    def __repr__(self) -> str:
+        terms = ", ".join(f"{name!r}: {b!r}" for name, b in self.values_by_name.items())
+        return f"Coefficients({{{terms}}}, intercept={self.intercept!r})"
+
+
+def fit(sums: ExactSums, features: Sequence[str], target: str, ridge: float | Fraction = 0) -> Coefficients:
+    """Returns the coefficients b and intercept a that minimize Σ (y − a − b·x)² + ridge · |b|².
+
+    The intercept, which is not penalized, is eliminated first and exactly. With n rows, Gram matrix Q and sums s, the
+    system is (n Q − s s') b = n h − s t, which is far better conditioned than Q. Raises CrownError if there is no row,
+    or if ridge is negative or no number. Issues a RankDeficientWarning where the features are dependent. Cost: no pass
+    over data; see `crown.ml.normal.solve`.
+    """
+    penalty = _penalty(ridge)
+    n = sums.rows
+    if n < 1:
+        raise CrownError("there is nothing to fit: no row of the query has a value in every feature and the target")
+    single = {name: sums.sum(name) for name in (*features, target)}
+    gram = [[n * sums.sum(a, b) - single[a] * single[b] for b in features] for a in features]
+    for i in range(len(features)):
+        gram[i][i] += n * penalty
+    right = [n * sums.sum(a, target) - single[a] * single[target] for a in features]
+    solution, rank = solve(gram, right)
+    if rank < len(features):
+        warnings.warn(
+            f"only {rank} of {len(features)} features are independent over the {n} rows: several models fit equally "
+            f"well, and the one with the least sum of squared coefficients was taken; leave features out, or use ridge",
+            RankDeficientWarning,
+            stacklevel=3,
+        )
+    explained = sum((b * single[name] for b, name in zip(solution, features, strict=True)), Fraction(0))
+    intercept = Fraction(single[target] - explained) / n
+    by_name = {name: _double(b) for name, b in zip(features, solution, strict=True)}
+    return Coefficients(by_name, _double(intercept), rank, n, _double(penalty))
+
+
+def _double(exact: Fraction) -> float:
+    """The nearest double."""
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+def _penalty(ridge: Any) -> Fraction:
+    try:
+        exact = Fraction(ridge)
+    except (TypeError, ValueError, OverflowError):
+        exact = Fraction(-1)
+    if exact < 0 or isinstance(ridge, (bool, str)):
+        raise CrownError(f"ridge must be a number of 0 or more, not {ridge!r}")
+    return exact

@@ -1,0 +1,225 @@
+"""The readable twin of payloads: what every group is worth, maintained by rules of one line each.
+
+Per term, with ``w`` the weight of a row (its copies, or 1) and ``f`` its factor:
+
+    own(e, t) = w(t) · f(t) · Π over bound children c of Pub[group of t on edge c]
+    A[g]      = Σ own(c, t) over the rows of V_s(c) with key g  =  Pub[g] + change[g], at every step
+    V(q)      = Π over free nodes e of own(e, q_e)
+
+    enter     g was empty ? Pub[g] := own : change[g] += own.  If e is free, a witness tells +V of its results
+    leave     not the last of g: change[g] -= own.  The last: P-update first, by the old Pub; then Pub[g] := 0
+    reweigh   t in V_s: change[g] += own with the difference for w(t).  If e is free and t live, tell V with it
+    publish   once per batch, deepest edges first: every parent of a changed g pends, or tells, own with change[g] for
+              Pub[g]; then Pub[g] += change[g]
+
+A parent reads ``Pub`` only: what it will be told would count twice. Filters (kind ``exists``) are worth nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from crown.reference.view import ReferenceView, Result, Row, _check
+from crown.store.relations import Alias
+from plans.counting import check
+from plans.payload import COUNTED, EXISTS, Term
+from plans.plan import Plan
+
+Value = dict[Term, int]
+_TOLD = ""  # under this name a result that is told has its value: no attribute is called so
+
+
+class PayloadReference(ReferenceView):
+    """Maintains the values of all terms of the plan's payload, per tuple of the plan's free attributes.
+
+    ``plan`` as for ``ReferenceView``, with a payload. Raises PlanError if that cannot be maintained on its tree.
+    Counter: ``touched``, parent rows that publications looked at.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        check(plan)
+        assert plan.payload is not None, "a plan with a payload is wanted"
+        payload = self.payload = plan.payload
+        self.inside = [self._subtree(e) for e in range(len(plan.nodes))]
+        self.worth = [not node.free and payload.kinds[e] != EXISTS for e, node in enumerate(plan.nodes)]
+        self.pub: list[dict[Row, Value]] = [{} for _ in plan.nodes]
+        self.change: list[dict[Row, Value]] = [{} for _ in plan.nodes]
+        self.touched = 0
+
+    def apply_valued(self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]) -> dict[Row, list[int]]:
+        """Apply a batch as ``apply`` does; per tuple of the free attributes, the change of the value of each term."""
+        weights = self._weights(changes)
+        told: list[Result] = []
+        for sign in (-1, +1):
+            for source, batch in weights:
+                for row, weight in batch.items():
+                    if weight * sign > 0:
+                        for alias in source.aliases:
+                            told.extend(self._change(alias, row, weight))
+        told.extend(self.publish())
+        return self._summed(told)
+
+    def values(self) -> dict[Row, list[int]]:
+        """The values of all terms for every tuple of the free attributes that occurs."""
+        return self._summed(self._valued(result) for result in self.full_enum(self.free_nodes, {}))
+
+    # -- rules ---------------------------------------------------------------------------------------------------------
+
+    def _change(self, alias: Alias, values: Row, weight: int) -> Iterator[Result]:
+        """A tuple changes at one alias: it enters, it leaves, or it is reweighed. Aliases follow one another."""
+        row = tuple(values[word] for word in alias.words)
+        before = self.relation[alias.node].get(row, 0)
+        yield from super()._change(alias, values, weight)
+        after = self.relation[alias.node].get(row, 0)
+        if before and after and before != after:
+            yield from self.reweigh(alias.node, row, after - before)
+
+    def s_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
+        """S-UPDATE with the rules ``enter`` and ``leave``."""
+        self.s_updates += 1
+        key = self.key[e](row)
+        group = self._group(e, key)
+        flips = len(group.children) == (0 if sign > 0 else 1)
+        if sign > 0:
+            group.children[row] = None
+            if self.worth[e]:
+                self.enter(e, row, flips)
+        if e == 0 or (not flips and self.plan.nodes[e].free and group.live):
+            yield from self._tell(e, row, sign * self._weight(e, row))
+            self.live_update(e, row, sign)
+        elif flips:
+            yield from self.p_update(e, key, sign)
+        if sign < 0:
+            if self.worth[e]:
+                self.leave(e, row, flips)
+            del group.children[row]
+            self._release(e, key)
+
+    def enter(self, e: int, row: Row, first: bool) -> None:
+        """A new group is published at birth: nobody has been told of it."""
+        own = self._own(e, row, self._weight(e, row))
+        if first:
+            self.pub[e][self.key[e](row)] = own
+        else:
+            self._pend(e, self.key[e](row), own)
+
+    def leave(self, e: int, row: Row, last: bool) -> None:
+        """The last row takes the group's payload with it; its parents have left by the old one."""
+        own, key = self._own(e, row, self._weight(e, row)), self.key[e](row)
+        if not last:
+            self._pend(e, key, {term: -value for term, value in own.items()})
+            return
+        _check(_sum(self.pub[e].pop(key), self.change[e].pop(key, {})) == own, "a group is worth what its last row is")
+
+    def reweigh(self, e: int, row: Row, change: int) -> Iterator[Result]:
+        """The weight of a row changes; nothing enters or leaves."""
+        group = self.groups[e].get(self.key[e](row))
+        if self.payload.kinds[e] != COUNTED or group is None or row not in group.children:
+            return
+        if self.worth[e]:
+            self._pend(e, self.key[e](row), self._own(e, row, change))
+        elif e == 0 or group.live:
+            yield from self._tell(e, row, change)
+
+    def publish(self) -> Iterator[Result]:
+        """Every changed group tells its parents, the deepest edges first. So no entry comes below one that is done."""
+        depth = [0] * len(self.plan.nodes)
+        for c, node in enumerate(self.plan.nodes[1:], 1):
+            depth[c] = depth[node.parent] + 1
+        for c in sorted((c for c, worth in enumerate(self.worth) if worth), key=lambda c: -depth[c]):
+            p = self.plan.nodes[c].parent
+            for key, change in list(self.change[c].items()):
+                for row in list(self.groups[c][key].parents) if any(change.values()) else ():
+                    self.touched += 1
+                    group = self.groups[p].get(self.key[p](row))
+                    if group is None or row not in group.children:
+                        continue
+                    if self.worth[p]:
+                        self._pend(p, self.key[p](row), self._own(p, row, self._weight(p, row), (c, change)))
+                    elif p == 0 or group.live:
+                        yield from self._tell(p, row, self._weight(p, row), (c, change))
+                self.pub[c][key] = _sum(self.pub[c][key], change)
+            self.change[c].clear()
+
+    # -- worth ---------------------------------------------------------------------------------------------------------
+
+    def _subtree(self, e: int) -> set[int]:
+        return {e}.union(*(self._subtree(c) for c in self.children[e]))
+
+    def _below(self, term: Term, e: int) -> Term:
+        return frozenset(factor for factor in term if factor[0] in self.inside[e])
+
+    def _weight(self, e: int, row: Row) -> int:
+        return self.relation[e][row] if self.payload.kinds[e] == COUNTED else 1
+
+    def _own(self, e: int, row: Row, weight: int, instead: tuple[int, Value] | None = None) -> Value:
+        """What a row is worth with that weight; ``instead``: a child, and what takes the place of ``Pub`` there."""
+        attributes = dict(zip(self.plan.nodes[e].attributes, row, strict=True))
+        own = {}
+        for term in {self._below(term, e) for term in self.payload.terms}:
+            value = weight
+            for i, name in term:
+                if i == e:
+                    value *= _number(attributes[name])
+            for c in self.children[e]:
+                if self.worth[c]:
+                    pub = self.pub[c][self.key_in_parent[c](row)]
+                    if instead is not None and c == instead[0]:
+                        pub = instead[1]
+                    value *= pub[self._below(term, c)]
+            own[term] = value
+        return own
+
+    def _pend(self, e: int, key: Row, value: Value) -> None:
+        self.change[e][key] = _sum(value, self.change[e].get(key, {}))
+
+    def _tell(self, e: int, row: Row, weight: int, instead: tuple[int, Value] | None = None) -> Iterator[Result]:
+        """The results of a witness, each with its value if the witness had that weight, and ``instead`` below it."""
+        for result in self.delta_enum(e, row):
+            yield self._valued(result, e, self._own(e, row, weight, instead))
+
+    def _valued(self, result: Result, witness: int = -1, own: Value | None = None) -> Result:
+        """The result with V of it under the name ``_TOLD``; ``own``: what its row of node ``witness`` counts as."""
+        values = [1] * len(self.payload.terms)
+        for e in self.free_nodes:
+            row = tuple(result[name] for name in self.plan.nodes[e].attributes)
+            worth = own if own is not None and e == witness else self._own(e, row, self._weight(e, row))
+            values = [v * worth[self._below(term, e)] for v, term in zip(values, self.payload.terms, strict=True)]
+        return result | {_TOLD: values}
+
+    def _summed(self, told: Iterable[Result]) -> dict[Row, list[int]]:
+        found: dict[Row, list[int]] = {}
+        for result in told:
+            values: Any = result[_TOLD]
+            before = found.get(row := tuple(result[name] for name in self.plan.free), [0] * len(values))
+            found[row] = [a + b for a, b in zip(before, values, strict=True)]
+        return {row: values for row, values in found.items() if any(values)}
+
+    def check_invariants(self) -> None:
+        """Those of the views, and: no change waits, and every group is worth what its rows are."""
+        super().check_invariants()
+        for e in reversed(range(len(self.plan.nodes))):
+            if not self.worth[e]:
+                continue
+            name = self.plan.nodes[e].name
+            _check(not self.change[e], f"no change waits above {name}")
+            filled = {key: group.children for key, group in self.groups[e].items() if group.children}
+            _check(set(filled) == set(self.pub[e]), f"groups above {name} with a payload are those with rows")
+            for key, children in filled.items():
+                total: Value = {}
+                for row in children:
+                    total = _sum(self._own(e, row, self._weight(e, row)), total)
+                _check(total == self.pub[e][key], f"a group above {name} is worth what its rows are")
+                _check(total[frozenset()] > 0, f"a group above {name} counts its rows")
+
+
+def _sum(one: Value, other: Value) -> Value:
+    return {term: value + other.get(term, 0) for term, value in one.items()}
+
+
+def _number(value: object) -> int:
+    return 0 if value is None else int(value)  # type: ignore[call-overload]

@@ -1,0 +1,88 @@
+"""Whether a row, given by its values, is in the result: what is looked up, and how values are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.errors import ChangeError
+from crown.results.outputs import computed, filtered
+from crown.store.codec import Intern, encode
+from plans.plan import Plan
+from plans.schema import arrow_type
+from plans.variables import injective
+
+_ONE = np.ones(1, np.int64)
+
+
+def row_of(plan: Plan, values: Mapping[str, Any]) -> list[pa.Array]:
+    """Returns one-row output columns for values by output name.
+
+    Raises ChangeError if a name is missing or a value does not fit.
+    """
+    arrays = []
+    for o in plan.output:
+        if o.name not in values:
+            names = ", ".join(x.name for x in plan.output)
+            raise ChangeError(f"the row lacks output column {o.name!r}; the result has: {names}")
+        try:
+            arrays.append(pa.array([values[o.name]], arrow_type(o.type)))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ChangeError(f"output column {o.name!r}: {values[o.name]!r} does not fit {o.type}") from error
+    return arrays
+
+
+def free_values(plan: Plan, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] | None:
+    """Returns the free attributes behind a one-row output, or None if no enumerated row maps to it.
+
+    Without support counts every free attribute stands in the output, perhaps behind a one-to-one cast, or is
+    determined by those that do through a declared key; the latter are left out.
+    """
+    named: dict[str, pa.Array] = {}
+    for o, array in zip(plan.output, arrays, strict=True):
+        attribute = injective(o.expr)
+        if attribute is None:
+            continue
+        try:
+            named.setdefault(attribute, array.cast(arrow_type(plan.attributes[attribute].type)))
+        except pa.ArrowInvalid:
+            return None  # the value is not one that the cast could have made
+    if len(named) < len(plan.free):
+        return named
+    named, weights = filtered(plan, named, _ONE)
+    if not len(weights):
+        return None
+    for found, wanted in zip(computed(plan, named, 1), arrays, strict=True):
+        if not same_values(found, wanted)[0]:
+            return None
+    return named
+
+
+def where(columns: Sequence[pa.Array], n: int, wanted: Sequence[pa.Array]) -> np.ndarray:
+    """Returns bool[n]: which of ``n`` output rows are the one-row output ``wanted``."""
+    hit = np.ones(n, bool)
+    for column, value in zip(columns, wanted, strict=True):
+        hit &= same_values(column, value)
+    return hit
+
+
+def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
+    """Returns bool[n]: where ``column`` holds the value of the one-row array ``wanted``, as rows are compared.
+
+    By value, because a value that no row has has no code: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+    """
+    if wanted.null_count:
+        return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    same = pc.equal(column, wanted[0])
+    if pa.types.is_floating(column.type):
+        same = pc.or_(same, pc.and_(pc.is_nan(column), pc.is_nan(wanted[0])))
+    return np.asarray(same.fill_null(False).to_numpy(zero_copy_only=False))
+
+
+def code_of(array: pa.Array, kind: str, intern: Intern) -> int:
+    """Returns the code of a one-row array; 0, which no row has, for a value that the dictionary does not know."""
+    return int(encode(array, kind, intern, False)[0])

@@ -1,0 +1,95 @@
+"""From rows of the free attributes to the outputs that the user asked for; a plan has one of two such mappings.
+
+Most queries output free attributes as they are: nothing is evaluated, and codes stay codes. Else rows are decoded,
+residual predicates filter them, and output expressions are evaluated on what is left.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from crown.store.codec import Extern, Intern, decode, encode
+from crown.store.zset import Zset
+from plans.plan import Plan
+from plans.schema import arrow_type
+
+
+class Outputs(Protocol):
+    """A mapping of blocks. A block may be overwritten when a method has returned."""
+
+    def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """Returns the output columns for a block of rows of the free attributes, and their weights."""
+        ...
+
+    def codes(self, block: Zset) -> Zset:
+        """Returns the output tuples for such a block; equal outputs have equal codes."""
+        ...
+
+
+class PlainOutputs:
+    """Every output is a free attribute."""
+
+    def __init__(self, plan: Plan, extern: Extern) -> None:
+        self._extern = extern
+        self._positions = [plan.free.index(output.expr.value) for output in plan.output]
+        self._kinds = [output.type for output in plan.output]
+
+    def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """See ``Outputs``. O(codes)."""
+        columns = block.columns()
+        arrays = [
+            decode(columns[i].copy(), kind, self._extern) for i, kind in zip(self._positions, self._kinds, strict=True)
+        ]
+        return arrays, block.weights.copy()
+
+    def codes(self, block: Zset) -> Zset:
+        """See ``Outputs``. O(codes)."""
+        return Zset.of_columns(block.columns()[self._positions], block.weights)
+
+
+class ComputedOutputs:
+    """Some output is an expression, or a residual predicate filters what is enumerated."""
+
+    def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
+        self._plan = plan
+        self._intern = intern
+        self._extern = extern
+        self._kinds = [(a, plan.attributes[a].type) for a in plan.free]
+
+    def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """See ``Outputs``. O(codes)."""
+        columns = block.columns()
+        named = {a: decode(columns[i].copy(), kind, self._extern) for i, (a, kind) in enumerate(self._kinds)}
+        named, weights = filtered(self._plan, named, block.weights.copy())
+        return computed(self._plan, named, len(weights)), weights
+
+    def codes(self, block: Zset) -> Zset:
+        """See ``Outputs``. O(codes)."""
+        arrays, weights = self.columns(block)
+        codes = np.empty((len(arrays), len(weights)), np.int64)
+        for i, (array, output) in enumerate(zip(arrays, self._plan.output, strict=True)):
+            codes[i] = encode(array, output.type, self._intern)
+        return Zset.of_columns(codes, weights)
+
+
+def outputs_of(plan: Plan, intern: Intern, extern: Extern) -> Outputs:
+    """Returns the mapping that a plan needs."""
+    plain = all(o.expr.op == "col" and o.type == plan.attributes[o.expr.value].type for o in plan.output)
+    return PlainOutputs(plan, extern) if plain and not plan.residual else ComputedOutputs(plan, intern, extern)
+
+
+def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """Returns the rows (columns by free attribute) for which all residual predicates are TRUE, and their weights."""
+    for predicate in plan.residual:
+        verdict = predicate.evaluate(named, len(weights)).fill_null(False)
+        named = {a: array.filter(verdict) for a, array in named.items()}
+        weights = weights[verdict.to_numpy(zero_copy_only=False)]
+    return named, weights
+
+
+def computed(plan: Plan, named: dict[str, pa.Array], n: int) -> list[pa.Array]:
+    """Returns the output columns of ``n`` rows, columns by free attribute."""
+    return [o.expr.evaluate(named, n).cast(arrow_type(o.type)) for o in plan.output]

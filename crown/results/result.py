@@ -1,0 +1,254 @@
+"""The result of a join core: enumerated from the tree, as a set or a bag, or counted; a plan has one of these.
+
+Where the mapping to the outputs is one-to-one, what the tree enumerates is the result. Where it can merge rows
+(``plan.support``), a table in the arena counts how many enumerated rows stand behind every output tuple; a tuple is in
+the result while its count is not 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from crown.engine.delivery import Guard
+from crown.engine.kernels import enumerate as enumeration
+from crown.engine.kernels import layout, publish
+from crown.engine.kernels import state as kernels
+from crown.engine.propagation import buffer
+from crown.engine.state import State
+from crown.errors import CrownError
+from crown.kernels import arena as A
+from crown.kernels.geometry import group_numbers
+from crown.results.head import OutputHead
+from crown.results.membership import code_of, free_values, row_of, where
+from crown.store.zset import Zset
+from plans.variables import injective
+
+
+class Results(Protocol):
+    """What a join core asks of its result."""
+
+    counted: bool
+    """True if the result lives from the deltas: every batch must enumerate them."""
+
+    def changed(self, net: Zset) -> Zset:
+        """Returns the change of the result for the net change of the enumerated output tuples."""
+        ...
+
+    def take_back(self) -> None:
+        """Undoes what ``changed`` did since ``settle``."""
+        ...
+
+    def settle(self) -> None:
+        """Lets the batch stand: nothing of it will be taken back."""
+        ...
+
+    def tuples(self) -> Iterator[Zset]:
+        """Yields the result as output tuples, each with weight 1, in blocks that are valid until the next step."""
+        ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields the result as record batches. O(1) per row; memory of one block."""
+        ...
+
+    def count(self) -> int:
+        """Returns the number of result rows, each as often as it occurs."""
+        ...
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """Returns True iff an output row (by output name) is in the result."""
+        ...
+
+    def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """Returns how often an output row (by output name) is in the result."""
+        ...
+
+
+def enumerated(state: State, guard: Guard) -> Iterator[Zset]:
+    """Yields the rows of the free attributes, with their multiplicities, in blocks that lie in one reused buffer.
+
+    O(1) per row. Raises ConcurrentChangeError when it is continued after a change of the state.
+    """
+    if kernels.root_size(state.arena, state.halves) == 0:
+        return
+    compiled, free = state.compiled, len(state.plan.free)
+    scratch = compiled.new_scratch()
+    out = buffer(compiled.columns(free))
+    weights = np.ones(out.shape[1], np.int64)
+    epoch = state.epoch
+    words = (state.arena, state.halves, state.plan_array, scratch)
+    enumeration.full_enum(*words)
+    done = False
+    while not done:
+        guard.unchanged(epoch)
+        if compiled.ring is None:
+            done = enumeration.enumerate_block(*words, out)
+        else:
+            done = publish.enumerate_weighed(*words, compiled.ring, out)
+        yield compiled.block(out, int(scratch[layout.X_FILL]), free, weights)
+        scratch[layout.X_FILL] = 0
+
+
+class EnumeratedResults:
+    """The result is what the tree enumerates."""
+
+    counted = False
+
+    def __init__(self, state: State, head: OutputHead, guard: Guard) -> None:
+        self._state = state
+        self._head = head
+        self._guard = guard
+
+    def changed(self, net: Zset) -> Zset:
+        """See ``Results``: the net itself."""
+        return net
+
+    def take_back(self) -> None:
+        """See ``Results``. Nothing is kept."""
+
+    def settle(self) -> None:
+        """See ``Results``. Nothing is kept."""
+
+    def tuples(self) -> Iterator[Zset]:
+        """See ``Results``."""
+        for block in enumerated(self._state, self._guard):
+            yield self._head.codes(block)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """See ``Results``."""
+        for block in enumerated(self._state, self._guard):
+            columns, weights = self._head.columns(block)
+            if len(weights):
+                yield self._head.rows(columns, len(weights))
+
+    def count(self) -> int:
+        """See ``Results``. O(state), without enumerating the rows unless the plan has residual predicates."""
+        state = self._state
+        if state.plan.residual:
+            return sum(int(self._head.columns(block)[1].sum()) for block in enumerated(state, self._guard))
+        free = np.array([i for i, node in enumerate(state.plan.nodes) if node.free][::-1], np.int64)
+        sums = np.zeros(group_numbers(int(state.arena[A.H_TOP])), np.int64)
+        words = (state.arena, state.halves, state.plan_array, state.compiled.new_scratch())
+        total = int(kernels.count_results(*words, state.compiled.ring, sums, free))
+        if total < 0:
+            raise CrownError("the result has more than 4e18 rows; count() cannot represent that")
+        return total
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """See ``Results`` and ``multiplicity``."""
+        return self.multiplicity(values) > 0
+
+    def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """Returns how often an output row (by output name) is in the result: at most once without a payload.
+
+        Expected O(1); O(result) where the outputs leave attributes open.
+        """
+        state, plan = self._state, self._state.plan
+        arrays = row_of(plan, values)
+        free = free_values(plan, arrays)
+        if free is None:
+            return 0
+        if len(free) < len(plan.free):
+            blocks = map(self._head.columns, enumerated(state, self._guard))
+            return sum(int(weights[where(columns, len(weights), arrays)].sum()) for columns, weights in blocks)
+        codes = {a: code_of(array, plan.attributes[a].type, state.dictionary.intern) for a, array in free.items()}
+        found: dict[int, int] = {}
+        for i, node in enumerate(plan.nodes):
+            if node.free:
+                words = state.compiled.words[i]
+                row = np.array([codes[a] for a in sorted(words, key=words.__getitem__)], np.int64)
+                found[i] = int(kernels.row_in_view(state.arena, state.halves, state.plan_array, i, row))
+                if not found[i]:
+                    return 0
+        return (
+            1 if state.compiled.payload is None else self._count_of([found[i] for i in state.compiled.payload.weighing])
+        )
+
+    def _count_of(self, rows: list[int]) -> int:
+        """How often a result occurs, given its rows of the nodes that weigh."""
+        state = self._state
+        assert state.compiled.payload is not None
+        out = np.zeros(state.compiled.payload.result.words, np.int64)
+        words = (state.arena, state.halves, state.plan_array, state.compiled.new_scratch())
+        publish.payload_of(*words, np.array(rows, np.int64), out)
+        return int(out[0])
+
+
+class BagResults(EnumeratedResults):
+    """The result is what the tree enumerates, every row with its multiplicity."""
+
+    def tuples(self) -> Iterator[Zset]:
+        """See ``Results``; with multiplicities. O(result) memory where the outputs do not tell the rows apart."""
+        plan, blocks = self._state.plan, super().tuples()
+        if {injective(output.expr) for output in plan.output} >= set(plan.free):
+            yield from blocks
+        else:
+            yield Zset.gathered([block.copy() for block in blocks], self._head.width).net()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """See ``Results``; with the column ``_weight``."""
+        for block in self.tuples():
+            if len(block):
+                yield self._head.batch(self._head.decoded(block), block.weights.copy())
+
+
+class CountedResults:
+    """The result is the tuples with a support count; a delta leaves only when a count leaves zero or reaches it."""
+
+    counted = True
+
+    def __init__(self, state: State, head: OutputHead, guard: Guard) -> None:
+        self._state = state
+        self._counts = state.counts
+        self._head = head
+        self._guard = guard
+
+    def changed(self, net: Zset) -> Zset:
+        """See ``Results``. Expected O(tuples). Raises what ``Support.add`` raises."""
+        return self._counts.add(net)
+
+    def take_back(self) -> None:
+        """See ``Results``. Raises what ``Support.take_back`` raises."""
+        self._counts.take_back()
+
+    def settle(self) -> None:
+        """See ``Results``."""
+        self._counts.settle()
+
+    def tuples(self) -> Iterator[Zset]:
+        """See ``Results``."""
+        epoch = self._state.epoch
+        for block in self._counts.scan(buffer(self._head.width)):
+            yield block
+            self._guard.unchanged(epoch)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """See ``Results``."""
+        for block in self.tuples():
+            yield self._head.rows(self._head.decoded(block), len(block))
+
+    def count(self) -> int:
+        """See ``Results``. O(1)."""
+        return len(self._counts)
+
+    def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """See ``Results``. Expected O(1)."""
+        return int(self.contains(values))
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """See ``Results``. Expected O(1)."""
+        plan, intern = self._state.plan, self._state.dictionary.intern
+        arrays = zip(row_of(plan, values), plan.output, strict=True)
+        codes = [code_of(array, output.type, intern) for array, output in arrays]
+        return self._counts.has(np.array(codes, np.int64))
+
+
+def results_of(state: State, head: OutputHead, guard: Guard) -> Results:
+    """Returns the result that the plan of a state needs."""
+    if state.plan.payload is not None:
+        return BagResults(state, head, guard)
+    kind = CountedResults if state.plan.support else EnumeratedResults
+    return kind(state, head, guard)

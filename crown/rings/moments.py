@@ -1,0 +1,101 @@
+"""Monomials: the sums of products that means, variances, correlations and regressions are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import prod
+from typing import Any
+
+from crown.errors import CrownError
+
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Monomials:
+    """All products of at most `degree` of the columns `over`, as plain data.
+
+    `products` lists them as tuples of names, shortest first: `()` is the count of the rows, `("a",)` the sum of a,
+    `("a", "b")` the sum of a * b. A product stands there once, whatever the order of its factors.
+    """
+
+    over: tuple[str, ...]
+    degree: int
+    products: tuple[tuple[str, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.products)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self.products)
+
+    def index(self, *names: str) -> int:
+        """Returns the place of the product of these columns, in any order; KeyError if it is none of these."""
+        rank = {name: i for i, name in enumerate(self.over)}
+        wanted = tuple(sorted(names, key=lambda name: rank[name]))
+        try:
+            return self.products.index(wanted)
+        except ValueError:
+            raise KeyError(names) from None
+
+    def names(self) -> tuple[str, ...]:
+        """Returns a name for the column of each sum: `n`, `sum_a`, `sum_a_b`; numbered where two would be the same."""
+        out: dict[str, None] = {}
+        for factors in self.products:
+            name = "_".join(("sum", *(re.sub(r"\W", "_", factor) for factor in factors))) if factors else "n"
+            taken, number = name, 1
+            while taken.lower() in out:
+                number += 1
+                taken = f"{name}_{number}"
+            out[taken.lower()] = None
+        return tuple(out)
+
+    def sql(self) -> tuple[str, ...]:
+        """Returns the items of a SELECT list that compute the sums, in order: `COUNT(*) AS n`, `SUM(a * b) AS sum_a_b`.
+
+        SQL skips NULLs product by product. Where columns can be NULL, filter them out in WHERE: the sums of different
+        rows do not make one matrix.
+        """
+        sums = (
+            "SUM(" + " * ".join(map(_quoted, factors)) + ")" if factors else "COUNT(*)" for factors in self.products
+        )
+        return tuple(f"{term} AS {name}" for term, name in zip(sums, self.names(), strict=True))
+
+    def of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Returns what one row adds to each sum: the product of its values, 1 for the count."""
+        return tuple(prod(row[name] for name in factors) for factors in self.products)
+
+
+def monomials(degree: int = 2, *, over: Sequence[str]) -> Monomials:
+    """Returns the monomials of a degree over m columns: 1 + m + m(m+1)/2 of them for degree 2.
+
+    Degree 1 is enough for means, degree 2 for variances, covariances, correlations and linear regression. Raises
+    CrownError for a degree below 1, for no column at all, or for a column that is named twice.
+
+    >>> made = monomials(over=["a", "b"])
+    >>> made.products
+    ((), ('a',), ('b',), ('a', 'a'), ('a', 'b'), ('b', 'b'))
+    >>> made.sql()[:2], made.sql()[4]
+    (('COUNT(*) AS n', 'SUM(a) AS sum_a'), 'SUM(a * b) AS sum_a_b')
+    >>> made.index("a", "b") == made.index("b", "a") == 4
+    True
+    """
+    if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
+        raise CrownError(f"degree must be a whole number of 1 or more, not {degree!r}")
+    if isinstance(over, str) or not all(isinstance(name, str) for name in over):
+        raise CrownError(f"over must be a list of names of columns, not {over!r:.100}")
+    names = tuple(over)
+    if not names:
+        raise CrownError("over names no column; monomials are products of columns")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise CrownError(f"over names {twice} twice; name every column once")
+    products = (combinations_with_replacement(names, k) for k in range(degree + 1))
+    return Monomials(names, degree, tuple(factors for of_degree in products for factors in of_degree))
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"

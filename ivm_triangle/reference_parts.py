@@ -1,0 +1,165 @@
+"""The three relations of the readable twin, and their partition into heavy and light parts.
+
+Flags belong to values, not to tuples: a new tuple of a heavy value is born heavy. Source: TODS article, sections 4 and
+10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from ivm_triangle.partition import Thresholds
+from ivm_triangle.terms import Program
+
+
+class IndexedSet:
+    """A set with O(1) add, remove, membership, and successor of a given element."""
+
+    def __init__(self) -> None:
+        self.items: list = []
+        self.at: dict = {}
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator:
+        return iter(self.items)
+
+    def __contains__(self, x: object) -> bool:
+        return x in self.at
+
+    def add(self, x: object) -> None:
+        """Appends `x`, which MUST NOT be in."""
+        self.at[x] = len(self.items)
+        self.items.append(x)
+
+    def remove(self, x: object) -> None:
+        """Takes out `x`, which MUST be in; the last element takes its place."""
+        i = self.at.pop(x)
+        last = self.items.pop()
+        if last != x:
+            self.items[i] = last
+            self.at[last] = i
+
+    def after(self, x: object | None) -> object | None:
+        """Returns the successor of `x` (the first element for None); None at the end."""
+        i = 0 if x is None else self.at[x] + 1
+        return self.items[i] if i < len(self.items) else None
+
+
+class Node:
+    """A value in one column of one relation: its flag, and its tuples split by the flag of their other end."""
+
+    def __init__(self, heavy: bool) -> None:
+        self.heavy = heavy
+        self.by = {True: IndexedSet(), False: IndexedSet()}
+
+    @property
+    def degree(self) -> int:
+        """Tuples of the whole relation that carry the value."""
+        return len(self.by[True]) + len(self.by[False])
+
+
+def part(first_heavy: bool, second_heavy: bool) -> int:
+    """Returns the bit of the part with these letters: HH 1, HL 2, LH 4, LL 8."""
+    return 1 << (2 * (not first_heavy) + (not second_heavy))
+
+
+class Parts:
+    """R, S, T with multiplicities, and the flag of every value in every column. Probes are counted in `ops`."""
+
+    def __init__(self, plan: Program, eps: tuple[float, float, float]) -> None:
+        self.plan, self.eps = plan, eps
+        self.rows: list[dict[tuple[int, int], int]] = [{}, {}, {}]
+        self.nodes: list[tuple[dict[int, Node], dict[int, Node]]] = [({}, {}), ({}, {}), ({}, {})]
+        self.base, self.size = 1, 0
+        self.shifts = [0, 0, 0]
+        self.ops = 0
+        self._rebase()
+
+    def _limits(self) -> list[Thresholds]:
+        return [Thresholds.of(self.base, eps, shift) for eps, shift in zip(self.eps, self.shifts, strict=True)]
+
+    def _rebase(self) -> None:
+        self.thresholds = self._limits()
+
+    def heavy(self, k: int, column: int, value: int) -> bool:
+        """Returns the flag of a value; values nobody has are light, except at eps = 0, where all are heavy."""
+        node = self.nodes[k][column].get(value)
+        return node.heavy if node else self._born_heavy(k, column)
+
+    def _born_heavy(self, k: int, column: int) -> bool:
+        return self.plan.partitioned[2 * k + column] and self.eps[k] == 0.0
+
+    def part(self, k: int, x: int, y: int) -> int:
+        """Returns the part of the tuple (x, y) of relation k: it follows from the flags of its values alone."""
+        return part(self.heavy(k, 0, x), self.heavy(k, 1, y))
+
+    def scan(self, k: int, column: int, value: int, mask: int) -> list[IndexedSet]:
+        """Returns the lists that make up sigma_{column = value} of the parts in `mask`, as sets of opposite values."""
+        node = self.nodes[k][column].get(value)
+        if node is None:
+            return []
+        letters = [(h, part(node.heavy, h) if column == 0 else part(h, node.heavy)) for h in (True, False)]
+        return [node.by[h] for h, bit in letters if mask & bit and len(node.by[h])]
+
+    def probe(self, k: int, x: int, y: int, mask: int) -> int:
+        """Returns the multiplicity of (x, y) in the parts `mask` of relation k; 0 if it is not there."""
+        self.ops += 1
+        m = self.rows[k].get((x, y), 0)
+        return m if m and mask & self.part(k, x, y) else 0
+
+    def _store(self, k: int, x: int, y: int, m: int) -> None:
+        """A tuple appears (m > 0) or goes (m < 0): rows, the lists of both ends, |D|."""
+        out, into = self.nodes[k]
+        for column, value in ((0, x), (1, y)):
+            if value not in self.nodes[k][column]:
+                self.nodes[k][column][value] = Node(self._born_heavy(k, column))
+        self.size += 1 if m > 0 else -1
+        if m > 0:
+            self.rows[k][x, y] = m
+            out[x].by[into[y].heavy].add(y)
+            into[y].by[out[x].heavy].add(x)
+        else:
+            del self.rows[k][x, y]
+            out[x].by[into[y].heavy].remove(y)
+            into[y].by[out[x].heavy].remove(x)
+            for nodes, value in ((out, x), (into, y)):
+                if not nodes[value].degree and not nodes[value].heavy:
+                    del nodes[value]
+
+    def _tuples(self, k: int, column: int, value: int) -> list[tuple[int, int]]:
+        node = self.nodes[k][column][value]
+        return [(value, o) if column == 0 else (o, value) for h in (True, False) for o in node.by[h]]
+
+    def _flag(self, k: int, column: int, value: int, heavy: bool) -> None:
+        node = self.nodes[k][column][value]
+        for h in (True, False):
+            for opposite in node.by[h]:
+                lists = self.nodes[k][1 - column][opposite].by
+                lists[node.heavy].remove(value)
+                lists[heavy].add(value)
+        node.heavy = heavy
+
+    def check_partition(self) -> None:
+        """The size invariant, and the partition is loose with respect to N. Raises AssertionError."""
+        assert self.base // 4 <= self.size < self.base, "size invariant"
+        assert self.thresholds == self._limits(), "thresholds follow N"
+        for k, column in product(range(3), range(2)):
+            values = {xy[column] for xy in self.rows[k]}
+            assert values == set(self.nodes[k][column]), "a value has a node if and only if it has tuples"
+            limits = self.thresholds[k]
+            for value, node in self.nodes[k][column].items():
+                tuples = set(self._tuples(k, column, value))
+                assert tuples == {xy for xy in self.rows[k] if xy[column] == value}, "parts partition the relation"
+                for h in (True, False):
+                    assert all(self.heavy(k, 1 - column, o) == h for o in node.by[h]), "lists follow the flags"
+                if not self.plan.partitioned[2 * k + column]:
+                    assert not node.heavy
+                elif self.eps[k] == 0.0:
+                    assert node.heavy
+                else:
+                    assert node.degree >= limits.lo if node.heavy else node.degree < limits.hi, "loose partition"
+            heavy = sum(node.heavy for node in self.nodes[k][column].values())
+            assert self.eps[k] == 0.0 or heavy <= 2 * self.base / limits.theta, "few heavy values"

@@ -1,0 +1,69 @@
+"""Plans of bags: how often a row occurs. The tree is that of the set plan, with weights instead of "there or not".
+
+A row's multiplicity is the sum over its valuations of the products of the multiplicities of the rows that are joined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plans.errors import PlanError
+from plans.payload import COUNTED, EXISTS, INDICATOR, Payload, factor_bits
+from plans.plan import Node, Plan
+
+
+def with_multiplicities(plan: Plan) -> Plan:
+    """Returns the plan with the multiplicities of its rows, all relations counted. PlanError for a cyclic query.
+
+    `plan` MUST be made from atoms of which none was merged with an equal one. A projection that normal form adds
+    counts nothing.
+    """
+    bag = next((node for node in plan.nodes if node.bag is not None), None)
+    if bag is not None:
+        raise PlanError(f"the rows of the cyclic part {bag.name} cannot be counted", hint="write SELECT DISTINCT")
+    kinds = tuple(COUNTED if node.kind == "input" and "[" not in node.name else INDICATOR for node in plan.nodes)
+    made = replace(plan, nodes=_bound(plan.nodes), support=False, consolidated=False, payload=Payload(kinds))
+    check(made)
+    return made
+
+
+def _bound(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Nodes that add no output attribute, nor any below them, are bound: their rows are summed, not enumerated."""
+    adds = [node.parent < 0 or (node.free and set(node.attributes) > set(node.key)) for node in nodes]
+    for i in reversed(range(1, len(nodes))):
+        adds[nodes[i].parent] |= adds[i]
+    return tuple(replace(node, free=add) for node, add in zip(nodes, adds, strict=True))
+
+
+def check(plan: Plan) -> None:
+    """Raises PlanError unless the plan's payload can be maintained on its tree."""
+    payload = plan.payload
+    assert payload is not None
+    kinds, nodes = payload.kinds, plan.nodes
+    if len(kinds) != len(nodes):
+        raise PlanError(f"the payload says the kinds of {len(kinds)} nodes, the plan has {len(nodes)}")
+    if not nodes[0].free:
+        raise PlanError(f"the root {nodes[0].name} is bound; put it under a virtual node without attributes")
+    for i, (kind, node) in enumerate(zip(kinds, nodes, strict=True)):
+        if kind not in (COUNTED, INDICATOR, EXISTS):
+            raise PlanError(f"node {node.name} cannot be {kind!r}; a node is counted, indicator or exists")
+        if kind == COUNTED and node.kind != "input":
+            raise PlanError(f"{node.name} is not stored with multiplicities, so it cannot be counted")
+        if kind == EXISTS and node.free:
+            raise PlanError(f"{node.name} cannot be a filter only: it is free")
+        if kind != EXISTS and node.parent >= 0 and kinds[node.parent] == EXISTS:
+            raise PlanError(f"{node.name} is {kind}, but stands below {nodes[node.parent].name}, a filter")
+        filters = [kinds[c] == EXISTS for c in plan.children(i)]
+        if node.kind == "virtual" and kind == INDICATOR and not node.free and all(filters):
+            raise PlanError(f"all that is below {node.name} are filters, so it is one: exists")
+    if not payload.terms or payload.terms[0]:
+        raise PlanError("the first term of a payload is empty: it counts")
+    for term in payload.terms:
+        if len({i for i, _ in term}) < len(term):
+            raise PlanError("a term has two factors of one node", hint="compute their product as one attribute")
+        for i, name in term:
+            if nodes[i].free or kinds[i] == EXISTS:
+                raise PlanError(f"{name} of {nodes[i].name} cannot be a factor: the node is not bound and counted")
+            if name not in nodes[i].attributes:
+                raise PlanError(f"{name} is not an attribute of {nodes[i].name}")
+            factor_bits(plan.attributes[name].type)

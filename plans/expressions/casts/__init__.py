@@ -1,0 +1,1 @@
+"""Conversions between types: which there are, what text says, how values are written."""

@@ -1,0 +1,100 @@
+"""Conversions of whole columns from one type to another; a value that does not fit is NULL."""
+
+from __future__ import annotations
+
+import decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.expressions import arithmetic, dates, decimals
+from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.casts import reading, writing
+from plans.expressions.coercion import INTEGERS, numeric
+from plans.expressions.functions.distinct import by_distinct
+from plans.expressions.literals import EXACT
+
+_MOMENTS = ("date", "timestamp", "timestamp_ntz")
+_SHORT = 18  # digits that Spark keeps in 64 bits
+_WHOLE = pa.decimal128(38, 0)
+
+
+def castable(source: str, target: str) -> bool:
+    """Whether values of one planner type can be cast to another, as in Spark's ANSI mode."""
+    if source == target or target == "null":
+        return source == target
+    if "binary" in (source, target):
+        return {source, target} == {"binary", "string"}
+    if "string" in (source, target) or {source, target} <= set(_MOMENTS):
+        return True
+    if source == "timestamp":
+        return target in INTEGERS or target == "float64"
+    return target not in _MOMENTS and source not in _MOMENTS and numeric(source) + numeric(target) >= 1
+
+
+def cast(value: Any, type_: pa.DataType) -> Any:
+    """Values in another type for which `castable` holds; NULL where they do not fit. O(n)."""
+    kinds = pa.types
+    source = value.type
+    if source == type_:
+        return value
+    if kinds.is_binary(source) or kinds.is_binary(type_):
+        return on_arrays(lambda array: array.view(type_), value)
+    if kinds.is_string(source):
+        return reading.read(value, type_)
+    if kinds.is_string(type_):
+        return writing.written(value)
+    if kinds.is_boolean(source):
+        return cast(pc.cast(value, pa.int32()), type_)
+    if kinds.is_boolean(type_):
+        return pc.not_equal(value, pa.scalar(decimal.Decimal(0) if kinds.is_decimal(source) else 0, source))
+    if kinds.is_timestamp(source) and not kinds.is_temporal(type_):
+        return on_arrays(lambda array: _seconds(array, type_), value)
+    if kinds.is_temporal(type_):
+        return dates.cast(value, type_)
+    if kinds.is_floating(source):
+        return on_arrays(lambda array: _of_doubles(array, type_), value)
+    if kinds.is_decimal(type_):
+        return decimals.converted(value, type_)
+    if kinds.is_floating(type_):
+        # Integers beyond 2^53 round to the nearest double, as in every database.
+        return decimals.doubles(value) if kinds.is_decimal(source) else pc.cast(value, type_, safe=False)
+    if kinds.is_decimal(source) and type_ == pa.int32() and source.precision > _SHORT:
+        return on_arrays(lambda array: _of_doubles(array, type_), decimals.doubles(value))  # as Spark does
+    if kinds.is_decimal(source):
+        value = arithmetic.in_range(decimals.rounded(value, 0, _WHOLE, "down"))
+    return arithmetic.narrow(value) if type_ == pa.int32() and value.type != type_ else pc.cast(value, type_)
+
+
+def _seconds(value: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Instants as seconds since 1970; whole numbers are rounded down."""
+    micros = words(value, np.int64)
+    if pa.types.is_floating(type_):
+        return array_of(micros / float(dates.SECOND), type_, value)
+    return cast(array_of(micros // dates.SECOND, pa.int64(), value), type_)
+
+
+def _of_doubles(value: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Doubles as whole numbers, towards zero, or as decimals, by their shortest form."""
+    if pa.types.is_decimal(type_):
+        return by_distinct(lambda number: _rounded(number, type_.precision, type_.scale), type_, value)
+    given, bound = words(value, np.float64), 2.0 ** (type_.bit_width - 1)
+    with np.errstate(invalid="ignore"):
+        fits = (np.trunc(given) < bound) & (np.trunc(given) >= -bound)
+        fits &= (type_ != pa.int64()) | (given > -bound)
+    found = array_of(np.where(fits, given, 0).astype(type_.to_pandas_dtype()), type_, value)
+    return pc.if_else(pa.array(fits), found, pa.scalar(None, type_))
+
+
+def _rounded(number: float, precision: int, scale: int) -> decimal.Decimal | None:
+    if not abs(number) < float("inf"):
+        return None
+    exact = decimal.Decimal(repr(number))
+    if exact and exact.adjusted() >= precision - scale:
+        return None
+    if exact.adjusted() < -scale - 1:
+        return decimal.Decimal(0).scaleb(-scale)
+    found = exact.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP, EXACT)
+    return found if not found or found.adjusted() < precision - scale else None

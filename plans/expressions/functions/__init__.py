@@ -1,0 +1,1 @@
+"""The functions of scalar expressions: one table, and what evaluates them."""

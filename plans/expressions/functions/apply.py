@@ -1,0 +1,85 @@
+"""Calls of the functions of the table: how many arguments, of what types, of what type the result."""
+
+from __future__ import annotations
+
+from plans.errors import PlanError
+from plans.expressions.coercion import INTEGERS, common, numeric
+from plans.expressions.expr import Expr
+from plans.expressions.functions.table import FUNCTIONS
+from plans.expressions.leaf import cast
+from plans.schema import decimal_parts
+
+_LEFT_ALONE = {
+    "moment": ("timestamp", "timestamp_ntz"),
+    "calendar": ("date", "timestamp", "timestamp_ntz"),
+    "bytes": ("string", "binary"),
+}
+_MADE = {"number": "float64", "moment": "timestamp", "calendar": "date", "bytes": "string"}
+_NEEDED = {
+    "moment": "timestamp",
+    "calendar": "date",
+    "bytes": "string",
+    "int32": "whole number",
+    "int64": "whole number",
+    "float64": "number",
+}
+_TIMES = ("date", "timestamp", "timestamp_ntz", "string")
+_IMPLICIT = {  # what Spark casts by itself
+    "string": ("string", "bool", *INTEGERS, "float64", "date", "timestamp", "timestamp_ntz"),
+    "int32": (*INTEGERS, "string"),
+    "int64": (*INTEGERS, "string"),
+    "float64": (*INTEGERS, "float64", "string"),
+    "date": _TIMES,
+    "timestamp": _TIMES,
+}
+_TITLES = {"plus_months": "INTERVAL", "plus_micros": "INTERVAL", "second_fraction": "EXTRACT", "intdiv": "DIV"}
+
+
+def apply(name: str, args: tuple[Expr, ...]) -> Expr:
+    """A function of the table of arguments; PlanError if they do not fit."""
+    function = FUNCTIONS[name]
+    kinds = function.kinds(len(args))
+    if kinds is None:
+        least, most = len(function.takes) - function.optional, len(function.takes)
+        count = f"{least} or more" if function.repeated else f"{least}" if least == most else f"{least} to {most}"
+        raise PlanError(f"{_title(name)} takes {count} argument{'' if count == '1' else 's'}, not {len(args)}")
+    if kinds[0] == "same":
+        type_ = "null"
+        for arg in args:
+            both_ways = common(type_, arg.type)
+            if both_ways is None:
+                raise PlanError(
+                    f"{_title(name)} has arguments of type {type_} and {arg.type}", hint="cast them to one type"
+                )
+            type_ = both_ways
+        type_ = "int32" if type_ == "null" and name != "coalesce" else type_
+        return Expr(name, type_, tuple(cast(arg, type_) for arg in args))
+    args = tuple(_fitted(name, arg, kind) for arg, kind in zip(args, kinds, strict=True))
+    constants = [arg.value if arg.op == "literal" else None for arg in args]
+    result = function.gives
+    if not isinstance(result, str):
+        result = result([arg.type for arg in args], constants)
+    if any(kind[0] == "=" and value is None for kind, value in zip(kinds, constants, strict=True)):
+        return Expr("literal", result)
+    return Expr(name, result, args)
+
+
+def _fitted(name: str, arg: Expr, kind: str) -> Expr:
+    """An argument as a function takes it; see `Function.takes`."""
+    wanted = kind.removeprefix("=")
+    if kind != wanted and arg.op != "literal":
+        raise PlanError(f"{_title(name)} needs a constant where {arg} stands", hint="write the value itself")
+    if arg.type in _LEFT_ALONE.get(wanted, ()) or (wanted == "number" and arg.type != "null" and numeric(arg.type)):
+        return arg
+    target = _MADE.get(wanted, wanted)
+    parts = decimal_parts(arg.type)
+    fits = arg.type in _IMPLICIT[target] or (parts is not None and target in ("float64", "string"))
+    if arg.type != "null" and not fits:
+        needed = _NEEDED.get(wanted, wanted)
+        raise PlanError(f"{_title(name)} needs a {needed}, not {arg.type}", hint="use CAST")
+    return cast(arg, target)
+
+
+def _title(name: str) -> str:
+    """What a function is called in errors."""
+    return _TITLES.get(name, name.upper())

@@ -1,0 +1,105 @@
+"""GET_JSON_OBJECT: what stands at a path of a JSON text, as Spark tells it.
+
+Values are written again without spaces, strings without their quotes; what is missing, null or no JSON is NULL. Names
+that an object has twice stay twice. Evaluated once per distinct text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from plans.errors import PlanError
+from plans.expressions.casts.writing import double_text
+from plans.expressions.functions.distinct import by_distinct
+from plans.expressions.functions.function import Function
+
+_STEP = re.compile(r"\.([^.\[\]*'$ ]+)|\[(\d+)\]|\['([^'*?]+)'\]")
+_ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
+
+
+class _Object(tuple[tuple[str, Any], ...]):
+    """The members of a JSON object, in order, names repeated."""
+
+
+def _refused(text: str) -> Any:
+    raise ValueError(text)
+
+
+_READER = json.JSONDecoder(
+    object_pairs_hook=_Object,
+    parse_constant=_refused,
+    strict=False,
+)
+
+
+@cache
+def steps(path: str) -> tuple[str | int, ...] | None:
+    """The names and places of a path like `$.a[0].b`; None if it has anything else."""
+    if path[:1] != "$":
+        return None
+    found: list[str | int] = []
+    at = 1
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            return None
+        found.append(int(step[2]) if step[2] is not None else step[1] or step[3])
+        at = step.end()
+    return tuple(found)
+
+
+def _gives(types: Sequence[str], values: Sequence[Any]) -> str:
+    if values[1] is not None and steps(values[1]) is None:
+        raise PlanError(
+            f"GET_JSON_OBJECT: {values[1]!r} is not a path that is read here",
+            hint="a path is $ and then names and places: '$.a.b', '$.a[0]', \"$['a b']\"; * is not supported",
+        )
+    return "string"
+
+
+def _found(text: str, path: str) -> str | None:
+    try:
+        value, _ = _READER.raw_decode(text.lstrip(" \t\r\n"))
+    except (ValueError, RecursionError):
+        return None
+    return _at(value, steps(path) or ())
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> str | None:
+    if not path:
+        return value if isinstance(value, str) else _written(value)
+    step, rest = path[0], path[1:]
+    if isinstance(value, _Object) and isinstance(step, str):
+        tried = (_at(one, rest) for name, one in value if name == step and one is not None)
+        return next((answer for answer in tried if answer is not None), None)
+    if isinstance(value, list) and isinstance(step, int) and step < len(value):
+        return _at(value[step], rest)
+    return None
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, _Object):
+        return "{" + ",".join(f"{_quoted(name)}:{_written(one)}" for name, one in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, str):
+        return _quoted(value)
+    return double_text(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    plain = json.dumps(text, ensure_ascii=False)
+    return _ESCAPED.sub(lambda one: "\\u" + one[1][1:].upper() if one[1][0] == "u" else one[0], plain)
+
+
+def _evaluated(type_: pa.DataType, value: Any, path: Any) -> Any:
+    return by_distinct(_found, type_, value, path)
+
+
+TABLE = (Function("get_json_object", ("string", "=string"), _gives, _evaluated),)

@@ -1,0 +1,323 @@
+"""Java's regular expressions, as far as RE2 (Arrow's) means the same by them.
+
+What both read alike is passed on; what only Java has (look-around, back-references, possessive quantifiers and atomic
+groups, set operations in classes) or what they read differently is refused with its name. RE2 takes time linear in the
+text, whatever the pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from plans.errors import PlanError
+
+_CLASSES = {
+    **{c: c for c in "dDwW"},
+    "s": r"[\t\n\v\f\r ]",
+    "S": r"[^\t\n\v\f\r ]",
+    "h": r"[ \t\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}]",
+}
+_IN_CLASS = {**{c: "\\" + c for c in "dDwW"}, "s": r"\t\n\v\f\r "}
+_SIGNS = {"t": r"\t", "n": r"\n", "r": r"\r", "f": r"\f", "a": r"\a", "e": r"\x{1B}"}
+_PLACES = {"A": r"\A", "z": r"\z"}
+_LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
+LINE_END = rf"(?:\r\n|[{_LINE_ENDS}])?"
+"""What may stand behind the place that $ names."""
+_END = rf"(?:{LINE_END}\z)"
+_COUNT = re.compile(r"\{(\d{1,4})(,(\d{0,4}))?\}")
+_BEHIND_END = re.compile(r"\)*(?:\||\Z)")
+_MOST = 1000  # RE2's bound on {n,m}
+_BACKREFERENCE = re.compile(r"[1-9k]")
+_PROPERTY = re.compile(r"\{(Lu|Ll|L|N|Nd|P|S|Z)\}|(L|N|P|S|Z)")
+_POSIX = {
+    "Alpha": "a-zA-Z", "Digit": "0-9", "Alnum": "a-zA-Z0-9", "Upper": "A-Z", "Lower": "a-z", "XDigit": "0-9a-fA-F",
+    "Space": r"\t\n\v\f\r ", "Blank": r"\t ", "Punct": r"!-/:-@\[-`{-~",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Regex:
+    """A pattern in RE2's words.
+
+    `groups`: where its groups open in the text. `tail`: it ended in $, which the text lacks. `inner`: it has a $
+    elsewhere, which takes the line's end with it. `empty`: it matches the empty text.
+    """
+
+    text: str
+    groups: tuple[int, ...]
+    tail: bool
+    inner: bool
+    empty: bool
+
+    @property
+    def whole(self) -> str:
+        """The pattern with its $."""
+        return f"(?:{self.text}){_END}" if self.tail else self.text
+
+    def capturing(self, group: int) -> str:
+        """The pattern with only that group captured, under the name `g`; 0 is all of it."""
+        out, last = [], 0
+        for number, place in enumerate(self.groups, start=1):
+            out.append(self.text[last : place + 1] + ("?P<g>" if number == group else "?:"))
+            last = place + 1
+        text = "".join(out) + self.text[last:]
+        text = f"(?P<g>{text})" if group == 0 else f"(?:{text})"
+        return text + (_END if self.tail else "")
+
+
+@cache
+def translated(pattern: str) -> Regex:
+    """The pattern for RE2; PlanError if Java and RE2 could read it differently."""
+    return _Reader(pattern).regex()
+
+
+class _Reader:
+    """Reads a pattern of Java's from left to right."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.out: list[str] = []
+        self.groups: list[int] = []
+        self.flags = ""
+        self.tail = self.inner = False
+
+    def regex(self) -> Regex:
+        flags = re.match(r"\(\?([is]+)\)", self.pattern)
+        if flags:
+            self.flags, self.at = flags[1], flags.end()
+        empty = self.alternatives(0)
+        if self.at < len(self.pattern):
+            raise self.refused("a ) without its (")
+        return Regex("".join(self.out), tuple(self.groups), self.tail, self.inner, empty)
+
+    def refused(self, what: str) -> PlanError:
+        return PlanError(
+            f"the regular expression {self.pattern!r} has {what} at its character {self.at + 1}: not supported",
+            hint="Java's regular expressions are read as far as they can be matched in linear time",
+        )
+
+    def emit(self, text: str) -> None:
+        self.out.append(text)
+
+    def size(self) -> int:
+        return sum(map(len, self.out))
+
+    def alternatives(self, depth: int) -> bool:
+        """Read up to the end or a closing parenthesis; whether it may match nothing."""
+        if depth > 50:
+            raise self.refused("more than 50 nested groups")
+        some, this, branches = False, True, False
+        while self.at < len(self.pattern) and self.pattern[self.at] != ")":
+            if self.pattern[self.at] == "|":
+                self.at += 1
+                self.emit("|")
+                some, this = some or this, True
+                branches = True
+            elif self.pattern[self.at] == "$" and self.at + 1 == len(self.pattern) and not depth and not branches:
+                self.at += 1
+                self.tail = True
+            else:
+                this &= self.repeated(depth)
+        return some or this
+
+    def repeated(self, depth: int) -> bool:
+        """Read one element and its quantifier; whether it may match nothing."""
+        fixed = self.pattern[self.at] in "^$" or self.pattern.startswith(("\\b", "\\B", "\\A", "\\z", "\\Z"), self.at)
+        empty = self.element(depth)
+        sign = self.pattern[self.at : self.at + 1]
+        if sign in ("*", "+", "?"):
+            self.at += 1
+            empty |= sign != "+"
+        elif sign == "{":
+            count = _COUNT.match(self.pattern, self.at)
+            if count is None:
+                raise self.refused("a { that opens no count")
+            least, most = int(count[1]), int(count[3] or count[1])
+            if max(least, most) > _MOST or most < least:
+                raise self.refused(f"a count above {_MOST}, or one that falls")
+            self.at = count.end()
+            sign, empty = count[0], empty or least == 0
+        else:
+            return empty
+        if fixed:
+            raise self.refused("a quantifier behind a place")
+        self.emit(sign)
+        follows = self.pattern[self.at : self.at + 1]
+        if follows == "?":
+            self.at += 1
+            self.emit("?")
+        elif follows == "+":
+            raise self.refused("a possessive quantifier")
+        if self.pattern[self.at : self.at + 1] in ("*", "+", "?", "{"):
+            raise self.refused("a quantifier behind a quantifier")
+        return empty
+
+    def element(self, depth: int) -> bool:
+        """Read one element; whether it matches nothing."""
+        sign = self.pattern[self.at]
+        if sign == "(":
+            return self.group(depth)
+        if sign == "[":
+            self.emit(self.set())
+            return False
+        if sign == "\\":
+            return self.escaped()
+        if sign in "*+?{":
+            raise self.refused(f"a {sign} with nothing before it")
+        self.at += 1
+        if sign == "^":
+            self.emit(r"\A")
+            return True
+        if sign == "$":
+            if not _BEHIND_END.match(self.pattern, self.at):
+                self.at -= 1
+                raise self.refused("a $ that is not at the end")
+            self.inner = True
+            self.emit(_END)
+            return True
+        if sign == ".":
+            self.emit("(?s:.)" if "s" in self.flags else f"[^{_LINE_ENDS}]")
+        else:
+            self.emit(self.either_case(sign))
+        return False
+
+    def either_case(self, sign: str) -> str:
+        """A character; with (?i) in both cases, which in Java has letters of ASCII only."""
+        if "i" in self.flags and sign.isascii() and sign.isalpha():
+            return f"[{sign.lower()}{sign.upper()}]"
+        return _plain(sign)
+
+    def group(self, depth: int) -> bool:
+        opened = self.pattern[self.at : self.at + 4]
+        if opened.startswith("(?:"):
+            self.at += 3
+            self.emit("(?:")
+        elif opened.startswith("(?"):
+            kinds = {"(?=": "look-ahead", "(?!": "look-ahead", "(?>": "an atomic group", "(?<": "a named group"}
+            what = "look-behind" if opened in ("(?<=", "(?<!") else kinds.get(opened[:3], "flags inside the pattern")
+            raise self.refused(what)
+        else:
+            self.at += 1
+            self.groups.append(self.size())
+            self.emit("(")
+        ends, self.inner = self.inner, False
+        empty = self.alternatives(depth + 1)
+        if self.inner and not _BEHIND_END.match(self.pattern, self.at + 1):
+            raise self.refused("a $ that is not at the end")
+        self.inner |= ends
+        if self.at >= len(self.pattern):
+            raise self.refused("a ( without its )")
+        self.at += 1
+        self.emit(")")
+        return empty
+
+    def escaped(self) -> bool:
+        sign = self.pattern[self.at + 1 : self.at + 2]
+        if not sign:
+            raise self.refused("a backslash with nothing behind it")
+        if _BACKREFERENCE.match(sign):
+            raise self.refused("a back-reference")
+        if sign in _PLACES or sign == "b":
+            if sign == "b" and not self.pattern.isascii():
+                raise self.refused("\\b with letters beyond ASCII")
+            self.at += 2
+            self.emit(_PLACES.get(sign, r"\b"))
+            return True
+        if sign in _CLASSES:
+            self.at += 2
+            self.emit("\\" + sign if sign in "dDwW" else _CLASSES[sign])
+            return False
+        if sign in "pP":
+            self.emit(f"[{self.property()}]")
+            return False
+        self.emit(self.sign())
+        return False
+
+    def sign(self) -> str:
+        """The escaped character here, in RE2's words."""
+        sign = self.pattern[self.at + 1 : self.at + 2]
+        code = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})").match(self.pattern, self.at + 1)
+        if code is not None:
+            self.at = code.end()
+            return f"\\x{{{code[1] or code[2]}}}"
+        if sign in _SIGNS:
+            self.at += 2
+            return _SIGNS[sign]
+        if not sign or sign.isalnum():
+            raise self.refused(f"\\{sign}")
+        self.at += 2
+        return _plain(sign)
+
+    def property(self) -> str:
+        negated = self.pattern[self.at + 1] == "P"
+        name = re.compile(r"\{(?:Is|java)?(\w+)\}").match(self.pattern, self.at + 2)
+        if name is not None and name[0][1:-1] in _POSIX and not negated:
+            self.at = name.end()
+            return _POSIX[name[0][1:-1]]
+        found = _PROPERTY.match(self.pattern, self.at + 2)
+        if found is None:
+            raise self.refused("a class of characters that is not known")
+        self.at = found.end()
+        return f"\\{'P' if negated else 'p'}{{{found[1] or found[2]}}}"
+
+    def set(self) -> str:
+        """A class in brackets, without set operations."""
+        self.at += 1
+        out = "["
+        if self.pattern.startswith("^", self.at):
+            self.at += 1
+            out += "^"
+        first = True
+        while first or not self.pattern.startswith("]", self.at):
+            if first and self.pattern.startswith("]", self.at):
+                raise self.refused("a ] that a class begins with")
+            text, sign = self.member()
+            behind = self.pattern[self.at + 1 : self.at + 2]
+            if sign and self.pattern.startswith("-", self.at) and behind not in ("", "]"):
+                self.at += 1
+                _, last = self.member()
+                if not last or last < sign:
+                    raise self.refused("a range that ends before it begins")
+                text = f"{_plain(sign)}-{_plain(last)}"
+                text += self.other_case(sign, last)
+            elif sign:
+                text += self.other_case(sign, sign)
+            out += text
+            first = False
+        self.at += 1
+        return out + "]"
+
+    def other_case(self, first: str, last: str) -> str:
+        """With (?i), the letters of a range in the other case."""
+        if "i" not in self.flags:
+            return ""
+        letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+        return "".join(letter.swapcase() for letter in letters if first <= letter <= last)
+
+    def member(self) -> tuple[str, str]:
+        """What stands next in a class: its text, and the character if it is one."""
+        sign = self.pattern[self.at : self.at + 1]
+        if not sign:
+            raise self.refused("a [ without its ]")
+        if sign == "[" or self.pattern.startswith("&&", self.at):
+            raise self.refused("a class inside a class, or &&")
+        if sign != "\\":
+            self.at += 1
+            return _plain(sign), sign
+        after = self.pattern[self.at + 1 : self.at + 2]
+        if after in _IN_CLASS:
+            self.at += 2
+            return _IN_CLASS[after], ""
+        if after in ("p", "P"):
+            return self.property(), ""
+        start = self.at
+        text = self.sign()
+        return text, self.pattern[start + 1] if self.at == start + 2 and not after.isalpha() else ""
+
+
+def _plain(sign: str) -> str:
+    """A character that stands for itself."""
+    return sign if sign.isalnum() or ord(sign) > 0x7F or sign in " _'\"" else f"\\x{{{ord(sign):02X}}}"

@@ -1,0 +1,200 @@
+"""Functions of dates and moments. The day and the time of an instant are those of UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.errors import PlanError
+from plans.expressions import dates, decimals
+from plans.expressions.arrays import array_of, on_arrays, words
+from plans.expressions.functions.function import Function
+
+_CLOCK = {"hour": (3_600 * dates.SECOND, 24), "minute": (60 * dates.SECOND, 60), "second": (dates.SECOND, 60)}
+_UNITS = {
+    "year": "year", "yyyy": "year", "yy": "year", "quarter": "quarter", "month": "month", "mm": "month",
+    "mon": "month", "week": "week",
+}  # fmt: skip
+_SHORT = {
+    "day": dates.DAY, "dd": dates.DAY, "hour": 3_600 * dates.SECOND, "minute": 60 * dates.SECOND,
+    "second": dates.SECOND, "millisecond": 1_000, "microsecond": 1,
+}  # fmt: skip
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
+
+
+def _part(name: str) -> Callable[..., Any]:
+    return lambda type_, value: pc.cast(dates.part(name, value), type_)
+
+
+def _clock(name: str) -> Callable[..., Any]:
+    size, count = _CLOCK[name]
+
+    def evaluate(type_: pa.DataType, value: Any) -> Any:
+        return on_arrays(
+            lambda array: array_of((dates.clock_of(array) // size % count).astype(np.int32), type_, array), value
+        )
+
+    return evaluate
+
+
+def _seconds(type_: pa.DataType, value: Any) -> Any:
+    """The seconds of the minute with their fraction."""
+
+    def tell(array: pa.Array) -> pa.Array:
+        micros = array_of(dates.clock_of(array) % (60 * dates.SECOND), pa.int64(), array)
+        return decimals.of_unscaled(micros, type_)
+
+    return on_arrays(tell, value)
+
+
+def _floor_day(days: np.ndarray, unit: str) -> np.ndarray:
+    if unit == "week":
+        return days - (days + 3) % 7
+    size = _MONTHS[unit]
+    return dates.first_day(dates.months_of(days) // size * size)
+
+
+def _date_truncated(type_: pa.DataType, value: Any, unit: Any) -> Any:
+    wanted = _UNITS[unit.as_py().lower()]
+    return on_arrays(lambda array: dates.of_days(_floor_day(dates.days_of(array), wanted), array), value)
+
+
+def _truncated(type_: pa.DataType, unit: Any, value: Any) -> Any:
+    name = unit.as_py().lower()
+
+    def truncate(array: pa.Array) -> pa.Array:
+        if name in _UNITS:
+            return dates.of_moments(_floor_day(dates.days_of(array), _UNITS[name]), 0, type_, array)
+        clock = dates.clock_of(array)
+        return dates.of_moments(dates.days_of(array), clock - clock % _SHORT[name], type_, array)
+
+    return on_arrays(truncate, value)
+
+
+def _unit_type(place: int, name: str, units: Sequence[str], type_: str) -> Callable[..., str]:
+    def gives(types: Sequence[str], values: Sequence[Any]) -> str:
+        unit = values[place]
+        if unit is not None and unit.lower() not in units:
+            raise PlanError(f"{name} does not know the unit {unit!r}", hint="use one of " + ", ".join(units))
+        return type_
+
+    return gives
+
+
+def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) -> Callable[..., Any]:
+    """An evaluator of a date or moment and a count; NULL where the count is."""
+
+    def evaluate(type_: pa.DataType, value: Any, count: Any) -> Any:
+        def tell(array: pa.Array, counts: pa.Array) -> pa.Array:
+            kind = np.int32 if counts.type == pa.int32() else np.int64
+            valid = pc.and_(pc.is_valid(array), pc.is_valid(counts))
+            like = pc.if_else(valid, True, pa.scalar(None, pa.bool_()))
+            return function(array, words(counts, kind).astype(np.int64), like)
+
+        return on_arrays(tell, value, count)
+
+    return evaluate
+
+
+def _wrapped(days: np.ndarray, like: pa.Array) -> pa.Array:
+    """Dates of 32 bits, whatever overflows, as in Spark."""
+    return array_of(days.astype(np.int32), pa.date32(), like)
+
+
+def _months_later(array: pa.Array, months: np.ndarray, like: pa.Array) -> pa.Array:
+    days = dates.shifted(dates.days_of(array), months)
+    if pa.types.is_date(array.type):
+        return dates.of_days(days, like)
+    return dates.of_moments(days, dates.clock_of(array), array.type, like)
+
+
+def _micros_later(array: pa.Array, micros: np.ndarray, like: pa.Array) -> pa.Array:
+    given = words(array, np.int64)
+    with np.errstate(over="ignore"):
+        total = given + micros
+    lost = ((given ^ total) & (micros ^ total)) < 0
+    found = array_of(total, array.type, like)
+    return pc.if_else(pa.array(lost), pa.scalar(None, array.type), found) if lost.any() else found
+
+
+def _difference(type_: pa.DataType, end: Any, start: Any) -> Any:
+    def tell(one: pa.Array, two: pa.Array) -> pa.Array:
+        days = (dates.days_of(one) - dates.days_of(two)).astype(np.int32)
+        found = array_of(days, type_, one)
+        return pc.if_else(pc.is_valid(two), found, pa.scalar(None, type_))
+
+    return on_arrays(tell, end, start)
+
+
+def _last_day(type_: pa.DataType, value: Any) -> Any:
+    def tell(array: pa.Array) -> pa.Array:
+        return _wrapped(dates.first_day(dates.months_of(dates.days_of(array)) + 1) - 1, array)
+
+    return on_arrays(tell, value)
+
+
+def _made(type_: pa.DataType, *values: Any) -> Any:
+    """MAKE_DATE: NULL where the calendar has no such day."""
+
+    def make(*arrays: pa.Array) -> pa.Array:
+        year, month, day = (words(array, np.int32).astype(np.int64) for array in arrays)
+        months = (year - 1970) * 12 + month - 1
+        found = first = dates.first_day(months)
+        good = (month >= 1) & (month <= 12) & (day >= 1) & (day <= dates.first_day(months + 1) - first)
+        for array in arrays:
+            good &= array.is_valid().to_numpy(zero_copy_only=False)
+        found = dates.of_days(np.where(good, first + day - 1, 0), arrays[0])
+        return pc.if_else(pa.array(good), found, pa.scalar(None, type_))
+
+    return on_arrays(make, *values)
+
+
+def _same(types: Sequence[str], values: Sequence[Any]) -> str:
+    return types[0]
+
+
+def _interval(unit: str) -> Callable[[Sequence[str]], str]:
+    def text(a: Sequence[str]) -> str:
+        count = int(a[1].strip("()L"))
+        if unit == "MONTH":
+            return f"{a[0]} + INTERVAL '{count}' MONTH"
+        whole, rest = divmod(abs(count), dates.SECOND)
+        return f"{a[0]} + INTERVAL '{'-' if count < 0 else ''}{whole}.{rest:06}' SECOND"
+
+    return text
+
+
+TABLE = (
+    *(Function(name, ("calendar",), "int32", _part(name)) for name in dates.PARTS),
+    *(Function(name, ("moment",), "int32", _clock(name)) for name in _CLOCK),
+    Function("second_fraction", ("moment",), "decimal(8,6)", _seconds, sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})"),
+    Function(
+        "date_trunc",
+        ("=string", "timestamp"),
+        _unit_type(0, "DATE_TRUNC", (*_UNITS, *_SHORT), "timestamp"),
+        _truncated,
+    ),
+    Function("trunc", ("date", "=string"), _unit_type(1, "TRUNC", tuple(_UNITS), "date"), _date_truncated),
+    Function(
+        "date_add",
+        ("date", "int32"),
+        "date",
+        _with_count(lambda array, counts, like: _wrapped(dates.days_of(array) + counts, like)),
+    ),
+    Function(
+        "date_sub",
+        ("date", "int32"),
+        "date",
+        _with_count(lambda array, counts, like: _wrapped(dates.days_of(array) - counts, like)),
+    ),
+    Function("add_months", ("date", "int32"), "date", _with_count(_months_later)),
+    Function("plus_months", ("moment", "=int32"), _same, _with_count(_months_later), sql=_interval("MONTH")),
+    Function("plus_micros", ("moment", "=int64"), _same, _with_count(_micros_later), sql=_interval("SECOND")),
+    Function("datediff", ("date", "date"), "int32", _difference),
+    Function("last_day", ("date",), "date", _last_day),
+    Function("make_date", ("int32", "int32", "int32"), "date", _made),
+)

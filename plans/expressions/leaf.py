@@ -1,0 +1,70 @@
+"""Columns, literals and casts: what an expression is built of. Part of `plans.expressions.build`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from plans.errors import PlanError
+from plans.expressions import literals
+from plans.expressions.casts.convert import castable
+from plans.expressions.casts.reading import read
+from plans.expressions.expr import Expr
+from plans.schema import arrow_type
+
+_CAST_HINTS = {
+    "date": "dates are made of text or of timestamps",
+    "timestamp": "timestamps are made of text or of dates",
+    "timestamp_ntz": "timestamps are made of text or of dates",
+    "binary": "bytes are made of text",
+}
+
+
+def col(name: str, type_: str) -> Expr:
+    """A column."""
+    return Expr("col", type_, (), name)
+
+
+def lit(value: Any, type_: str | None = None) -> Expr:
+    """A literal; the type follows from the Python value unless given. PlanError if no column could hold it."""
+    value, type_ = literals.checked(value, type_)
+    return Expr("literal", type_, (), value)
+
+
+NULL = Expr("literal", "null")
+TRUE = Expr("literal", "bool", (), True)
+
+
+def cast(arg: Expr, type_: str) -> Expr:
+    """Convert to another type. A value that does not fit is NULL. PlanError where there is no such conversion, and for
+    text that is written in the query and says no value of the type.
+    """
+    if arg.type == type_:
+        return arg
+    if arg.type == "null" or (arg.op == "literal" and arg.value is None):
+        return Expr("literal", type_)
+    if arg.op == "literal":
+        value = folded(arg, type_)
+        if value is not None:
+            return value
+        if arg.type == "string" and type_ != "binary":
+            raise PlanError(f"{arg.value!r} is not a value of type {type_}, or not written in a form that is read here")
+    if castable(arg.type, type_):
+        return Expr("cast", type_, (arg,))
+    raise PlanError(f"a cast from {arg.type} to {type_} is not supported", hint=_CAST_HINTS.get(type_, ""))
+
+
+def folded(arg: Expr, type_: str) -> Expr | None:
+    """The literal in another type, if it is exactly a value of that type (or the nearest double)."""
+    try:
+        return lit(literals.converted(arg.value, arg.type, type_), type_)
+    except ValueError:
+        pass
+    if arg.type != "string" or type_ == "binary":
+        return None
+    try:
+        found = read(pa.scalar(arg.value), arrow_type(type_)).as_py()
+    except (ValueError, OverflowError):  # a date that Python has not
+        return None
+    return None if found is None else lit(found, type_)

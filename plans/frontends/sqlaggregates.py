@@ -1,0 +1,58 @@
+"""The aggregates that SQL may name: what they are called here, and their types. Part of `plans.frontends.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.expressions.coercion import numeric
+from plans.schema import decimal_parts
+
+_FUNCTIONS = {
+    "count": "count", "countif": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
+    "variance": "var_samp", "variancepop": "var_pop",
+    "stddev": "stddev_samp", "stddevsamp": "stddev_samp", "stddevpop": "stddev_pop",
+    "covarpop": "covar_pop", "covarsamp": "covar_samp", "corr": "corr",
+    "regrslope": "regr_slope", "regrintercept": "regr_intercept", "regrr2": "regr_r2", "regrcount": "regr_count",
+    "regravgx": "regr_avgx", "regravgy": "regr_avgy",
+    "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
+}  # fmt: skip
+_NAMED = {"STD": "stddev_samp", "MEAN": "avg"}
+ONCE = ("min", "max")
+"""Aggregates that see a value once, however often it is there."""
+
+
+def function_of(node: exp.Expression) -> str | None:
+    """Returns the aggregate that a call is; None if it is none that is maintained."""
+    if isinstance(node, exp.Anonymous):
+        return _NAMED.get(str(node.this).upper())
+    return _FUNCTIONS.get(node.key)
+
+
+def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:
+    """Yields the aggregates of an expression, those with FILTER as such, without those of subqueries."""
+    todo = [node]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, exp.Query):
+            continue
+        if isinstance(part, exp.Filter) or function_of(part) is not None:
+            yield part
+        elif not isinstance(part, exp.Window):
+            todo += part.iter_expressions()
+
+
+def result_type(function: str, type_: str) -> str:
+    """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
+    if function in ("min", "max"):
+        return type_
+    if function in ("count", "regr_count"):
+        return "int64"
+    if not numeric(type_) or type_ == "null":
+        raise PlanError(f"{function.upper()} needs a number, not {type_}")
+    parts = decimal_parts(type_)
+    if function == "sum":
+        return f"decimal({min(38, parts[0] + 10)},{parts[1]})" if parts else type_.replace("int32", "int64")
+    return "float64"

@@ -1,0 +1,254 @@
+"""FROM: tables, CTEs and subqueries, and the joins between them. Part of `plans.frontends.sql`."""
+
+from __future__ import annotations
+
+import difflib
+from abc import abstractmethod
+from dataclasses import replace
+from functools import partial
+
+from sqlglot import exp
+
+from plans.algebra import Query, SetOperation, Source, replaced
+from plans.expressions.build import NULL, Expr, call, cast
+from plans.frontends.sqlnames import Ctes, Frame, Names
+from plans.frontends.sqlplace import extent, spelling
+from plans.frontends.sqlscope import Relation, Scope
+
+
+class From(Names):
+    """Adds what FROM names to the frame and to the scope."""
+
+    @abstractmethod
+    def flattened(
+        self, node: exp.Expression, ctes: Ctes, group: int, outer: Scope | None, unique: bool = True
+    ) -> list[tuple[str, Expr]]:
+        """Flatten a SELECT into the frame; its output columns, whose names must differ if `unique`."""
+
+    @abstractmethod
+    def flat(self, node: exp.Expression) -> bool:
+        """Returns whether a query can be flattened: it is a SELECT without aggregates and outer joins."""
+
+    @abstractmethod
+    def condition(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> None:
+        """Add a condition to the frame."""
+
+    def relation(self, node: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> None:
+        """Add a table, a CTE or a subquery to the scope."""
+        if isinstance(node, exp.Table) and node.args.get("joins"):
+            joins = node.args["joins"]
+            node = node.copy()
+            node.set("joins", None)
+            self.relation(node, ctes, group, scope)
+            for join in joins:
+                self.join(join, ctes, group, scope)
+            return
+        if isinstance(node, exp.Paren):
+            self.relation(node.this, ctes, group, scope)
+            return
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            self.check_table(node)
+            name = ".".join(part.name for part in node.parts)
+            alias = node.alias or node.name
+            if name.lower() in ctes:
+                body, columns, visible = ctes[name.lower()]
+                self.subquery(body, alias, columns or tuple(node.alias_column_names), visible, group, scope, node)
+            else:
+                self.table(name, alias, group, scope, node)
+            return
+        if isinstance(node, exp.Subquery):
+            inner = node.this
+            while isinstance(inner, exp.Subquery) and not inner.alias:
+                inner = inner.this
+            if isinstance(inner, exp.Table):
+                self.relation(inner, ctes, group, scope)
+                return
+            columns = tuple(node.alias_column_names)
+            alias = node.alias or f"subquery{len(self.frame.sources)}"
+            self.subquery(node.this, alias, columns, ctes, group, scope, node)
+            return
+        called = node.this if isinstance(node, exp.Table) else node
+        raise self.error(f"{spelling(self.text, called)} in FROM is not supported", node, "use tables and subqueries")
+
+    def table(self, name: str, alias: str, group: int, scope: Scope, node: exp.Table) -> None:
+        """Add a base table."""
+        if name not in self.schema:
+            close = difflib.get_close_matches(name, list(self.schema), 1)
+            hint = f"did you mean {close[0]}?" if close else f"the schema has: {', '.join(self.schema) or 'no table'}"
+            places = [place for part in node.parts if (place := extent(part)) is not None]
+            raise self.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
+        self.source(Source(self.alias(alias), self.schema[name], group), alias, (), scope, node)
+
+    def source(self, source: Source, alias: str, names: tuple[str, ...], scope: Scope, node: exp.Expression) -> None:
+        """Add a source under a name, with its columns under `names` if there are any."""
+        self.frame.sources.append(source)
+        spelled = names or tuple(column.name for column in source.table.columns)
+        pairs = zip(spelled, source.table.columns, strict=True)
+        self.add(scope, Relation(alias, {n.lower(): (n, source.qualified(c.name)) for n, c in pairs}), node)
+
+    def subquery(
+        self,
+        body: exp.Expression,
+        alias: str,
+        names: tuple[str, ...],
+        ctes: Ctes,
+        group: int,
+        scope: Scope,
+        node: exp.Expression,
+    ) -> None:
+        """Add a subquery or a CTE: flattened if it can be, else as a relation of its own."""
+        while isinstance(body, (exp.Subquery, exp.Paren)):
+            body = body.this
+        if not self.flat(body):
+            relation = self.read(body, ctes, None, unique=not names)
+            if names and len(names) != len(relation.columns):
+                raise self.error(f"{alias} names {len(names)} columns, its query has {len(relation.columns)}", node)
+            self.source(self.derived(relation, alias, group), alias, names, scope, node)
+            return
+        inner = group
+        distinct = bool(body.args.get("distinct"))
+        if distinct:
+            self.groups += 1
+            inner = self.groups
+        outputs = self.flattened(body, ctes, inner, None, unique=not names)
+        if distinct and group == 0:
+            self.frame.keys.append((inner, tuple(expr for _, expr in outputs)))
+        if names and len(names) != len(outputs):
+            raise self.error(f"{alias} names {len(names)} columns, its query has {len(outputs)}", node)
+        named = zip(names or [name for name, _ in outputs], [expr for _, expr in outputs], strict=True)
+        self.add(scope, Relation(alias, {name.lower(): (name, expr) for name, expr in named}), node)
+
+    # JOIN -----------------------------------------------------------------------------------------------------------
+
+    def join(self, join: exp.Join, ctes: Ctes, group: int, scope: Scope) -> None:
+        """Add what JOIN names, and its conditions."""
+        kind, method = self.check_join(join)
+        if kind in ("LEFT", "RIGHT", "FULL", "ANTI"):
+            self.outer(join, kind, method, ctes, scope)
+            return
+        if kind == "SEMI":
+            self.groups += 1
+            group = self.groups
+        left = list(scope.relations)
+        self.relation(join.this, ctes, group, scope)
+        right = scope.relations[-1]
+        for name in self.using_names(join, method, left, right):
+            merged, other = self.using(name, left, right, scope, join)
+            self.frame.conditions.append(self.guarded(join, partial(self.equal, "eq", merged, other)))
+            scope.merged[name.lower()] = merged
+        if join.args.get("on") is not None:
+            self.check_no_aggregate(join.args["on"], "ON")
+            self.condition(join.args["on"], ctes, scope)
+        if kind == "SEMI":
+            scope.relations.remove(right)
+
+    def using_names(self, join: exp.Join, method: str, left: list[Relation], right: Relation) -> list[str]:
+        """Returns the columns that USING or NATURAL joins by."""
+        if method == "NATURAL":
+            return [s for key, (s, _) in right.columns.items() if any(key in r.columns for r in left)]
+        return [identifier.name for identifier in join.args.get("using") or ()]
+
+    def using(
+        self, name: str, left: list[Relation], right: Relation, scope: Scope, join: exp.Join
+    ) -> tuple[Expr, Expr]:
+        """Returns the two columns of a USING name; a star shows only one of them from now on."""
+        key = name.lower()
+        merged = [scope.merged[key]] if key in scope.merged else [r.columns[key][1] for r in left if key in r.columns]
+        if not merged or key not in right.columns:
+            raise self.error(f"USING({name}): both sides of the join must have this column", join)
+        if len(merged) > 1:
+            raise self.error(f"USING({name}) is ambiguous: several tables have it", join, "join with ON")
+        right.hidden.add(key)
+        return merged[0], right.columns[key][1]
+
+    def outer(self, join: exp.Join, kind: str, method: str, ctes: Ctes, scope: Scope) -> None:
+        """An outer or anti join: both sides become one source each where they are more."""
+        frame, before = self.frame, list(scope.relations)
+        if kind in ("RIGHT", "FULL"):
+            before_source = self.one_source(frame, before, scope)
+        self.frame = Frame()
+        inner = Scope(scope.outer)
+        self.relation(join.this, ctes, 0, inner)
+        right = self.one_source(self.frame, inner.relations, inner)
+        self.frame = frame
+        for relation in inner.relations:
+            self.add(scope, relation, join)
+        on = self.outer_condition(join, kind, method, before, inner.relations, ctes, scope)
+        if kind in ("LEFT", "ANTI"):
+            frame.sources.append(replace(right, join=kind.lower(), on=on))
+        elif kind == "RIGHT":
+            frame.sources[:] = [right, replace(before_source, join="left", on=on)]
+        else:
+            frame.sources[:] = [self.full(before_source, right, on, scope)]
+        if kind == "ANTI":
+            for relation in inner.relations:
+                scope.relations.remove(relation)
+
+    def outer_condition(
+        self,
+        join: exp.Join,
+        kind: str,
+        method: str,
+        left: list[Relation],
+        right: list[Relation],
+        ctes: Ctes,
+        scope: Scope,
+    ) -> tuple[Expr, ...]:
+        """The conditions of an outer join, which stay with it; USING merges columns."""
+        conditions, count = self.frame.conditions, len(self.frame.sources)
+        self.frame.conditions = []
+        for name in self.using_names(join, method, left, right[-1]):
+            one, two = self.using(name, left, right[-1], scope, join)
+            self.frame.conditions.append(self.guarded(join, partial(self.equal, "eq", one, two)))
+            shown = {"RIGHT": two, "FULL": call("coalesce", one, two)}.get(kind, one)
+            scope.merged[name.lower()] = shown
+        if join.args.get("on") is not None:
+            self.check_no_aggregate(join.args["on"], "ON")
+            self.condition(join.args["on"], ctes, scope)
+        on, self.frame.conditions = tuple(self.frame.conditions), conditions
+        if len(self.frame.sources) > count:
+            raise self.error(
+                f"a subquery in ON of a {kind} JOIN is not supported", join, "put it into a subquery in FROM"
+            )
+        return on
+
+    def one_source(self, frame: Frame, relations: list[Relation], scope: Scope) -> Source:
+        """The one source of a frame; if it has several, or conditions, a relation of its own, and `relations` are
+        columns of that.
+        """
+        first = frame.sources[0]
+        if len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
+            frame.sources.clear()
+            return first
+        outputs: list[tuple[str, Expr]] = []
+        for relation in relations:
+            for spelled, expr in relation.columns.values():
+                if expr not in [known for _, known in outputs]:
+                    name = f"{relation.alias}_{spelled}"
+                    outputs.append((f"{name}_{len(outputs)}" if name in dict(outputs) else name, expr))
+        query = Query(
+            self.text, tuple(frame.sources), tuple(frame.conditions), tuple(outputs), False, tuple(frame.keys)
+        )
+        made = self.derived(query, "_".join(relation.alias for relation in relations))
+        self.rename(relations, scope, {expr: made.qualified(name) for name, expr in outputs})
+        frame.sources.clear()
+        frame.conditions.clear()
+        frame.keys.clear()
+        return made
+
+    def rename(self, relations: list[Relation], scope: Scope, names: dict[Expr, Expr]) -> None:
+        """Columns of relations in a scope stand for other expressions now."""
+        for relation in relations:
+            relation.columns = {key: (s, replaced(expr, names)) for key, (s, expr) in relation.columns.items()}
+        scope.merged = {key: replaced(expr, names) for key, expr in scope.merged.items()}
+
+    def full(self, left: Source, right: Source, on: tuple[Expr, ...], scope: Scope) -> Source:
+        """FULL JOIN: the left join, and the right rows without a partner padded with NULLs."""
+        ours = [(f"l_{c.name}", left.qualified(c.name)) for c in left.table.columns]
+        theirs = [(f"r_{c.name}", right.qualified(c.name)) for c in right.table.columns]
+        padded = [(name, cast(NULL, expr.type)) for name, expr in ours]
+        matched = Query(self.text, (left, replace(right, join="left", on=on)), (), (*ours, *theirs), False)
+        alone = Query(self.text, (right, replace(left, join="anti", on=on)), (), (*padded, *theirs), False)
+        made = self.derived(SetOperation((matched, alone), ("union_all", 0, 1)), f"{left.alias}_{right.alias}")
+        self.rename(scope.relations, scope, {expr: made.qualified(name) for name, expr in (*ours, *theirs)})
+        return made

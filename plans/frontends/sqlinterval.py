@@ -1,0 +1,52 @@
+"""A date or timestamp plus or minus an INTERVAL. Part of `plans.frontends.sql`; nodes are sqlglot's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, lit
+
+_DAYS = {"day": 1, "week": 7}
+_MONTHS = {"month": 1, "year": 12}
+_MICROS = {
+    "day": 86_400_000_000, "week": 7 * 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000,
+    "second": 1_000_000, "millisecond": 1_000, "microsecond": 1,
+}  # fmt: skip
+
+
+def shifted(node: Any, start: Expr) -> Expr:
+    """A date or timestamp plus or minus an interval; of a literal, the value."""
+    interval = node.this if node.this.key == "interval" else node.expression
+    unit = str(interval.args.get("unit") or "").lower().rstrip("s")
+    if unit not in {**_MONTHS, **_MICROS}:
+        raise PlanError(
+            "an INTERVAL is a number of one unit here: years, months, weeks, days, hours, minutes, seconds",
+            hint="add several intervals one by one",
+        )
+    amount = str(interval.this.this) if interval.this is not None else ""
+    if interval.this is None or interval.this.key != "literal" or not re.fullmatch(r"\s*[+-]?\d{1,9}\s*", amount):
+        raise PlanError(f"{amount!r} is not a whole number of {unit}s")
+    count = int(amount) * (-1 if node.key == "sub" else 1)
+    if start.type not in ("date", "timestamp", "timestamp_ntz", "null"):
+        raise PlanError(f"an INTERVAL is added to a date or a timestamp, not to {start.type}", hint="use CAST")
+    if start.type in ("date", "null") and unit in _DAYS:
+        found = call("date_add", start, lit(count * _DAYS[unit]))
+    elif unit in _MONTHS:
+        op = "plus_months" if start.type.startswith("timestamp") else "add_months"
+        found = call(op, start, lit(count * _MONTHS[unit]))
+    else:
+        found = call("plus_micros", start, lit(count * _MICROS[unit], "int64"))
+    return found if start.op != "literal" or start.value is None else _worked_out(found, f"{start} and {count} {unit}s")
+
+
+def _worked_out(expr: Expr, what: str) -> Expr:
+    """The value of an expression of literals."""
+    try:
+        value = expr.evaluate({}, 1)[0].as_py()
+    except (ValueError, OverflowError):  # a date that Python has not
+        value = None
+    if value is None:
+        raise PlanError(f"{what} leave the calendar")
+    return lit(value, expr.type)

@@ -1,0 +1,56 @@
+"""Join cores over base tables and stages, without outer joins: as a feed, as a plan, as a join stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plans.algebra import Query
+from plans.conjunction import conjunction, is_set
+from plans.lowering.existence import without_groups
+from plans.lowering.stages import Stages, condition, local, origin, passed
+from plans.plan import Output, Plan
+from plans.program import Feed, JoinStage
+from plans.search.planning import plan_conjunction
+
+
+def plan_of(
+    query: Query, rates: Mapping[str, float] | None = None, tree: str | None = None, counted: bool = False
+) -> Plan:
+    """Returns the plan of a join core; with `counted`, the one for its bag of rows."""
+    return plan_conjunction(conjunction(query, counted), rates, tree)
+
+
+def selection(query: Query) -> Feed | None:
+    """Returns the feed that a query is if it selects and projects one relation and keeps duplicates; else None."""
+    if query.distinct or len(query.sources) != 1 or query.sources[0].group:
+        return None
+    columns = tuple(Output(name, expr.type, local(expr)) for name, expr in query.outputs)
+    parts = [local(part) for given in query.conditions for part in given.conjuncts()]
+    return Feed(origin(query.sources[0].table), columns, condition(parts))
+
+
+def feed(query: Query, stages: Stages) -> Feed:
+    """Returns the rows of a join core as a feed; it makes a stage of its own unless it reads one relation only."""
+    found = selection(query)
+    if found is None:
+        number = joined(query, stages)
+        return Feed(number, passed(stages.columns(number)))
+    return found
+
+
+def joined(query: Query, stages: Stages) -> int:
+    """Returns the number of the stage of a join core."""
+    found = selection(query)
+    if found is not None and isinstance(found.source, int):
+        return stages.linear(found)
+    counted = not is_set(query)
+    if counted:
+        query = without_groups(query, stages, lambda inner: joined(inner, stages))
+    made = plan_of(query, _rates(query, stages.rates), None, counted)
+    return stages.add(JoinStage(made, "bag" if counted else "set"))
+
+
+def _rates(query: Query, rates: Mapping[str, float]) -> dict[str, float]:
+    """The rates of what this query reads."""
+    names = {name.lower() for source in query.sources for name in (source.alias, source.table.name)}
+    return {name: rate for name, rate in rates.items() if name in names}

@@ -1,0 +1,213 @@
+"""Outer joins, anti joins and marks, reduced to inner joins with derived relations.
+
+N(k), the *missing keys*, are the keys of the left side that no row of the right side has: one pointwise stage over two
+sets of keys, O(1) per change. An anti join is the join with N. A left join is the join with the right side completed by
+N padded with NULLs. A mark (`EXISTS` as a value) is the join with the keys, TRUE, and with N, FALSE. Left rows find
+their key, or their missing key, by null-safe equality; a key of the right side that holds a NULL never matches and is
+left out. Where the condition is more than equalities of one source's columns, the key is all that it reads of the left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plans.algebra import Query, Source, split, unused
+from plans.conjunction import settled
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, col, conjoin
+from plans.lowering.joins import feed, joined
+from plans.lowering.matches import Keys, aliases_of, crossing_keys, outer_rows
+from plans.lowering.stages import Stages, constant, local, nulls, origin, passed
+from plans.plan import Output
+from plans.program import Feed
+from plans.schema import Column
+from plans.variables import join_type
+
+FOUND = "found"
+"""The column of a mark: whether the left row has a partner."""
+
+
+def inner_joined(query: Query, stages: Stages) -> Query:
+    """Returns an equivalent query whose sources are all joined by inner joins."""
+    if all(source.join == "inner" for source in query.sources):
+        return query
+    read = _read(query)
+    made = replace(query, sources=())
+    for source in query.sources:
+        made = (
+            replace(made, sources=(*made.sources, source))
+            if source.join == "inner"
+            else _joined(made, source, read, stages)
+        )
+    return made
+
+
+def _read(query: Query) -> set[str]:
+    """The qualified columns that a query reads."""
+    exprs = [*query.conditions, *(expr for _, expr in query.outputs), *(e for _, es in query.keys for e in es)]
+    exprs += [expr for source in query.sources for expr in source.on]
+    return {name for expr in exprs for name in expr.columns}
+
+
+def _visible(source: Source, read: set[str]) -> tuple[Column, ...]:
+    """The columns of a source that are read, and its key: what is derived from it carries no others."""
+    key = {name.lower() for name in source.table.key}
+    columns = source.table.columns
+    if source.table.distinct:
+        return columns
+    return tuple(c for c in columns if f"{source.alias}.{c.name}" in read or c.name.lower() in key)
+
+
+def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Query:
+    """The query, whose sources are all inner joined, with one source more."""
+    if not query.sources:
+        raise PlanError(f"{right.alias} is outer joined with nothing")
+    parts = [part for given in right.on for part in given.conjuncts() if not _holds(part)]
+    own = [part for part in parts if aliases_of(part) <= {right.alias}]
+    crossing = [part for part in parts if part not in own]
+    keys = crossing_keys(crossing, {right.alias})
+    if keys is None or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
+        return _by_rows(query, right, own, crossing, _visible(right, read), stages)
+    return _by_keys(query, right, own, keys, read, stages)
+
+
+def _holds(part: Expr) -> bool:
+    """Whether a condition without columns is TRUE; one that never holds is kept: the right side is empty."""
+    try:
+        return settled(part)
+    except PlanError:
+        return False
+
+
+def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, read: set[str], stages: Stages) -> Query:
+    visible = _visible(right, read)
+    names = _key_names(right, len(keys))
+    query, lefts = _plain_sides(query, [left for _, left, _ in keys], [inner for _, _, inner in keys], read, stages)
+    where = [local(part) for part in own]
+    where += [call("not", call("isnull", local(inner))) for op, _, inner in keys if op == "eq"]
+    computed = tuple(Output(n, i.type, local(i)) for n, (_, _, i) in zip(names, keys, strict=False))
+    computed = computed or (constant(names[0], True),)
+    there = Feed(origin(right.table), (*passed(visible), *computed), conjoin(where) if where else None)
+    rows = outer_rows(query.text, query.sources, query.conditions, lefts)
+    outputs = tuple(zip(names, lefts, strict=True)) if lefts else ((names[0], computed[0].expr),)
+    rows = replace(rows, outputs=outputs)
+    return _completed(query, right, list(zip(lefts, names, strict=False)), there, computed, rows, visible, stages)
+
+
+def _by_rows(
+    query: Query, right: Source, own: list[Expr], crossing: list[Expr], visible: tuple[Column, ...], stages: Stages
+) -> Query:
+    """The key is every column of the left side that the condition reads; the matching rows are a join of their own."""
+    read = list(dict.fromkeys(n for one in crossing for n in one.postorder() if n.op == "col"))
+    read = [column for column in read if split(column.value)[0] != right.alias]
+    names = _key_names(right, len(read))
+    rows = outer_rows(query.text, query.sources, query.conditions, read)
+    rows = replace(rows, outputs=tuple(zip(names, read, strict=True)))
+    alias = unused("outer", [right.alias])
+    keys = stages.source(alias, joined(rows, stages), distinct=True)
+    theirs = {column.value: keys.qualified(name) for column, name in zip(read, names, strict=True)}
+    on = [_renamed(part, theirs) for part in crossing]
+    shown = [] if right.join in ("anti", "mark") else [(c.name, right.qualified(c.name)) for c in visible]
+    outputs = shown + [(name, keys.qualified(name)) for name in names]
+    plain = replace(right, group=0, join="inner", on=())
+    number = joined(
+        Query(query.text, (keys, plain), (*own, *on), tuple(outputs), right.join in ("anti", "mark")), stages
+    )
+    there = Feed(number, passed(stages.columns(number)))
+    computed = tuple(Output(name, e.type, col(name, e.type)) for name, e in zip(names, read, strict=True))
+    return _completed(query, right, list(zip(read, names, strict=True)), there, computed, rows, visible, stages)
+
+
+def _renamed(expr: Expr, names: dict[str, Expr]) -> Expr:
+    types = {node.value: node.type for node in expr.postorder() if node.op == "col"}
+    return expr.substitute(lambda name: names.get(name) or col(name, types[name]))
+
+
+def _completed(
+    query: Query,
+    right: Source,
+    ties: list[tuple[Expr, str]],
+    there: Feed,
+    keys: tuple[Output, ...],
+    rows: Query,
+    visible: tuple[Column, ...],
+    stages: Stages,
+) -> Query:
+    """Join the left side with what `right.join` asks for: `there` are the right side's rows with their keys, `rows` the
+    left side's keys, `ties` pairs of an expression over the left side and the key column that it meets.
+    """
+    their_keys = replace(there, columns=tuple(out for out in there.columns if out.name in {key.name for key in keys}))
+    missing = stages.missing(feed(replace(rows, distinct=_plural(rows)), stages), their_keys)
+    key_columns = stages.columns(missing)
+    if right.join == "anti":
+        number = missing
+    elif right.join == "mark":
+        found = stages.distinct(their_keys)
+        both = [
+            Feed(number, (*passed(key_columns), constant(FOUND, value)))
+            for number, value in ((found, True), (missing, False))
+        ]
+        number = stages.linear(*both)
+    else:
+        padding = nulls(visible)
+        number = stages.linear(there, Feed(missing, (*padding, *passed(key_columns))))
+    source = stages.source(right.alias, number, _key(right, there, [name for _, name in ties]), right.join != "left")
+    joins = tuple(call("nseq", left, source.qualified(name)) for left, name in ties)
+    source = replace(source, group=right.group)
+    return replace(query, sources=(*query.sources, source), conditions=(*query.conditions, *joins))
+
+
+def _key(right: Source, there: Feed, names: list[str]) -> tuple[str, ...]:
+    """The key of what the left side is joined with: its keys, and where they may match several rows a key of those."""
+    if right.join != "left" or not names:
+        return tuple(names) if right.join != "left" else ()
+    fixed = {str(out.expr.value).lower() for out in there.columns if out.name in names and out.expr.op == "col"}
+    declared = right.table.key or (tuple(c.name for c in right.table.columns) if right.table.distinct else ())
+    if not declared:
+        return ()
+    return (*names, *(name for name in declared if name.lower() not in fixed))
+
+
+def _plural(rows: Query) -> bool:
+    """Whether a stage has to make these rows: those of one source are a feed, and the missing keys take duplicates."""
+    return len(rows.sources) > 1
+
+
+def _key_names(right: Source, count: int) -> list[str]:
+    """Names of key columns beside the right side's own: at least one, which is a constant where there is no key."""
+    taken = [column.name for column in right.table.columns]
+    names: list[str] = []
+    for i in range(max(count, 1)):
+        names.append(unused(f"k{i}", [*taken, *names, FOUND]))
+    return names
+
+
+def _plain_sides(
+    query: Query, lefts: list[Expr], inners: list[Expr], read: set[str], stages: Stages
+) -> tuple[Query, list[Expr]]:
+    """The left sides as columns: what is computed becomes a column of a relation derived from its source."""
+    out = []
+    for left, inner in zip(lefts, inners, strict=True):
+        bare = left.args[0] if left.op == "cast" and left.args[0].op == "col" else left
+        if bare.op == "col" and _joins(bare, inner):
+            out.append(left)
+            continue
+        alias = next(iter(aliases_of(left)))
+        source = query.source(alias)
+        name = unused("k", [column.name for column in source.table.columns])
+        terms = (*passed(_visible(source, read)), Output(name, left.type, local(left)))
+        made = stages.source(
+            alias, stages.linear(Feed(origin(source.table), terms)), source.table.key, source.table.distinct
+        )
+        sources = tuple(replace(made, group=s.group) if s.alias == alias else s for s in query.sources)
+        query = replace(query, sources=sources)
+        out.append(made.qualified(name))
+    return query, out
+
+
+def _joins(left: Expr, inner: Expr) -> bool:
+    try:
+        join_type(left, inner, left.type, inner.type)
+    except PlanError:
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""The stages of a program under construction, and the small steps that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from plans.algebra import Source, split
+from plans.conjunction import settled
+from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit
+from plans.plan import Output
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, PointwiseStage, Stage
+from plans.schema import Column, Table
+
+STAGE = "#"
+"""What the relation that a stage makes is called in the plans of later ones: `#` and its number."""
+
+
+class Stages:
+    """The stages so far, in topological order; equal ones are made once."""
+
+    def __init__(self, rates: Mapping[str, float]) -> None:
+        self.made: list[Stage] = []
+        self.rates = rates
+
+    def add(self, stage: Stage) -> int:
+        """Returns the number of the stage."""
+        if stage not in self.made:
+            self.made.append(stage)
+        return self.made.index(stage)
+
+    def columns(self, number: int) -> tuple[Column, ...]:
+        """Returns the columns of a stage's output."""
+        stage = self.made[number]
+        if isinstance(stage, JoinStage):
+            outputs = stage.plan.output
+        elif isinstance(stage, GroupStage):
+            outputs = stage.outputs
+        elif isinstance(stage, PointwiseStage):
+            outputs = stage.leaves[0].columns
+        else:
+            outputs = stage.terms[0].columns
+        return tuple(Column(out.name, out.type) for out in outputs)
+
+    def linear(self, *terms: Feed) -> int:
+        """Returns the number of the sum of feeds."""
+        return self.add(LinearStage(terms))
+
+    def missing(self, left: Feed, right: Feed) -> int:
+        """Returns the number of the stage that has the rows of `left` that `right` has not, once each."""
+        return self.add(PointwiseStage((left, right), ("except", 0, 1)))
+
+    def distinct(self, rows: Feed) -> int:
+        """Returns the number of the stage that has each row of a feed once."""
+        return self.add(PointwiseStage((rows,), ("distinct", 0)))
+
+    def source(self, alias: str, number: int, key: tuple[str, ...] = (), distinct: bool = False) -> Source:
+        """Returns a stage's output as a source of a join core."""
+        return Source(alias, Table(f"{STAGE}{number}", self.columns(number), key, distinct))
+
+
+def origin(table: Table) -> str | int:
+    """Returns the source of a feed over a table, which may be a stage's."""
+    return int(table.name[1:]) if table.name.startswith(STAGE) else table.name
+
+
+def local(expr: Expr) -> Expr:
+    """Returns an expression over the qualified columns of one source as one over its columns."""
+    return expr.substitute(lambda name: col(split(name)[1], _types(expr)[name]))
+
+
+def _types(expr: Expr) -> dict[str, str]:
+    return {node.value: node.type for node in expr.postorder() if node.op == "col"}
+
+
+def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
+    """Returns the expression with columns replaced; those not in `names` stay."""
+    types = _types(expr)
+    return expr.substitute(lambda name: names[name] if name in names else col(name, types[name]))
+
+
+def condition(parts: Iterable[Expr]) -> Expr | None:
+    """Returns the conjunction of conditions over one source's own columns; None if there is none."""
+    open_ = [part for part in parts if not settled(part)]
+    return conjoin(open_) if open_ else None
+
+
+def passed(columns: Iterable[Column]) -> tuple[Output, ...]:
+    """Returns feed columns that are the source's own."""
+    return tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns)
+
+
+def nulls(columns: Iterable[Column]) -> tuple[Output, ...]:
+    """Returns feed columns that are NULL."""
+    return tuple(Output(c.name, c.type, cast(NULL, c.type)) for c in columns)
+
+
+def constant(name: str, value: bool | int) -> Output:
+    """Returns a feed column with one value."""
+    made = lit(value)
+    return Output(name, made.type, made)

@@ -1,0 +1,261 @@
+"""A program by definition: every stage from scratch, over multisets of rows. No tree, no state, no engine.
+
+What a stage means is written down here once more, as plainly as Python can say it; the lowering is right if the last
+stage has the rows that the query has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+
+from plans.expressions.expr import Expr
+from plans.plan import BagAtom, Node, Output, Plan
+from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program
+from plans.schema import arrow_type, decimal_parts
+from tests.oracles.database import Database, Row, canonical
+
+Bag = Counter[Row]
+Relation = tuple[list[tuple[str, str]], Bag]
+"""Columns, as pairs of name and type, and rows with their multiplicities."""
+
+
+def results(program: Program, database: Database) -> Bag:
+    """Returns the rows of a program's last stage over the base tables."""
+    known: dict[str | int, Relation] = {}
+    for table in program.tables:
+        columns = [(column.name, column.type) for column in table.columns]
+        known[table.name] = columns, Counter(database.rows[table.name])
+    for number, stage in enumerate(program.stages):
+        if isinstance(stage, JoinStage):
+            made = joined(stage, known)
+        elif isinstance(stage, GroupStage):
+            made = grouped(stage, fed(stage.feed, known))
+        elif isinstance(stage, PointwiseStage):
+            made = pointwise(stage, [fed(leaf, known) for leaf in stage.leaves])
+        else:
+            made = linear(stage, [fed(term, known) for term in stage.terms])
+        assert all(copies > 0 for copies in made[1].values()), f"stage {number} has rows that are not there"
+        known[number] = known[f"#{number}"] = made
+    return known[len(program.stages) - 1][1]
+
+
+def arrays(columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> dict[str, pa.Array]:
+    return {name: pa.array([row[i] for row in rows], arrow_type(type_)) for i, (name, type_) in enumerate(columns)}
+
+
+def computed(exprs: Iterable[Expr], columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> list[Row]:
+    """Returns per row the values of expressions."""
+    given = arrays(columns, rows)
+    made = [expr.evaluate(given, len(rows)).to_pylist() for expr in exprs]
+    return canonical(tuple(column[i] for column in made) for i in range(len(rows)))
+
+
+def shape(outputs: Sequence[Output]) -> list[tuple[str, str]]:
+    return [(out.name, out.type) for out in outputs]
+
+
+def fed(feed: Feed, known: dict[str | int, Relation]) -> Relation:
+    columns, bag = known[feed.source]
+    rows = list(bag)
+    wanted = computed([out.expr for out in feed.columns], columns, rows)
+    kept = [row[0] is True for row in computed([feed.where], columns, rows)] if feed.where is not None else None
+    made: Bag = Counter()
+    for i, row in enumerate(rows):
+        if kept is None or kept[i]:
+            made[wanted[i]] += feed.weight * bag[row]
+    return shape(feed.columns), made
+
+
+def linear(stage: LinearStage, terms: list[Relation]) -> Relation:
+    made: Bag = Counter()
+    for columns, bag in terms:
+        assert [t for _, t in columns] == [t for _, t in terms[0][0]]
+        made.update(bag)
+    return terms[0][0], made
+
+
+COUNTS: dict[str, Callable[..., int]] = {
+    "distinct": lambda m: int(m > 0),
+    "union_all": lambda m, n: m + n,
+    "union": lambda m, n: int(m + n > 0),
+    "except_all": lambda m, n: max(m - n, 0),
+    "except": lambda m, n: int(m > 0 and n == 0),
+    "intersect_all": min,
+    "intersect": lambda m, n: int(m > 0 and n > 0),
+}
+
+
+def pointwise(stage: PointwiseStage, leaves: list[Relation]) -> Relation:
+    for columns, _ in leaves:
+        assert [t for _, t in columns] == [t for _, t in leaves[0][0]]
+
+    def value(function: Function, row: Row) -> int:
+        if isinstance(function, int):
+            return leaves[function][1][row]
+        return COUNTS[str(function[0])](*(value(part, row) for part in function[1:] if not isinstance(part, str)))
+
+    rows = {row for _, bag in leaves for row in bag}
+    return leaves[0][0], +Counter({row: value(stage.function, row) for row in rows})
+
+
+def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
+    """Join all relations, filter, project; count valuations, or forget duplicates."""
+    plan = stage.plan
+    atoms: list[Node | BagAtom] = [node for node in plan.nodes if node.kind == "input"]
+    atoms += [atom for node in plan.nodes if node.bag is not None for atom in node.bag.atoms]
+    uses = Counter(name for atom in atoms for name in atom.attributes)
+    bindings: list[tuple[dict[str, object], int]] = [({}, 1)]
+    bound: set[str] = set()
+    while atoms:
+        atom = max(atoms, key=lambda atom: len(bound & set(atom.attributes)))
+        atoms.remove(atom)
+        keys = [name for name in atom.attributes if name in bound]
+        matches = defaultdict(list)
+        for row, copies in selected(atom, known).items():
+            values = dict(zip(atom.attributes, row, strict=True))
+            if all(values[n] is not None or uses[n] == 1 or plan.attributes[n].null_safe for n in values):
+                weight = copies if stage.mode == "bag" and "[" not in atom.name else 1
+                matches[tuple(values[name] for name in keys)].append((values, weight))
+        bindings = [(old | new, m * n) for old, m in bindings for new, n in matches[tuple(old[name] for name in keys)]]
+        bound |= set(atom.attributes)
+    columns = [(name, plan.attributes[name].type) for name in sorted(bound)]
+    rows = [tuple(binding[name] for name, _ in columns) for binding, _ in bindings]
+    kept = computed(plan.residual, columns, rows)
+    outputs = computed([out.expr for out in plan.output], columns, rows)
+    made: Bag = Counter()
+    for (_, weight), mask, row in zip(bindings, kept, outputs, strict=True):
+        if all(value is True for value in mask):
+            made[row] += weight
+    if stage.mode == "set":
+        made = Counter(dict.fromkeys(made, 1))
+    else:
+        every_attribute_is_free(plan)
+    return shape(plan.output), made
+
+
+def every_attribute_is_free(plan: Plan) -> None:
+    assert set(plan.free) == {name for node in plan.nodes for name in node.attributes}
+    assert not plan.support
+
+
+def selected(atom: Node | BagAtom, known: dict[str | int, Relation]) -> Bag:
+    """The rows of an atom: selected by its predicate, projected on its columns."""
+    columns, bag = known[atom.relation]
+    rows = list(bag)
+    kept = [row[0] for row in computed([atom.predicate], columns, rows)] if atom.predicate is not None else None
+    where = [[name for name, _ in columns].index(column) for column in atom.columns]
+    made: Bag = Counter()
+    for i, row in enumerate(rows):
+        if kept is None or kept[i] is True:
+            made[tuple(row[j] for j in where)] += bag[row]
+    return made
+
+
+# groups -------------------------------------------------------------------------------------------------------------
+
+
+def grouped(stage: GroupStage, rows: Relation) -> Relation:
+    columns, bag = rows
+    names = [name for name, _ in columns]
+    groups: dict[Row, list[tuple[Row, int]]] = {(): []} if stage.whole else {}
+    for row, copies in bag.items():
+        groups.setdefault(tuple(row[names.index(key)] for key in stage.keys), []).append((row, copies))
+    types = dict(columns)
+    made = [(key, types[key]) for key in stage.keys] + [(call.name, call.type) for call in stage.aggregates]
+    values = [
+        (*key, *(aggregated(call, names, types, members) for call in stage.aggregates))
+        for key, members in groups.items()
+    ]
+    values = canonical(values)
+    if stage.having is not None:
+        mask = computed([stage.having], made, values)
+        values = [row for row, kept in zip(values, mask, strict=True) if kept[0] is True]
+    return shape(stage.outputs), Counter(computed([out.expr for out in stage.outputs], made, values))
+
+
+def aggregated(call: Aggregate, names: list[str], types: dict[str, str], rows: list[tuple[Row, int]]) -> object:
+    if call.where is not None:
+        rows = [(row, copies) for row, copies in rows if row[names.index(call.where)] is True]
+    found: Bag = Counter()
+    for row, copies in rows:
+        values = tuple(row[names.index(name)] for name in call.arguments)
+        if None not in values:
+            found[values] += copies
+    if call.distinct:
+        found = Counter(dict.fromkeys(found, 1))
+    if call.function in ("count", "regr_count"):
+        return found.total()
+    if call.function in ("min", "max"):
+        values = sorted((row[0] for row in found), key=_ordered)
+        return None if not values else values[0] if call.function == "min" else values[-1]
+    return numbers(call, [types[name] for name in call.arguments], found)
+
+
+def _ordered(value: object) -> tuple[bool, object]:
+    """NaN is the largest number."""
+    return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
+
+
+def numbers(call: Aggregate, types: list[str], found: Bag) -> object:
+    """Sums and what is made of them, exactly; NaN and infinities as floating-point numbers add up."""
+    n = found.total()
+    if n == 0:
+        return None
+    wild = [v for row in found for v in row if isinstance(v, float) and not math.isfinite(v)]
+    if wild:
+        return sum(wild) if call.function in ("sum", "avg") else math.nan
+    exact = [(tuple(Fraction(v) for v in row), copies) for row, copies in found.items()]
+    total = sum((row[0] * copies for row, copies in exact), Fraction(0))
+    if call.function == "sum":
+        parts = decimal_parts(call.type)
+        if parts is not None:
+            return Decimal(int(total * 10 ** parts[1])).scaleb(-parts[1])
+        return float(total) if call.type == "float64" else int(total)
+    if call.function == "avg":
+        return float(total / n)
+    return moments(call.function, exact, n)
+
+
+def moments(function: str, rows: list[tuple[tuple[Fraction, ...], int]], n: int) -> float | None:
+    """Variances, covariances and regressions. The first argument is y, the second x."""
+    if len(rows[0][0]) == 1:
+        rows = [((row[0], row[0]), copies) for row, copies in rows]
+    ys = sum((y * c for (y, _), c in rows), Fraction(0))
+    xs = sum((x * c for (_, x), c in rows), Fraction(0))
+    sxy = sum((x * y * c for (y, x), c in rows), Fraction(0)) - xs * ys / n
+    sxx = sum((x * x * c for (_, x), c in rows), Fraction(0)) - xs * xs / n
+    syy = sum((y * y * c for (y, _), c in rows), Fraction(0)) - ys * ys / n
+    if function in ("var_pop", "stddev_pop", "covar_pop"):
+        value = sxy / n
+    elif function in ("var_samp", "stddev_samp", "covar_samp"):
+        if n == 1:
+            return None
+        value = sxy / (n - 1)
+    elif function == "corr":
+        return None if sxx == 0 or syy == 0 else float(sxy) / math.sqrt(sxx * syy)
+    else:
+        return regression(function, n, xs, ys, sxx, syy, sxy)
+    return math.sqrt(value) if function.startswith("stddev") else float(value)
+
+
+def regression(
+    function: str, n: int, xs: Fraction, ys: Fraction, sxx: Fraction, syy: Fraction, sxy: Fraction
+) -> float | None:
+    if function in ("regr_sxx", "regr_syy", "regr_sxy"):
+        return float({"regr_sxx": sxx, "regr_syy": syy, "regr_sxy": sxy}[function])
+    if function in ("regr_avgx", "regr_avgy"):
+        return float({"regr_avgx": xs, "regr_avgy": ys}[function] / n)
+    if sxx == 0:
+        return None
+    if function == "regr_slope":
+        return float(sxy / sxx)
+    if function == "regr_intercept":
+        return float(ys / n - sxy / sxx * xs / n)
+    assert function == "regr_r2"
+    return 1.0 if syy == 0 else float(sxy * sxy / (sxx * syy))

@@ -1,0 +1,334 @@
+"""Regression over joins: sums against DuckDB after every batch, coefficients against least squares over its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from random import Random
+from signal import SIGINT, raise_signal
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from crown.errors import BadRowError, ChangeError, CrownError, MissingDeleteError
+from crown.ml import RankDeficientWarning, Regression, regression
+from crown.rings.viewtree import ViewTree
+from plans import PlanError
+
+SCHEMA = {
+    "a": {"k": "int64", "f1": "int64"},
+    "b": {"k": "int64", "f2": "float64", "y": "int64", "tag": "string"},
+    "c": {"k": "int64", "f3": "decimal(10,2)"},
+}
+COLUMNS = {
+    "a": "k BIGINT, f1 BIGINT",
+    "b": "k BIGINT, f2 DOUBLE, y BIGINT, tag VARCHAR",
+    "c": "k BIGINT, f3 DECIMAL(10,2)",
+}
+ABSENT = {"int64": 99, "float64": 9.5, "string": "z", "decimal(10,2)": "9.99"}
+FLOATS = (0.1, -0.75, 1e-3, 2.5)
+WIDE = (*FLOATS, 3e-40, 7e25)
+TWO = "SELECT f1, f2, y FROM a JOIN b USING (k)"
+
+
+class Tables:
+    """The base tables as bags, and what DuckDB makes of them."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Counter[tuple]] = {name: Counter() for name in SCHEMA}
+
+    def batch(self, chance: Random, size: int, nulls: bool = False) -> dict[str, list[dict[str, Any]]]:
+        """Random inserts and deletes, some of them of rows that are not there; they are taken in here as well."""
+        out: dict[str, list[dict[str, Any]]] = {}
+        for name, there in self.rows.items():
+            net: Counter[tuple] = Counter()
+            for _ in range(size):
+                old = [row for row in there if there[row] + net[row] > 0]
+                if old and chance.random() < 0.4:
+                    net[chance.choice(old)] -= 1
+                elif chance.random() < 0.1:
+                    net[tuple(ABSENT[type_] for type_ in SCHEMA[name].values())] -= 1
+                else:
+                    net[self.row(chance, name, nulls)] += chance.choice([1, 1, 1, 2])
+            out[name] = [dict(zip(SCHEMA[name], row, strict=True)) | {"_weight": w} for row, w in net.items()]
+            for row, weight in net.items():
+                there[row] = max(there[row] + weight, 0)
+                if not there[row]:
+                    del there[row]
+        return out
+
+    @staticmethod
+    def row(chance: Random, name: str, nulls: bool) -> tuple:
+        values = {
+            "int64": lambda: chance.randint(-3, 3),
+            "float64": lambda: chance.choice(WIDE if nulls else FLOATS),
+            "string": lambda: chance.choice("xy"),
+            "decimal(10,2)": lambda: chance.choice(["1.10", "-0.25"]),
+        }
+        return tuple(None if nulls and chance.random() < 0.2 else values[type_]() for type_ in SCHEMA[name].values())
+
+    def query(self, sql: str) -> list[tuple]:
+        with duckdb.connect() as connection:
+            for name, there in self.rows.items():
+                connection.execute(f"CREATE TABLE {name} ({COLUMNS[name]})")
+                rows = list(there.elements())
+                if rows:
+                    marks = ", ".join("?" * len(rows[0]))
+                    connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+            return connection.execute(sql).fetchall()
+
+
+QUERIES = [
+    (TWO, ["f1", "f2", "y"]),
+    ("SELECT f1, f2, f3, y FROM a JOIN b USING (k) JOIN c USING (k)", ["f1", "f2", "f3", "y"]),
+    ("SELECT a.f1 * 2 AS double, b.y FROM a JOIN b ON a.k = b.k WHERE b.tag = 'x' AND a.f1 > -2", ["double", "y"]),
+    ("SELECT one.f1, two.f1 AS g1, y FROM a one JOIN a two ON one.k = two.k JOIN b ON two.k = b.k", ["f1", "g1", "y"]),
+    ("SELECT f1, k, y FROM a JOIN b USING (k)", ["f1", "k", "y"]),
+    ("SELECT f1, y FROM a, b", ["f1", "y"]),
+    ("SELECT f1 FROM a", ["f1"]),
+    ("SELECT a.f1, b.y FROM a JOIN b ON a.f1 <=> b.y", ["f1", "y"]),
+]
+
+
+def exact(value: Any) -> Fraction:
+    return Fraction(value)
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize(("sql", "columns"), QUERIES)
+def test_the_sums_are_those_of_the_joined_rows_after_every_batch(sql: str, columns: list[str], nulls: bool) -> None:
+    chance = Random(f"{sql} {nulls}")
+    tables, model = Tables(), regression(sql, SCHEMA, target=columns[-1])
+    for _ in range(6):
+        model.apply({name: rows for name, rows in tables.batch(chance, 8, nulls).items() if name in reads(sql)})
+        joined = tables.query(sql.replace("<=>", "IS NOT DISTINCT FROM"))
+        full = [dict(zip(columns, map(exact, row), strict=True)) for row in joined if None not in row]
+        assert (model.rows, model.skipped) == (len(full), len(joined) - len(full))
+        for one in columns:
+            assert model.sum(one) == sum(row[one] for row in full)
+            for other in columns:
+                assert model.sum(one, other) == sum(row[one] * row[other] for row in full)
+
+
+def reads(sql: str) -> set[str]:
+    return {name for name in SCHEMA if f" {name} " in f" {sql.replace(',', ' ')} "}
+
+
+def filled(sql: str = TWO, **more: Any) -> tuple[Tables, Regression]:
+    tables, model = Tables(), regression(sql, SCHEMA, target="y", **more)
+    changes = tables.batch(Random(7), 60)
+    model.apply({name: rows for name, rows in changes.items() if name in reads(sql)})
+    return tables, model
+
+
+def test_the_coefficients_are_those_of_least_squares_over_the_joined_rows() -> None:
+    tables, model = filled()
+    chance = Random(8)
+    for _ in range(5):
+        changes = tables.batch(chance, 20)
+        model.apply({name: changes[name] for name in ("a", "b")})
+        rows = np.array(tables.query(TWO), float)
+        design = np.column_stack([np.ones(len(rows)), rows[:, :2]])
+        expected = np.linalg.lstsq(design, rows[:, 2], rcond=None)[0]
+        found = model.coefficients()
+        np.testing.assert_allclose([found.intercept, found["f1"], found["f2"]], expected, rtol=1e-9)
+        assert (list(found), found.rank, found.rows) == (["f1", "f2"], 2, len(rows))
+        assert model.intercept == found.intercept
+
+
+@pytest.mark.parametrize("split", ["rows one by one", "relations one by one", "batches the other way round"])
+def test_however_changes_are_split_into_batches_the_sums_are_the_same(split: str) -> None:
+    chance, tables = Random(9), Tables()
+    inserts = [{name: rows for name, rows in tables.batch(chance, 15).items() if name in "ab"} for _ in range(3)]
+    batches = [{name: [row for row in rows if row["_weight"] > 0] for name, rows in batch.items()} for batch in inserts]
+    whole, parts = (regression(TWO, SCHEMA, target="y") for _ in range(2))
+    for batch in batches:
+        whole.apply(batch)
+    for batch in reversed(batches) if split == "batches the other way round" else batches:
+        if split == "rows one by one":
+            for name, rows in batch.items():
+                for row in rows:
+                    parts.apply({name: [row]})
+        elif split == "relations one by one":
+            for name, rows in batch.items():
+                parts.apply({name: rows})
+        else:
+            parts.apply(batch)
+    assert whole.rows > 20
+    for names in whole._sums.monomials:
+        assert whole.sum(*names) == parts.sum(*names)
+    assert dict(whole.coefficients()) == dict(parts.coefficients())
+
+
+def test_when_all_rows_are_gone_nothing_is_left() -> None:
+    tables, model = filled()
+    model.apply(
+        {
+            name: [dict(zip(SCHEMA[name], row, strict=True)) | {"_weight": -n} for row, n in tables.rows[name].items()]
+            for name in ("a", "b")
+        }
+    )
+    assert (model.rows, model.skipped, model.sum("f2", "f2")) == (0, 0, 0)
+    assert model._sums._tree.size() == 0
+    assert not any(model._sums._copies.values())
+
+
+def test_ctrl_c_waits_until_the_batch_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = regression(TWO, SCHEMA, target="y")
+    climb = ViewTree.apply
+
+    def interrupted(*given: Any) -> Any:
+        raise_signal(SIGINT)
+        return climb(*given)
+
+    monkeypatch.setattr(ViewTree, "apply", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.apply({"a": [{"k": 1, "f1": 2}], "b": [{"k": 1, "f2": 0.5, "y": 3}]})
+    assert (model.rows, model.sum("f1", "y")) == (1, 6)
+
+
+def test_keys_may_be_of_any_type_and_of_any_time() -> None:
+    types = {"t": "timestamp", "d": "date", "s": "string", "m": "decimal(20,2)", "x": "float64", "n": "binary"}
+    schema = {"p": types | {"f": "int64"}, "q": types | {"y": "int64"}}
+    model = regression(f"SELECT f, y FROM p JOIN q USING ({', '.join(types)})", schema, target="y")
+    far = pa.array([2**62], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    day = pa.array([2**30], pa.int32()).cast(pa.date32())
+    keys = {"t": far, "d": day, "s": ["é"], "m": pa.array(["1.50"]).cast(pa.decimal128(20, 2)), "x": [float("nan")]}
+    keys |= {"n": [b"\0"]}
+    model.apply({"p": pa.table(keys | {"f": [2]}), "q": pa.table(keys | {"y": [5]})})
+    assert (model.rows, model.sum("f", "y")) == (1, 10)
+    model.apply({"p": pa.table(keys | {"f": [2], "_weight": [-1]})})
+    assert (model.rows, model.missing) == (0, 0)
+
+
+def test_ridge_penalizes_the_coefficients_and_not_the_intercept() -> None:
+    tables, model = filled()
+    rows = np.array(tables.query(TWO), float)
+    x, y = rows[:, :2] - rows[:, :2].mean(0), rows[:, 2] - rows[:, 2].mean()
+    expected = np.linalg.solve(x.T @ x + 2.5 * np.eye(2), x.T @ y)
+    found = model.coefficients(ridge=2.5)
+    np.testing.assert_allclose(list(found.values()), expected, rtol=1e-9)
+    assert found.intercept == pytest.approx(rows[:, 2].mean() - rows[:, :2].mean(0) @ expected, rel=1e-9)
+    assert found.ridge == 2.5
+    assert found.predict({"f1": 1, "f2": 2.0, "y": 0}) == pytest.approx(found.intercept + expected @ [1, 2.0])
+
+
+def test_an_ill_conditioned_model_is_exact_where_double_sums_lose_all_digits() -> None:
+    schema = {"t": {"x": "int64", "z": "int64", "y": "int64"}}
+    model = regression("SELECT x, z, y FROM t", schema, target="y")
+    rows = [
+        (10**9 + i, 10**9 + i + (i % 3 == 0), 7 + 2 * (10**9 + i) - 5 * (10**9 + i + (i % 3 == 0))) for i in range(40)
+    ]
+    model.apply({"t": pa.table(dict(zip("xzy", map(list, zip(*rows, strict=True)), strict=True)))})
+    found = model.coefficients()
+    assert dict(found) == {"x": 2.0, "z": -5.0}
+    assert found.intercept == 7.0
+
+
+def test_dependent_features_warn_and_give_the_least_norm() -> None:
+    schema = {"t": {"x": "int64", "z": "int64", "y": "int64"}}
+    model = regression("SELECT x, z, y FROM t", schema, target="y")
+    model.apply({"t": [{"x": i, "z": 2 * i, "y": 10 * i + 1} for i in range(4)]})
+    with pytest.warns(RankDeficientWarning, match="only 1 of 2 features are independent over the 4 rows"):
+        found = model.coefficients()
+    assert dict(found) == {"x": 2.0, "z": 4.0}
+    assert (found.intercept, found.rank) == (1.0, 1)
+    assert set(model.coefficients(ridge=0.5)) == {"x", "z"}
+
+
+def test_without_rows_there_is_nothing_to_fit() -> None:
+    model = regression(TWO, SCHEMA, target="y")
+    assert (model.rows, model.skipped, model.sum("f1", "y")) == (0, 0, 0)
+    with pytest.raises(CrownError, match="there is nothing to fit: no row of the query has a value in every feature"):
+        model.coefficients()
+
+
+def test_features_can_be_chosen_and_are_found_in_any_case() -> None:
+    tables, model = filled(features=["F2"])
+    rows = np.array(tables.query(TWO), float)
+    expected = np.polyfit(rows[:, 1], rows[:, 2], 1)
+    found = model.coefficients()
+    assert list(found) == ["f2"]
+    np.testing.assert_allclose([found["f2"], found.intercept], expected, rtol=1e-9)
+    with pytest.raises(KeyError):
+        model.sum("f1")
+
+
+def test_deletes_of_absent_rows_are_counted_or_refused() -> None:
+    row = {"k": 1, "f1": 2}
+    model = regression(TWO, SCHEMA, target="y")
+    model.apply({"a": [row | {"_weight": -2}]})
+    model.apply({"a": [row], "b": [{"k": 1, "f2": 0.5, "y": 3}]})
+    assert (model.rows, model.missing) == (1, 2)
+    strict = regression(TWO, SCHEMA, target="y", on_missing="raise")
+    strict.apply({"b": [{"k": 1, "f2": 0.5, "y": 3}]})
+    with pytest.raises(MissingDeleteError, match=r"relation 'a': a delete of .* finds 1 copies too few"):
+        strict.apply({"b": [{"k": 1, "f2": 0.5, "y": 3}], "a": [row | {"_weight": -1}]})
+    strict.apply({"a": [row]})
+    assert strict.rows == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "sentence"),
+    [
+        ({"z": []}, ChangeError, "relation 'z' is not part of this query, which reads: a, b"),
+        ({"a": [], "A": []}, ChangeError, "relation 'A' occurs twice in one batch"),
+        ({"a": [{"k": 1}]}, ChangeError, "column 'f1' is missing"),
+        ({"a": [{"k": 1, "f1": "x"}]}, BadRowError, "relation 'a', row 0: "),
+        ({"b": [{"k": 1, "f2": float("inf"), "y": 1}]}, BadRowError, "row 0: f2 is inf: it has no place in a sum"),
+        ({"a": [{"k": 1, "f1": 1}], "b": [{"k": 1, "f2": 1e999, "y": 1}]}, BadRowError, "f2 is inf"),
+        ([], ChangeError, "changes must be a dict"),
+    ],
+)
+def test_a_batch_that_cannot_be_taken_changes_nothing(changes: Any, error: type, sentence: str) -> None:
+    model = regression(TWO, SCHEMA, target="y")
+    with pytest.raises(error, match=sentence):
+        model.apply(changes)
+    model.apply({"b": [{"k": 1, "f2": 0.5, "y": 1}]})
+    assert model.rows == 0
+    model.apply({"a": [{"k": 1, "f1": 1}]})
+    assert model.rows == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "more", "sentence"),
+    [
+        ("SELECT DISTINCT f1, f2, y FROM a JOIN b USING (k)", {}, "counts every row of the join; DISTINCT"),
+        ("Q(f1, y) :- a(k, f1), b(k, f2, y, tag).", {}, "counts every row of the join; DISTINCT, Datalog"),
+        ("SELECT f1, y FROM a JOIN b ON a.k < b.k", {}, "is over several relations"),
+        ("SELECT f1 + y AS s, y FROM a JOIN b USING (k)", {}, "column s is computed from several relations"),
+        ("SELECT f1, tag, y FROM a JOIN b USING (k)", {}, "column tag is of type string; a regression takes numbers"),
+        (
+            "SELECT f1, y FROM a JOIN b USING (k) WHERE k IN (SELECT k FROM c)",
+            {},
+            "over inner joins of tables; c is in an outer join, IN",
+        ),
+        ("SELECT g.k, h.f1 AS y FROM a g JOIN a h ON g.k = h.k AND g.f1 = h.f1", {}, "in all columns that it reads"),
+        (TWO, {"target": "z"}, "'z' is not a column of the query, which has: f1, f2, y"),
+        (TWO, {"features": "f1"}, "features must be a list of output columns, not 'f1'"),
+        (TWO, {"features": ["f1", "y"]}, "'y' is named twice among features and target"),
+        (TWO, {"on_missing": "no"}, 'on_missing must be "ignore" or "raise"'),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_in_a_sentence(sql: str, more: dict, sentence: str) -> None:
+    with pytest.raises((PlanError, CrownError), match=sentence):
+        regression(sql, SCHEMA, **({"target": "y"} | more))
+
+
+@pytest.mark.parametrize("ridge", [-1, float("nan"), "1", None, True])
+def test_a_penalty_that_is_none_is_refused(ridge: Any) -> None:
+    _, model = filled()
+    with pytest.raises(CrownError, match="ridge must be a number of 0 or more"):
+        model.coefficients(ridge)
+
+
+def test_explain_names_sums_order_and_views() -> None:
+    text = regression(TWO, SCHEMA, target="y").explain()
+    assert text.splitlines()[0] == "linear regression of y on f1, f2"
+    assert "sums: 10 monomials of degree 2" in text
+    assert "SUM(f1 * y) AS sum_f1_y" in text
+    assert "variable order: k(" in text
+    assert "stored views: V_a@" in text
