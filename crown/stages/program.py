@@ -25,7 +25,7 @@ from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
-from crown.stages.intake import Intake, Nets, used_columns
+from crown.stages.intake import Intake, Nets, summed_columns, used_columns
 from crown.stages.linear import Linear
 from crown.stages.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.stages.pointwise import Pointwise
@@ -63,7 +63,9 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
         self._used = used_columns(program, whole=on_missing == "raise")
-        self._intake = Intake(program.tables, self._used, memory.dictionary.intern)
+        self._intake = Intake(
+            program.tables, self._used, memory.dictionary.intern, summed_columns(program), on_missing == "trust"
+        )
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
         self.stages: list[Stage] = []
         first = OWN_PARTS
