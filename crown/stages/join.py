@@ -11,7 +11,6 @@ from crown.engine import invariants
 from crown.engine.core import Core
 from crown.engine.state import State
 from crown.engine.statistics import statistics
-from crown.errors import CrownError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.kernels import arena as A
 from crown.stages.memory import ProgramMemory, parts_of
@@ -31,8 +30,6 @@ class Join:
     def __init__(
         self, stage: JoinStage, sources: Mapping[str | int, Sequence[Column]], memory: ProgramMemory, first: int
     ) -> None:
-        if stage.mode != "set":
-            raise CrownError("rows of a join with their multiplicities are not maintained yet; select DISTINCT rows")
         plan = stage.plan
         self.stage = stage
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
@@ -87,7 +84,7 @@ class Join:
             column.name: decode(row[i : i + 1].copy(), column.type, self._dictionary.extern)[0].as_py()
             for i, column in enumerate(self.columns)
         }
-        return int(self._core.results.contains(values))
+        return self._core.results.multiplicity(values)
 
     def mark_values(self) -> None:
         """See ``Stage.mark_values``."""
