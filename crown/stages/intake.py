@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import BadRowError, ChangeError
+from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.stages.groups.aggregates import COUNTS
 from crown.stages.groups.terms import TOO_LARGE, too_large
@@ -89,15 +90,10 @@ def without_too_large(batch: CheckedBatch, columns: Iterable[str]) -> CheckedBat
 
 
 @dataclass(frozen=True)
-class Nets:
-    """A batch, ready to be applied: the net of each relation (by name in lower case) of which there are changes.
+class Nets(Prepared):
+    """A batch of a program: the net of each relation (by name in lower case) of which there are changes."""
 
-    ``rows``: rows taken; ``bad``: left out, by relation.
-    """
-
-    nets: dict[str, Zset]
-    rows: int
-    bad: dict[str, CheckedBatch]
+    nets: Mapping[str, Zset]
 
 
 class Intake:
@@ -147,7 +143,7 @@ class Intake:
                 bad[self._names[name]] = batch
             rows += len(batch.weights)
             nets[name] = self._net(name, batch)
-        return Nets(nets, rows, bad)
+        return Nets((), rows, bad, nets)
 
     def _net(self, name: str, batch: CheckedBatch) -> Zset:
         columns = self._used[name]
