@@ -34,6 +34,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
 from crown.uncopyable import NotCopyable
 from plans.plan import Plan
+from plans.program import Maintainable
 
 
 class State(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -220,7 +221,7 @@ def _reserved(part: np.ndarray) -> int:
     return limit if limit < len(part) else int(part[A.H_TOP])
 
 
-def fingerprint_words(plan: Plan) -> np.ndarray:
+def fingerprint_words(plan: Maintainable) -> np.ndarray:
     """Returns the first 16 bytes of the plan's fingerprint as two int64 words."""
     return np.frombuffer(bytes.fromhex(plan.fingerprint[:32]), np.int64)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from crown.engine.state import back, limits_of
-from crown.errors import MemoryBudgetError
+from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
 from crown.stages.protocol import Part
@@ -18,6 +18,7 @@ from crown.store.dictionary import Dictionary
 from crown.store.memory import MappedFile, reserve
 from plans.program import JoinStage, LinearStage, Program, Stage
 
+_WRITTEN = (A.MAGIC, A.FORMAT)
 OWN_PARTS = 2  # the dictionary's and the gate's
 
 
@@ -67,6 +68,15 @@ class ProgramMemory:
         A.format_arena(made.parts[0], 1, int(made.parts[0][A.H_LIMIT]), chosen)
         new_table(made.parts[0], int(table_at(0)))
         return made
+
+    @classmethod
+    def attach(cls, parts: int, path: Path) -> ProgramMemory:
+        """Returns the parts that are in the file ``path``. O(1). Raises SnapshotError if they cannot be there."""
+        file = MappedFile.open(path)
+        first = file.words[: len(file.words) // parts]
+        if len(file.words) % parts or len(first) < A.H_TABLES or (first[A.H_MAGIC], first[A.H_FORMAT]) != _WRITTEN:
+            raise SnapshotError(f"{path} is not the state of a program of this version")
+        return cls(file.words, parts, limits_of(None)[0], file)
 
     def limit(self, words: Sequence[int]) -> None:
         """Writes down how far each part may grow: as it lies in memory, or in a file as far as there are blocks.

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
-from crown.errors import ConcurrentChangeError, CrownError, MemoryBudgetError, UnusableStateError
+from crown.engine.state import fingerprint_words
+from crown.errors import ConcurrentChangeError, CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, Prepared
 from crown.ingest.changes import WEIGHT
 from crown.interrupts import Uninterrupted
@@ -95,6 +96,18 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table.
         """
         memory = ProgramMemory.create(parts_of_program(program), memory_budget, seed, path)
+        memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
+        return cls(program, memory, on_missing)
+
+    @classmethod
+    def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore") -> ProgramEngine:
+        """Returns the engine whose state is in the file ``path``. O(1).
+
+        Raises SnapshotError if it is not a state of this program. ``on_missing`` must be what it was made with.
+        """
+        memory = ProgramMemory.attach(parts_of_program(program), path)
+        if (memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] != fingerprint_words(program)).any():
+            raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
         return cls(program, memory, on_missing)
 
     def _running(self, stage: Planned, first: int) -> Stage:

@@ -12,7 +12,10 @@ from typing import Any, Protocol
 
 from crown.engine import snapshot
 from crown.engine.engine import Engine
+from crown.errors import SnapshotError
 from crown.maintained import Durable
+from crown.stages import snapshot as programs
+from crown.stages.program import ProgramEngine
 from plans.program import Maintainable, Program
 from spark_jobs.dispatch.envelope import WEIGHT
 
@@ -71,12 +74,24 @@ class QueryEngines:
         return Engine.attach(plan, path, on_missing=on_missing)
 
     def load(self, source: Path, plan: Maintainable, path: Path, on_missing: str) -> tuple[Durable, dict[str, Any]]:
-        """See ``crown.engine.snapshot.load`` and ``crown.stages.loading.load``."""
+        """See ``crown.engine.snapshot.load`` and ``crown.stages.snapshot.load``."""
         if isinstance(plan, Program):
-            return programs.load(source, path, plan=plan, on_missing=on_missing)
+            return _loaded(source, plan, path, on_missing)
         engine, extra = snapshot.load(source, plan=plan, state_path=path)
         engine.on_missing = on_missing
         return engine, extra
+
+
+def _loaded(source: Path, program: Program, path: Path, on_missing: str) -> tuple[ProgramEngine, dict[str, Any]]:
+    engine, extra = programs.load(source, path)
+    if engine.fingerprint != program.fingerprint:
+        raise SnapshotError(f"{source} holds the state of another query; use a fresh path for the changed query")
+    if engine.on_missing != on_missing:
+        raise SnapshotError(
+            f'{source} was kept with on_missing="{engine.on_missing}", which decides what is stored; go on with that, '
+            "or give the stream another checkpoint"
+        )
+    return engine, extra
 
 
 QUERY = QueryEngines()

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from crown.ingest.masks import with_masks
 from plans.plan import BagAtom, Plan
-from plans.program import Maintainable
+from plans.program import JoinStage, Maintainable
 from plans.reads import occurrences
 from plans.schema import Column, Table, arrow_type
 from spark_jobs.errors import SparkJobError
@@ -119,7 +119,15 @@ def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
 
 
 def cell_plan(plan: Maintainable, envelope: Envelope) -> Maintainable:
-    """Returns the plan that a cell's engine runs: the query's, with tables cut down to the columns used."""
+    """Returns what a cell's engine runs: the query's plan or program, with tables cut down to the columns used."""
     atoms = occurrences(plan)
-    tables = (plan.table(name) for name in envelope.relations)
-    return replace(plan, tables=tuple(Table(table.name, used(table, atoms)) for table in tables))
+    cut = {table.name.lower(): Table(table.name, used(table, atoms)) for table in map(plan.table, envelope.relations)}
+    if isinstance(plan, Plan):
+        return replace(plan, tables=tuple(cut.values()))
+    stages = tuple(
+        replace(stage, plan=replace(stage.plan, tables=tuple(cut.get(t.name.lower(), t) for t in stage.plan.tables)))
+        if isinstance(stage, JoinStage)
+        else stage
+        for stage in plan.stages
+    )
+    return replace(plan, tables=tuple(cut.values()), stages=stages)

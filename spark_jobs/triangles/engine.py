@@ -242,7 +242,9 @@ class TriangleEngines:
         file = MappedFile.open(_beside(path))
         return TriangleCount(Engine.attach(_join(plan), path, on_missing=on_missing), MappedTriangle(file), self.both)
 
-    def load(self, source: Path, plan: Maintainable, path: Path, on_missing: str) -> tuple[TriangleCount, dict[str, Any]]:
+    def load(
+        self, source: Path, plan: Maintainable, path: Path, on_missing: str
+    ) -> tuple[TriangleCount, dict[str, Any]]:
         """Returns the engine with both states as they were written. O(N)."""
         edges, triangle, extra = read(source, _join(plan), path)
         edges.on_missing = on_missing
