@@ -12,6 +12,7 @@ from functools import partial
 from sqlglot import exp
 
 from plans.algebra import Group, Query, Source, replaced, split
+from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, lit
 from plans.frontends.sqlfrom import From
 from plans.frontends.sqlnames import Ctes, Frame
@@ -98,7 +99,15 @@ class Where(From):
 
     def closed(self, body: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> Source:
         """A subquery that is a relation of its own; it may not read the query around it."""
-        relation = self.read(body, ctes, None, unique=False)
+        try:
+            relation = self.read(body, ctes, None, unique=False)
+        except PlanError:
+            self.read(body, ctes, scope, unique=False)  # is it only that it reads the query around it?
+            raise self.error(
+                "a subquery with aggregates, set operations or outer joins cannot read the query around it",
+                body,
+                "join with it in FROM, grouped by what ties it to the query around it",
+            ) from None
         return self.derived(relation, "subquery", group)
 
     # subqueries whose rows do not multiply, as sources with conditions of their own -----------------------------------

@@ -196,7 +196,11 @@ def _notes(
         how = (
             "with a support count per result row; an update costs the joined rows that it changes, not only result rows"
         )
-    if read:
+    if read and query.counted:
+        notes.append(
+            f"{', '.join(read)}: enumerated too, because rows are counted: an update costs the rows it changes"
+        )
+    elif read:
         notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, {how}")
     if completed:
         why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
