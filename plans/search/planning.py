@@ -197,9 +197,8 @@ def _notes(
             "with a support count per result row; an update costs the joined rows that it changes, not only result rows"
         )
     if read and query.counted:
-        notes.append(
-            f"{', '.join(read)}: enumerated too, because rows are counted: an update costs the rows it changes"
-        )
+        why = "enumerated besides the output: weights add up, an update costs the joined rows that it changes"
+        notes.append(f"{', '.join(read)}: {why}")
     elif read:
         notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, {how}")
     if completed:
