@@ -215,6 +215,9 @@ SELECT a FROM r WHERE a > 1 OR b IN (SELECT b FROM s)
 SELECT a, b IN (SELECT b FROM s) AS found FROM r
 SELECT a, b NOT IN (SELECT b FROM s) AS found FROM r
 SELECT a, b IN (SELECT b FROM s WHERE c = 'p') AS found FROM r
+SELECT a, a IN (SELECT s.b FROM s WHERE s.b >= r.b) AS found FROM r
+SELECT a, a NOT IN (SELECT t.v FROM t WHERE t.k = r.b) AS found FROM r
+SELECT a FROM r WHERE b > 1 OR a IN (SELECT x.b FROM s x JOIN t ON x.b = t.k WHERE t.v = r.b)
 SELECT a, (SELECT MAX(b) FROM s) AS m FROM r
 SELECT a FROM r WHERE b > (SELECT AVG(b) FROM s)
 SELECT DISTINCT a FROM r WHERE b = (SELECT MAX(b) FROM r)
