@@ -101,7 +101,7 @@ class Group:
     @property
     def text(self) -> str:
         """The text of the whole query."""
-        return self.input.text
+        return next(part.text for part in walk(self) if isinstance(part, Query))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -123,12 +123,13 @@ class SetOperation:
     @property
     def text(self) -> str:
         """The text of the whole query."""
-        return self.inputs[0].text
+        return next(part.text for part in walk(self) if isinstance(part, Query))
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the result: their names are the first input's."""
-        return self.inputs[0].columns
+        first = next(part for part in walk(self) if not isinstance(part, SetOperation))
+        return first.columns
 
 
 Relation = Query | Group | SetOperation
@@ -141,12 +142,20 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
     return (relation.input,) if isinstance(relation, Group) else relation.inputs
 
 
+def walk(relation: Relation) -> Iterator[Relation]:
+    """Yields a relation and all that it is made of, from the outside in."""
+    todo = [relation]
+    while todo:
+        here = todo.pop()
+        yield here
+        todo += reversed(inputs(here))
+
+
 def bases(relation: Relation) -> Iterator[Source]:
     """Yields the base tables that a relation is made of, one for each place where they stand."""
-    if isinstance(relation, Query):
-        yield from (source for source in relation.sources if source.input is None)
-    for inner in inputs(relation):
-        yield from bases(inner)
+    for part in walk(relation):
+        if isinstance(part, Query):
+            yield from (source for source in part.sources if source.input is None)
 
 
 def check_output_name(name: str) -> None:

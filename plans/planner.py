@@ -1,6 +1,4 @@
-"""From a query to a plan, in order: parse, form atoms, classify, complete the output, decompose, search trees,
-choose.
-"""
+"""The entry points: a query is read, and becomes a plan, or a program of several stages."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ def plan(
     dialect: str = "spark",
     tree: str | None = None,
 ) -> Plan:
-    """Plan a query.
+    """Returns the plan of a query that is one join without duplicates.
 
     `query`: SQL, Datalog or motif text, a parsed `Query`, or a `Plan` (also its JSON), which is returned as it is.
     `schema`: see `Schema.of`. `rates`: updates per relation or alias (only ratios matter; 1 if not given). `tree`: one
@@ -85,7 +83,7 @@ def program(
     dialect: str = "spark",
     tree: str | None = None,
 ) -> Program:
-    """Plan a query that may be more than one join: aggregates, set operations, outer joins, bags of rows.
+    """Returns the program of any query: aggregates, set operations, outer joins, bags of rows.
 
     `query` is one of those that `plan` takes, a relation of the algebra, or a `Program` (also its JSON), which is
     returned as it is. The other arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the

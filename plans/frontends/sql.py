@@ -263,12 +263,46 @@ class _Reader(Grouping):
         if not isinstance(node, exp.SetOperation):
             branches.append((self.read(node, ctes, outer, unique=not branches), node))
             return len(branches) - 1
-        ctes = self.with_clause(node, ctes)
-        self.check_set_operation(node)
-        operator = _OPERATORS[type(node)] + ("" if node.args.get("distinct") else "_all")
-        left = with_room(self.branch, node.this, ctes, outer, branches)
-        right = with_room(self.branch, node.expression, ctes, outer, branches)
-        return (operator, left, right)
+        chain: list[tuple[exp.SetOperation, Ctes]] = []
+        while isinstance(node, exp.SetOperation):  # A - B - C: they lean to the left
+            ctes = self.with_clause(node, ctes)
+            self.check_set_operation(node)
+            chain.append((node, ctes))
+            node = node.this
+        found = with_room(self.branch, node, ctes, outer, branches)
+        runs: list[tuple[str, list[Function]]] = []
+        for operation, visible in reversed(chain):
+            operator = _OPERATORS[type(operation)] + ("" if operation.args.get("distinct") else "_all")
+            right = with_room(self.branch, operation.expression, visible, outer, branches)
+            if not runs or runs[-1][0] != operator:
+                runs.append((operator, []))
+            runs[-1][1].append(right)
+        for operator, rights in runs:
+            found = _run(operator, found, rights)
+        if chain and _depth(found) > _DEEPEST:
+            raise self.error(f"set operations are nested more than {_DEEPEST} deep", chain[0][0], "use views")
+        return found
+
+
+_DEEPEST = 100
+
+
+def _run(operator: str, first: Function, rights: list[Function]) -> Function:
+    """`first` and others with one operator between all, as a tree of little depth: A - B - C is A - (B + C)."""
+    if operator.startswith("except"):
+        return (operator, first, _balanced(operator.replace("except", "union"), rights))
+    return _balanced(operator, [first, *rights])
+
+
+def _depth(function: Function) -> int:
+    return 0 if isinstance(function, int) else 1 + max(_depth(p) for p in function[1:] if not isinstance(p, str))
+
+
+def _balanced(operator: str, parts: list[Function]) -> Function:
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return (operator, _balanced(operator, parts[:half]), _balanced(operator, parts[half:]))
 
 
 def _joins(node: exp.Select) -> list[exp.Join]:

@@ -12,6 +12,7 @@ from functools import partial
 from sqlglot import exp
 
 from plans.algebra import Group, Query, Source, replaced, split
+from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, lit
 from plans.frontends.sqlfrom import From
 from plans.frontends.sqlnames import Ctes, Frame
@@ -98,7 +99,15 @@ class Where(From):
 
     def closed(self, body: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> Source:
         """A subquery that is a relation of its own; it may not read the query around it."""
-        relation = self.read(body, ctes, None, unique=False)
+        try:
+            relation = self.read(body, ctes, None, unique=False)
+        except PlanError:
+            self.read(body, ctes, scope, unique=False)  # is it only that it reads the query around it?
+            raise self.error(
+                "a subquery with aggregates, set operations or outer joins cannot read the query around it",
+                body,
+                "join with it in FROM, grouped by what ties it to the query around it",
+            ) from None
         return self.derived(relation, "subquery", group)
 
     # subqueries whose rows do not multiply, as sources with conditions of their own -----------------------------------
@@ -179,20 +188,32 @@ class Where(From):
                 "NOT IN with several columns is not supported", node, "write NOT EXISTS", self.not_at(written)
             )
         body = node.args["query"]
-        while isinstance(body, (exp.Subquery, exp.Paren)):
-            body = body.this
-        if self.flat(body):
-            frame, theirs = self.detached(body, ctes, scope)
-            if self.parted(frame, frame.conditions)[1]:  # tied to the query around it: no row may be equal or NULL
-                self.check_width(node, mine, theirs)
-                equal = self.guarded(node, partial(self.equal, "eq", mine[0], theirs[0]))
-                frame.conditions.append(call("or", equal, call("isnull", mine[0]), call("isnull", theirs[0])))
-                self.frame.sources.append(self.exposed("anti", frame, frame.conditions))
-                return
+        tied = self.tied(body, mine, ctes, scope, node)
+        if tied is not None:  # no row may be equal or unknown
+            frame, equal, unknown = tied
+            self.frame.sources.append(self.exposed("anti", frame, [*frame.conditions, call("or", equal, unknown)]))
+            return
         self.frame.sources.append(self.attached("anti", body, ctes, scope, mine, node))
         empty, clean = self.flags(body, ctes, scope, node)
         known = call("and", call("not", call("isnull", mine[0])), clean)
         self.frame.conditions.append(call("or", empty, known))
+
+    def tied(
+        self, body: exp.Expression, mine: list[Expr], ctes: Ctes, scope: Scope, node: exp.Expression
+    ) -> tuple[Frame, Expr, Expr] | None:
+        """The frame of a subquery of IN that reads the query around it, and when a row of it equals the value, and when
+        one of the two is NULL. None if the subquery stands by itself.
+        """
+        while isinstance(body, (exp.Subquery, exp.Paren)):
+            body = body.this
+        if not self.flat(body):
+            return None
+        frame, theirs = self.detached(body, ctes, scope)
+        if not self.parted(frame, frame.conditions)[1]:
+            return None
+        self.check_width(node, mine, theirs)
+        equal = self.guarded(node, partial(self.equal, "eq", mine[0], theirs[0]))
+        return frame, equal, call("or", call("isnull", mine[0]), call("isnull", theirs[0]))
 
     def not_at(self, node: exp.Expression) -> tuple[int, int] | None:
         """Where NOT stands."""
@@ -208,12 +229,6 @@ class Where(From):
             body = body.this
         if self.flat(body):
             frame, theirs = self.detached(body, ctes, scope)
-            if self.parted(frame, frame.conditions)[1]:
-                raise self.error(
-                    "IN as a value, with a subquery that reads the query around it, is not supported",
-                    node,
-                    "write EXISTS, or make it a condition of its own",
-                )
             query = Query(
                 self.text, tuple(frame.sources), tuple(frame.conditions), (("y", theirs[0]),), False, tuple(frame.keys)
             )
@@ -243,23 +258,33 @@ class Where(From):
     def value(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> Expr:
         """The value of EXISTS, of IN with a subquery, or of a scalar subquery."""
         if isinstance(node, exp.Exists):
-            source = self.attached("mark", node.this, ctes, scope, None, node)
-            self.frame.sources.append(source)
-            return col(f"{source.alias}.{FOUND}", "bool")
+            return self.mark(self.attached("mark", node.this, ctes, scope, None, node))
         if isinstance(node, exp.In):
             mine = self.compared(node, scope, ctes)
             if len(mine) != 1:
                 raise self.error("IN with several columns is supported only as a condition of its own", node)
-            body = node.args["query"]
-            source = self.attached("mark", body, ctes, scope, mine, node)
-            self.frame.sources.append(source)
-            empty, clean = self.flags(body, ctes, scope, node)
-            unknown = call("or", call("isnull", mine[0]), call("not", clean))
-            made = call(
-                "case", col(f"{source.alias}.{FOUND}", "bool"), lit(True), empty, lit(False), unknown, NULL, lit(False)
-            )
+            made = self.contained_value(node, mine, ctes, scope)
             return call("not", made) if node.args.get("negate") else made
         return self.scalar_subquery(node, ctes, scope)
+
+    def contained_value(self, node: exp.In, mine: list[Expr], ctes: Ctes, scope: Scope) -> Expr:
+        """The value of `mine IN (...)`: TRUE, FALSE, or NULL where only a NULL could be equal."""
+        body = node.args["query"]
+        tied = self.tied(body, mine, ctes, scope, node)
+        if tied is not None:
+            frame, equal, unknown = tied
+            found = self.mark(self.exposed("mark", frame, [*frame.conditions, equal]))
+            again = self.exposed("mark", frame, [*frame.conditions, unknown])
+            return call("case", found, lit(True), self.mark(again), NULL, lit(False))
+        found = self.mark(self.attached("mark", body, ctes, scope, mine, node))
+        empty, clean = self.flags(body, ctes, scope, node)
+        doubtful = call("or", call("isnull", mine[0]), call("not", clean))
+        return call("case", found, lit(True), empty, lit(False), doubtful, NULL, lit(False))
+
+    def mark(self, source: Source) -> Expr:
+        """The column of a mark, which joins the frame."""
+        self.frame.sources.append(source)
+        return col(f"{source.alias}.{FOUND}", "bool")
 
     def scalar_subquery(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> Expr:
         """The value of a subquery of one row: aggregates without GROUP BY, which may be correlated by equality."""

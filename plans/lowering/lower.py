@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plans.algebra import Group, Query, Relation, SetOperation, Source, bases, inputs
+from plans.algebra import Group, Query, Relation, SetOperation, Source, bases, walk
 from plans.conjunction import is_set
 from plans.errors import PlanError
 from plans.lowering.existence import without_distinct
@@ -15,6 +15,7 @@ from plans.lowering.stages import STAGE, Stages, passed
 from plans.plan import Output
 from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, program_of
 from plans.search.cost import checked_rates
+from plans.stack import with_room
 
 
 def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Program:
@@ -50,6 +51,10 @@ def is_plan(relation: Relation) -> bool:
 
 def _stage(relation: Relation, stages: Stages) -> int:
     """The number of the stage whose output is the relation."""
+    return with_room(_made, relation, stages)
+
+
+def _made(relation: Relation, stages: Stages) -> int:
     if isinstance(relation, Query):
         return joined(_plain(relation, stages), stages)
     if isinstance(relation, Group):
@@ -148,7 +153,4 @@ _SETS = ("distinct", "union", "except", "intersect")
 
 def _notes(relation: Relation) -> list[str]:
     """What the front-end noted, of the relation and of those in it."""
-    notes = list(relation.notes) if isinstance(relation, Query) else []
-    for inner in inputs(relation):
-        notes += [note for note in _notes(inner) if note not in notes]
-    return notes
+    return list(dict.fromkeys(note for part in walk(relation) if isinstance(part, Query) for note in part.notes))

@@ -17,7 +17,7 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, col, conjoin
 from plans.lowering.joins import feed, joined
 from plans.lowering.matches import Keys, aliases_of, crossing_keys, outer_rows
-from plans.lowering.stages import Stages, constant, local, nulls, origin, passed
+from plans.lowering.stages import Stages, constant, local, nulls, origin, passed, renamed
 from plans.plan import Output
 from plans.program import Feed
 from plans.schema import Column
@@ -119,7 +119,7 @@ def _by_rows(
     alias = unused("outer", [right.alias])
     keys = stages.source(alias, joined(rows, stages), distinct=True)
     theirs = {column.value: keys.qualified(name) for column, name in zip(read, names, strict=True)}
-    on = [_renamed(part, theirs) for part in crossing]
+    on = [renamed(part, theirs) for part in crossing]
     shown = [] if right.join in ("anti", "mark") else [(c.name, right.qualified(c.name)) for c in visible]
     outputs = shown + [(name, keys.qualified(name)) for name in names]
     plain = replace(right, group=0, join="inner", on=())
@@ -129,11 +129,6 @@ def _by_rows(
     there = Feed(number, passed(stages.columns(number)))
     computed = tuple(Output(name, e.type, col(name, e.type)) for name, e in zip(names, read, strict=True))
     return _completed(query, right, list(zip(read, names, strict=True)), there, computed, rows, visible, stages)
-
-
-def _renamed(expr: Expr, names: dict[str, Expr]) -> Expr:
-    types = {node.value: node.type for node in expr.postorder() if node.op == "col"}
-    return expr.substitute(lambda name: names.get(name) or col(name, types[name]))
 
 
 def _completed(

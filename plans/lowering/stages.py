@@ -65,7 +65,8 @@ def origin(table: Table) -> str | int:
 
 def local(expr: Expr) -> Expr:
     """Returns an expression over the qualified columns of one source as one over its columns."""
-    return expr.substitute(lambda name: col(split(name)[1], _types(expr)[name]))
+    types = _types(expr)
+    return expr.substitute(lambda name: col(split(name)[1], types[name]))
 
 
 def _types(expr: Expr) -> dict[str, str]:

@@ -196,7 +196,10 @@ def _notes(
         how = (
             "with a support count per result row; an update costs the joined rows that it changes, not only result rows"
         )
-    if read:
+    if read and query.counted:
+        why = "enumerated besides the output: weights add up, an update costs the joined rows that it changes"
+        notes.append(f"{', '.join(read)}: {why}")
+    elif read:
         notes.append(f"{', '.join(read)}: kept for computed outputs or residual predicates, {how}")
     if completed:
         why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"

@@ -95,7 +95,7 @@ def _lines(stage: Stage) -> list[str]:
         lines = [f"class {explain.class_line(stage.plan)}", f"output {', '.join(explain.output_columns(stage.plan))}"]
         if stage.plan.residual:
             lines.append("filter " + " AND ".join(str(expr) for expr in stage.plan.residual))
-        return lines
+        return lines + [f"note {note}" for note in stage.plan.notes]
     if isinstance(stage, GroupStage):
         lines = [f"of {_feed(stage.feed)}", "by " + (", ".join(stage.keys) or "nothing: one row, always")]
         lines += [f"{call.name} = {_call(call)}" for call in stage.aggregates]

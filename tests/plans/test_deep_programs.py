@@ -1,0 +1,53 @@
+"""Programs of long and deep queries: planned in time linear in their length, written as JSON and read back."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from plans import PlanError, Program, program
+
+SCHEMA = {"R": {"a": "int64", "b": "int64"}}
+
+
+def nested(levels: int) -> str:
+    """Returns groups of groups of groups."""
+    query = "SELECT a FROM R"
+    for i in range(levels):
+        query = f"SELECT a, COUNT(*) AS n FROM ({query}) x{i} GROUP BY a"
+    return query
+
+
+LONG = {
+    "a sum of 3000 terms": f"SELECT SUM({' + '.join(['a'] * 3000)}) AS s FROM R",
+    "1500 aggregates": f"SELECT {' + '.join(['SUM(a)'] * 1500)} AS s FROM R",
+    "1500 conditions on groups": "SELECT a FROM R GROUP BY a HAVING "
+    + " AND ".join(f"COUNT(*) > {i}" for i in range(1500)),
+    "1500 branches": " UNION ".join(["SELECT a FROM R"] * 1500),
+    "1500 differences": " EXCEPT ALL ".join(["SELECT a FROM R"] * 1500),
+    "400 levels of groups": nested(400),
+    "30 outer joins": "SELECT x0.a FROM R x0 "
+    + " ".join(f"LEFT JOIN R x{i} ON x{i - 1}.b = x{i}.a" for i in range(1, 31)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_query_has_a_program(name: str) -> None:
+    start = time.monotonic()
+    made = program(LONG[name], SCHEMA)
+    assert time.monotonic() - start < 30
+    again = Program.from_json(json.dumps(made.to_json()))
+    assert again == made
+    assert again.fingerprint == made.fingerprint
+    assert str(again)
+
+
+def test_set_operations_nested_in_earnest_are_refused_with_their_place() -> None:
+    query = "SELECT a FROM R"
+    for i in range(150):
+        query = f"SELECT a FROM R {'UNION' if i % 2 else 'EXCEPT'} ({query})"
+    with pytest.raises(PlanError, match="nested more than 100 deep") as caught:
+        program(query, SCHEMA)
+    assert caught.value.position is not None
