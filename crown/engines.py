@@ -14,15 +14,27 @@ from crown.engine.cells import Cells
 from crown.engine.engine import Engine
 from crown.errors import CrownError, SnapshotError
 from crown.maintained import Queryable
-from plans.plan import Plan
+from crown.stages import snapshot as programs
+from crown.stages.program import ProgramEngine
+from plans.program import Program
 
 
-def create(plan: Plan, path: Path | None, threads: int, memory_budget: int | None, on_missing: str) -> Queryable:
+def create(program: Program, path: Path | None, threads: int, memory_budget: int | None, on_missing: str) -> Queryable:
     """Makes a new, empty engine: one, in memory or in the file ``path``, or ``threads`` cells in memory.
+
+    A program of one join core has an engine of its own; only that can be cut into cells.
 
     ``memory_budget``: bytes. Raises PlanError for a plan that cannot be cut, SnapshotError for a file that cannot be
     made, and CrownError for arguments that do not go together.
     """
+    plan = program.plan
+    if plan is None:
+        if threads > 1:
+            raise CrownError("threads=N cuts queries that are one join; leave threads at 1 for this one")
+        try:
+            return ProgramEngine.create(program, path, memory_budget=memory_budget, on_missing=on_missing)
+        except OSError as error:
+            raise SnapshotError(f"cannot keep the state in {path}: {error.strerror}") from error
     if threads == 1:
         try:
             return Engine.create(plan, path, memory_budget=memory_budget, on_missing=on_missing)
@@ -37,4 +49,6 @@ def load(
     path: str | os.PathLike[str], state_path: Path | None, memory_budget: int | None
 ) -> tuple[Queryable, dict[str, Any]]:
     """Returns the engine of a snapshot and what was saved with it. See ``crown.engine.snapshot.load_any``."""
+    if programs.is_one(path):
+        return programs.load(path, state_path, memory_budget)
     return snapshot.load_any(path, state_path=state_path, memory_budget=memory_budget)

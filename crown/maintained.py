@@ -22,13 +22,14 @@ from crown.ingest.batch import MissingDeletes, Prepared, RelationChange
 from crown.interrupts import Uninterrupted
 from crown.store.zset import Zset
 from plans.plan import Plan
+from plans.program import Program
 
 
 class Maintained(Protocol):
     """A result that is kept up to date: what everybody asks of it."""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Plan | Program:
         """What is maintained."""
         ...
 

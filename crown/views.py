@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from crown import engines
 from crown.arguments import Size, file_of, number_of, path_of, size_of
 from crown.engine.delivery import Delivery
 from crown.errors import ChangeError, CrownError, SnapshotError
-from crown.ingest.changes import CheckedBatch
+from crown.ingest.changes import WEIGHT, CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
+from crown.stages.program import ProgramEngine
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
-from plans import plan as make_plan
+from plans import program as make_program
 from plans.plan import Plan
-from plans.show.explain import text
+from plans.program import Program
 
 MOST_THREADS = 1024
 
@@ -47,8 +49,8 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         return self._engine.delta_schema
 
     @property
-    def plan(self) -> Plan:
-        """The plan that is being maintained."""
+    def plan(self) -> Plan | Program:
+        """What is maintained: the plan of one join, or a program of several stages."""
         return self._engine.plan
 
     def apply(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> pa.Table:
@@ -123,7 +125,35 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
 
         Expected O(1).
         """
-        names = self.schema.names
+        return self._engine.contains(self._named(row))
+
+    def multiplicity(self, row: Mapping[str, Any] | Sequence[Any]) -> int:
+        """Returns how often the row is in the result: 0 or 1, and more only if the result is a ``bag``."""
+        values, engine = self._named(row), self._engine
+        return engine.multiplicity(values) if isinstance(engine, ProgramEngine) else int(engine.contains(values))
+
+    def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the row of the group with a key (a dict by output name), or None. Expected O(1).
+
+        Raises ChangeError if the query is not grouped, or its keys are not all selected.
+
+        >>> sums = view("SELECT k, SUM(x) AS s FROM r GROUP BY k", {"r": {"k": "string", "x": "int64"}})
+        >>> sums.update({"r": {"k": ["a", "a", "b"], "x": [1, 2, 3]}})
+        >>> sums.get({"k": "a"}), sums.get({"k": "c"})
+        ({'k': 'a', 's': 3}, None)
+        """
+        if not isinstance(self._engine, ProgramEngine):
+            raise ChangeError("get(key) asks for the row of a group, and the result is not grouped; use contains(row)")
+        return self._engine.get(key)
+
+    @property
+    def bag(self) -> bool:
+        """True if a row can be in the result more than once; the result then has a column ``_weight``."""
+        return isinstance(self._engine, ProgramEngine) and self._engine.bag
+
+    def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
+        """The row as a dict by output name."""
+        names = [name for name in self.delta_schema.names if name != WEIGHT]
         if isinstance(row, np.ndarray):
             row = row.tolist()
         if not isinstance(row, (Mapping, Sequence)) or isinstance(row, (str, bytes)):
@@ -137,7 +167,7 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
                     f"the result has {len(names)} columns ({', '.join(names)}), the row {len(row)} values"
                 )
             row = dict(zip(names, row, strict=True))
-        return self._engine.contains(row)
+        return row
 
     def __contains__(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
         return self.contains(row)
@@ -146,8 +176,8 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         return self.count()
 
     def explain(self) -> str:
-        """Returns query class, join tree, views and bounds as text."""
-        return text(self.plan)
+        """Returns query class, join tree, views and bounds as text; of a program its stages."""
+        return str(self.plan)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes plan and state to one file (replaced atomically). O(state)."""
@@ -170,7 +200,8 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         return f"<crown.View of {self.plan.query!r}>"
 
     def _repr_html_(self) -> str:
-        return self.plan._repr_html_()
+        plan = self.plan
+        return plan._repr_html_() if isinstance(plan, Plan) else f"<pre>{escape(str(plan))}</pre>"
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -181,7 +212,7 @@ def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
 
 
 def view(
-    query: str | Plan,
+    query: str | Plan | Program,
     schema: Any = None,
     *,
     path: str | os.PathLike[str] | None = None,
@@ -199,7 +230,8 @@ def view(
     ``path``: keep the state in that file (memory-mapped, may exceed RAM; overwritten) instead of memory.
     ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel.
     ``memory_budget``: bytes of state, or a text such as ``"512 MiB"``; a batch that would pass it is refused, undone.
-    ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch.
+    ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch, ``"trust"`` takes the
+    stream's word that there are none (queries that are not one join), which saves storing the rows.
     ``on_bad_row``: ``"fail"`` refuses a batch with a row that does not fit; ``"quarantine"`` writes such rows, with
     the reason, to the folder ``quarantine`` and goes on. Further options go to ``plans.plan`` (rates, ...). Raises
     PlanError for a query that cannot be maintained, with the reason and what to do, and CrownError for any other
@@ -218,8 +250,8 @@ def view(
     if (on_bad_row == "quarantine") != (quarantine is not None):
         raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
     folder = None if quarantine is None else _folder(quarantine)
-    plan = make_plan(query, schema, **options)
-    return View(engines.create(plan, state, threads, budget, on_missing), folder)
+    program = make_program(query, schema, **options)
+    return View(engines.create(program, state, threads, budget, on_missing), folder)
 
 
 def _folder(given: Any) -> Path:

@@ -40,7 +40,8 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
     """The state of one plan: arenas, compiled plan, dictionary, bags, header. ``create`` and ``attach`` make one.
 
     ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``file``: what it is mapped
-    from, if it is; ``words``: the budget of all parts together.
+    from, if it is; ``words``: the budget of all parts together, unless a ``budget`` is given, of which
+    these parts are some.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         file: MappedFile | None,
         dictionary: Dictionary | None = None,
         words: int = ADDRESSABLE,
+        budget: Budget | None = None,
     ) -> None:
         ensure_compiled(plan.payload is not None)
         self.plan = plan
@@ -62,7 +64,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.arena = self.parts[0]
         self.halves = self.arena.view(np.int32)
         self.plan_array = self.compiled.array
-        self.budget = Budget(self.parts, words, file)
+        self.budget = Budget(self.parts, words, file) if budget is None else budget
         self.own_dictionary = dictionary is None
         self.dictionary = (
             Dictionary(self.arena, table_at(dictionary_table(n)), self.budget) if dictionary is None else dictionary
@@ -102,12 +104,16 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         if file is not None:
             back(file, [SLACK] * parts)
         made = cls(plan, arena, file, dictionary, words)
-        chosen = secrets.randbits(62) if seed is None else seed
-        known = int(made.arena[A.H_LIMIT])
-        state.create(made.arena, made.halves, made.plan_array, made.compiled.tables, known, words, chosen)
-        made.arena[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(plan)
-        made.arena[A.H_CLEAN] = 1
+        made.format(words, seed)
         return made
+
+    def format(self, words: int, seed: int | None = None) -> None:
+        """Writes an empty state into a new arena. ``words``: its budget; ``seed``: see ``create``."""
+        chosen = secrets.randbits(62) if seed is None else seed
+        known = int(self.arena[A.H_LIMIT])
+        state.create(self.arena, self.halves, self.plan_array, self.compiled.tables, known, words, chosen)
+        self.arena[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(self.plan)
+        self.arena[A.H_CLEAN] = 1
 
     @classmethod
     def attach(cls, plan: Plan, path: str | os.PathLike[str]) -> Self:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from crown.errors import BadRowError, ChangeError
-from crown.ingest.changes import CheckedBatch, Checker, relations_of
+from crown.ingest.batch import Prepared
+from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
+from crown.stages.groups.aggregates import COUNTS
+from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.store.codec import UnencodableError, encode
 from crown.store.zset import Zset
 from plans.program import Feed, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
@@ -47,26 +51,64 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
     }
 
 
+def summed_columns(program: Program) -> dict[str, frozenset[str]]:
+    """Returns per base relation the columns of doubles of which all values are summed."""
+    found: dict[str, set[str]] = {table.name.lower(): set() for table in program.tables}
+    for stage in program.stages:
+        if isinstance(stage, GroupStage) and isinstance(stage.feed.source, str) and stage.feed.where is None:
+            plain = {o.name: o.expr.value for o in stage.feed.columns if o.expr.op == "col" and o.type == "float64"}
+            for call in stage.aggregates:
+                if call.where is None and len(call.arguments) == 1 and call.function not in (*COUNTS, "min", "max"):
+                    found[stage.feed.source.lower()] |= {plain[name] for name in call.arguments if name in plain}
+    return {name: frozenset(columns) for name, columns in found.items()}
+
+
+def without_too_large(batch: CheckedBatch, columns: Iterable[str]) -> CheckedBatch:
+    """Returns a batch in which rows with a double that cannot be summed are bad ones. O(rows)."""
+    reasons: dict[int, str] = {}
+    for name in columns:
+        values = np.nan_to_num(batch.columns[name].to_numpy(zero_copy_only=False), nan=0.0, posinf=0.0, neginf=0.0)
+        for row in np.flatnonzero(too_large(values)).tolist():
+            reasons.setdefault(row, f"column {name!r}: {float(values[row])!r} {TOO_LARGE}")
+    if not reasons:
+        return batch
+    keep = np.ones(len(batch.weights), bool)
+    keep[list(reasons)] = False
+    given = np.setdiff1d(np.arange(len(keep) + len(batch.bad)), list(batch.bad))  # positions of the rows in the batch
+    texts = dict(zip(sorted(batch.bad), batch.bad_rows, strict=True))
+    for row in reasons:
+        shown = {name: array[row].as_py() for name, array in batch.columns.items()}
+        texts[int(given[row])] = json.dumps({**shown, WEIGHT: int(batch.weights[row])}, default=str)
+    bad = {**batch.bad, **{int(given[row]): reason for row, reason in reasons.items()}}
+    return replace(
+        batch,
+        columns={name: array.filter(pa.array(keep)) for name, array in batch.columns.items()},
+        weights=batch.weights[keep],
+        bad={row: bad[row] for row in sorted(bad)},
+        bad_rows=[texts[row] for row in sorted(bad)],
+    )
+
+
 @dataclass(frozen=True)
-class Nets:
-    """A batch, ready to be applied: the net of each relation (by name in lower case) of which there are changes.
+class Nets(Prepared):
+    """A batch of a program: the net of each relation (by name in lower case) of which there are changes."""
 
-    ``rows``: rows taken; ``bad``: left out, by relation.
-    """
-
-    nets: dict[str, Zset]
-    rows: int
-    bad: dict[str, CheckedBatch]
+    nets: Mapping[str, Zset]
 
 
 class Intake:
-    """Checks, codes and nets batches of base relations, of which ``used`` columns are taken."""
+    """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
+
+    ``summed``: columns of doubles that must not be too large; ``trusted``: there are no deletes of absent rows.
+    """
 
     def __init__(
         self,
         tables: tuple[Table, ...],
         used: Mapping[str, tuple[Column, ...]],
         intern: Callable[[pa.Array, bool], np.ndarray],
+        summed: Mapping[str, frozenset[str]],
+        trusted: bool = False,
     ) -> None:
         self._names = {table.name.lower(): table.name for table in tables}
         self._used = used
@@ -75,6 +117,8 @@ class Intake:
             for table in tables
         }
         self._intern = intern
+        self._summed = summed
+        self._trusted = trusted
 
     def prepare(self, changes: Mapping[str, Any], strict: bool) -> Nets:
         """Returns the nets of a batch. O(batch).
@@ -91,7 +135,7 @@ class Intake:
                 raise ChangeError(f"relation {given!r} is not part of this query, which reads: {known}")
             if name in nets:
                 raise ChangeError(f"relation {given!r} occurs twice in one batch; concatenate its changes")
-            batch = self._checkers[name].check(data)
+            batch = without_too_large(self._checkers[name].check(data), self._summed[name])
             if batch.bad:
                 row, reason = next(iter(batch.bad.items()))
                 if strict:
@@ -99,7 +143,7 @@ class Intake:
                 bad[self._names[name]] = batch
             rows += len(batch.weights)
             nets[name] = self._net(name, batch)
-        return Nets(nets, rows, bad)
+        return Nets((), rows, bad, nets)
 
     def _net(self, name: str, batch: CheckedBatch) -> Zset:
         columns = self._used[name]
@@ -109,4 +153,6 @@ class Intake:
                 codes[i] = encode(batch.columns[column.name], column.type, self._intern)
             except UnencodableError as error:
                 raise BadRowError(self._names[name], error.row, f"column {column.name!r}: {error.reason}") from None
-        return Zset.of_columns(codes, batch.weights).net()
+        net = Zset.of_columns(codes, batch.weights)
+        # Equal inserts of a batch without deletes may stay apart; so may all, where nobody looks for absent deletes.
+        return net if self._trusted or not len(net) or net.weights.min() > 0 else net.net()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from crown.engine.state import limits_of
+from crown.engine.state import back, limits_of
 from crown.errors import MemoryBudgetError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
 from crown.stages.protocol import Part
-from crown.store.budget import Budget
+from crown.store.budget import SLACK, Budget
 from crown.store.dictionary import Dictionary
-from crown.store.memory import reserve
+from crown.store.memory import MappedFile, reserve
 from plans.program import JoinStage, LinearStage, Program, Stage
 
 OWN_PARTS = 2  # the dictionary's and the gate's
@@ -34,22 +36,53 @@ def parts_of_program(program: Program) -> int:
 class ProgramMemory:
     """``parts`` arenas with one budget of ``words`` and one dictionary, which is in the first part."""
 
-    def __init__(self, mapping: np.ndarray, parts: int, words: int) -> None:
+    def __init__(self, mapping: np.ndarray, parts: int, words: int, file: MappedFile | None = None) -> None:
+        self._mapping = mapping
+        self.file = file
         self.parts = np.split(mapping, parts)
-        self.budget = Budget(self.parts, words)
+        self.budget = Budget(self.parts, words, file)
         self.dictionary = Dictionary(self.parts[0], int(table_at(0)), self.budget)
 
     @classmethod
-    def create(cls, parts: int, memory_budget: int | None = None, seed: int | None = None) -> ProgramMemory:
-        """Makes empty parts. ``memory_budget``: bytes. Raises MemoryBudgetError if that is too little to begin with."""
+    def create(
+        cls,
+        parts: int,
+        memory_budget: int | None = None,
+        seed: int | None = None,
+        path: Path | None = None,
+        sizes: Sequence[int] = (),
+    ) -> ProgramMemory:
+        """Makes empty parts in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
+
+        ``memory_budget``: bytes; ``sizes``: words that will be filled in. Raises MemoryBudgetError if the budget is too
+        little to begin with, or the disk full.
+        """
         words, limit = limits_of(memory_budget)
         if words < parts * (A.header_words(2) + 1024):
             raise MemoryBudgetError(f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB")
-        made = cls(reserve(limit * parts), parts, words)
+        file = None if path is None else MappedFile.create(path, limit * parts)
+        made = cls(reserve(limit * parts) if file is None else file.words, parts, words, file)
+        made.limit([max(SLACK, size) for size in sizes] or [SLACK] * parts)
         chosen = secrets.randbits(62) if seed is None else seed
-        A.format_arena(made.parts[0], 1, limit, chosen)
+        A.format_arena(made.parts[0], 1, int(made.parts[0][A.H_LIMIT]), chosen)
         new_table(made.parts[0], int(table_at(0)))
         return made
+
+    def limit(self, words: Sequence[int]) -> None:
+        """Writes down how far each part may grow: as it lies in memory, or in a file as far as there are blocks.
+
+        In a file the first ``words`` of each part get blocks. Raises MemoryBudgetError if the disk is full.
+        """
+        if self.file is not None:
+            back(self.file, [max(SLACK, n) for n in words])
+            return
+        for part in self.parts:
+            part[A.H_LIMIT] = len(part)
+
+    def mapping(self, first: int, parts: int) -> np.ndarray:
+        """Returns the words of some parts, which lie one after the other."""
+        length = len(self.parts[0])
+        return self._mapping[first * length : (first + parts) * length]
 
     def part(self, number: int) -> Part:
         """Returns a part; ``number`` 0 is the dictionary's."""

@@ -9,40 +9,41 @@ memory: the dictionary's, the gate's, then each stage's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
 import numpy as np
 import pyarrow as pa
 
-from crown.engine.delivery import Batches, Delivery, is_running
-from crown.errors import ChangeError, ConcurrentChangeError, CrownError, MemoryBudgetError, UnusableStateError
-from crown.ingest.batch import MissingDeletes
+from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
+from crown.errors import ConcurrentChangeError, CrownError, MemoryBudgetError, UnusableStateError
+from crown.ingest.batch import MissingDeletes, Prepared
 from crown.ingest.changes import WEIGHT
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
+from crown.stages import saving
+from crown.stages.answers import Answers
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
-from crown.stages.intake import Intake, Nets, used_columns
+from crown.stages.intake import Intake, Nets, summed_columns, used_columns
+from crown.stages.join import Join
 from crown.stages.linear import Linear
 from crown.stages.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
-from crown.store.codec import decode, encode
+from crown.store.codec import decode
 from crown.store.dictionary import with_sweep
 from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
-from plans.program import GroupStage, LinearStage, PointwiseStage, Program
+from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program
+from plans.program import Stage as Planned
 from plans.schema import Column, arrow_type
 
 SLICE = 1 << 16  # rows per emitted batch
-BUSY = "a batch is still being applied; exhaust or close the iterator of its deltas first"
-LOST = (
-    "A batch was stopped half-way and could not be taken back: the state is neither before nor after it. Load the last "
-    "snapshot, or start anew"
-)
 _ONCE = ("distinct", "union", "except", "intersect")
 
 
@@ -57,64 +58,91 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore") -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
-        self.plan = program
+        self._program = program
         self.on_missing = on_missing
         self.memory = memory
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
         self._used = used_columns(program, whole=on_missing == "raise")
-        self._intake = Intake(program.tables, self._used, memory.dictionary.intern)
+        self._intake = Intake(
+            program.tables, self._used, memory.dictionary.intern, summed_columns(program), on_missing == "trust"
+        )
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
         self.stages: list[Stage] = []
         first = OWN_PARTS
         for stage in program.stages:
             self.stages.append(self._running(stage, first))
             first += parts_of(stage)
-        self._last = self.stages[-1]
-        self.columns = self._last.columns
+        self.columns = self.stages[-1].columns
+        self.answers = Answers(self.stages, self.gate, memory.dictionary)
         self.bag = not _each_once(program, len(program.stages) - 1)
-        self.result_schema = pa.schema([(column.name, arrow_type(column.type)) for column in self.columns])
-        self.delta_schema = self.result_schema.append(pa.field(WEIGHT, pa.int64()))
-        if self.bag:
-            self.result_schema = self.delta_schema
+        self._result_schema = pa.schema([(column.name, arrow_type(column.type)) for column in self.columns])
+        self._delta_schema = self._result_schema.append(pa.field(WEIGHT, pa.int64()))
         self._batch: ref[Batches] | None = None  # being applied, while it is alive
 
     @classmethod
     def create(
-        cls, program: Program, *, memory_budget: int | None = None, on_missing: str = "ignore", seed: int | None = None
+        cls,
+        program: Program,
+        path: Path | None = None,
+        *,
+        memory_budget: int | None = None,
+        on_missing: str = "ignore",
+        seed: int | None = None,
     ) -> ProgramEngine:
-        """Makes a new, empty engine in memory. ``memory_budget``: bytes of all parts together."""
-        return cls(program, ProgramMemory.create(parts_of_program(program), memory_budget, seed), on_missing)
+        """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
-    def _running(self, stage: Any, first: int) -> Stage:
+        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table.
+        """
+        memory = ProgramMemory.create(parts_of_program(program), memory_budget, seed, path)
+        return cls(program, memory, on_missing)
+
+    def _running(self, stage: Planned, first: int) -> Stage:
         """The stage, whose parts begin with number ``first``."""
         if isinstance(stage, LinearStage):
             return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
+        if isinstance(stage, JoinStage):
+            sources: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
+            sources.update(self._used.items())
+            return Join(stage, sources, self.memory, first)
         part = self.memory.part(first)
         if isinstance(stage, GroupStage):
             return Groups(stage, self._columns_of(stage.feed.source), part)
-        if isinstance(stage, PointwiseStage):
-            return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
-        raise CrownError("programs with join stages are not maintained yet; plan the join on its own")
+        return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
         return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]
 
     def _read_again(self) -> frozenset[str]:
         """The relations that are read again when the result is: those of a last stage without memory."""
-        last = self.plan.stages[-1]
+        last = self._program.stages[-1]
         found, todo = set(), [last]
         while todo:
             stage = todo.pop()
             if isinstance(stage, LinearStage):
                 found |= {term.source.lower() for term in stage.terms if isinstance(term.source, str)}
-                todo += [self.plan.stages[term.source] for term in stage.terms if isinstance(term.source, int)]
+                todo += [self._program.stages[term.source] for term in stage.terms if isinstance(term.source, int)]
         return frozenset(found)
+
+    @property
+    def plan(self) -> Program:
+        """What is maintained."""
+        return self._program
 
     @property
     def fingerprint(self) -> str:
         """Names what the state holds: state of another fingerprint is of no use."""
-        return self.plan.fingerprint
+        return self._program.fingerprint
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """Arrow schema of the result; that of a bag has ``_weight``."""
+        return self._delta_schema if self.bag else self._result_schema
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """Arrow schema of the deltas: the result's columns and ``_weight``."""
+        return self._delta_schema
 
     @property
     def missing(self) -> MissingDeletes:
@@ -139,7 +167,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     def run(
         self,
-        prepared: Nets,
+        prepared: Prepared,
         *,
         deltas: bool = True,
         consolidate: bool | None = None,
@@ -151,6 +179,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         stages).
         """
         self.ready()
+        assert isinstance(prepared, Nets), "a batch is prepared by the engine that runs it"
         batch = self._deliver(prepared, deltas, closing)
         self._batch = ref(batch)
         return Delivery(batch, self.uninterrupted)
@@ -229,75 +258,36 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     # ------------------------------------------------------------------------------------------------------------------
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """The full result, in record batches. A bag's have ``_weight``, and equal rows of a bag may stand apart.
+        """Yields the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
 
         Raises ConcurrentChangeError when it is continued after a change.
         """
         self.ready()
         batches = self.batches
-        for net in self._scan(len(self.stages) - 1):
+        for net in self.answers.rows():
             if self.batches != batches or is_running(self._batch):
-                raise ConcurrentChangeError("the view has changed since this iterator was made; ask for a new one")
+                raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
             yield from self._sliced(net, self.result_schema)
-
-    def _scan(self, source: str | int) -> Iterator[Zset]:
-        """The rows of a relation or stage."""
-        if isinstance(source, str):
-            return self.gate.scan(source.lower())
-        stage = self.stages[source]
-        return stage.scan(self._sources(stage))
-
-    def _sources(self, stage: Stage) -> list[Iterator[Zset]]:
-        return [self._scan(source) for source in stage.inputs] if isinstance(stage, Linear) else []
 
     def count(self) -> int:
         """Returns the number of result rows, each as often as it is there. O(result)."""
         self.ready()
-        return sum(int(net.weights.sum()) for net in self._scan(len(self.stages) - 1))
+        return sum(int(net.weights.sum()) for net in self.answers.rows())
 
     def contains(self, values: Mapping[str, Any]) -> bool:
         """Returns True iff an output row, by output name, is in the result. See ``multiplicity``."""
         return self.multiplicity(values) > 0
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often an output row, by output name, is in the result.
-
-        O(1) for groups whose keys are outputs and for set operations, else O(result).
-        """
+        """Returns how often an output row, by output name, is in the result. See ``Answers.multiplicity``."""
         self.ready()
-        row = self._row(values, self.columns)
-        return self._last.multiplicity(row, self._sources(self._last))
+        return self.answers.multiplicity(values)
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Returns the result row of the group with a key (by output name), or None. O(1).
-
-        Raises ChangeError if the result is not one row per group.
-        """
+        """Returns the result row of the group with a key (by output name), or None. See ``Answers.row_of``."""
         self.ready()
-        last = self._last
-        if not isinstance(last, Groups):
-            raise ChangeError("get(key) asks for the row of a group, and the result is not grouped; use contains(row)")
-        wanted = last.key_columns()
-        if wanted is None or set(key) != {column.name for column in wanted}:
-            known = "whose keys are not all selected" if wanted is None else f"by {', '.join(c.name for c in wanted)}"
-            raise ChangeError(f"get(key) takes a value for every key; the result is grouped {known}")
-        rows = self._decoded(last.row_of(self._row(key, wanted)), self.delta_schema).drop_columns([WEIGHT]).to_pylist()
+        rows = self._decoded(self.answers.row_of(key), self.delta_schema).drop_columns([WEIGHT]).to_pylist()
         return rows[0] if rows else None
-
-    def _row(self, values: Mapping[str, Any], columns: Sequence[Column]) -> np.ndarray:
-        """The codes of a row."""
-        row = np.empty(len(columns), np.int64)
-        for i, column in enumerate(columns):
-            if column.name not in values:
-                names = ", ".join(c.name for c in columns)
-                raise ChangeError(f"the row lacks output column {column.name!r}; the result has: {names}")
-            value = values[column.name]
-            try:
-                array = pa.array([value], arrow_type(column.type))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                raise ChangeError(f"output column {column.name!r}: {value!r} does not fit {column.type}") from error
-            row[i] = encode(array, column.type, self.memory.dictionary.intern, add=False)[0]
-        return row
 
     def _sliced(self, net: Zset, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
         for start in range(0, len(net), SLICE):
@@ -317,6 +307,30 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.saving.write``."""
+        self.ready()
+        return saving.write(path, self._program, self.on_missing, extra, self.memory.parts)
+
+    @property
+    def version(self) -> int:
+        """Number that the owner gave to the last batch (see ``begin``); -1 before the first."""
+        return int(self.memory.parts[0][A.H_VERSION]) - 1
+
+    @property
+    def clean(self) -> bool:
+        """False while, or after a crash in, the application of a batch."""
+        return bool(self.memory.parts[0][A.H_CLEAN]) and not self.lost
+
+    def begin(self) -> None:
+        """Marks the state dirty: a batch is being applied."""
+        self.memory.parts[0][A.H_CLEAN] = 0
+
+    def commit(self, version: int) -> None:
+        """Marks the state clean, with ``version`` (>= 0) the last batch applied."""
+        self.memory.parts[0][A.H_VERSION] = version + 1
+        self.memory.parts[0][A.H_CLEAN] = 1
+
     @property
     def lost(self) -> bool:
         """True while a batch is being applied, and for ever after one that could not be taken back."""
@@ -324,10 +338,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     def ready(self) -> None:
         """Raise ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
-        if is_running(self._batch):
-            raise ConcurrentChangeError(BUSY)
-        if self.lost:
-            raise UnusableStateError(LOST)
+        refuse(is_running(self._batch), self.lost)
 
     def compact(self) -> int:
         """Free the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""
@@ -363,4 +374,4 @@ def _each_once(program: Program, number: int) -> bool:
         return stage.whole or set(stage.keys) <= plain
     if isinstance(stage, PointwiseStage):
         return not isinstance(stage.function, int) and stage.function[0] in _ONCE
-    return False
+    return isinstance(stage, JoinStage) and stage.mode == "set"

@@ -41,7 +41,8 @@ class Part:
         """
         arena = self.arena
         if arena[A.H_MAGIC] == 0:
-            A.format_arena(arena, tables, len(arena), secrets.randbits(62) if seed is None else seed)
+            limit = int(arena[A.H_LIMIT]) or len(arena)  # in a file it is what has blocks
+            A.format_arena(arena, tables, limit, secrets.randbits(62) if seed is None else seed)
             for table in range(tables):
                 new_table(arena, int(table_at(table)))
             return True

@@ -120,3 +120,44 @@ class Budget:
             return
         self.full_disk = False
         arena[A.H_LIMIT] = words
+
+
+class Share(Budget):
+    """The budget of some parts of a larger whole, which number them from ``first`` on."""
+
+    def __init__(self, whole: Budget, first: int) -> None:
+        self._whole = whole
+        self._first = first
+        self.words = whole.words
+
+    @property
+    def used(self) -> int:
+        """Live words of all parts of the whole."""
+        return self._whole.used
+
+    @property
+    def tight(self) -> bool:
+        """True if there is a budget, and more than half of it is in use."""
+        return self._whole.tight
+
+    def allow(self, part: int, expected: int = 0) -> None:
+        """Writes down what part number ``part`` may take."""
+        self._whole.allow(self._first + part, expected)
+
+    def stop(self, part: int) -> None:
+        """Allows part number ``part`` nothing."""
+        self._whole.stop(self._first + part)
+
+    def extend(self, part: int) -> bool:
+        """Returns True if a kernel that came back over its budget can go on."""
+        return self._whole.extend(self._first + part)
+
+    def refusal(self) -> MemoryBudgetError:
+        """Returns the error of a batch for which there is no memory."""
+        return self._whole.refusal()
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """A context in which a batch is taken back."""
+        with self._whole.lifted():
+            yield

@@ -168,6 +168,17 @@ def test_a_double_too_large_to_sum_is_refused() -> None:
     assert not bag_of(groups.scan(), groups.columns, part)
 
 
+def test_a_double_too_large_to_sum_is_taken_where_a_filter_leaves_it_out() -> None:
+    columns = (Column("p", "bool"), Column("x", "float64"))
+    feed = Feed("r", tuple(Output(c.name, c.type, col(c.name, c.type)) for c in columns))
+    calls = (Aggregate("s", "float64", "sum", ("x",), where="p"), Aggregate("m", "float64", "max", ("x",)))
+    outputs = tuple(Output(c.name, c.type, col(c.name, c.type)) for c in calls)
+    (part,) = parts(1)
+    groups = Groups(GroupStage(feed, (), calls, outputs, whole=True), columns, part)
+    delta = groups.apply([net_of([((False, 1e30), 1), ((True, 1.5), 2)], columns, part)])
+    assert bag_of([delta], groups.columns, part) == {(3.0, 1e30): 1}
+
+
 def test_decimals_with_too_many_digits_are_refused() -> None:
     stage, columns = one_sum("decimal(38,0)", "decimal(38,0)")
     (part,) = parts(1)

@@ -10,7 +10,7 @@ import pytest
 
 from crown.errors import SnapshotError
 from crown.reference_program import results
-from crown.stages import saving
+from crown.stages import snapshot
 from crown.stages.program import ProgramEngine
 from plans.schema import Table
 from tests.oracles.database import Database, to_arrow
@@ -35,8 +35,8 @@ def test_a_loaded_program_goes_on(seed: int, tmp_path: Path) -> None:
         before.update(delta)
         wanted = results(engine.plan, {name.lower(): rows for name, rows in database.rows.items()})[-1]
         assert Counter({row: n for row, n in before.items() if n}) == result_of(engine) == wanted
-        saving.save(engine, tmp_path / "state", {"turn": turn})
-        engine, extra = saving.load(tmp_path / "state")
+        engine.save(tmp_path / "state", {"turn": turn})
+        engine, extra = snapshot.load(tmp_path / "state")
         assert extra == {"turn": turn}
         assert result_of(engine) == wanted
         engine.check_invariants()
@@ -46,7 +46,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path) -> None:
     engine = sum_by_k()
     apply(engine, {"r": {"k": ["a"], "x": [1], "unread": [1]}})
     path = tmp_path / "state"
-    saving.save(engine, path)
+    engine.save(path)
     whole = path.read_bytes()
     for damaged, reason in [
         (whole[:-8], "truncated"),
@@ -56,4 +56,4 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path) -> None:
     ]:
         path.write_bytes(damaged)
         with pytest.raises(SnapshotError, match=reason):
-            saving.load(path)
+            snapshot.load(path)

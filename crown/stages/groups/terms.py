@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.stages.columns import Column, Frame
+from crown.stages.columns import Frame
 from crown.stages.kernels import sums
 from crown.store.codec import uses_dictionary
 from plans.schema import decimal_parts
@@ -21,6 +21,10 @@ from plans.schema import decimal_parts
 _INFINITY = 2047 << 52
 _MINUS_INFINITY = _INFINITY - 2**63
 _COUNT_BITS = 63
+TOO_LARGE = (
+    "is too large to be summed exactly, which takes absolute values below 2^80; leave such rows out with WHERE or "
+    "FILTER, or scale the column"
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class Addends:
         self._weights = weights
         self._where = where  # number of the group of each event
         self._lifted: dict[str, np.ndarray] = {}
+        self._too_large: dict[str, np.ndarray] = {}  # per column where some values are
         self._valid: dict[tuple[tuple[str, ...], str | None], np.ndarray] = {}
 
     def add(self, layout: Layout, terms: Iterable[Term], deltas: np.ndarray) -> None:
@@ -100,6 +105,7 @@ class Addends:
                 sums.count(self._where, weights, deltas, layout.words, at)
                 continue
             values, limbs = self._product(term.factors), layout.limbs[term]
+            self._refuse_too_large(term.factors, weights)
             scratch = np.empty(limbs, np.int64)
             sums.accumulate(self._where, weights, values, values.shape[1], scratch, deltas, layout.words, at, limbs)
 
@@ -125,8 +131,23 @@ class Addends:
     def _lift(self, name: str) -> np.ndarray:
         if name not in self._lifted:
             column = self._frame[name]
-            self._lifted[name] = lifted_floats(column, name) if column.type == "float64" else column.words()
+            self._lifted[name] = self._lift_floats(name) if column.type == "float64" else column.words()
         return self._lifted[name]
+
+    def _lift_floats(self, name: str) -> np.ndarray:
+        """A column of doubles in fixed point, int64[n, 4]; NaN, infinities, NULL and what is too large as 0."""
+        codes = np.ascontiguousarray(self._frame[name].codes)
+        out = np.empty((len(codes), sums.FLOAT_LIMBS), np.int64)
+        if sums.lift_floats(codes, out) >= 0:
+            self._too_large[name] = too_large(codes.view(np.float64))
+        return out
+
+    def _refuse_too_large(self, factors: tuple[str, ...], weights: np.ndarray) -> None:
+        """Raise ChangeError if a value that cannot be summed exactly would be."""
+        for name in factors:
+            if name in self._too_large and (found := self._too_large[name] & (weights != 0)).any():
+                value = float(self._frame[name].codes.view(np.float64)[found.argmax()])
+                raise ChangeError(f"column {name!r}: {value!r} {TOO_LARGE}")
 
 
 def _beyond(codes: np.ndarray, side: int) -> np.ndarray:
@@ -135,21 +156,9 @@ def _beyond(codes: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(nan | (codes == (_INFINITY if side > 0 else _MINUS_INFINITY)))
 
 
-def lifted_floats(column: Column, name: str) -> np.ndarray:
-    """Returns doubles in fixed point, int64[n, 4]; NaN, infinities and NULL as 0.
-
-    Raises ChangeError for a value that is too large.
-    """
-    codes = np.ascontiguousarray(column.codes)
-    out = np.empty((len(codes), sums.FLOAT_LIMBS), np.int64)
-    refused = sums.lift_floats(codes, out)
-    if refused >= 0:
-        value = float(codes[refused : refused + 1].view(np.float64)[0])
-        raise ChangeError(
-            f"column {name!r}: {value!r} is too large to be summed exactly, which takes absolute values below 2^80; "
-            "leave such rows out with WHERE or FILTER, or scale the column"
-        )
-    return out
+def too_large(values: np.ndarray) -> np.ndarray:
+    """Returns bool[n]: which doubles are numbers that cannot be summed exactly."""
+    return np.asarray(np.isfinite(values) & (np.abs(values) >= 2.0**sums.FLOAT_TOP))
 
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, T_MASK, T_SLOTS, alloc, releas
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
+from crown.stages.kernels.ahead import look_ahead
 
 
 @kernel
@@ -24,6 +25,7 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
     arena, strides, keys = words(arena), constants(strides), words(keys)
     leaf, weights, before = words(leaf), words(weights), words(before)
     for i in range(start, n):
+        look_ahead(arena, t, strides, width, keys, i, n)
         tag = hash_key(arena, strides, 0, width, keys, i)
         record = find(arena, t, tag, strides, 0, width, keys, i)
         for c in range(leaves):

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_MASK, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
-
-_AHEAD = 8  # events
+from crown.stages.kernels.ahead import look_ahead
 
 
 @device
@@ -35,17 +34,6 @@ def state_at(k):
     return k + 1
 
 
-@device
-def _look_ahead(arena, t, strides, k, keys, i, n):
-    """Start loading what coming events will read: first their slot, then, nearer to them, the record in it."""
-    if i + 2 * _AHEAD < n:
-        tag = hash_key(arena, strides, 0, k, keys, i + 2 * _AHEAD)
-        prefetch(arena, arena[t + T_SLOTS] + (tag & arena[t + T_MASK]))
-    if i + _AHEAD < n:
-        tag = hash_key(arena, strides, 0, k, keys, i + _AHEAD)
-        prefetch(arena, arena[arena[t + T_SLOTS] + (tag & arena[t + T_MASK])] & LOW32)
-
-
 @kernel
 def locate(arena, t, strides, k, keys, state, where, handles, done):
     """Number the groups of events: ``where[i]`` is the number of event ``i``'s group, ``handles`` the groups by number.
@@ -57,7 +45,7 @@ def locate(arena, t, strides, k, keys, state, where, handles, done):
     arena, strides, keys, where, handles = words(arena), constants(strides), words(keys), words(where), words(handles)
     done = words(done)
     for i in range(done[0], n):
-        _look_ahead(arena, t, strides, k, keys, i, n)
+        look_ahead(arena, t, strides, k, keys, i, n)
         tag = hash_key(arena, strides, 0, k, keys, i)
         group = find(arena, t, tag, strides, 0, k, keys, i)
         if group == 0:

@@ -12,7 +12,7 @@ from crown.kernels.pointers import words
 
 FLOAT_BITS = 112  # the unit of fixed point is 2^-112
 FLOAT_LIMBS = 4
-_FLOAT_TOP = 80  # values from 2^80 on are refused
+FLOAT_TOP = 80  # values from 2^80 on are refused
 _BIAS = 1075  # a double is mantissa * 2^(exponent - _BIAS)
 _NOT_FINITE = 2047
 _MANTISSA = (1 << 52) - 1
@@ -34,7 +34,7 @@ def lift_floats(codes, out):
         mantissa = codes[i] & _MANTISSA
         if exponent == _NOT_FINITE:
             continue
-        if exponent >= _FLOAT_TOP + 1023:
+        if exponent >= FLOAT_TOP + 1023:
             refused = i
             continue
         if exponent == 0:

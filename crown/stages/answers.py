@@ -1,0 +1,80 @@
+"""What the result of a program is asked: all rows, how often one is there, the row of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.errors import ChangeError
+from crown.stages.gate import Gate
+from crown.stages.groups.group import Groups
+from crown.stages.linear import Linear
+from crown.stages.protocol import Stage
+from crown.store.codec import encode
+from crown.store.dictionary import Dictionary
+from crown.store.zset import Zset
+from plans.schema import Column, arrow_type
+
+
+class Answers:
+    """Reads the last of some ``stages``, over base relations behind a ``gate``."""
+
+    def __init__(self, stages: Sequence[Stage], gate: Gate, dictionary: Dictionary) -> None:
+        self._stages = stages
+        self._gate = gate
+        self._dictionary = dictionary
+        self._last = stages[-1]
+
+    def rows(self) -> Iterator[Zset]:
+        """Yields the rows of the last stage with their multiplicities, in blocks; equal rows may stand apart."""
+        return self._scan(len(self._stages) - 1)
+
+    def _scan(self, source: str | int) -> Iterator[Zset]:
+        if isinstance(source, str):
+            return self._gate.scan(source.lower())
+        stage = self._stages[source]
+        return stage.scan(self._sources(stage))
+
+    def _sources(self, stage: Stage) -> list[Iterator[Zset]]:
+        return [self._scan(source) for source in stage.inputs] if isinstance(stage, Linear) else []
+
+    def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """Returns how often a row, by output name, is in the result.
+
+        O(1) for joins, set operations, and groups whose keys are outputs; else O(result). Raises ChangeError if a
+        column is missing or a value does not fit.
+        """
+        row = self._row(values, self._last.columns)
+        return self._last.multiplicity(row, self._sources(self._last))
+
+    def row_of(self, key: Mapping[str, Any]) -> Zset:
+        """Returns the row of the group with a key (by output name), if it is there. O(1).
+
+        Raises ChangeError if the result is not one row per group, or if these are not its keys.
+        """
+        last = self._last
+        if not isinstance(last, Groups):
+            raise ChangeError("get(key) asks for the row of a group, and the result is not grouped; use contains(row)")
+        wanted = last.key_columns()
+        if wanted is None or set(key) != {column.name for column in wanted}:
+            known = "whose keys are not all selected" if wanted is None else f"by {', '.join(c.name for c in wanted)}"
+            raise ChangeError(f"get(key) takes a value for every key; the result is grouped {known}")
+        return last.row_of(self._row(key, wanted))
+
+    def _row(self, values: Mapping[str, Any], columns: Sequence[Column]) -> np.ndarray:
+        """The codes of a row; a value that no row has has none that any row has."""
+        row = np.empty(len(columns), np.int64)
+        for i, column in enumerate(columns):
+            if column.name not in values:
+                names = ", ".join(c.name for c in columns)
+                raise ChangeError(f"the row lacks output column {column.name!r}; the result has: {names}")
+            value = values[column.name]
+            try:
+                array = pa.array([value], arrow_type(column.type))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise ChangeError(f"output column {column.name!r}: {value!r} does not fit {column.type}") from error
+            row[i] = encode(array, column.type, self._dictionary.intern, add=False)[0]
+        return row

@@ -1,0 +1,72 @@
+"""Reading a snapshot of a program, which ``crown.stages.saving`` wrote."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crown.arguments import path_of, same_file
+from crown.errors import MemoryBudgetError, SnapshotError
+from crown.kernels import arena as A
+from crown.stages.memory import ProgramMemory, parts_of_program
+from crown.stages.program import ProgramEngine
+from crown.stages.saving import KIND
+from crown.store import words_file
+from plans.errors import PlanError
+from plans.program import Program
+
+_FIELDS = {"program", "on_missing", "extra"}
+
+
+def is_one(path: str | os.PathLike[str]) -> bool:
+    """Returns True if a file says that it is the snapshot of a program. Raises SnapshotError if it cannot be read."""
+    with words_file.opened(path_of(path, "path")) as file:
+        return file.readline(len(KIND) + 16).startswith(KIND + b" ")
+
+
+def load(
+    path: str | os.PathLike[str], state_path: Path | None = None, memory_budget: int | None = None
+) -> tuple[ProgramEngine, dict[str, Any]]:
+    """Returns the engine that a snapshot holds and what was saved with it. O(state).
+
+    ``state_path``: keep the state in that file instead of anonymous memory; it is overwritten.
+
+    Raises SnapshotError for a foreign or damaged file, MemoryBudgetError if the state is larger than the budget.
+    """
+    path = path_of(path, "path")
+    if state_path is not None and same_file(path, state_path):
+        raise SnapshotError(f"state_path is the snapshot {path} itself, which it would overwrite; name another file")
+    with words_file.opened(path) as file:
+        header = words_file.read_header(file, path, KIND, "crown", _FIELDS)
+        program = _program(header["program"], path)
+        words = header["words"]
+        if header["on_missing"] not in ("ignore", "raise", "trust") or not isinstance(header["extra"], dict):
+            raise SnapshotError(f"{path} is damaged: its header is not that of a program")
+        if len(words) != parts_of_program(program):
+            raise SnapshotError(f"{path} is damaged: it has {len(words)} parts, not those of its program")
+        memory = ProgramMemory.create(len(words), memory_budget, None, state_path, words)
+        if max(words) > len(memory.parts[0]):
+            raise MemoryBudgetError(f"the state in {path} is larger than memory_budget={memory_budget} bytes allows")
+        words_file.fill(file, [part[:n] for part, n in zip(memory.parts, words, strict=True)], header["crc32"], path)
+    for part, n in zip(memory.parts, words, strict=True):
+        _check(part, n, path)
+    memory.limit(words)
+    return ProgramEngine(program, memory, header["on_missing"]), header["extra"]
+
+
+def _program(given: Any, path: str | os.PathLike[str]) -> Program:
+    try:
+        return Program.from_json(given)
+    except PlanError as error:
+        raise SnapshotError(f"{path} is damaged: its program cannot be read ({error.message})") from error
+
+
+def _check(part: np.ndarray, words: int, path: str | os.PathLike[str]) -> None:
+    """Raise SnapshotError unless a part is the whole of an arena between two batches."""
+    if words < A.H_TABLES or part[A.H_MAGIC] != A.MAGIC or part[A.H_FORMAT] != A.FORMAT or part[A.H_TOP] != words:
+        raise SnapshotError(f"{path} is damaged: a part of it is not the state of a stage")
+    if part[A.H_OPEN]:
+        raise SnapshotError(f"{path} is damaged: it was written while a batch was being applied")
