@@ -28,22 +28,32 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
 
     PlanError where no tree will do. Cost: see `plans.planner.plan`.
     """
+    return _planned(query, rates, tree, False)
+
+
+def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | None, whole: bool) -> Plan:
+    """See `plan_conjunction`; with `whole`, all attributes are enumerated, whether somebody reads them or not."""
     if not query.atoms:
         raise PlanError("the query uses no relation")
     if len(query.atoms) > MAX_ATOMS:
         raise PlanError(f"the query has {len(query.atoms)} relations, more than {MAX_ATOMS}")
     weights = atom_rates(query.atoms, rates)
     asked, needed = _output_attributes(query)
+    if whole:
+        needed = (*needed, *(name for name in query.attributes if name not in needed))
     graph = _graph(query.atoms, tuple(query.attributes))
     answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
     notes = list(query.notes)
     parts = decompose(query.atoms, graph, graph.mask(needed), query.counted)
     graph = Hypergraph(graph.names, parts.edges)
+    bags = _bags(parts)
     free, completed = complete(graph, needed)
     added = tuple(name for name in free if name not in asked)
     parts, forest = with_normal_form(
         graph, parts, graph.mask(free), lambda made: _part_rates(made, query.atoms, weights)
     )
+    if query.counted and _bags(parts) > bags:  # to enumerate joined rows costs less than a second copy of a bag
+        return _planned(query, rates, tree, True)
     graph = Hypergraph(graph.names, parts.edges)
     if not forest.trees:
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
@@ -77,6 +87,11 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         notes=tuple(notes),
     )
     return with_multiplicities(plan) if query.counted else plan
+
+
+def _bags(parts: Decomposition) -> int:
+    """How many relations of a tree are bags."""
+    return sum(bag is not None for bag in parts.bags)
 
 
 def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:

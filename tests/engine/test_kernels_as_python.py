@@ -19,7 +19,7 @@ PYTHON, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
 SMALL = ["engine/test_published_cases.py", "engine/test_traps.py", "engine/test_types_and_nulls.py"]
 TRIANGLE = "triangle/test_kernels.py::test_moved_values_agree_with_the_twin"
 HALF = "not moved_values or 0.5"  # of the triangle, epsilon = 1/2 only
-FAST = [*SMALL, "engine/test_normal_plans.py"]
+FAST = [*SMALL, "engine/test_normal_plans.py", "engine/test_payloads.py"]
 MORE = [
     *FAST,
     "engine/test_maintenance.py",

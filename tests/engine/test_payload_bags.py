@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -156,6 +157,26 @@ def test_equal_atoms_of_a_bag_count_twice() -> None:
     sides.step({"R": [((1,), 3), ((2,), 1)]})
     assert sides.engine.multiplicity({"a": 1}) == 9
     sides.step({"R": [((1,), -1), ((2,), -1)]})
+
+
+CYCLES = {
+    "triangle": "SELECT G1.src FROM G G1, G G2, G G3 WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G1.src",
+    "square": "SELECT 1 AS one FROM G G1, G G2, G G3, G G4 "
+    "WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G4.src AND G4.dst = G1.src",
+    "triangle with a tail": "SELECT G2.src, G4.dst FROM G G1, G G2, G G3, G G4 "
+    "WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G1.src AND G1.src = G4.src",
+}
+
+
+@pytest.mark.parametrize("sql", CYCLES.values(), ids=CYCLES)
+def test_the_rows_of_cycles_are_counted_with_the_copies_of_their_edges(sql: str) -> None:
+    draw = random.Random(1)
+    sides = Sides(bag_plan(sql, G), G, sql)
+    for _ in range(10):
+        sides.step({"G": [((draw.randrange(4), draw.randrange(4)), draw.choice([1, 1, 2, -1, -2])) for _ in range(8)]})
+    assert sides.before
+    sides.step(sides.database.everything(-1))
+    assert not sides.before
 
 
 def test_a_row_that_does_not_occur_has_multiplicity_0() -> None:
