@@ -166,10 +166,14 @@ def split(name: str) -> tuple[str, str]:
 
 def replaced(expr: Expr, names: Mapping[Expr, Expr]) -> Expr:
     """Returns the expression in which the largest parts that `names` has are what it says."""
-    if expr in names:
-        return names[expr]
-    args = tuple(replaced(arg, names) for arg in expr.args)
-    return expr if args == expr.args else Expr(expr.op, expr.type, args, expr.value)
+
+    def rebuilt(part: Expr, args: list[Expr]) -> Expr:
+        if part in names:
+            return names[part]
+        return part if tuple(args) == part.args else Expr(part.op, part.type, tuple(args), part.value)
+
+    made: Expr = expr.fold(rebuilt)
+    return made
 
 
 def unused(wish: str, taken: Iterable[str]) -> str:

@@ -13,14 +13,11 @@ from plans.plan import Node, Plan
 
 
 def with_multiplicities(plan: Plan) -> Plan:
-    """Returns the plan with the multiplicities of its rows, all relations counted. PlanError for a cyclic query.
+    """Returns the plan with the multiplicities of its rows, all relations counted.
 
-    `plan` MUST be made from atoms of which none was merged with an equal one. A projection that normal form adds
-    counts nothing.
+    `plan` MUST be made from atoms of which none was merged with an equal one or absorbed by a bag. A projection that
+    normal form adds counts nothing, and neither does a bag: it says which rows of its atoms meet.
     """
-    bag = next((node for node in plan.nodes if node.bag is not None), None)
-    if bag is not None:
-        raise PlanError(f"the rows of the cyclic part {bag.name} cannot be counted", hint="write SELECT DISTINCT")
     kinds = tuple(COUNTED if node.kind == "input" and "[" not in node.name else INDICATOR for node in plan.nodes)
     made = replace(plan, nodes=_bound(plan.nodes), support=False, consolidated=False, payload=Payload(kinds))
     check(made)

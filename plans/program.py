@@ -49,7 +49,9 @@ class JoinStage:
     """A join core: a tree plan. Its relations are base tables, or `#i` for stage i.
 
     `mode`: `set` (every result once; today's plans), `bag` (a result's weight is the sum over its valuations of the
-    products of multiplicities).
+    products of multiplicities). In bag mode every attribute is free and equal atoms are not merged, so that each
+    enumerated row is one valuation. The product is over the input nodes but those whose names end in `[...]`: these and
+    bags only say which rows meet, and have weight 1. An atom of a bag is also a node of its own.
     """
 
     plan: Plan

@@ -70,6 +70,25 @@ class Core:
         self.guard.watch(batch)
         return batch
 
+    def events(self, changes: Sequence[RelationChange]) -> Iterator[Zset]:
+        """Applies a batch as ``apply`` does, of a plan with a payload; yields what is added to the values of its terms.
+
+        Rows of the free attributes: the weight is what is added to the count, perhaps 0; ``payload`` are the words of
+        all terms (``CompiledPlan.payload.result`` says which are whose), None if there is the count alone. A row may
+        come more than once. Residual predicates are not applied.
+        """
+        self.guard.ready()
+        batch = self._told(changes)
+        self.guard.watch(batch)
+        return batch
+
+    def _told(self, changes: Sequence[RelationChange]) -> Generator[Zset, None, None]:
+        try:
+            yield from self.begin(changes, True)
+        except BaseException as error:
+            self.roll_back(error)
+            raise
+
     def _applied(self, changes: Sequence[RelationChange]) -> Generator[Zset, None, None]:
         try:
             rows = self.begin(changes, True)

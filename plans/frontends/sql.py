@@ -41,7 +41,9 @@ class _Reader(Grouping):
             return with_room(self.nest, node, ctes, outer)
         if not isinstance(node, exp.Select):
             raise self.refuse_statement(node)
-        around, self.frame = self.frame, Frame()
+        around, self.frame, taken = self.frame, Frame(), self.taken
+        if outer is None:  # its names meet no others, and the same subquery twice is the same stage
+            self.taken = set()
         try:
             if node.args.get("group") or node.args.get("having") or self.aggregated(node):
                 return self.groups_of(node, ctes, outer)
@@ -58,7 +60,7 @@ class _Reader(Grouping):
                 warnings=tuple(self.warnings.values()),
             )
         finally:
-            self.frame = around
+            self.frame, self.taken = around, taken
 
     # SELECT ---------------------------------------------------------------------------------------------------------
 
@@ -68,7 +70,10 @@ class _Reader(Grouping):
             return not isinstance(node, exp.SetOperation)
         if node.args.get("group") or node.args.get("having") or self.aggregated(node):
             return False
-        return not any(join.side and (join.kind or "").upper() != "SEMI" for join in _joins(node))
+        return not any(
+            (join.kind or "").upper() == "ANTI" or (join.side and (join.kind or "").upper() != "SEMI")
+            for join in _joins(node)
+        )
 
     def flattened(
         self, node: exp.Expression, ctes: Ctes, group: int, outer: Scope | None, unique: bool = True

@@ -106,12 +106,12 @@ class From(Names):
             self.source(self.derived(relation, alias, group), alias, names, scope, node)
             return
         inner = group
-        distinct = bool(body.args.get("distinct"))
+        distinct = bool(body.args.get("distinct")) and group == 0  # inside a group nothing is counted anyway
         if distinct:
             self.groups += 1
             inner = self.groups
         outputs = self.flattened(body, ctes, inner, None, unique=not names)
-        if distinct and group == 0:
+        if distinct:
             self.frame.keys.append((inner, tuple(expr for _, expr in outputs)))
         if names and len(names) != len(outputs):
             raise self.error(f"{alias} names {len(names)} columns, its query has {len(outputs)}", node)
@@ -217,7 +217,8 @@ class From(Names):
         columns of that.
         """
         first = frame.sources[0]
-        if len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
+        plain = all(expr.op == "col" for relation in relations for _, expr in relation.columns.values())
+        if plain and len(frame.sources) == 1 and not frame.conditions and first.group == 0 and first.join == "inner":
             frame.sources.clear()
             return first
         outputs: list[tuple[str, Expr]] = []

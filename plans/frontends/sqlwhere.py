@@ -98,7 +98,7 @@ class Where(From):
 
     def closed(self, body: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> Source:
         """A subquery that is a relation of its own; it may not read the query around it."""
-        relation = self.read(body, ctes, Scope(None), unique=False)
+        relation = self.read(body, ctes, None, unique=False)
         return self.derived(relation, "subquery", group)
 
     # subqueries whose rows do not multiply, as sources with conditions of their own -----------------------------------

@@ -17,13 +17,19 @@ from plans.lowering.stages import Stages
 
 def without_groups(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
     """Returns an equivalent query whose sources all count; `stage` makes a stage of a query."""
-    if all(source.group == 0 for source in query.sources):
-        return query
-    parts = _parts(query)
+    query = without_distinct(query, stages, stage)
+    for part in _parts(query):
+        query = _semi(query, part, stages, stage)
+    return query
+
+
+def without_distinct(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
+    """Returns an equivalent query without DISTINCT subqueries: they are relations of their own."""
     keyed = {group for group, _ in query.keys}
-    for part in sorted(parts, key=lambda part: not part & keyed):  # derived tables first: the others may ask for them
-        query = _one(query, part, stages, stage) if part & keyed else _semi(query, part, stages, stage)
-    return replace(query, keys=())
+    for part in _parts(query) if keyed else ():
+        if part & keyed:
+            query = _one(query, part, stages, stage)
+    return query
 
 
 def _groups(query: Query, expr: Expr) -> set[int]:
@@ -31,12 +37,18 @@ def _groups(query: Query, expr: Expr) -> set[int]:
     return {group[split(name)[0]] for name in expr.columns}
 
 
+def _links(query: Query) -> list[set[int]]:
+    """The groups that each condition reads."""
+    links = [_groups(query, one) for given in query.conditions for one in given.conjuncts()]
+    return links + [{source.group} | _groups(query, one) for source in query.sources for one in source.on]
+
+
 def _parts(query: Query) -> list[frozenset[int]]:
     """The existential groups, those together that one condition ties; a DISTINCT subquery with those inside it."""
     keyed = {group for group, _ in query.keys}
     parts = [{source.group} for source in query.sources if source.group]
     parts = [part for i, part in enumerate(parts) if part not in parts[:i]]
-    links = [_groups(query, c) for given in query.conditions for c in given.conjuncts()]
+    links = _links(query)
     for link in links:
         tied = [part for part in parts if part & (link - keyed)]
         if len(tied) > 1:
@@ -71,7 +83,7 @@ def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Qu
     names = {expr: source.qualified(name) for name, expr in outputs}
     return replace(
         query,
-        sources=(*rest, source),
+        sources=(source, *(replace(s, on=tuple(replaced(one, names) for one in s.on)) for s in rest)),
         conditions=tuple(replaced(one, names) for one in others),
         outputs=tuple((name, replaced(expr, names)) for name, expr in query.outputs),
         keys=tuple(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from plans.algebra import Query
 from plans.conjunction import conjunction, is_set
+from plans.expressions.build import cast
 from plans.lowering.existence import without_groups
 from plans.lowering.stages import Stages, condition, local, origin, passed
 from plans.plan import Output, Plan
@@ -47,7 +49,14 @@ def joined(query: Query, stages: Stages) -> int:
     if counted:
         query = without_groups(query, stages, lambda inner: joined(inner, stages))
     made = plan_of(query, _rates(query, stages.rates), None, counted)
-    return stages.add(JoinStage(made, "bag" if counted else "set"))
+    return stages.add(JoinStage(_typed(made, query), "bag" if counted else "set"))
+
+
+def _typed(plan: Plan, query: Query) -> Plan:
+    """The plan with outputs of the query's types: joined with a wider column, a variable has the wider type."""
+    types = dict(zip((name for name, _ in query.outputs), (expr.type for _, expr in query.outputs), strict=True))
+    output = tuple(Output(out.name, types[out.name], cast(out.expr, types[out.name])) for out in plan.output)
+    return plan if output == plan.output else replace(plan, output=output)
 
 
 def _rates(query: Query, rates: Mapping[str, float]) -> dict[str, float]:

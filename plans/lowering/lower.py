@@ -8,6 +8,7 @@ from dataclasses import replace
 from plans.algebra import Group, Query, Relation, SetOperation, Source, bases, inputs
 from plans.conjunction import is_set
 from plans.errors import PlanError
+from plans.lowering.existence import without_distinct
 from plans.lowering.joins import feed, joined, plan_of, selection
 from plans.lowering.outer import inner_joined
 from plans.lowering.stages import STAGE, Stages, passed
@@ -107,7 +108,10 @@ def _is_sum(function: Function) -> bool:
 
 def _plain(query: Query, stages: Stages) -> Query:
     """The query with stages for its derived sources, and inner joins alone."""
-    return inner_joined(replace(query, sources=tuple(_resolved(source, stages) for source in query.sources)), stages)
+    query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
+    if not query.distinct and any(source.join != "inner" for source in query.sources):
+        query = without_distinct(query, stages, lambda inner: joined(inner_joined(inner, stages), stages))
+    return inner_joined(query, stages)
 
 
 def _resolved(source: Source, stages: Stages) -> Source:

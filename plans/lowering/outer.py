@@ -14,7 +14,7 @@ from dataclasses import replace
 from plans.algebra import Query, Source, split, unused
 from plans.conjunction import settled
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, col, conjoin
+from plans.expressions.build import NULL, Expr, call, col, conjoin
 from plans.lowering.joins import feed, joined
 from plans.lowering.matches import Keys, aliases_of, crossing_keys, outer_rows
 from plans.lowering.stages import Stages, constant, local, nulls, origin, passed
@@ -34,6 +34,7 @@ def inner_joined(query: Query, stages: Stages) -> Query:
     read = _read(query)
     made = replace(query, sources=())
     for source in query.sources:
+        read |= {name for one in made.conditions for name in one.columns}
         made = (
             replace(made, sources=(*made.sources, source))
             if source.join == "inner"
@@ -65,10 +66,22 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Quer
     parts = [part for given in right.on for part in given.conjuncts() if not _holds(part)]
     own = [part for part in parts if aliases_of(part) <= {right.alias}]
     crossing = [part for part in parts if part not in own]
-    keys = crossing_keys(crossing, {right.alias})
+    ours = [part for part in crossing if right.alias not in aliases_of(part)]
+    keys = crossing_keys([part for part in crossing if part not in ours], {right.alias})
+    if keys is not None and ours:
+        keys = _matchable(keys, conjoin(ours))
     if keys is None or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
         return _by_rows(query, right, own, crossing, _visible(right, read), stages)
     return _by_keys(query, right, own, keys, read, stages)
+
+
+def _matchable(keys: Keys, ours: Expr) -> Keys | None:
+    """The keys, one of which is NULL where the left side's own condition does not hold; None if none can tell."""
+    for i, (op, left, inner) in enumerate(keys):
+        if op == "eq" and aliases_of(left) == aliases_of(ours):
+            key = call("case", ours, left, NULL)
+            return [*keys[:i], (op, key, inner), *keys[i + 1 :]]
+    return None
 
 
 def _holds(part: Expr) -> bool:
@@ -201,6 +214,7 @@ def _plain_sides(
         )
         sources = tuple(replace(made, group=s.group) if s.alias == alias else s for s in query.sources)
         query = replace(query, sources=sources)
+        read.add(f"{alias}.{name}")
         out.append(made.qualified(name))
     return query, out
 

@@ -34,8 +34,6 @@ def plan_conjunction(query: Conjunction, rates: Mapping[str, float] | None = Non
         raise PlanError(f"the query has {len(query.atoms)} relations, more than {MAX_ATOMS}")
     weights = atom_rates(query.atoms, rates)
     asked, needed = _output_attributes(query)
-    if query.counted:  # each enumerated row is one valuation, whose weight is a product
-        needed = (*needed, *(name for name in query.attributes if name not in needed))
     graph = _graph(query.atoms, tuple(query.attributes))
     answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
     notes = list(query.notes)

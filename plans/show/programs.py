@@ -28,8 +28,8 @@ def text(program: Program) -> str:
     last = len(program.stages) - 1
     for number, stage in enumerate(program.stages):
         result = ", the result" if number == last else ""
-        lines += ["", f"stage {number}   {_kind(stage)}: {cost(stage)}{result}"]
-        for line in _lines(stage):
+        lines += ["", f"stage {number}   {_kind(stage)}{result}"]
+        for line in (*_lines(stage), f"cost {cost(stage)}"):
             lines += _wrapped(line)
         lines += _tree(stage)
     return "\n".join(lines) + "\n"

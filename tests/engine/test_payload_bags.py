@@ -119,7 +119,7 @@ def _planned(query: Query, sql: str) -> Plan:
         raise
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.data())
 def test_multiplicities_of_random_queries_are_those_of_duckdb(data: st.DataObject) -> None:
     query = data.draw(queries(any_output=True))
@@ -190,7 +190,7 @@ def test_a_batch_beyond_the_budget_is_undone() -> None:
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 def test_a_batch_that_is_abandoned_half_way_is_applied_and_one_that_is_aborted_is_not(blocks: int) -> None:
-    batch: Batch = {"G": [((a, b), 1 + (a + b) % 3) for a in range(40) for b in range(40)]}
+    batch: Batch = {"G": [((a, b), 1 + (a + b) % 3) for a in range(30) for b in range(30)]}
     for abort in (False, True):
         sides = Sides(bag_plan(HOP2, G), G, HOP2)
         sides.step({"G": [((1, 1), 2), ((1, 2), 1), ((2, 1), 1)]})

@@ -95,13 +95,13 @@ def maintain(data: st.DataObject, max_nodes: int) -> None:
     assert sides.driver.is_empty()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_counts_and_sums_are_maintained_on_any_tree_in_normal_form(data: st.DataObject) -> None:
     maintain(data, max_nodes=6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.data())
 def test_the_readable_twin_agrees_with_the_definition(data: st.DataObject) -> None:
     query, plan = data.draw(normal_plans(6))
@@ -125,6 +125,61 @@ def test_the_readable_twin_agrees_with_the_definition(data: st.DataObject) -> No
         steps.append(data.draw(batches(query, database.rows)) if number < 2 else database.everything(-1))
     for state in (twin.relation, twin.groups, twin.pub):
         assert not any(state)
+
+
+SNOW = {
+    "R": {"a": "int64", "x": "int64", "u": "bool"},
+    "S": {"a": "int64", "y": "decimal(15,2)", "v": "int32"},
+    "T": {"a": "int64", "b": "int64"},
+    "U": {"b": "int64", "z": "int64"},
+}
+VALUES = {
+    "a": [0, 1],
+    "b": [0, 1],
+    "x": [-(2**63) + 1, 2**63 - 1, -1, 5, None],
+    "u": [0, 1, 1],
+    "y": [10**15 - 1, -(10**15) + 1, 7],
+    "v": [2**31 - 1, -(2**31), 3],
+    "z": [2**63 - 1, -(2**62), 0, 1, None],
+}
+
+
+def snow() -> Plan:
+    """Sums by a over a snowflake, with factors of all sizes: parts of one limb, of two, and of three and four."""
+    nodes = (
+        Node("[a]", "virtual", ("a",), -1, (), True),
+        Node("R", "input", ("a", "x", "u"), 0, ("a",), False, "R", ("a", "x", "u")),
+        Node("S", "input", ("a", "y", "v"), 0, ("a",), False, "S", ("a", "y", "v")),
+        Node("T", "input", ("a", "b"), 0, ("a",), False, "T", ("a", "b")),
+        Node("U", "input", ("b", "z"), 3, ("b",), False, "U", ("b", "z")),
+    )
+    types = {name: kind for columns in SNOW.values() for name, kind in columns.items()}
+    attributes = {name: Attribute(name, kind) for name, kind in types.items()}
+    x, u, y, v, z = (1, "x"), (1, "u"), (2, "y"), (2, "v"), (4, "z")
+    products = [(), (x,), (u,), (x, y), (x, y, z), (u, v), (z,), (v, z), (x, v)]
+    plan = Plan("", nodes, attributes, ("a",), (), (), False, False, tuple(Schema.of(SNOW).values()))
+    terms = tuple(map(frozenset, products))
+    return replace(plan, payload=replace(with_multiplicities(plan).payload or Payload(()), terms=terms))
+
+
+@st.composite
+def snow_changes(draw: st.DrawFn) -> Batch:
+    rows = {
+        name: st.tuples(st.tuples(*(st.sampled_from(VALUES[column]) for column in columns)), st.integers(-2, 3))
+        for name, columns in SNOW.items()
+    }
+    return draw(st.fixed_dictionaries({name: st.lists(change, max_size=6) for name, change in rows.items()}))
+
+
+@settings(max_examples=30)
+@given(st.lists(snow_changes(), min_size=2, max_size=5))
+def test_sums_of_products_do_not_overflow_whatever_their_factors(steps: list[Batch]) -> None:
+    sides = Sides(snow(), Database(SNOW), 64)
+    assert sorted(sides.driver.layout.result.limbs.values()) == [1, 1, 2, 2, 2, 3, 3, 3, 4]
+    for batch in steps:
+        sides.step(batch)
+    sides.step(sides.database.everything(-1))
+    assert sides.driver.is_empty()
 
 
 HOP3 = {"G": {"src": "int64", "dst": "int64"}}

@@ -135,13 +135,15 @@ def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
     if stage.mode == "set":
         made = Counter(dict.fromkeys(made, 1))
     else:
-        every_attribute_is_free(plan)
+        counts_every_atom(plan)
     return shape(plan.output), made
 
 
-def every_attribute_is_free(plan: Plan) -> None:
-    assert set(plan.free) == {name for node in plan.nodes for name in node.attributes}
+def counts_every_atom(plan: Plan) -> None:
+    assert plan.payload is not None
     assert not plan.support
+    counted = [node.name for node, kind in zip(plan.nodes, plan.payload.kinds, strict=True) if kind == "counted"]
+    assert counted == [node.name for node in plan.nodes if node.kind == "input" and "[" not in node.name]
 
 
 def selected(atom: Node | BagAtom, known: dict[str | int, Relation]) -> Bag:

@@ -135,6 +135,10 @@ SELECT r.a, s.c FROM r LEFT JOIN s USING (b)
 SELECT * FROM r LEFT JOIN s USING (b)
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND s.c = 'p'
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a > 1
+SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a > 1 AND s.c = 'p' AND r.b < 3
+SELECT x.a, s.c FROM r x JOIN r y ON x.b = y.a LEFT JOIN s ON y.b = s.b AND x.a > 1
+SELECT r.a FROM r ANTI JOIN s ON r.b = s.b AND r.a > 1
+SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a = s.b AND r.a IS NOT NULL
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b < s.b
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a <> s.b
 SELECT r.a, s.c FROM r LEFT JOIN s ON TRUE

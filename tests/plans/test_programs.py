@@ -8,11 +8,13 @@ from decimal import Decimal
 
 import pytest
 
-from plans import Program, program
+from plans import PlanError, Program, plan, program
+from plans.program import GroupStage, JoinStage, LinearStage
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
 from tests.plans.evaluator import results
 from tests.plans.program_queries import QUERIES, TABLES
+from tests.plans.random_programs import Writer
 
 NUMBERS = (0, 1, 2, 3, None)
 LETTERS = ("p", "q", None)
@@ -54,3 +56,71 @@ def test_a_program_has_the_rows_of_its_query(query: str) -> None:
     for number, tables in enumerate(DATABASES):
         expected = duck.results(query, tables)
         assert rounded(results(made, tables)) == rounded(expected), f"database {number}"
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_random_program_has_the_rows_of_its_query(seed: int) -> None:
+    query = Writer(seed).query()
+    made = program(query, TABLES)
+    for tables in DATABASES[:3]:
+        assert rounded(results(made, tables)) == rounded(duck.results(query, tables)), query
+
+
+def test_regressions_over_equal_values_have_no_slope() -> None:
+    made = program("SELECT REGR_SLOPE(a, b) AS s, REGR_INTERCEPT(a, b) AS i, COUNT_IF(b > 1) AS n FROM r", TABLES)
+    tables = Database(TABLES)
+    assert results(made, tables) == Counter({(None, None, 0): 1})
+    tables.apply({"r": [((1, 2), 2), ((3, 2), 1)]})
+    assert results(made, tables) == Counter({(None, None, 3): 1})
+    tables.apply({"r": [((4, 3), 1)]})
+    assert rounded(results(made, tables)) == Counter({(2.33333333, -3.0, 4): 1})
+
+
+def test_keys_prove_that_a_join_under_a_group_is_a_set() -> None:
+    made = program("SELECT k, SUM(v) AS s FROM t JOIN (SELECT DISTINCT a FROM r) d ON k = d.a GROUP BY k", TABLES)
+    assert [stage.mode for stage in made.stages if isinstance(stage, JoinStage)] == ["set"]
+
+
+def test_one_relation_needs_no_join_stage() -> None:
+    made = program("SELECT a, COUNT(*) AS n FROM r WHERE b > 1 GROUP BY a", TABLES)
+    assert [type(stage) for stage in made.stages] == [GroupStage]
+
+
+def test_the_same_subquery_twice_is_one_stage() -> None:
+    query = "WITH g AS (SELECT r.a, COUNT(*) AS n FROM r JOIN s ON r.b = s.b GROUP BY r.a) "
+    made = program(query + "SELECT x.a, y.a AS c FROM g x JOIN g y ON x.n = y.n", TABLES)
+    assert [type(stage) for stage in made.stages] == [JoinStage, GroupStage, JoinStage]
+
+
+def test_derived_relations_carry_only_what_is_read() -> None:
+    made = program("SELECT r.a FROM r LEFT JOIN t ON r.b = t.k AND t.v > 1", TABLES)
+    completed = next(stage for stage in made.stages if isinstance(stage, LinearStage))
+    assert [out.name for out in completed.terms[0].columns] == ["k", "v", "k0"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT COUNT(*) AS n FROM r", "SELECT a FROM r UNION SELECT b FROM s", "SELECT a FROM r LEFT JOIN u USING (a)"],
+)
+def test_a_plan_is_one_join(query: str) -> None:
+    with pytest.raises(PlanError, match="more than one join"):
+        plan(query, TABLES)
+
+
+def test_group_by_without_aggregates_is_distinct() -> None:
+    grouped, distinct = "SELECT a, b FROM r GROUP BY b, a", "SELECT DISTINCT a, b FROM r"
+    assert plan(grouped, TABLES).fingerprint == plan(distinct, TABLES).fingerprint
+
+
+def test_a_table_with_the_name_of_a_stage_is_refused() -> None:
+    with pytest.raises(PlanError, match="must not be called #0"):
+        program("SELECT COUNT(*) AS n FROM `#0`", {"#0": {"a": "int64"}})
+
+
+def test_rates_reach_the_joins_of_a_program() -> None:
+    query = "SELECT r.a, COUNT(*) AS n FROM r JOIN s ON r.b = s.b GROUP BY r.a"
+    join = program(query, TABLES, rates={"r": 5}).stages[0]
+    assert isinstance(join, JoinStage)
+    assert join.plan.rates["r"] == 5.0
+    with pytest.raises(PlanError, match="a rate is given for 'q'"):
+        program(query, TABLES, rates={"q": 5})
