@@ -14,6 +14,7 @@ from plans import PlanError, program
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
 from tests.plans.program_queries import QUERIES, TABLES
+from tests.plans.random_programs import Writer
 from tests.plans.test_programs import rounded
 from tests.stages.test_programs import apply, result_of
 
@@ -43,8 +44,8 @@ def batch_of(random: Random, database: Database) -> dict[str, list[tuple[Row, in
     return batch
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_a_query_is_maintained(query: str) -> None:
+def maintain(query: str) -> None:
+    """Applies random batches, takes some of them back, and compares with DuckDB after each."""
     random = Random(query)
     try:
         made = program(query, TABLES)
@@ -71,3 +72,13 @@ def test_a_query_is_maintained(query: str) -> None:
             engine.check_invariants()
             apply(engine, changes)
     engine.check_invariants()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_is_maintained(query: str) -> None:
+    maintain(query)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_random_query_is_maintained(seed: int) -> None:
+    maintain(Writer(seed).query())
