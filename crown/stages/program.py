@@ -79,6 +79,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         self.bag = not _each_once(program, len(program.stages) - 1)
         self._result_schema = pa.schema([(column.name, arrow_type(column.type)) for column in self.columns])
         self._delta_schema = self._result_schema.append(pa.field(WEIGHT, pa.int64()))
+        self._epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Batches] | None = None  # being applied, while it is alive
 
     @classmethod
@@ -202,6 +203,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         nets: dict[str | int, Zset] = {}
         arena = self.memory.parts[0]
         arena[A.H_OPEN] = 1
+        self._epoch += 1
         try:
             try:
                 yield self._decoded(Zset.empty(len(self.columns)), self.delta_schema)
@@ -261,6 +263,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         arena = self.memory.parts[0]
         with self.uninterrupted, self.memory.budget.lifted():
             arena[A.H_OPEN] = 1
+            self._epoch += 1
             nets: dict[str | int, Zset] = {}
             nets.update(self.gate.undo(given, missing or MissingDeletes()))
             for number, stage in enumerate(self.stages):
@@ -271,16 +274,23 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     # ------------------------------------------------------------------------------------------------------------------
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """Yields the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
+        """Returns the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
 
         Raises ConcurrentChangeError when it is continued after a change.
         """
         self.ready()
-        batches = self.batches
+        return self._results(self._epoch)
+
+    def _results(self, epoch: int) -> Iterator[pa.RecordBatch]:
         for net in self.answers.rows():
-            if self.batches != batches or is_running(self._batch):
-                raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
-            yield from self._sliced(net, self.result_schema)
+            for batch in self._sliced(net, self.result_schema):
+                self._unchanged(epoch)
+                yield batch
+        self._unchanged(epoch)
+
+    def _unchanged(self, epoch: int) -> None:
+        if self._epoch != epoch:
+            raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
 
     def count(self) -> int:
         """Returns the number of result rows, each as often as it is there. O(result)."""

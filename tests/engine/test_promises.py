@@ -10,6 +10,7 @@ from crown.engine.cells import Cells
 from crown.engine.core import Core
 from crown.engine.engine import Engine
 from crown.maintained import Durable, Queryable, Stage
+from crown.stages.program import ProgramEngine
 from spark_jobs.triangles.engine import TriangleCount
 
 KEPT = [
@@ -18,6 +19,8 @@ KEPT = [
     (Queryable, Cells),
     (Durable, TriangleCount),
     (Stage, Core),
+    (Queryable, ProgramEngine),
+    (Durable, ProgramEngine),
 ]
 
 

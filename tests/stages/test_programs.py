@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from crown.errors import BadRowError, ChangeError, MemoryBudgetError, MissingDeleteError
+from crown.errors import BadRowError, ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.reference import normalise
 from crown.reference_program import results
@@ -187,3 +187,33 @@ def test_a_row_with_a_double_too_large_to_sum_is_a_bad_row() -> None:
     assert list(prepared.bad["r"].bad) == [1, 2]
     assert '"x": -1e+30' in prepared.bad["r"].bad_rows[1]
     assert bag(engine.run(prepared).to_table(engine.delta_schema)) == {(3.0,): 1}
+
+
+def test_a_batch_that_its_owner_cannot_close_is_taken_back() -> None:
+    engine = sum_by_k(twice=True)
+    apply(engine, {"r": [{"k": "a", "x": 1, "unread": 1}]})
+
+    def closing() -> None:
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk is full"):
+        list(engine.run(engine.prepare({"r": [{"k": "b", "x": 2, "unread": 1}]}), closing=closing))
+    assert result_of(engine) == {(1,): 1}
+    assert not engine.lost
+    assert engine.batches == 1
+
+
+def test_nothing_is_asked_while_a_batch_is_being_applied_and_closing_early_applies_it() -> None:
+    engine = sum_by_k()
+    before = engine.results()
+    delivery = engine.run(engine.prepare({"r": [{"k": "a", "x": 1, "unread": 1}]}))
+    with pytest.raises(ConcurrentChangeError, match="still being applied"):
+        engine.count()
+    delivery.close()
+    assert result_of(engine) == {("a", 1, 1): 1}
+    delivery = engine.run(engine.prepare({"r": [{"k": "b", "x": 1, "unread": 1}]}))
+    assert next(delivery).num_rows == 1
+    delivery.abort()
+    assert result_of(engine) == {("a", 1, 1): 1}
+    with pytest.raises(ConcurrentChangeError, match="has changed since"):
+        list(before)
