@@ -12,6 +12,7 @@ from plans.errors import PlanError
 from spark_jobs import maintain
 from spark_jobs.errors import SparkJobError
 from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
+from tests.spark.test_kills import main
 
 pytestmark = pytest.mark.spark
 
@@ -85,3 +86,23 @@ def test_a_total_cannot_be_cut_into_cells(spark, tmp_path):
         maintain(spark, QUERIES["total"][0], files.frames(spark), checkpoint=str(tmp_path / "c"), cells=2)
     with pytest.raises(SparkJobError, match='give "ignore" or "trust", for a query of several stages'):
         maintain(spark, QUERIES["total"][0], files.frames(spark), checkpoint=str(tmp_path / "c"), on_missing="raise")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a.src, COUNT(*) AS n, SUM(b.dst) AS s FROM g a JOIN g b ON a.dst = b.src GROUP BY a.src",
+        "SELECT a.src, b.dst FROM g a LEFT JOIN g b ON a.dst = b.src",
+    ],
+    ids=["grouped", "outer"],
+)
+def test_submit_verifies_a_program_by_the_text_of_its_query(tmp_path, capsys, sql):
+    rng = random.Random(4)
+    edges = sorted({(rng.randrange(60), rng.randrange(60)) for _ in range(500)}, key=lambda _: rng.random())
+    (tmp_path / "edges.txt").write_text("".join(f"{a}\t{b}\n" for a, b in edges))
+    words = [sql, "--input", f"g={tmp_path / 'edges.txt'}", "--batch-rows", "150", "--verify"]
+    words += ["--output", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "state"), "--cells", "1"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert said.rstrip().endswith("equal")
+    assert "recomputed  0 rows" not in said
