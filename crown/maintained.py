@@ -30,7 +30,7 @@ class Maintained(Protocol):
 
     @property
     def plan(self) -> Plan | Program:
-        """What is maintained."""
+        """Returns what is maintained."""
         ...
 
     @property
@@ -40,7 +40,7 @@ class Maintained(Protocol):
 
     @property
     def delta_schema(self) -> pa.Schema:
-        """Arrow schema of what ``run`` yields: the result's columns and ``_weight``."""
+        """Returns the Arrow schema of what ``run`` yields: the result's columns and ``_weight``."""
         ...
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
@@ -85,17 +85,17 @@ class Durable(Maintained, Protocol):
 
     @property
     def version(self) -> int:
-        """Number of the last batch applied; -1 before the first."""
+        """Returns the number of the last batch applied; -1 before the first."""
         ...
 
     @property
     def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
+        """Returns False while, or after a crash in, the application of a batch."""
         ...
 
     @property
     def missing(self) -> MissingDeletes:
-        """What the deletes of the last batch did not find; ``undo`` wants it back."""
+        """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
         ...
 
     def begin(self) -> None:
@@ -122,12 +122,12 @@ class Queryable(Maintained, Protocol):
 
     @property
     def result_schema(self) -> pa.Schema:
-        """Arrow schema of the result."""
+        """Returns the Arrow schema of the result."""
         ...
 
     @property
     def lost(self) -> bool:
-        """True while a batch is being applied, and for ever after one that could not be taken back."""
+        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
         ...
 
     def run(
@@ -169,7 +169,8 @@ class Stage(Protocol):
 
     @property
     def missing(self) -> MissingDeletes:
-        """What the deletes of the last batch that stands did not find; only a stage over base tables has some."""
+        """Returns what the deletes of the last batch that stands did not find; only a stage over base tables has
+        some."""
         ...
 
     def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:

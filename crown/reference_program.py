@@ -158,14 +158,14 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
 
 
 def _rank(value: Any) -> Any:
-    """What values are ordered by: NaN is the largest number, text is ordered by its bytes."""
+    """Returns what values are ordered by: NaN is the largest number, text is ordered by its bytes."""
     if isinstance(value, float):
         return (math.isnan(value), 0.0 if math.isnan(value) else value)
     return value.encode() if isinstance(value, str) else value
 
 
 def _exact(value: Any) -> Fraction:
-    """The number that is summed for a value; not finite ones count as 0 here."""
+    """Returns the number that is summed for a value; not finite ones count as 0 here."""
     if isinstance(value, float):
         return Fraction(round(Fraction(value) * _UNIT), _UNIT) if math.isfinite(value) else Fraction(0)
     return Fraction(value)

@@ -45,12 +45,12 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
 
     @property
     def delta_schema(self) -> pa.Schema:
-        """Arrow schema of the deltas: the result's columns and ``_weight``."""
+        """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
         return self._engine.delta_schema
 
     @property
     def plan(self) -> Plan | Program:
-        """What is maintained: the plan of one join, or a program of several stages."""
+        """Returns what is maintained: the plan of one join, or a program of several stages."""
         return self._engine.plan
 
     def apply(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> pa.Table:
@@ -78,7 +78,8 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
             return self._run(changes, True, consolidate).to_table(self._engine.delta_schema)
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
-        """Like ``apply``, but yields the deltas as they are enumerated: memory stays bounded however many there are.
+        """Does what ``apply`` does, but yields the deltas as they are enumerated: memory stays bounded however many
+        there are.
 
         The batch is checked at once and applied while the iterator is consumed. Until the iterator ends the deltas are
         provisional: if it raises, the batch has been taken back, and those that it yielded are void. Closing it early
@@ -148,11 +149,11 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
 
     @property
     def bag(self) -> bool:
-        """True if a row can be in the result more than once; the result then has a column ``_weight``."""
+        """Returns True if a row can be in the result more than once; the result then has a column ``_weight``."""
         return isinstance(self._engine, ProgramEngine) and self._engine.bag
 
     def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
-        """The row as a dict by output name."""
+        """Returns the row as a dict by output name."""
         names = [name for name in self.delta_schema.names if name != WEIGHT]
         if isinstance(row, np.ndarray):
             row = row.tolist()

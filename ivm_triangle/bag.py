@@ -119,7 +119,7 @@ class TriangleBag:
 
     @property
     def thin(self) -> bool:
-        """True once the wedges themselves are no longer kept."""
+        """Returns True once the wedges themselves are no longer kept."""
         return any(view.kind == PAIRS for view in self._state.program.views)
 
     def _save_space(self) -> bool:
@@ -140,7 +140,7 @@ class TriangleBag:
         return True
 
     def apply(self, atom: int, change: Zset, missing: np.ndarray | None = None) -> Iterator[Zset]:
-        """Apply a change of one atom, deletions first; yields the change of the result set. See
+        """Applies a change of one atom, deletions first; yields the change of the result set. See
         `crown.bags.protocol.Bag.apply`.
 
         Mode "factorized" yields nothing. Amortized O(N^(1/2)) per row and O(1) per result.
@@ -162,7 +162,7 @@ class TriangleBag:
     def _apply_sign(
         self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
     ) -> Generator[Zset, None, int]:
-        """The changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
+        """Yields the changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
         start = 0
         while start < len(weights):
             part = slice(start, start + SLICE)
@@ -223,7 +223,8 @@ class TriangleBag:
         return column_of_table(self._state.arena, at.KEYS + d, domain.index(attribute))
 
     def results(self) -> Iterator[np.ndarray]:
-        """The present results; O(1) delay in modes "counts" and "factorized", else by walking R and its wedges."""
+        """Yields the present results; O(1) delay in modes "counts" and "factorized", else by walking R and its
+        wedges."""
         if self.mode == "counts":
             cursor = np.zeros(8, dtype=np.int64)
             out = np.empty((3, BLOCK_ROWS), dtype=np.int64)
@@ -249,12 +250,12 @@ class TriangleBag:
 
     @property
     def words(self) -> np.ndarray:
-        """The used prefix of the arena."""
+        """Returns the used prefix of the arena."""
         return self._state.words
 
     @property
     def bound(self) -> str:
-        """Cost of an update, for EXPLAIN."""
+        """Returns cost of an update, for EXPLAIN."""
         if self.thin:
             return (
                 "set intersection by counts, eps = 1/2, linear space: O(sqrt N) amortized per update and O(1) per "
@@ -270,7 +271,8 @@ class TriangleBag:
             assert self._state.word(at.C_TRIPLES) == len(copy.define(View("", SET, DOMAINS, (ANY, ANY, ANY))))
 
     def stats(self) -> dict[str, Any]:
-        """Sizes and counters of the triangle; `triples` is the number of distinct ones (not in mode "factorized")."""
+        """Returns sizes and counters of the triangle; `triples` is the number of distinct ones (not in mode
+        "factorized")."""
         word = self._state.word
         return {
             "mode": self.mode,

@@ -54,11 +54,11 @@ class Domain:
 
     @property
     def plain(self) -> bool:
-        """True if a value is its own code."""
+        """Returns True if a value is its own code."""
         return self.types is not None and len(self.types) == 1 and pa.types.is_integer(self.types[0])
 
     def encode(self, columns: Sequence[pa.Array]) -> np.ndarray:
-        """int64 codes of the rows of `columns` (no NULLs). Raises TriangleError on a type that does not fit."""
+        """Returns int64 codes of the rows of `columns` (no NULLs). Raises TriangleError on a type that does not fit."""
         if self.types is None:
             self.types = tuple(column.type for column in columns)
         if len(columns) != len(self.types):
@@ -112,7 +112,7 @@ class Domain:
 def split_rows(
     table: pa.Table, name: str, first: Columns, second: Columns, domains: tuple[Domain, Domain]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """(x codes, y codes, weights, rows dropped for a NULL key) of a batch of changes to one relation.
+    """Returns (x codes, y codes, weights, rows dropped for a NULL key) of a batch of changes to one relation.
 
     Raises TriangleError if a column is missing or `_weight` is not an integer column.
     """

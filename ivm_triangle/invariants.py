@@ -23,7 +23,7 @@ class Walk:
         self.words = at.CONTROL + _block(at.CONTROL_WORDS)
 
     def records(self, table: int, words: int) -> Iterator[int]:
-        """Handles of a table's records; checks count and reachability of each slot."""
+        """Yields handles of a table's records; checks count and reachability of each slot."""
         t = table_at(table)
         slots, mask = int(self.arena[t + T_SLOTS]), int(self.arena[t + T_MASK])
         self.words += _block(mask + 1)

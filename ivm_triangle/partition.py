@@ -46,7 +46,8 @@ class Thresholds:
 
 
 def epsilons(epsilon: float | str | dict[str, float]) -> tuple[float, float, float]:
-    """One eps per relation from a number or from `{"R": .., "S": .., "T": ..}`; raises TriangleError outside [0, 1]."""
+    """Returns one eps per relation from a number or from `{"R": .., "S": .., "T": ..}`; raises TriangleError outside
+    [0, 1]."""
     if isinstance(epsilon, dict):
         if set(epsilon) != set(RELATIONS):
             raise TriangleError(f"epsilon names {sorted(epsilon)}; give one number for each of R, S and T")
@@ -62,7 +63,8 @@ def epsilons(epsilon: float | str | dict[str, float]) -> tuple[float, float, flo
 
 
 def after_update(base: int, size: int) -> int:
-    """The threshold base after one update that left |D| = `size`: doubled, halved or unchanged (article, Figure 6).
+    """Returns the threshold base after one update that left |D| = `size`: doubled, halved or unchanged (article,
+    Figure 6).
 
     The size invariant is floor(N / 4) <= |D| < N. A changed base means: do a major rebalancing. O(1).
     """

@@ -98,7 +98,8 @@ class Reference(Parts):
             self._add_sum(step.hit, self._key(target, step.updated, (x, y, None)), m * entry)
 
     def _key(self, view: View, k: int, xyz: tuple) -> tuple:
-        """Values of the view's variables when the updated relation is k: X is domain k, Y the next, Z the third."""
+        """Returns values of the view's variables when the updated relation is k: X is domain k, Y the next, Z the
+        third."""
         return tuple(xyz[(DOMAINS.index(v) - k) % 3] for v in view.key)
 
     def _add(self, index: int, xyz: Triple, step: Step, m: int, flip: int, others: int) -> None:
@@ -300,13 +301,14 @@ class Reference(Parts):
                 yield self._abc(k0, (x, y, z)), m0 * self.rows[k1][y, z] * m2
 
     def check_invariants(self) -> None:
-        """Size, partition, flags, and every view equals its definition. Raises AssertionError. O(N^1.5) and more."""
+        """Checks size, partition, flags, and that every view equals its definition. Raises AssertionError. O(N^1.5)
+        and more."""
         assert self.size == sum(map(len, self.rows))
         self.check_partition()
         self.check_views()
 
     def check_views(self) -> None:
-        """Every view equals its definition. Raises AssertionError."""
+        """Checks that every view equals its definition. Raises AssertionError."""
         for view, entries in zip(self.plan.views, self.views, strict=True):
             have = {key: set(e) if isinstance(e, IndexedSet) else e for key, e in entries.items()}
             want = self.define(view)

@@ -71,7 +71,7 @@ class Hop:
         return self.current
 
     def empty(self) -> bool:
-        """True if every element is excluded."""
+        """Returns True if every element is excluded."""
         return self._hop(self.listing.after(None)) is END
 
     def exclude(self, x: Element) -> bool:
@@ -118,7 +118,8 @@ class HopUnion:
 
 
 def union(iterators: list) -> Iterator:
-    """The elements of all iterators, each once. Delay: a constant number of `next` and membership tests per element."""
+    """Returns the elements of all iterators, each once. Delay: a constant number of `next` and membership tests per
+    element."""
     while True:
         t = iterators[0].next()
         for iterator in iterators[1:]:
@@ -179,7 +180,7 @@ def _checked(state: Reference, rows: Iterator) -> Iterator:
 
 
 def enumerate_results(state: Reference) -> Iterator[tuple[tuple, int]]:
-    """(tuple, multiplicity) of every result, each once; StaleCursorError if an update comes in between."""
+    """Returns (tuple, multiplicity) of every result, each once; StaleCursorError if an update comes in between."""
     outputs = state.plan.outputs
     if outputs == "":
         total = state.views[0].get((), 0)
@@ -192,7 +193,7 @@ def _sums(state: Reference) -> list[int]:
 
 
 def _delta3(state: Reference) -> Iterator[tuple[tuple, int]]:
-    """Disjoint views: one after the other. Constant delay."""
+    """Yields disjoint views: one after the other. Constant delay."""
     r, s, t = state.rows
 
     def weighed(a: int, b: int, c: int) -> tuple[tuple, int]:
@@ -217,13 +218,13 @@ def _delta3(state: Reference) -> Iterator[tuple[tuple, int]]:
 
 
 def _delta2(state: Reference) -> Iterator[tuple[tuple, int]]:
-    """Materialized views and two hop unions over C. Delay N^min{eps, 1 - eps}."""
+    """Yields materialized views and two hop unions over C. Delay N^min{eps, 1 - eps}."""
     r, s, t = state.rows
     names = {view.name: i for i, view in enumerate(state.plan.views)}
     tree1, tree3 = names.get("root H(LH)#"), names.get("root L#(HL)")
 
     def c1(ab: tuple[int, int]) -> list[int]:
-        """C-values of tree 1 that contain (a, b): c in S^LH(b, .) with V1(a, c) present."""
+        """Returns C-values of tree 1 that contain (a, b): c in S^LH(b, .) with V1(a, c) present."""
         a, b = ab
         if tree1 is None or not state.probe(0, a, b, H_):
             return []
@@ -232,7 +233,7 @@ def _delta2(state: Reference) -> Iterator[tuple[tuple, int]]:
         return [c for c in found if (a, c) in state.views[tree1].get(c, ())]
 
     def c3(ab: tuple[int, int]) -> list[int]:
-        """C-values of tree 3 that contain (a, b): c in T^HL(., a) with V3(b, c) present."""
+        """Returns C-values of tree 3 that contain (a, b): c in T^HL(., a) with V3(b, c) present."""
         a, b = ab
         if tree3 is None or not state.probe(0, a, b, L_):
             return []
@@ -264,14 +265,14 @@ def _delta2(state: Reference) -> Iterator[tuple[tuple, int]]:
 
 
 def _delta1(state: Reference) -> Iterator[tuple[tuple, int]]:
-    """Materialized views and one hop union over pairs (c, b). Delay N^(2 min{eps, 1 - eps})."""
+    """Yields materialized views and one hop union over pairs (c, b). Delay N^(2 min{eps, 1 - eps})."""
     r, s, t = state.rows
     trees = [i for i in state.plan.results if state.plan.views[i].kind == ROOT]
     pairs: IndexedSet = state.views[trees[0]].get(None, IndexedSet()) if trees else IndexedSet()
     lists = state.views[state.plan.views[trees[0]].of] if trees else {}
 
     def candidates(a: tuple[int]) -> list[tuple[int, int]]:
-        """(c, b) in V3 with b in R^LH(a, .) and c in T^HL(., a)."""
+        """Returns (c, b) in V3 with b in R^LH(a, .) and c in T^HL(., a)."""
         bs = [b for each in state.scan(0, 0, a[0], 4) for b in each]
         cs = [c for each in state.scan(2, 1, a[0], 2) for c in each]
         state.ops += 1 + len(bs) * len(cs)

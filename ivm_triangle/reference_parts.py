@@ -57,7 +57,7 @@ class Node:
 
     @property
     def degree(self) -> int:
-        """Tuples of the whole relation that carry the value."""
+        """Returns tuples of the whole relation that carry the value."""
         return len(self.by[True]) + len(self.by[False])
 
 
@@ -143,7 +143,7 @@ class Parts:
         node.heavy = heavy
 
     def check_partition(self) -> None:
-        """The size invariant, and the partition is loose with respect to N. Raises AssertionError."""
+        """Checks the size invariant, and that the partition is loose with respect to N. Raises AssertionError."""
         assert self.base // 4 <= self.size < self.base, "size invariant"
         assert self.thresholds == self._limits(), "thresholds follow N"
         for k, column in product(range(3), range(2)):

@@ -54,7 +54,7 @@ def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: Size) -
 
 
 def read(make: Callable[..., Any], file: BinaryIO, path: Path, memory: int) -> Any:
-    """`load` for an open file; `path` is what messages call it."""
+    """Returns `load` for an open file; `path` is what messages call it."""
     header = words_file.read_header(file, path, KIND, "ivm_triangle", FIELDS)
     words: list[int] = header["words"]
     sizes, null_rows = header["domain_bytes"], header["null_rows"]

@@ -78,7 +78,8 @@ def plan_array(program: Program, eps: tuple[float, float, float]) -> np.ndarray:
 
 
 def _roles(program: Program, step: Step, view: int) -> tuple[int, int, int]:
-    """Roles (0 x, 1 y, 2 z, -1 none) of the two key variables of a view, and of the one that is left, at this step."""
+    """Returns roles (0 x, 1 y, 2 z, -1 none) of the two key variables of a view, and of the one that is left, at this
+    step."""
     if view < 0:
         return -1, -1, -1
     key = program.views[view].key
@@ -127,7 +128,8 @@ class State:
         return digest.view(np.int64)
 
     def run(self, function: Any, *arguments: Any, rows: int = 0) -> Any:
-        """Call a kernel that changes the state on (arena, int32 view, plan, eps, arguments); it is given ``rows`` rows.
+        """Calls a kernel that changes the state on (arena, int32 view, plan, eps, arguments); it is given ``rows``
+        rows.
 
         Whatever stops it makes the state unusable. Raises MemoryBudgetError if the arena is exhausted.
         """
@@ -171,12 +173,12 @@ class State:
 
     @property
     def words(self) -> np.ndarray:
-        """The part of the arena that is in use: a copy of it is a snapshot."""
+        """Returns the part of the arena that is in use: a copy of it is a snapshot."""
         return self.arena[: int(self.arena[H_TOP])]
 
     @property
     def live_bytes(self) -> int:
-        """Bytes in blocks that are handed out."""
+        """Returns bytes in blocks that are handed out."""
         return int(self.arena[H_LIVE]) * 8
 
     def _check_header(self) -> None:

@@ -49,7 +49,7 @@ class View:
 
     @property
     def presence(self) -> bool:
-        """True if the view depends on which tuples are there, not on how often."""
+        """Returns True if the view depends on which tuples are there, not on how often."""
         return self.kind in (SET, LIST, ROOT, PAIRS)
 
 
@@ -94,7 +94,7 @@ class _Builder:
         return len(self.views) - 1
 
     def target(self, name: str, masks: tuple[int, int, int]) -> int:
-        """The view that a whole combination of parts goes to, in the form the outputs ask for."""
+        """Returns the view that a whole combination of parts goes to, in the form the outputs ask for."""
         if self.outputs == "":
             return 0
         index = self.add(View(name, SET if self.outputs == "abc" else SUM, self.outputs, masks))
@@ -102,14 +102,16 @@ class _Builder:
         return index
 
     def direct(self, name: str, masks: tuple[int, int, int], bounds: str) -> None:
-        """View over all three relations; an update of relation k scans the shorter side, proven `bounds[k]` long."""
+        """Adds a view over all three relations; an update of relation k scans the shorter side, proven `bounds[k]`
+        long."""
         hit = self.target(name, masks)
         for k in range(3):
             m0, m1, m2 = masks[k], masks[(k + 1) % 3], masks[(k + 2) % 3]
             self.steps.append(Step(k, m0, 0, m1, m2, -1, hit, k == 0, bounds[k]))
 
     def tree(self, name: str, first: int, mask1: int, mask2: int, bounds: str, kind: str, bucket: str = "") -> None:
-        """View tree: pairs of K_first(x, y) in mask1 and the next relation (y, z) in mask2; the root joins the third.
+        """Adds a view tree: pairs of K_first(x, y) in mask1 and the next relation (y, z) in mask2; the root joins the
+        third.
 
         The pair view has key (x, z). `bounds` are the scans of an update to the first and to the second relation; an
         update to the third is one lookup.
@@ -151,14 +153,16 @@ def _start(outputs: str) -> _Builder:
 
 
 def classical(outputs: str) -> Program:
-    """First-order maintenance: no partition, no auxiliary view, the shorter list at each update. O(N) per update."""
+    """Returns first-order maintenance: no partition, no auxiliary view, the shorter list at each update. O(N) per
+    update."""
     builder = _start(outputs)
     builder.direct("Delta", (ANY, ANY, ANY), "NNN")
     return builder.program("classical", "......")
 
 
 def delta0_single() -> Program:
-    """Delta0, all relations partitioned on their first column (article, section 4). Space N^(1 + min{eps, 1 - eps})."""
+    """Returns Delta0, all relations partitioned on their first column (article, section 4). Space N^(1 + min{eps, 1 -
+    eps})."""
     builder = _start("")
     builder.direct("HHH", (H_, H_, H_), "HHH")
     builder.direct("LLL", (L_, L_, L_), "LLL")
@@ -168,7 +172,7 @@ def delta0_single() -> Program:
 
 
 def delta0_double() -> Program:
-    """Delta0, both columns partitioned (article, Proposition 4). Linear space from eps = 1/2 on.
+    """Returns Delta0, both columns partitioned (article, Proposition 4). Linear space from eps = 1/2 on.
 
     For an update of K0(x, y), K1 in HL and K2 in LH is one lookup; each other combination has a short side to scan.
     """
@@ -185,7 +189,7 @@ def delta0_double() -> Program:
 
 
 def set_intersection() -> Program:
-    """Delta0 by set intersection tables: pair views between values heavy on both ends, else the shorter list.
+    """Returns Delta0 by set intersection tables: pair views between values heavy on both ends, else the shorter list.
 
     Space N + N^(2 - 2 eps). Update N^max{eps, 1 - eps}; no view is touched where nothing is heavy.
     """
@@ -196,7 +200,8 @@ def set_intersection() -> Program:
 
 
 def wedges(outputs: str, kind: str = LIST) -> Program:
-    """The program of a bag: set intersection tables that hold the middles; a count per key if less than abc is free.
+    """Returns the program of a bag: set intersection tables that hold the middles; a count per key if less than abc is
+    free.
 
     The tables are read by the stream of triple deltas, so there are no lookup steps. Space N^(2 - eps). With `kind`
     PAIRS the tables hold how many middles there are, to be found in the shorter list: space N + N^(2 - 2 eps), but an
@@ -211,7 +216,8 @@ def wedges(outputs: str, kind: str = LIST) -> Program:
 
 
 def shared(strategy: str) -> Program:
-    """Delta0 of a self-join over one stored copy: the part of relation R in "sit" or "classical", three times over.
+    """Returns Delta0 of a self-join over one stored copy: the part of relation R in "sit" or "classical", three times
+    over.
 
     The three pair views coincide: what remains are the steps of V_RS, in each of its roles, and one scan.
     """
@@ -243,7 +249,8 @@ def _lookups(builder: _Builder, mask1: int, mask2: int, bounds: str, kind: str) 
 
 
 def delta3() -> Program:
-    """Delta3(a, b, c), single partitions (article, section 5), presence only: multiplicities stay in R, S and T."""
+    """Returns Delta3(a, b, c), single partitions (article, section 5), presence only: multiplicities stay in R, S and
+    T."""
     builder = _start("abc")
     builder.direct("HHH", (H_, H_, H_), "HHH")
     builder.direct("LLL", (L_, L_, L_), "LLL")
@@ -253,7 +260,7 @@ def delta3() -> Program:
 
 
 def delta2() -> Program:
-    """Delta2(a, b): R partitioned on A, S on (B, C), T on (C, A) (article, section 7)."""
+    """Returns Delta2(a, b): R partitioned on A, S on (B, C), T on (C, A) (article, section 7)."""
     builder = _start("ab")
     builder.direct("HHH", (H_, H_, H_), "HHH")
     builder.direct("LLL", (L_, L_, L_), "LLL")
@@ -266,7 +273,7 @@ def delta2() -> Program:
 
 
 def delta1() -> Program:
-    """Delta1(a): R partitioned on (A, B), T on (C, A), S on B (article, section 6)."""
+    """Returns Delta1(a): R partitioned on (A, B), T on (C, A), S on B (article, section 6)."""
     builder = _start("a")
     builder.direct("HHH", (H_, H_, H_), "HHH")
     builder.direct("LLL", (L_, L_, L_), "LLL")
@@ -279,7 +286,7 @@ def delta1() -> Program:
 
 
 def program(outputs: str, partition: str = "single", strategy: str = "auto", epsilon: float = 0.5) -> Program:
-    """The program for the free variables `outputs` ("abc", "ab", "a" or "").
+    """Returns the program for the free variables `outputs` ("abc", "ab", "a" or "").
 
     `strategy` "eps" is IVM^eps as published, "sit" the set intersection tables (count only), "classical" first-order
     maintenance. "auto" takes "sit" for the count where its space is no worse (eps >= 1/3), else "eps".
@@ -306,7 +313,8 @@ def program(outputs: str, partition: str = "single", strategy: str = "auto", eps
 
 
 def adaptive(plan: Program) -> Program:
-    """The program with thresholds that follow the rates of updates: where an update of K0 scans K1 light, K2 heavy.
+    """Returns the program with thresholds that follow the rates of updates: where an update of K0 scans K1 light, K2
+    heavy.
 
     Set intersection tables and first-order maintenance scan the shorter list whatever the thresholds are, and stay as
     they are. Raises TriangleError for programs in which a relation has other scans.

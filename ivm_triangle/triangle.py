@@ -137,7 +137,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._null_rows += dropped_rows
 
     def apply_codes(self, rows: np.ndarray) -> None:
-        """The same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
+        """Does the same for rows int64[n, 4] of (relation 0 to 2, first code, second code, weight)."""
         self._state.check_usable()
         rows, takes = _net(_four_columns(rows))
         norms = self._guard(rows)
@@ -175,7 +175,8 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         return found
 
     def _guard(self, rows: np.ndarray) -> np.ndarray:
-        """New bounds on the Euclidean norms of the relations. Their product bounds every sum (Loomis and Whitney)."""
+        """Returns new bounds on the Euclidean norms of the relations. Their product bounds every sum (Loomis and
+        Whitney)."""
         plus = np.zeros(3)
         if not squares_of(rows, self.plan.copies, plus):
             raise TriangleError(f"relations are numbered 0 to {self.plan.copies - 1}, not {np.unique(rows[:, 0])}")
@@ -225,7 +226,8 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     # -- results -----------------------------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """Number of triangles, with the products of their multiplicities. O(1) for outputs "", else O(results)."""
+        """Returns the number of triangles, with the products of their multiplicities. O(1) for outputs "", else
+        O(results)."""
         self._state.check_usable()
         if self.outputs == "":
             return self._state.word(at.C_TOTAL)
@@ -295,7 +297,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     # -- looking inside ----------------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
-        """N, thresholds, heavy values per column, sizes, rebalancings, operations, bytes. O(|D|)."""
+        """Returns n, thresholds, heavy values per column, sizes, rebalancings, operations, bytes. O(|D|)."""
         self._state.check_usable()
         word, base = self._state.word, self._state.word(at.C_BASE)
         heavy = np.zeros(6, dtype=np.int64)
@@ -328,7 +330,8 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         }
 
     def check_invariants(self) -> None:
-        """Sizes, lists, tables, partition, and every view against its definition; raises AssertionError. Slow."""
+        """Checks sizes, lists, tables, partition, and every view against its definition; raises AssertionError.
+        Slow."""
         self._state.check_usable()
         invariants.check(self._state)
 

@@ -74,7 +74,7 @@ class Query:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the result."""
+        """Returns the columns of the result."""
         return tuple(Column(name, expr.type) for name, expr in self.outputs)
 
     def source(self, alias: str) -> Source:
@@ -100,12 +100,12 @@ class Group:
 
     @property
     def text(self) -> str:
-        """The text of the whole query."""
+        """Returns the text of the whole query."""
         return next(part.text for part in walk(self) if isinstance(part, Query))
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the result."""
+        """Returns the columns of the result."""
         return tuple(Column(name, expr.type) for name, expr in self.outputs)
 
 
@@ -122,12 +122,12 @@ class SetOperation:
 
     @property
     def text(self) -> str:
-        """The text of the whole query."""
+        """Returns the text of the whole query."""
         return next(part.text for part in walk(self) if isinstance(part, Query))
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the result: their names are the first input's."""
+        """Returns the columns of the result: their names are the first input's."""
         first = next(part for part in walk(self) if not isinstance(part, SetOperation))
         return first.columns
 

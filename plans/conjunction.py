@@ -55,7 +55,7 @@ class Conjunction:
 
 
 def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
-    """The two columns of `a = b` or `a <=> b`, looking through the casts that align their types."""
+    """Returns the two columns of `a = b` or `a <=> b`, looking through the casts that align their types."""
     if expr.op not in ("eq", "nseq"):
         return None
     bare = [arg.args[0] if arg.op == "cast" and arg.args[0].op == "col" else arg for arg in expr.args]
@@ -74,7 +74,7 @@ def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
 
 
 def _constant(expr: Expr) -> tuple[Expr, Expr] | None:
-    """Column and literal of `column = literal`."""
+    """Returns the column and the literal of `column = literal`."""
     if expr.op != "eq":
         return None
     for left, right in (expr.args, expr.args[::-1]):
@@ -86,7 +86,7 @@ def _constant(expr: Expr) -> tuple[Expr, Expr] | None:
 
 
 def _is_literal_of(literal: Expr, type_: str) -> bool:
-    """Whether the value is one of the type: 5000000000 is none of int32."""
+    """Returns whether the value is one of the type: 5000000000 is none of int32."""
     return cast(literal, type_).op == "literal"
 
 
@@ -115,7 +115,7 @@ def is_set(query: Query) -> bool:
 
 
 def _classes(query: Query) -> tuple[Classes, list[Expr], dict[str, Expr]]:
-    """The classes of equal columns, the conditions that are no such equality, and the classes' constants."""
+    """Returns the classes of equal columns, the conditions that are no such equality, and the classes' constants."""
     classes = Classes()
     for expr in [*query.conditions, *(expr for _, expr in query.outputs)]:
         for column in _column_exprs(expr):
@@ -136,7 +136,8 @@ def _column_exprs(expr: Expr) -> Iterable[Expr]:
 
 
 def _constants(classes: Classes, pending: list[Expr]) -> dict[str, Expr]:
-    """Classes fixed to a literal. Their `column = literal` conditions stay pending, to be pushed to every atom."""
+    """Returns classes fixed to a literal. Their `column = literal` conditions stay pending, to be pushed to every
+    atom."""
     constants: dict[str, Expr] = {}
     for part in pending:
         found = _constant(part)
@@ -153,7 +154,7 @@ def _place(
     constants: dict[str, Expr],
     pending: list[Expr],
 ) -> tuple[dict[str, Expr], list[Expr]]:
-    """Push each condition to every source that has a column of each of its classes; the rest is residual."""
+    """Pushes each condition to every source that has a column of each of its classes; the rest is residual."""
     predicates: dict[str, list[Expr]] = {}
     residual: list[Expr] = []
     holders: dict[str, dict[str, str]] = {
@@ -267,7 +268,7 @@ def _assemble(
 
 
 def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[Atom]:
-    """Where equal atoms were merged into one, the NULLs that their join dropped must go by a predicate."""
+    """Returns where equal atoms were merged into one, the NULLs that their join dropped must go by a predicate."""
     uses = Counter(name for atom in atoms for name in atom.attributes)
     out = []
     for atom in atoms:
@@ -281,7 +282,7 @@ def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[At
 
 
 def _variable_names(query: Query, classes: Classes, members: dict[str, list[str]], needed: set[str]) -> dict[str, str]:
-    """A readable name per class.
+    """Returns a readable name per class.
 
     The query's own name of the variable, else the output's, else the column's if no other class has it, else
     alias_column.

@@ -25,7 +25,8 @@ def with_multiplicities(plan: Plan) -> Plan:
 
 
 def _bound(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Nodes that add no output attribute, nor any below them, are bound: their rows are summed, not enumerated."""
+    """Returns nodes that add no output attribute, nor any below them, are bound: their rows are summed, not
+    enumerated."""
     adds = [node.parent < 0 or (node.free and set(node.attributes) > set(node.key)) for node in nodes]
     for i in reversed(range(1, len(nodes))):
         adds[nodes[i].parent] |= adds[i]

@@ -12,7 +12,7 @@ from plans.variables import Classes, injective
 
 
 def _closure(query: Query, classes: Classes, known: set[str]) -> set[str]:
-    """The classes that are fixed once those in `known` are: a row's key fixes the rest of the row."""
+    """Returns the classes that are fixed once those in `known` are: a row's key fixes the rest of the row."""
     known = set(known)
     todo = [source for source in query.sources if source.table.key]
     progress = True
@@ -28,7 +28,7 @@ def _closure(query: Query, classes: Classes, known: set[str]) -> set[str]:
 
 
 def _open_columns(source: Source, columns: Iterable[str], classes: Classes, known: set[str]) -> list[str]:
-    """Those of the columns that `known` does not fix."""
+    """Returns those of the columns that `known` does not fix."""
     names = [f"{source.alias}.{_spelled(source.table, column)}" for column in columns]
     return [name for name in names if name not in classes.parent or classes.find(name) not in known]
 

@@ -20,7 +20,7 @@ class Position:
 
     @staticmethod
     def of(text: str, start: int, end: int) -> Position:
-        """The position of `text[start:end]`."""
+        """Returns the position of `text[start:end]`."""
         line = text.count("\n", 0, start) + 1
         line_start = text.rfind("\n", 0, start) + 1
         line_end = text.find("\n", start)
@@ -52,7 +52,7 @@ class PlanError(Exception):
         self.text = text
 
     def at(self, text: str, position: Position | None) -> PlanError:
-        """The same error with a place, unless it has one already."""
+        """Returns the same error with a place, unless it has one already."""
         if self.position is not None or position is None:
             return self
         return PlanError(self.message, hint=self.hint, witness=self.witness, position=position, text=text)
@@ -66,7 +66,8 @@ class QueryWarning(UserWarning):
 
 
 def pointed(message: str, text: str, position: Position | None, witness: str = "", hint: str = "") -> str:
-    """A message with the line of the text that it is about, a caret under the place, the reason and the remedy."""
+    """Returns a message with the line of the text that it is about, a caret under the place, the reason and the
+    remedy."""
     lines = [message]
     if position is not None:
         lines[0] += f" (line {position.line}, column {position.column})"
@@ -84,7 +85,7 @@ _LONG = 200
 
 
 def _shown(row: str, start: int, length: int) -> list[str]:
-    """The line with carets under the place; of a long line, the part around it."""
+    """Returns the line with carets under the place; of a long line, the part around it."""
     if len(row) > _LONG:
         first = max(0, start - _LONG // 4)
         row, start = "…" * (first > 0) + row[first : first + _LONG], start - first + (first > 0)

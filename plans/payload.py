@@ -35,18 +35,18 @@ class Payload:
     terms: tuple[Term, ...] = (frozenset(),)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able form; `from_json` is its inverse."""
+        """Returns a JSON-able form; `from_json` is its inverse."""
         return {"kinds": list(self.kinds), "terms": [sorted([i, name] for i, name in term) for term in self.terms]}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Payload:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         terms = tuple(frozenset((int(i), str(name)) for i, name in term) for term in data["terms"])
         return Payload(tuple(data["kinds"]), terms)
 
 
 def factor_bits(kind: str) -> int:
-    """Bits of the largest absolute value of a factor of that type. Raises PlanError where it has none."""
+    """Returns the bits of the largest absolute value of a factor of that type. Raises PlanError where it has none."""
     parts = decimal_parts(kind)
     if parts and parts[0] <= 18:
         return ceil(3.33 * parts[0])
@@ -57,6 +57,7 @@ def factor_bits(kind: str) -> int:
 
 
 def limbs_of(types: Iterable[str]) -> int:
-    """Limbs of a sum of products of factors of these types that cannot overflow while the count fits 63 bits."""
+    """Returns limbs of a sum of products of factors of these types that cannot overflow while the count fits 63
+    bits."""
     bits = _COUNT_BITS + sum(map(factor_bits, types)) + 1
     return ceil(bits / LIMB)

@@ -157,7 +157,7 @@ class Plan:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the canonical JSON of what determines results and state layout."""
+        """Returns SHA-256 over the canonical JSON of what determines results and state layout."""
         data = serial.to_json(self, lambda expr: expr)
         identity = {"version": VERSION, **{name: data[name] for name in _IDENTITY if name in data}}
         return hashlib.sha256(serial.canonical(identity).encode()).hexdigest()
@@ -167,7 +167,7 @@ class Plan:
         return () if self.payload is not None else ("payload",)
 
     def children(self, index: int) -> list[int]:
-        """The indexes of a node's children."""
+        """Returns the indexes of a node's children."""
         return [i for i, node in enumerate(self.nodes) if node.parent == index]
 
     def table(self, name: str) -> Table:
@@ -180,7 +180,7 @@ class Plan:
 
     @staticmethod
     def from_json(data: Mapping[str, Any] | str) -> Plan:
-        """The inverse of `to_json`; also takes the JSON text. PlanError if it is not a plan of this version."""
+        """Returns the inverse of `to_json`; also takes the JSON text. PlanError if it is not a plan of this version."""
         data = loaded(data)
         if not isinstance(data, Mapping) or "version" not in data:
             raise PlanError("this JSON is not a plan", hint="a plan is what plans.plan(...).to_json() gives")

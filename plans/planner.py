@@ -110,7 +110,7 @@ def _check_options(rates: Any, tree: Any, dialect: Any) -> None:
 
 
 def _relation(query: Any, schema: Any, dialect: str) -> Any:
-    """The relation that a query is, after the warnings about its text."""
+    """Returns the relation that a query is, after the warnings about its text."""
     if isinstance(query, Relation):
         return query
     if not isinstance(query, str):
@@ -129,7 +129,7 @@ _WANTED = {
 
 
 def _kind(given: Any) -> str:
-    """What the user passed, in words."""
+    """Returns what the user passed, in words."""
     name = type(given).__name__
     if given is None or isinstance(given, bytes):
         return "None" if given is None else name

@@ -130,14 +130,14 @@ class Program:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan, if the program is one join stage in set mode; else None."""
+        """Returns the plan, if the program is one join stage in set mode; else None."""
         first = self.stages[0]
         single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
         return first.plan if single and isinstance(first, JoinStage) else None
 
     @property
     def output(self) -> tuple[Output, ...]:
-        """The columns of the result: names and types; their expressions are over what the last stage reads."""
+        """Returns the columns of the result: names and types; their expressions are over what the last stage reads."""
         last = self.stages[-1]
         if isinstance(last, JoinStage):
             return last.plan.output
@@ -151,7 +151,7 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the canonical JSON of what determines results and state layout: the stages."""
+        """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages."""
         if self.plan is not None:
             return self.plan.fingerprint
         stages = [

@@ -56,13 +56,13 @@ _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
 def decimal_parts(type_: str) -> tuple[int, int] | None:
-    """Precision and scale of `decimal(p,s)`; None for any other type."""
+    """Returns precision and scale of `decimal(p,s)`; None for any other type."""
     match = _DECIMAL.fullmatch(type_)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def normal_type(type_: str) -> str:
-    """The planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
+    """Returns the planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
     if not isinstance(type_, str):
         raise PlanError(f"{_shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
     name = type_.strip().lower()
@@ -79,13 +79,13 @@ def normal_type(type_: str) -> str:
 
 @cache
 def arrow_type(type_: str) -> pa.DataType:
-    """The Arrow type that carries values of a planner type."""
+    """Returns the Arrow type that carries values of a planner type."""
     parts = decimal_parts(type_)
     return pa.decimal128(*parts) if parts is not None else _ARROW[normal_type(type_)]
 
 
 def type_of_arrow(type_: pa.DataType) -> str:
-    """The planner type for an Arrow type; narrow integers and floats widen. PlanError for types without one."""
+    """Returns the planner type for an Arrow type; narrow integers and floats widen. PlanError for types without one."""
     kinds = pa.types
     if kinds.is_dictionary(type_):
         return type_of_arrow(type_.value_type)
@@ -168,7 +168,7 @@ class Table:
                 raise PlanError(f"the key of table {self.name} names {name}, which is not one of its columns")
 
     def column(self, name: str) -> Column | None:
-        """The column of that name in any case; None if there is none."""
+        """Returns the column of that name in any case; None if there is none."""
         wanted = name.lower()
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 
@@ -197,7 +197,7 @@ class Schema(Mapping[str, Table]):
 
     @staticmethod
     def of(given: Schema | Mapping[str, Any] | None) -> Schema:
-        """A schema from what a user writes.
+        """Returns a schema from what a user writes.
 
         `{"G": {"src": "int64", "dst": "int64"}}`, `{"G": pa.schema(...)}`, `{"G": Table(...)}`, or, with declarations,
         `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`.
@@ -248,7 +248,7 @@ def _column_type(table: str, column: str, given: Any) -> str:
 
 
 def _shown(given: Any) -> str:
-    """What the user passed, in words: short things themselves, others by what they are."""
+    """Returns what the user passed, in words: short things themselves, others by what they are."""
     if given is None or isinstance(given, (str, int, float, bool, bytes)):
         return repr(given)
     name = given.__name__ if isinstance(given, type) else type(given).__name__

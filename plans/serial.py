@@ -70,7 +70,7 @@ def _hints(class_: Any) -> dict[str, Any]:
 
 
 def _choices(hint: Any) -> list[type]:
-    """The dataclasses of a union of several; nothing for every other type."""
+    """Returns the dataclasses of a union of several; nothing for every other type."""
     if get_origin(hint) not in (Union, types.UnionType):
         return []
     found = [part for part in get_args(hint) if is_dataclass(part) and isinstance(part, type)]
@@ -78,7 +78,7 @@ def _choices(hint: Any) -> list[type]:
 
 
 def _only(hint: Any) -> Any:
-    """The type that `X | None` allows besides None."""
+    """Returns the type that `X | None` allows besides None."""
     parts = [part for part in get_args(hint) if part is not type(None)]
     return parts[0] if get_origin(hint) in (Union, types.UnionType) and len(parts) == 1 else hint
 
@@ -149,5 +149,5 @@ def _read_object(class_: Any, data: Any) -> Any:
 
 
 def _tuples(data: Any) -> Any:
-    """Nested lists as nested tuples."""
+    """Returns nested lists as nested tuples."""
     return tuple(_tuples(item) for item in data) if isinstance(data, list) else data

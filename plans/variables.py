@@ -16,7 +16,7 @@ class Classes:
         self.plain: set[str] = set()  # roots with at least one `=` (not `<=>`)
 
     def add(self, column: Expr) -> None:
-        """A column joins the classes, alone at first."""
+        """Adds a column to the classes, alone at first."""
         self.parent.setdefault(column.value, column.value)
         self.type.setdefault(column.value, column.type)
 
@@ -28,7 +28,7 @@ class Classes:
         return name
 
     def join(self, left: Expr, right: Expr, null_safe: bool) -> None:
-        """The classes of two columns become one. PlanError if their types do not join."""
+        """Makes the classes of two columns one. PlanError if their types do not join."""
         self.add(left)
         self.add(right)
         a, b = self.find(left.value), self.find(right.value)

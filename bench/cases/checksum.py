@@ -32,7 +32,7 @@ def of_batch(batch: pa.RecordBatch | pa.Table, columns: int) -> np.ndarray:
 
 
 def sql(select: str, plan: Plan) -> str:
-    """SQL that returns count and checksum of the query ``select``, whose outputs are those of ``plan``."""
+    """Returns SQL that returns count and checksum of the query ``select``, whose outputs are those of ``plan``."""
     terms = []
     for output, factor in zip(plan.output, factors(len(plan.output)).tolist(), strict=True):
         name = f'"{output.name}"'

@@ -67,7 +67,7 @@ def data_of(argument: str | None) -> str | None:
 
 
 def is_folder_of(data: str | None, *names: str) -> Path | None:
-    """The folder below ``data`` that holds all files ``names``, or None."""
+    """Returns the folder below ``data`` that holds all files ``names``, or None."""
     if data is None or not Path(data).is_dir():
         return None
     for found in sorted(Path(data).rglob(names[0])):
@@ -77,7 +77,7 @@ def is_folder_of(data: str | None, *names: str) -> Path | None:
 
 
 def has_graph(data: str | None) -> bool:
-    """True iff ``data`` names an edge list or a folder with one."""
+    """Returns True iff ``data`` names an edge list or a folder with one."""
     if data is None:
         return False
     if data in ("generated", "rmat"):

@@ -35,7 +35,8 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def stream(data: str | None, persons: int = 2_000) -> Stream:
-    """The stream over the data set below the folder ``data``, or over a generated one with that many persons."""
+    """Returns the stream over the data set below the folder ``data``, or over a generated one with that many
+    persons."""
     folder = is_folder_of(data, *FILES)
     if folder is None:
         return _as_stream(f"generated SNB-shaped data, {persons:,} persons", *_generated(persons))
@@ -97,7 +98,7 @@ def _generated(persons: int, seed: int = 11) -> tuple[Tables, Times]:
 
 
 def _read(folder: Path) -> tuple[Tables, Times]:
-    """Files of the bulk load, then the update streams beside them."""
+    """Returns files of the bulk load, then the update streams beside them."""
     people = _csv(folder / "person_0_0.csv", ["id", "firstName", "lastName", "creationDate"])
     knows = _csv(
         folder / "person_knows_person_0_0.csv", ["from", "to", "creationDate"], header=["from", "to", "creationDate"]

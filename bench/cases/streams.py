@@ -83,8 +83,8 @@ def windowed(title: str, name: str, table: pa.Table, window: float | str) -> Str
 def timed(
     title: str, tables: Mapping[str, pa.Table], born: Mapping[str, np.ndarray], dies: Mapping[str, np.ndarray]
 ) -> Stream:
-    """Every row of ``tables`` is inserted at ``born`` and deleted at ``dies`` (int64 instants; the largest int64 means
-    never). Ties: insertions first, then the order of the tables.
+    """Returns every row of ``tables`` is inserted at ``born`` and deleted at ``dies`` (int64 instants; the largest
+    int64 means never). Ties: insertions first, then the order of the tables.
     """
     never = np.iinfo(np.int64).max
     at, relation, row, weight = [], [], [], []
@@ -102,7 +102,8 @@ def timed(
 
 
 def comb(title: str, edges: pa.Table, window: float | str, seed: int = 7) -> Stream:
-    """The 2-comb stream: a window over the edges, and windows of the same span over two vertex lists ``V1``, ``V2``.
+    """Returns the 2-comb stream: a window over the edges, and windows of the same span over two vertex lists ``V1``,
+    ``V2``.
 
     While a window's worth of edges arrives, a fifth of its distinct sources (targets), drawn at random, arrive evenly
     between them; they expire first in, first out.
@@ -127,7 +128,7 @@ def comb(title: str, edges: pa.Table, window: float | str, seed: int = 7) -> Str
 
 
 def _before_the_next(values: np.ndarray, dies: np.ndarray, born: np.ndarray) -> np.ndarray:
-    """Death times moved before the next birth of an equal value, so that no row is there twice."""
+    """Returns death times moved before the next birth of an equal value, so that no row is there twice."""
     order = np.lexsort((born, values))
     same = values[order][:-1] == values[order][1:]
     out = dies.copy()
@@ -137,8 +138,9 @@ def _before_the_next(values: np.ndarray, dies: np.ndarray, born: np.ndarray) -> 
 
 
 def enclosureness(title: str, edges: pa.Table, span: float, steps: int | None = None) -> Stream:
-    """The paper's λ stream for ``G1(A,B), G2(B,C), G3(C,D)``: one ``G2`` edge per step, deleted ``span * N`` steps
-    later, and twenty ``G1`` and twenty ``G3`` operations between steps, which insert all edges, delete all, and so on.
+    """Returns the paper's λ stream for ``G1(A,B), G2(B,C), G3(C,D)``: one ``G2`` edge per step, deleted ``span * N``
+    steps later, and twenty ``G1`` and twenty ``G3`` operations between steps, which insert all edges, delete all, and
+    so on.
 
     The paper plots ``span`` 0.05, 0.1, 0.2, 0.5, 1 as λ = 1, 2, 4, 10, 20. ``steps`` (default N) cuts it off; what
     lives then stays.

@@ -60,7 +60,8 @@ def prepare(folder: Path, scale: float) -> Path:
 
 
 def stream(folder: Path, names: tuple[str, ...], window: float = 0.2) -> Stream:
-    """The stream over the tables ``names`` in ``folder``: whole tables first, orders and their lines in a window."""
+    """Returns the stream over the tables ``names`` in ``folder``: whole tables first, orders and their lines in a
+    window."""
     tables = {name: _table(folder / f"{name}.parquet", name) for name in names}
     never = np.iinfo(np.int64).max
     orders = tables["orders"].column("o_orderkey").to_numpy()

@@ -33,27 +33,28 @@ def _toggle(k: int, times: int) -> np.ndarray:
 
 
 def rotate(rows: np.ndarray, by: int) -> np.ndarray:
-    """The same rows with R renamed to S, S to T, T to R, `by` times."""
+    """Returns the same rows with R renamed to S, S to T, T to R, `by` times."""
     rows = rows.copy()
     rows[:, 0] = (rows[:, 0] + by) % 3
     return rows
 
 
 def two_lists(n: int) -> Instance:
-    """Two long lists without a common value meet at R(0, 0). First-order maintenance walks one: O(N)."""
+    """Returns two long lists without a common value meet at R(0, 0). First-order maintenance walks one: O(N)."""
     i = np.arange(n)
     return np.concatenate([_rows(1, 0, 2 * i), _rows(2, 2 * i + 1, 0)]), _toggle(0, 32)
 
 
 def hub_wall(k: int) -> Instance:
-    """k / 16 heavy C-values, and long light lists: O(sqrt N) for IVM^eps, O(N) first-order. 16 divides k."""
+    """Returns k / 16 heavy C-values, and long light lists: O(sqrt N) for IVM^eps, O(N) first-order. 16 divides k."""
     i = np.arange(k * k // 64)
     walls = [_grid(2, k // 16, k), _rows(2, FAR + i, 0), _rows(1, 0, FARTHER + i)]
     return np.concatenate(walls), _toggle(0, 32)
 
 
 def rated_walls(k: int, rates: tuple[int, int, int], updates: int) -> Instance:
-    """Three hub walls over values of their own, one for updates of each relation, updated in proportion to `rates`."""
+    """Returns three hub walls over values of their own, one for updates of each relation, updated in proportion to
+    `rates`."""
     apart = 10**8
     walls = [rotate(hub_wall(k)[0], r) + np.array([0, r * apart, r * apart, 0]) for r in range(3)]
     relations = np.random.default_rng(1).choice(3, size=updates, p=np.array(rates) / sum(rates))
@@ -65,13 +66,13 @@ def rated_walls(k: int, rates: tuple[int, int, int], updates: int) -> Instance:
 
 
 def light_wall(k: int) -> Instance:
-    """Light lists as long as they can be: sqrt N is needed by everyone."""
+    """Returns light lists as long as they can be: sqrt N is needed by everyone."""
     b, i = np.meshgrid(np.arange(k // 4), np.arange(k // 4), indexing="ij")
     return np.concatenate([_rows(1, b, FAR + b * k + i), _rows(2, np.arange(k * k // 4), 0)]), _toggle(0, 32)
 
 
 def wall(size: int, epsilon: float) -> Instance:
-    """Hub wall (eps < 1/2) or light wall with lists of theta(N^eps): the worst of IVM^eps at that eps."""
+    """Returns hub wall (eps < 1/2) or light wall with lists of theta(N^eps): the worst of IVM^eps at that eps."""
     if epsilon < 0.5:
         degree = math.ceil(6 * size**epsilon)
         i = np.arange(size // 4)
@@ -83,14 +84,14 @@ def wall(size: int, epsilon: float) -> Instance:
 
 
 def sit_wall(k: int) -> Instance:
-    """Many heavy neighbours behind a light end: the cost of set intersection tables is in their writes."""
+    """Returns many heavy neighbours behind a light end: the cost of set intersection tables is in their writes."""
     i = np.arange(k * k // 64)
     heavy = _grid(2, k, k // 16)
     return np.concatenate([heavy, _rows(1, 0, FAR + i)]), _toggle(1, 32)
 
 
 def oumv(n: int, rounds: int, seed: int = 0) -> Instance:
-    """Vector, matrix, vector over bits, the reduction behind the lower bound: S is a random matrix."""
+    """Returns vector, matrix, vector over bits, the reduction behind the lower bound: S is a random matrix."""
     rng = np.random.default_rng(seed)
     b, c = np.nonzero(rng.integers(0, 2, (n, n)))
     u, v = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
@@ -107,13 +108,13 @@ def oumv(n: int, rounds: int, seed: int = 0) -> Instance:
 
 
 def cube(k: int, seed: int = 0) -> Instance:
-    """[k] x [k] into R, S and T in random order: as many triangles as can be."""
+    """Returns [k] x [k] into R, S and T in random order: as many triangles as can be."""
     rows = np.concatenate([_grid(r, k, k) for r in range(3)])
     return rows[:0], np.random.default_rng(seed).permutation(rows)
 
 
 def thrash(k: int, cycles: int) -> Instance:
-    """An A-value of R swings between light and heavy for ever, over a hub wall."""
+    """Returns an A-value of R swings between light and heavy for ever, over a hub wall."""
     load, _ = hub_wall(k)
     up = _rows(0, 7, np.arange(3 * k))
     down = up.copy()
@@ -122,7 +123,7 @@ def thrash(k: int, cycles: int) -> Instance:
 
 
 def grow_shrink(n: int, cycles: int, seed: int = 0) -> Instance:
-    """Nothing, n tuples, nothing again: major rebalancings in both directions."""
+    """Returns nothing, n tuples, nothing again: major rebalancings in both directions."""
     rng = np.random.default_rng(seed)
     side = max(int(math.sqrt(n / 2)), 2)
     rows = np.concatenate([_grid(r, side, side) for r in range(3)])
@@ -136,7 +137,7 @@ def grow_shrink(n: int, cycles: int, seed: int = 0) -> Instance:
 
 
 def zipf(n: int, domain: int, skew: float = 1.0, deletes: float = 0.2, seed: int = 0) -> Instance:
-    """Zipf distributed ends; a fraction of the updates deletes a live tuple."""
+    """Returns zipf distributed ends; a fraction of the updates deletes a live tuple."""
     rng = np.random.default_rng(seed)
     weights = 1.0 / np.arange(1, domain + 1) ** skew
     ends = rng.choice(domain, (n, 2), p=weights / weights.sum())
@@ -161,23 +162,23 @@ def zipf(n: int, domain: int, skew: float = 1.0, deletes: float = 0.2, seed: int
 
 
 def delay_pairs(k: int) -> np.ndarray:
-    """Complete R 2 x 2k, S 2k x k/4, T k/4 x 2: pairs (a, b) with many candidate buckets."""
+    """Returns complete R 2 x 2k, S 2k x k/4, T k/4 x 2: pairs (a, b) with many candidate buckets."""
     return np.concatenate([_grid(0, 2, 2 * k), _grid(1, 2 * k, k // 4), _grid(2, k // 4, 2)])
 
 
 def delay_values(k: int) -> np.ndarray:
-    """Complete R 2k x k/4, S k/4 x k/4, T k/4 x 2k: values a with many candidate pairs."""
+    """Returns complete R 2k x k/4, S k/4 x k/4, T k/4 x 2k: values a with many candidate pairs."""
     return np.concatenate([_grid(0, 2 * k, k // 4), _grid(1, k // 4, k // 4), _grid(2, k // 4, 2 * k)])
 
 
 def space_wall(k: int) -> np.ndarray:
-    """The pair view of single partitioning at its largest: N^1.5 / 32 entries. 8 divides k."""
+    """Returns the pair view of single partitioning at its largest: N^1.5 / 32 entries. 8 divides k."""
     b, i = np.meshgrid(np.arange(2 * k), np.arange(k // 8), indexing="ij")
     return np.concatenate([_grid(0, k // 8, 2 * k), _rows(1, b, b * (k // 8) + i)])
 
 
 def star(n: int) -> np.ndarray:
-    """S(i, 0), T(0, j): factorized maintenance stores n^2 pairs."""
+    """Returns S(i, 0), T(0, j): factorized maintenance stores n^2 pairs."""
     return np.concatenate([_rows(1, np.arange(n), 0), _rows(2, 0, np.arange(n))])
 
 

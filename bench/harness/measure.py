@@ -24,8 +24,8 @@ Make = Callable[[Loaded], Subject]
 
 
 def measure(spec: dict[str, Any], make: Make, progress: Progress) -> dict[str, Any]:
-    """The result of a cell (see ``bench.harness.results``). Never raises for what an engine does; the status says
-    it."""
+    """Returns the result of a cell (see ``bench.harness.results``). Never raises for what an engine does; the status
+    says it."""
     result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
     try:
         if spec.get("check"):

@@ -98,7 +98,7 @@ def one_pass(
 
 
 def _marks(mode: str, batches: int) -> Iterator[int]:
-    """The batches after which the whole result is asked for."""
+    """Yields the batches after which the whole result is asked for."""
     if mode == "full":
         mark = max(batches // MARKS, 1)
         yield from range(mark - 1, batches, mark)

@@ -55,7 +55,8 @@ def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells
 
 
 def read_file(path: Path) -> Result:
-    """The contents of one file. Raises ResultsError if it is not there, or no file of results of this version."""
+    """Returns the contents of one file. Raises ResultsError if it is not there, or no file of results of this
+    version."""
     try:
         data: Result = json.loads(path.read_text())
     except OSError:

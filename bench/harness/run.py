@@ -164,8 +164,8 @@ def _root() -> Path:
 
 
 def unpacked(data: str | None, folder: Path) -> str | None:
-    """``data``; a folder that holds a packed SNB data set (``*snb*.tar.gz``) has it unpacked next to the results,
-    and is then looked at together with it.
+    """Returns ``data``; a folder that holds a packed SNB data set (``*snb*.tar.gz``) has it unpacked next to the
+    results, and is then looked at together with it.
     """
     if data is None or not Path(data).is_dir():
         return data

@@ -19,7 +19,7 @@ SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 def cell(workload: str, engine: str, mode: str, scale: str, **more: Any) -> Cell:
-    """A cell with the defaults of its engine and the scale."""
+    """Returns a cell with the defaults of its engine and the scale."""
     out: Cell = {
         "workload": workload,
         "engine": engine,
@@ -41,7 +41,7 @@ def cell(workload: str, engine: str, mode: str, scale: str, **more: Any) -> Cell
 
 
 def targets(scale: str) -> list[Cell]:
-    """What this engine is built for, in its modes, and the plain Python baseline beside it."""
+    """Returns what this engine is built for, in its modes, and the plain Python baseline beside it."""
     cells = [cell("3-hop", "crown", mode, scale) for mode in ("none", "delta", "full", "arrow")]
     cells.append(cell("3-hop", "python", "delta", scale))
     if scale == "quick":
@@ -58,7 +58,7 @@ def targets(scale: str) -> list[Cell]:
 
 
 def engines(scale: str) -> list[Cell]:
-    """The same query and stream for everyone."""
+    """Returns the same query and stream for everyone."""
     names: tuple[str, ...]
     if scale == "quick":
         names = ("crown", "first-order", "standard", "higher-order", "yannakakis", "duckdb-delta", "duckdb-recompute")
@@ -72,7 +72,7 @@ def engines(scale: str) -> list[Cell]:
 
 
 def workloads(scale: str) -> list[Cell]:
-    """This engine on every query, beside DuckDB's recompute."""
+    """Returns this engine on every query, beside DuckDB's recompute."""
     if scale == "quick":
         return [cell(name, "crown", "delta", scale) for name in ("4-hop-jp", "2-comb", "snb-q2")]
     names = (
@@ -90,7 +90,7 @@ def workloads(scale: str) -> list[Cell]:
 
 
 def size(scale: str) -> list[Cell]:
-    """Cost of an update against |D|, the number of live rows, on a sliding window over a power-law graph."""
+    """Returns cost of an update against |D|, the number of live rows, on a sliding window over a power-law graph."""
     sizes = {"quick": (2_000, 8_000), "normal": (10_000, 100_000, 1_000_000)}.get(
         scale, (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
     )
@@ -120,7 +120,8 @@ def size(scale: str) -> list[Cell]:
 
 
 def enclosed(scale: str) -> list[Cell]:
-    """Running time against λ on the paper's stream, views only, as in the paper's Figure 9 (short version: 7)."""
+    """Returns running time against λ on the paper's stream, views only, as in the paper's Figure 9 (short version:
+    7)."""
     edges = {"quick": 600, "normal": 20_000}.get(scale, 200_000)
     spans = (0.05, 1.0) if scale == "quick" else tuple(LAMBDA)
     cells = []
@@ -145,7 +146,7 @@ def enclosed(scale: str) -> list[Cell]:
 
 
 def selectivity(scale: str) -> list[Cell]:
-    """Running time and output against the share of edges the filter keeps, as in the paper's Figure 12."""
+    """Returns running time and output against the share of edges the filter keeps, as in the paper's Figure 12."""
     shares = (0.01, 1.0) if scale == "quick" else SHARES
     cells = []
     for workload in ("3-hop", "4-hop-jp"):
@@ -156,7 +157,8 @@ def selectivity(scale: str) -> list[Cell]:
 
 
 def batches(scale: str) -> list[Cell]:
-    """Throughput against the number of updates per batch: where a peer gains from large batches, and we do not."""
+    """Returns throughput against the number of updates per batch: where a peer gains from large batches, and we do
+    not."""
     sizes = (10, 1_000) if scale == "quick" else (1, 10, 100, 1_000, 10_000, 100_000)
     cells = []
     for rows in sizes:
@@ -171,7 +173,8 @@ def batches(scale: str) -> list[Cell]:
 
 
 def memory(scale: str) -> list[Cell]:
-    """Ten windows, one after the other, over a graph whose edges are drawn alike all the time: state must stay flat."""
+    """Returns ten windows, one after the other, over a graph whose edges are drawn alike all the time: state must stay
+    flat."""
     options = {"window": 1 / 11}
     return [
         cell("3-hop", "crown", "delta", scale, options=options, data="generated", law="memory", x=10, checked=False)
@@ -179,7 +182,7 @@ def memory(scale: str) -> list[Cell]:
 
 
 def state(scale: str) -> list[Cell]:
-    """State and number of results of the unfiltered 3-hop while a graph is loaded and nothing leaves it."""
+    """Returns state and number of results of the unfiltered 3-hop while a graph is loaded and nothing leaves it."""
     more = {"law": "loaded", "batch_rows": 100_000}
     shares = (0.5, 1.0) if scale == "quick" else (0.1, 0.2, 0.5, 1.0)
     return [
@@ -189,7 +192,7 @@ def state(scale: str) -> list[Cell]:
 
 
 def cores(scale: str) -> list[Cell]:
-    """The embedded engine on one, two and four threads, and the Spark path on as many cores."""
+    """Returns the embedded engine on one, two and four threads, and the Spark path on as many cores."""
     if scale == "quick":
         return [cell("3-hop", "crown", "delta", scale, arguments={"threads": 2}, law="cores", x=2)]
     cells = []
@@ -207,14 +210,15 @@ def cores(scale: str) -> list[Cell]:
 
 
 def startup(scale: str) -> list[Cell]:
-    """The first impression."""
+    """Returns the first impression."""
     if scale == "quick":
         return []
     return [cell("3-hop", "crown-startup", "startup", scale, checked=False)]
 
 
 def triangle_speed(scale: str) -> list[Cell]:
-    """The triangle count in seconds: a graph stream, stored once or three times, and toggles on the hub wall."""
+    """Returns the triangle count in seconds: a graph stream, stored once or three times, and toggles on the hub
+    wall."""
     cells = []
     for copies, stored in ((1, "one copy"), (3, "three copies")):
         more: Cell = {"options": {"prefix": 0}, "arguments": {"copies": copies}, "title": f"Triangle count, {stored}"}
@@ -239,7 +243,7 @@ def triangle_speed(scale: str) -> list[Cell]:
 
 
 def triangle_slopes(scale: str) -> list[Cell]:
-    """Operations, delay and space of triangle maintenance against N, counted. A cell is a figure."""
+    """Returns operations, delay and space of triangle maintenance against N, counted. A cell is a figure."""
     quick = {"sizes": 3} if scale == "quick" else {}
     figures = [("updates", name, title) for name, (title, _, _) in UPDATES.items()]
     figures += [("epsilon", partition, f"worst case per eps, {partition} partition") for partition in PARTITIONS]

@@ -13,7 +13,7 @@ from bench.report.text import quantity, stopped
 
 
 def throughput(cells: Sequence[Cell], name: str) -> str:
-    """Horizontal bars: updates/s of every engine on one workload, fastest first; who did not finish says so."""
+    """Returns horizontal bars: updates/s of every engine on one workload, fastest first; who did not finish says so."""
     with mpl.rc_context(STYLE):
         ran = sorted((c for c in cells if c.get("updates_per_s")), key=lambda c: c["updates_per_s"])
         figure, (axes,) = figure_of(height=0.55 + 0.34 * len(ran))
@@ -47,7 +47,7 @@ def _ratio(value: float, ours: float) -> str:
 
 
 def along(cells: Sequence[Cell], name: str) -> str:
-    """Latency of a batch, and state, along the stream, for the engines that know them."""
+    """Returns latency of a batch, and state, along the stream, for the engines that know them."""
     with mpl.rc_context(STYLE):
         figure, (latency, memory) = figure_of(2, 3.4)
         floors = []  # a stream ends with next to nothing, which would take up most of the axis
@@ -79,7 +79,7 @@ def along(cells: Sequence[Cell], name: str) -> str:
 
 
 def windows(cell: Cell, name: str) -> str:
-    """State, resident memory and live rows over ten windows."""
+    """Returns state, resident memory and live rows over ten windows."""
     with mpl.rc_context(STYLE):
         figure, (axes,) = figure_of(height=2.9)
         series = cell["series"]

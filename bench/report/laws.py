@@ -16,12 +16,12 @@ def _quick(cells: Sequence[Cell]) -> bool:
 
 
 def _of_paper(cells: Sequence[Cell], curves: dict[str, Any]) -> dict[str, Any]:
-    """The paper's curves; none beside a quick run."""
+    """Returns the paper's curves; none beside a quick run."""
     return {} if _quick(cells) else curves
 
 
 def sizes(cells: Sequence[Cell], name: str) -> str:
-    """Time and rows touched per update, and the delay of enumeration, against |D|."""
+    """Returns time and rows touched per update, and the delay of enumeration, against |D|."""
     with mpl.rc_context(STYLE):
         figure, (time, work, delay) = figure_of(3, 3.5)
         for (engine, mode), line in lines_of(cells):
@@ -50,7 +50,7 @@ def sizes(cells: Sequence[Cell], name: str) -> str:
 
 
 def enclosed(cells: Sequence[Cell], name: str) -> str:
-    """Running time relative to λ = 1: ours, and the paper's four graphs."""
+    """Returns running time relative to λ = 1: ours, and the paper's four graphs."""
     with mpl.rc_context(STYLE):
         figure, (relative, work) = figure_of(2, 3.4)
         for graph, seconds in _of_paper(cells, paper.SECONDS_BY_LAMBDA).items():
@@ -74,7 +74,7 @@ def enclosed(cells: Sequence[Cell], name: str) -> str:
 
 
 def selectivity(cells: Sequence[Cell], name: str) -> str:
-    """Time of updates and full enumerations, and rows enumerated, against the share of edges kept."""
+    """Returns time of updates and full enumerations, and rows enumerated, against the share of edges kept."""
     with mpl.rc_context(STYLE):
         workloads = list(dict.fromkeys(c["workload"] for c in cells))
         figure, panels = figure_of(len(workloads), 3.5)

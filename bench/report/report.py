@@ -63,7 +63,8 @@ def is_quick(sections: Sections) -> bool:
 
 
 def _machine(sections: Sections) -> str:
-    """The machine in one line, with the loads at the starts of the sections, which may have run at different times."""
+    """Returns the machine in one line, with the loads at the starts of the sections, which may have run at different
+    times."""
     first = next(iter(sections.values()))
     loads = [section["machine"]["load"] or 0 for section in sections.values()]
     scales = ", ".join(dict.fromkeys(section["scale"] for section in sections.values()))
@@ -72,7 +73,7 @@ def _machine(sections: Sections) -> str:
 
 
 def _text(part: Part, cells: Sequence[Cell]) -> str:
-    """What a part says; of the paper only where its curves are drawn."""
+    """Returns what a part says; of the paper only where its curves are drawn."""
     said = part.text if any(c["scale"] == "quick" for c in cells) or not part.paper else f"{part.text} {part.paper}"
     return said.replace(" , ", ", ").rstrip(".") + "."
 

@@ -80,7 +80,7 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def plain_log(axis: Any) -> None:
-    """Labels in plain numbers; 2, 5 and more where few decades would leave the axis bare."""
+    """Labels an axis in plain numbers; 2, 5 and more where few decades would leave the axis bare."""
     low, high = axis.get_data_interval()
     span = high / low if low > 0 else np.inf
     subs = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0) if span < 8 else (1.0, 2.0, 5.0) if span < 100 else (1.0,)
@@ -90,17 +90,17 @@ def plain_log(axis: Any) -> None:
 
 
 def title_of(engine: str) -> str:
-    """The engine's name as a legend has room for it."""
+    """Returns the engine's name as a legend has room for it."""
     return ENGINES[engine].title.replace(" (this project)", "")
 
 
 def dotted(engine: str) -> dict[str, Any]:
-    """How the line of an engine is drawn, with its name."""
+    """Returns how the line of an engine is drawn, with its name."""
     return {"color": COLOURS[engine], "marker": "o", "markersize": 4, "label": title_of(engine)}
 
 
 def lines_of(cells: Iterable[Cell]) -> list[tuple[tuple[str, str], list[Cell]]]:
-    """Measured cells by (engine, mode), each sorted by x."""
+    """Returns measured cells by (engine, mode), each sorted by x."""
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         if cell.get("updates_per_s"):

@@ -70,7 +70,7 @@ def _grown(cell: Cell) -> str:
 
 
 def measured(cells: Sequence[Cell]) -> Table:
-    """What a cell measured, one per row."""
+    """Returns what a cell measured, one per row."""
     return _columns(
         cells,
         (
@@ -93,7 +93,7 @@ def measured(cells: Sequence[Cell]) -> Table:
 
 
 def queries(cells: Sequence[Cell]) -> Table:
-    """This engine on every query, DuckDB's recompute and the paper's time in the same row."""
+    """Returns this engine on every query, DuckDB's recompute and the paper's time in the same row."""
     rows = []
     for cell in (c for c in cells if c["engine"] == "crown"):
         other = next((c for c in cells if c["workload"] == cell["workload"] and c["engine"] != "crown"), {})
@@ -144,7 +144,7 @@ def law(x: str) -> Callable[[Sequence[Cell]], Table]:
 
 
 def states(cells: Sequence[Cell]) -> Table:
-    """State, and what it stands for."""
+    """Returns state, and what it stands for."""
     return _columns(
         cells,
         (
@@ -179,7 +179,7 @@ def _median(cell: Cell) -> str:
 
 
 def losses(sections: Sections) -> Table:
-    """Every place where the median of another engine is above that of ours in the same setting."""
+    """Returns every place where the median of another engine is above that of ours in the same setting."""
     rows = []
     for name in ("engines", "workloads", "batches", "size", "lambda"):
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]

@@ -60,7 +60,7 @@ def _digits(value: float, digits: int) -> str:
 
 
 def engine(cell: dict[str, Any]) -> str:
-    """Its name as a table has room for it."""
+    """Returns its name as a table has room for it."""
     return str(cell["engine_title"]).replace(" (this project)", "")
 
 
@@ -84,7 +84,7 @@ def span(rates: Sequence[float]) -> str:
 
 
 def times(before: Sequence[float], after: Sequence[float]) -> str:
-    """How many times as fast the median is after as before."""
+    """Returns how many times as fast the median is after as before."""
     return f"x {median(after) / median(before):.2f}" if before and after else "–"
 
 

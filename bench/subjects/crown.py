@@ -46,7 +46,7 @@ class Crown:
         self._count = self._sum = 0
 
     def checking(self) -> None:
-        """Deliver deltas as Arrow batches and sum them up; where none are delivered the result is asked."""
+        """Delivers deltas as Arrow batches and sum them up; where none are delivered the result is asked."""
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
@@ -66,7 +66,7 @@ class Crown:
         return n
 
     def load(self, batch: Batch) -> None:
-        """Views only, whatever the mode."""
+        """Loads into the views only, whatever the mode."""
         self._view.update(batch)
 
     def enumerate(self) -> int:
@@ -77,8 +77,8 @@ class Crown:
         return sum(map(len, self._engine.core.rows()))
 
     def totals(self) -> Totals:
-        """Followed through the deltas in the modes that deliver them, and then also compared with a full enumeration;
-        in the other modes read off the full enumeration.
+        """Is followed through the deltas in the modes that deliver them, and then also compared with a full
+        enumeration; in the other modes read off the full enumeration.
         """
         count, total = 0, 0
         for part in self._view.results():
@@ -95,10 +95,10 @@ class Crown:
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:
-        """The engine's counters and what its plan is."""
+        """Returns the engine's counters and what its plan is."""
         stats = self._view.stats()
         touched = stats["r_updates"] + stats["s_updates"] + stats["p_updates"] + stats["live_flips"]
         return {**stats, "touched": touched, "height": self.plan.height, "trees": self.plan.candidate_count}
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Does nothing: nothing is held but memory."""

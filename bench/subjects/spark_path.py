@@ -56,7 +56,7 @@ def _session(cores: int) -> SparkSession:
 
 
 def _staged(stream: Stream, rows: int, folder: Path) -> dict[str, Path]:
-    """Parquet files of ``rows`` updates per relation, named in stream order."""
+    """Returns parquet files of ``rows`` updates per relation, named in stream order."""
     for name in stream.tables:
         (folder / name).mkdir(parents=True)
     for i, batch in enumerate(stream.batches(rows)):

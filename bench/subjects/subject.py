@@ -33,7 +33,7 @@ class Subject(Protocol):
     """
 
     def checking(self) -> None:
-        """From now on keep track of what ``totals`` returns."""
+        """Keeps track, from now on, of what ``totals`` returns."""
 
     def apply(self, batch: Batch) -> int:
         """Brings the result up to date. Returns the number of deltas delivered, 0 in modes that deliver none."""
@@ -51,7 +51,7 @@ class Subject(Protocol):
         """Returns the bytes of state, if the engine knows."""
 
     def stats(self) -> dict[str, Any]:
-        """Anything worth keeping: counters of work, sizes."""
+        """Returns anything worth keeping: counters of work, sizes."""
 
     def close(self) -> None:
         """Releases what it holds."""

@@ -225,12 +225,13 @@ class GenericBag:
 
     @property
     def words(self) -> np.ndarray:
-        """The used prefix of the arena."""
+        """Returns the used prefix of the arena."""
         return self._arena[: int(self._arena[H_TOP])]
 
     @property
     def bound(self) -> str:
-        """Cost of an update: the fractional edge cover of what a changed row leaves open, the worst over the atoms."""
+        """Returns cost of an update: the fractional edge cover of what a changed row leaves open, the worst over the
+        atoms."""
         number = {a: i for i, a in enumerate(self.spec.attributes)}
         worst = 0.0
         for source, atom in enumerate(self.spec.atoms):

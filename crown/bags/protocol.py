@@ -46,12 +46,12 @@ class BagSpec:
 
     @staticmethod
     def of(bag: Any) -> BagSpec:
-        """From the planner's description (`plans.plan.Bag`)."""
+        """Makes the bag of the planner's description (`plans.plan.Bag`)."""
         return BagSpec(tuple(tuple(atom.attributes) for atom in bag.atoms), tuple(bag.outputs))
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """All attributes, in order of first appearance."""
+        """Returns all attributes, in order of first appearance."""
         return tuple(dict.fromkeys(a for atom in self.atoms for a in atom))
 
 
@@ -90,12 +90,12 @@ class Bag(Protocol):
 
     @property
     def words(self) -> np.ndarray:
-        """The used prefix of the arena: a copy of it is a snapshot, see ``open_bag``."""
+        """Returns the used prefix of the arena: a copy of it is a snapshot, see ``open_bag``."""
         ...
 
     @property
     def bound(self) -> str:
-        """Cost of an update, for EXPLAIN."""
+        """Returns cost of an update, for EXPLAIN."""
         ...
 
     def check_invariants(self) -> None:

@@ -105,7 +105,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     @property
     def parts(self) -> list[np.ndarray]:
-        """All arenas: the dictionary's, then those of each cell."""
+        """Returns all arenas: the dictionary's, then those of each cell."""
         return [self._arena, *(part for engine in self.engines for part in engine.parts)]
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
@@ -300,7 +300,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     @property
     def lost(self) -> bool:
-        """``State.lost``, of any cell or the dictionary."""
+        """Returns ``State.lost``, of any cell or the dictionary."""
         return bool(self._arena[H_OPEN]) or any(engine.lost for engine in self.engines)
 
     def ready(self) -> None:

@@ -41,11 +41,11 @@ class CompiledPlan:
 
     @property
     def ring(self) -> int | None:
-        """What kernels take as ``ring``: its type chooses the code."""
+        """Returns what kernels take as ``ring``: its type chooses the code."""
         return None if self.payload is None else 1
 
     def columns(self, free: int) -> int:
-        """Columns of an enumeration of ``free`` attributes."""
+        """Returns columns of an enumeration of ``free`` attributes."""
         return free if self.payload is None else self.payload.columns
 
     def new_scratch(self) -> np.ndarray:
@@ -64,11 +64,11 @@ class CompiledPlan:
         return Zset.of_columns(out[:free, :n], words[0].copy(), words if len(words) > 1 else None)
 
     def weighs(self, i: int) -> bool:
-        """True iff a result is multiplied by something of its row of free node ``i``."""
+        """Returns True iff a result is multiplied by something of its row of free node ``i``."""
         return self.payload is not None and i in self.payload.weighing
 
     def self_word(self, i: int) -> int:
-        """Where a row of a node that ``weighs`` has its own handle, counted from the row."""
+        """Returns where a row of a node that ``weighs`` has its own handle, counted from the row."""
         return int(link_of(len(self.children[i])))
 
 

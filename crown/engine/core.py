@@ -47,7 +47,7 @@ class Core:
 
     @property
     def gathers(self) -> bool:
-        """True if the deltas of a batch are exact only when all of them have been netted."""
+        """Returns True if the deltas of a batch are exact only when all of them have been netted."""
         return self.results.counted or not self.state.plan.consolidated
 
     # A batch in codes

@@ -85,7 +85,7 @@ class Guard:
 
     @property
     def busy(self) -> bool:
-        """True while a batch is being applied."""
+        """Returns True while a batch is being applied."""
         return is_running(self._batch)
 
     def ready(self) -> None:

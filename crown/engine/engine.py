@@ -81,67 +81,67 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
 
     @property
     def plan(self) -> Plan:
-        """What is maintained."""
+        """Returns what is maintained."""
         return self.state.plan
 
     @property
     def fingerprint(self) -> str:
-        """The plan's: names what the state holds."""
+        """Returns the plan's: names what the state holds."""
         return self.plan.fingerprint
 
     @property
     def result_schema(self) -> pa.Schema:
-        """Arrow schema of the result; that of a bag has the column ``_weight``."""
+        """Returns the Arrow schema of the result; that of a bag has the column ``_weight``."""
         return self._head.schema if self.plan.payload is None else self._head.delta_schema
 
     @property
     def delta_schema(self) -> pa.Schema:
-        """Arrow schema of the deltas: the result's and ``_weight``."""
+        """Returns the Arrow schema of the deltas: the result's and ``_weight``."""
         return self._head.delta_schema
 
     @property
     def arena(self) -> np.ndarray:
-        """The words of the tree's state."""
+        """Returns the words of the tree's state."""
         return self.state.arena
 
     @property
     def parts(self) -> list[np.ndarray]:
-        """All arenas: the tree's, then one per bag."""
+        """Returns all arenas: the tree's, then one per bag."""
         return self.state.parts
 
     @property
     def budget(self) -> Budget:
-        """How much memory the state may take."""
+        """Returns how much memory the state may take."""
         return self.state.budget
 
     @property
     def dictionary(self) -> Dictionary:
-        """The values behind the codes."""
+        """Returns the values behind the codes."""
         return self.state.dictionary
 
     @property
     def path(self) -> Path | None:
-        """The file in which the state is kept, or None."""
+        """Returns the file in which the state is kept, or None."""
         return self.state.path
 
     @property
     def version(self) -> int:
-        """Number that the owner gave to the last batch (see ``begin``); -1 before the first."""
+        """Returns the number that the owner gave to the last batch (see ``begin``); -1 before the first."""
         return self.state.version
 
     @property
     def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
+        """Returns False while, or after a crash in, the application of a batch."""
         return self.state.clean
 
     @property
     def lost(self) -> bool:
-        """True while a batch is being applied, and for ever after one that could not be taken back."""
+        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
         return self.state.lost
 
     @property
     def missing(self) -> MissingDeletes:
-        """What the deletes of the last batch did not find."""
+        """Returns what the deletes of the last batch did not find."""
         return self.core.missing
 
     def begin(self) -> None:
@@ -277,7 +277,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
             self.core.undo(self._preparer.prepare(changes).changes, missing or MissingDeletes(), wanted=False)
 
     def refuse_missing(self, prepared: Prepared) -> None:
-        """With ``on_missing="raise"``: see ``crown.engine.refusals.refuse_missing``."""
+        """Refuses a batch, with ``on_missing="raise"``: see ``crown.engine.refusals.refuse_missing``."""
         if self.on_missing == "raise":
             refuse_missing(self.state, prepared)
 

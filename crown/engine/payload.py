@@ -30,12 +30,12 @@ class Parts:
 
     @property
     def words(self) -> int:
-        """Words of all parts."""
+        """Returns words of all parts."""
         return sum(self.limbs.values())
 
     @staticmethod
     def of(terms: Iterable[Term], plan: Plan) -> Parts:
-        """The distinct terms among ``terms`` as parts."""
+        """Returns the distinct terms among ``terms`` as parts."""
         limbs = {term: limbs_of(plan.attributes[name].type for _, name in term) for term in terms}
         ordered = sorted(limbs, key=lambda term: (limbs[term], len(term)))
         at, word = {}, 0
@@ -58,13 +58,13 @@ class PayloadLayout:
         self.weighing = [i for i, node in enumerate(plan.nodes) if node.free and self.weighs(i)]
 
     def _parts(self, i: int) -> Parts:
-        """The parts of the groups above node ``i``; of a free node's rows those of a result."""
+        """Returns the parts of the groups above node ``i``; of a free node's rows those of a result."""
         if self._plan.nodes[i].free:
             return self.result
         return Parts.of((self.below(term, i) for term in self._payload.terms), self._plan)
 
     def below(self, term: Term, i: int) -> Term:
-        """The factors of a term that are in node ``i`` or below it."""
+        """Returns the factors of a term that are in node ``i`` or below it."""
         inside = self._subtree(i)
         return frozenset(factor for factor in term if factor[0] in inside)
 
@@ -72,23 +72,24 @@ class PayloadLayout:
         return {i}.union(*(self._subtree(c) for c in self._children[i]))
 
     def has_groups(self, i: int) -> bool:
-        """True iff the groups above node ``i`` have payloads."""
+        """Returns True iff the groups above node ``i`` have payloads."""
         return not self._plan.nodes[i].free and self._payload.kinds[i] != EXISTS
 
     def links(self, i: int) -> list[int]:
-        """The children of node ``i`` whose payloads its rows are multiplied by."""
+        """Returns the children of node ``i`` whose payloads its rows are multiplied by."""
         return [c for c in self._children[i] if self.has_groups(c)]
 
     def weighs(self, i: int) -> bool:
-        """True iff a row of node ``i`` can be worth anything but 1."""
+        """Returns True iff a row of node ``i`` can be worth anything but 1."""
         return self._payload.kinds[i] == COUNTED or bool(self.links(i))
 
     def extra_words(self, i: int) -> int:
-        """Words of the groups above node ``i`` that are for payloads."""
+        """Returns words of the groups above node ``i`` that are for payloads."""
         return int(payload_words(self.parts[i].words)) if self.has_groups(i) else 0
 
     def edges(self) -> list[int]:
-        """The nodes below the edges with payloads, deepest first: in preorder children come after their parents."""
+        """Returns the nodes below the edges with payloads, deepest first: in preorder children come after their
+        parents."""
         depth = [0] * len(self._plan.nodes)
         for i, node in enumerate(self._plan.nodes):
             depth[i] = depth[node.parent] + 1 if node.parent >= 0 else 0
@@ -96,26 +97,26 @@ class PayloadLayout:
 
     @property
     def first_handle(self) -> int:
-        """The first column with handles: after the free attributes and the payload of a result."""
+        """Returns the first column with handles: after the free attributes and the payload of a result."""
         return len(self._plan.free) + self.result.words
 
     @property
     def columns(self) -> int:
-        """Columns of an enumeration."""
+        """Returns columns of an enumeration."""
         return self.first_handle + len(self.weighing)
 
     @property
     def scratch_words(self) -> tuple[int, int]:
-        """Words of the largest payload, limbs of the largest integer."""
+        """Returns words of the largest payload, limbs of the largest integer."""
         every = [*self.parts, self.result]
         return max(p.words for p in every), max(n for p in every for n in p.limbs.values())
 
     def handle_column(self, i: int) -> int:
-        """The column with the handles of free node ``i``."""
+        """Returns the column with the handles of free node ``i``."""
         return self.first_handle + self.weighing.index(i)
 
     def descriptor(self, i: int, word_of: Callable[[str], int], place: Place) -> int:
-        """Place the payload descriptor of node ``i`` and return its offset, 0 if it has none.
+        """Places the payload descriptor of node ``i`` and return its offset, 0 if it has none.
 
         ``word_of``: where an attribute is, counted from the row.
         """
@@ -137,7 +138,7 @@ class PayloadLayout:
         return place([*_sizes(self.parts[i]), weighed, column, above, len(links), place(pairs), place(parts)])
 
     def header(self, place: Place) -> dict[int, int]:
-        """Header words of the plan array."""
+        """Returns the header words of the plan array."""
         edges = self.edges()
         parts = [w for term in self.result.terms for w in (self.result.at[term], self.result.limbs[term], int(PLAIN))]
         value = place([*_sizes(self.result), 0, 0, 0, 0, 0, place(parts)])

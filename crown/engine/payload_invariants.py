@@ -25,18 +25,18 @@ _COUNT: Term = frozenset()
 
 
 def number(words: Sequence[int] | np.ndarray) -> int:
-    """The integer whose limbs ``words`` are."""
+    """Returns the integer whose limbs ``words`` are."""
     low = sum((int(w) % 2**64) << 64 * x for x, w in enumerate(words))
     return low - (1 << 64 * len(words)) if int(words[-1]) < 0 else low
 
 
 def numbers(words: Sequence[int] | np.ndarray, parts: Parts) -> dict[Term, int]:
-    """The value of every term of a payload."""
+    """Returns the value of every term of a payload."""
     return {term: number(words[parts.at[term] : parts.at[term] + parts.limbs[term]]) for term in parts.terms}
 
 
 def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
-    """Raise AssertionError if a payload is not what it has to be. O(state), in Python: for tests."""
+    """Raises AssertionError if a payload is not what it has to be. O(state), in Python: for tests."""
     payload, halves = compiled.payload, arena.view(np.int32)
     assert payload is not None
     assert arena[A.H_WRAPPED] == 0, "a count has left 63 bits"
@@ -66,7 +66,7 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
 def _own(
     arena: np.ndarray, halves: np.ndarray, plan: Plan, compiled: CompiledPlan, payload: PayloadLayout, i: int, row: int
 ) -> dict[Term, int]:
-    """What a row of bound node ``i`` is worth, by the payloads of the groups below it."""
+    """Returns what a row of bound node ``i`` is worth, by the payloads of the groups below it."""
     weighed = compiled.array[int(compiled.array[node_at(i) + N_PAYLOAD]) + Y_WEIGHED]
     own = {term: int(at.row_weight(halves, row)) if weighed else 1 for term in payload.parts[i].terms}
     for term in own:

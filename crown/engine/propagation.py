@@ -64,7 +64,7 @@ class Propagation:
 
     @property
     def scratch(self) -> np.ndarray:
-        """The kernels' scratch array."""
+        """Returns the kernels' scratch array."""
         return self._scratch
 
     def blocks(self, changes: Sequence[RelationChange], mode: int) -> Blocks:
@@ -84,7 +84,7 @@ class Propagation:
         return self._running
 
     def hush(self) -> None:
-        """From here on the batch is applied without output."""
+        """Has the rest of the batch applied without output."""
         self._scratch[layout.X_MODE] = self._quiet_mode()
 
     def take_back(self) -> None:
@@ -218,7 +218,7 @@ class Propagation:
             raise self._budget.refusal()
 
     def _enter(self, node: int, block: Zset, sign: int) -> Generator[Zset, None, bool]:
-        """Lets tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
+        """Yields lets tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
         scratch, over = self._scratch, False
         values, copies = _for_kernels(block, sign)
         ignored = np.zeros(len(block), np.int64)

@@ -40,7 +40,7 @@ def load(
     state_path: str | os.PathLike[str] | None = None,
     memory_budget: int | None = None,
 ) -> tuple[Engine, dict[str, Any]]:
-    """``load_any`` for a snapshot of one engine; SnapshotError for one of several cells."""
+    """Returns ``load_any`` for a snapshot of one engine; SnapshotError for one of several cells."""
     engine, extra = load_any(path, plan=plan, state_path=state_path, memory_budget=memory_budget)
     if isinstance(engine, Cells):
         raise SnapshotError(f"{path} holds a view with {engine.grid.cells} threads; open it with crown.load")
@@ -76,7 +76,7 @@ def read(
     state_path: Path | None = None,
     memory_budget: int | None = None,
 ) -> tuple[Engine | Cells, dict[str, Any]]:
-    """``load_any`` for an open file; ``path`` is what messages call it."""
+    """Returns ``load_any`` for an open file; ``path`` is what messages call it."""
     header = words_file.read_header(file, path, KIND, "crown", {"plan", "on_missing", "grid", "extra"})
     saved, grid = _plan(header["plan"], plan, path), None
     if header["grid"] is not None:

@@ -128,27 +128,27 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     @property
     def path(self) -> Path | None:
-        """The file in which the state is kept, or None."""
+        """Returns the file in which the state is kept, or None."""
         return None if self._file is None else self._file.path
 
     @property
     def version(self) -> int:
-        """Number that the owner gave to the last batch (see ``begin``); -1 before the first."""
+        """Returns the number that the owner gave to the last batch (see ``begin``); -1 before the first."""
         return int(self.arena[A.H_VERSION]) - 1
 
     @property
     def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
+        """Returns False while, or after a crash in, the application of a batch."""
         return bool(self.arena[A.H_CLEAN]) and not self.lost
 
     @property
     def lost(self) -> bool:
-        """True while a batch is being applied, and for ever after one that could not be taken back."""
+        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
         return bool(self.arena[A.H_OPEN])
 
     @property
     def epoch(self) -> int:
-        """A number that every change of the state moves on."""
+        """Returns a number that every change of the state moves on."""
         return int(self.arena[A.H_EPOCH])
 
     def begin(self) -> None:

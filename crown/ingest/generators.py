@@ -61,6 +61,6 @@ def rmat(
 
 
 def _first_arrivals(codes: np.ndarray) -> np.ndarray:
-    """``codes`` without repetitions, in order of first arrival."""
+    """Returns ``codes`` without repetitions, in order of first arrival."""
     _, first = np.unique(codes, return_index=True)
     return codes[np.sort(first)]

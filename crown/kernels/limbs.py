@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
@@ -38,7 +39,23 @@ def _python_high_product(a, b):
     return high - (high >> WORD_BITS - 1 << WORD_BITS)
 
 
-high_product: Any = _python_high_product if getattr(config, "DISABLE_JIT", 0) else intrinsic(_high_product)
+def _wrapping(name):
+    """Returns the operation of that name on words, modulo 2^64. Numba's own promises LLVM that it never wraps."""
+
+    def operation(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            return getattr(builder, name)(*args)
+
+        return types.int64(types.int64, types.int64), codegen
+
+    return operation
+
+
+_PLAIN = bool(getattr(config, "DISABLE_JIT", 0))
+high_product: Any = _python_high_product if _PLAIN else intrinsic(_high_product)
+plus: Any = (lambda a, b: np.int64(a) + np.int64(b)) if _PLAIN else intrinsic(_wrapping("add"))
+minus: Any = (lambda a, b: np.int64(a) - np.int64(b)) if _PLAIN else intrinsic(_wrapping("sub"))
+times: Any = (lambda a, b: np.int64(a) * np.int64(b)) if _PLAIN else intrinsic(_wrapping("mul"))
 
 
 # Single words
@@ -54,7 +71,7 @@ def carry(a, b, total):
 @device
 def sum_leaves(a, b):
     """True iff a + b does not fit a signed word."""
-    total = a + b
+    total = plus(a, b)
     return ((a ^ total) & (b ^ total)) < 0
 
 
@@ -63,10 +80,10 @@ def product_leaves(a, b):
     """True iff a * b does not fit a signed word."""
     high = high_product(a, b)
     if a < 0:
-        high -= b
+        high = minus(high, b)
     if b < 0:
-        high -= a
-    return high != (a * b) >> 63
+        high = minus(high, a)
+    return high != times(a, b) >> 63
 
 
 # Two limbs, as values
@@ -76,14 +93,15 @@ def product_leaves(a, b):
 @device
 def sum_of_pairs(low, high, other_low, other_high):
     """(low, high) of the sum of two numbers of two limbs."""
-    total = low + other_low
-    return total, high + other_high + carry(low, other_low, total)
+    total = plus(low, other_low)
+    return total, plus(plus(high, other_high), carry(low, other_low, total))
 
 
 @device
 def product_of_pairs(low, high, other_low, other_high):
     """(low, high) of the product of two numbers of two limbs."""
-    return low * other_low, high_product(low, other_low) + low * other_high + high * other_low
+    crossed = plus(times(low, other_high), times(high, other_low))
+    return times(low, other_low), plus(high_product(low, other_low), crossed)
 
 
 # Any number of limbs
@@ -125,8 +143,8 @@ def add(out, o, a, i, n):
     over = 0
     for x in range(n):
         left, right = out[o + x], a[i + x]
-        part = left + right
-        total = part + over
+        part = plus(left, right)
+        total = plus(part, over)
         over = carry(left, right, part) + carry(part, over, total)
         out[o + x] = total
 
@@ -137,7 +155,7 @@ def negate(a, i, n):
     over = 1
     for x in range(i, i + n):
         flipped = ~a[x]
-        total = flipped + over
+        total = plus(flipped, over)
         over = carry(flipped, over, total)
         a[x] = total
 
@@ -147,11 +165,11 @@ def _add_multiple(out, o, a, i, n, word):
     """``out += a * word`` modulo 2^(64 n), both of ``n`` limbs; ``word`` is read as unsigned."""
     over = 0
     for x in range(n):
-        low = a[i + x] * word
+        low = times(a[i + x], word)
         before = out[o + x]
-        part = low + before
-        total = part + over
-        over = high_product(a[i + x], word) + carry(low, before, part) + carry(part, over, total)
+        part = plus(low, before)
+        total = plus(part, over)
+        over = plus(high_product(a[i + x], word), carry(low, before, part) + carry(part, over, total))
         out[o + x] = total
 
 
@@ -160,7 +178,7 @@ def add_multiple(out, o, a, i, n, factor):
     """``out += a * factor`` modulo 2^(64 n): numbers of ``n`` limbs that do not overlap, and a signed word."""
     if factor < 0:  # out - a * |factor| = -(-out + a * |factor|)
         negate(out, o, n)
-        _add_multiple(out, o, a, i, n, -factor)
+        _add_multiple(out, o, a, i, n, minus(0, factor))
         negate(out, o, n)
     else:
         _add_multiple(out, o, a, i, n, factor)
@@ -171,12 +189,12 @@ def multiply_word(a, i, n, factor):
     """``a *= factor`` modulo 2^(64 n): a number of ``n`` limbs and a signed word."""
     word = factor
     if factor < 0:
-        word = -factor
+        word = minus(0, factor)
     over = 0
     for x in range(i, i + n):
-        low = a[x] * word
-        total = low + over
-        over = high_product(a[x], word) + carry(low, over, total)
+        low = times(a[x], word)
+        total = plus(low, over)
+        over = plus(high_product(a[x], word), carry(low, over, total))
         a[x] = total
     if factor < 0:
         negate(a, i, n)

@@ -25,15 +25,15 @@ class ExactSums(Protocol):
 
     @property
     def rows(self) -> int:
-        """The rows that count: those without NULL in a column of the monomials."""
+        """Returns the rows that count: those without NULL in a column of the monomials."""
 
     @property
     def skipped(self) -> int:
-        """The rows with a NULL in one of the columns."""
+        """Returns the rows with a NULL in one of the columns."""
 
     @property
     def missing(self) -> int:
-        """The copies of rows that deletes did not find."""
+        """Returns the copies of rows that deletes did not find."""
 
     def sum(self, *names: str) -> Exact:
         """Returns the sum over the rows of the product of these columns."""
@@ -109,7 +109,7 @@ def fit(sums: ExactSums, features: Sequence[str], target: str, ridge: float | Fr
 
 
 def _double(exact: Fraction) -> float:
-    """The nearest double."""
+    """Returns the nearest double."""
     try:
         return float(exact)
     except OverflowError:

@@ -28,7 +28,7 @@ def least_norm(matrix: Ints, right: Sequence[int]) -> tuple[list[Fraction], int]
 
 
 def _reduced(rows: list[list[int]], n: int) -> tuple[list[list[int]], list[int]]:
-    """Gauss-Jordan on the first n columns: at the end all pivots are one number, and alone in their columns."""
+    """Returns Gauss-Jordan on the first n columns: at the end all pivots are one number, and alone in their columns."""
     pivots: list[int] = []
     last = 1
     for column in range(n):
@@ -48,7 +48,7 @@ def _reduced(rows: list[list[int]], n: int) -> tuple[list[list[int]], list[int]]
 
 
 def _kernel_vector(rows: list[list[int]], pivots: list[int], column: int, scale: int, n: int) -> list[int]:
-    """The solution of the homogeneous system with `scale` in a column that has no pivot, 0 in the others."""
+    """Returns the solution of the homogeneous system with `scale` in a column that has no pivot, 0 in the others."""
     vector = [0] * n
     vector[column] = scale
     for row, pivot in zip(rows, pivots, strict=False):
@@ -57,7 +57,7 @@ def _kernel_vector(rows: list[list[int]], pivots: list[int], column: int, scale:
 
 
 def _projected(solution: list[Fraction], kernel: list[list[int]]) -> list[Fraction]:
-    """The solution minus its part in the kernel: that is the one of least norm."""
+    """Returns the solution minus its part in the kernel: that is the one of least norm."""
     common = lcm(*(x.denominator for x in solution))
     whole = [int(x * common) for x in solution]
     products = [sum(x * y for x, y in zip(vector, whole, strict=True)) for vector in kernel]

@@ -30,7 +30,8 @@ class Feature:
 
     @property
     def unit(self) -> int:
-        """By which its values are multiplied to be integers: all of them; of floats, all but some below 1e-18."""
+        """Returns the number by which its values are multiplied to be integers: all of them; of floats, all but some
+        below 1e-18."""
         parts = decimal_parts(self.expr.type)
         if parts is not None:
             return int(10 ** parts[1])
@@ -48,17 +49,17 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """The alias."""
+        """Returns the alias."""
         return self.atom.name
 
     @property
     def relation(self) -> str:
-        """The relation that the alias reads."""
+        """Returns the relation that the alias reads."""
         return self.atom.relation
 
     @property
     def schema(self) -> tuple[str, ...]:
-        """The variables of the leaf in the view tree."""
+        """Returns the variables of the leaf in the view tree."""
         return self.joined + tuple(feature.variable for feature in self.computed)
 
     def keys(self, columns: Mapping[str, pa.Array], n: int) -> list[tuple[Any, ...] | None]:
@@ -159,7 +160,7 @@ def read(query: str, schema: Any, target: str, features: Sequence[str] | None) -
 
 
 def _chosen(outputs: list[str], target: Any, features: Any) -> list[str]:
-    """The outputs that are used, as the query spells them, the target last."""
+    """Returns the outputs that are used, as the query spells them, the target last."""
     spelled = {name.lower(): name for name in outputs}
     if features is not None and (isinstance(features, str) or not isinstance(features, Sequence)):
         raise CrownError(f"features must be a list of output columns, not {features!r:.100}")
@@ -175,7 +176,7 @@ def _chosen(outputs: list[str], target: Any, features: Any) -> list[str]:
 
 
 def _placed(query: Conjunction, names: Sequence[str]) -> Join:
-    """Every feature goes to the first atom that has its columns; an atom keeps what it joins by."""
+    """Returns every feature goes to the first atom that has its columns; an atom keeps what it joins by."""
     exprs = dict(query.outputs)
     features = tuple(Feature(name, f"={name}", exprs[name]) for name in names)
     computed: dict[str, list[Feature]] = {atom.name: [] for atom in query.atoms}

@@ -44,22 +44,23 @@ class Regression(NotCopyable, instead="crown.ml.regression makes another one"):
 
     @property
     def intercept(self) -> float:
-        """The intercept of `coefficients()`; with a penalty, see `coefficients(ridge).intercept`."""
+        """Returns the intercept of `coefficients()`; with a penalty, see `coefficients(ridge).intercept`."""
         return self.coefficients().intercept
 
     @property
     def rows(self) -> int:
-        """The number of rows that the model is fitted to: those of the query without NULL in feature or target."""
+        """Returns the number of rows that the model is fitted to: those of the query without NULL in feature or
+        target."""
         return self._sums.rows
 
     @property
     def skipped(self) -> int:
-        """The number of rows of the query that have a NULL in a feature or in the target, and are left out."""
+        """Returns the number of rows of the query that have a NULL in a feature or in the target, and are left out."""
         return self._sums.skipped
 
     @property
     def missing(self) -> int:
-        """The number of copies of rows that deletes wanted to remove and did not find."""
+        """Returns the number of copies of rows that deletes wanted to remove and did not find."""
         return self._sums.missing
 
     def sum(self, *names: str) -> int | Fraction:

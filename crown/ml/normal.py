@@ -43,7 +43,7 @@ def solve(gram: Sequence[Sequence[Exact]], right: Sequence[Exact]) -> tuple[list
 
 
 def _refined(matrix: list[list[int]], target: list[int]) -> list[Fraction] | None:
-    """The solution by Cholesky and refinement; None where the factorization is too poor to be sure of it."""
+    """Returns the solution by Cholesky and refinement; None where the factorization is too poor to be sure of it."""
     n = len(target)
     if any(matrix[i][i] <= 0 for i in range(n)):
         return None
@@ -82,7 +82,7 @@ def _refined(matrix: list[list[int]], target: list[int]) -> list[Fraction] | Non
 
 
 def _residual(matrix: list[list[int]], target: list[int], solution: list[Fraction]) -> list[Fraction]:
-    """h − G b, exactly. The entries of b have powers of two below the line, so one of them serves all."""
+    """Returns h − G b, exactly. The entries of b have powers of two below the line, so one of them serves all."""
     unit = lcm(*(b.denominator for b in solution))
     whole = [b.numerator * (unit // b.denominator) for b in solution]
     return [
@@ -92,5 +92,5 @@ def _residual(matrix: list[list[int]], target: list[int], solution: list[Fractio
 
 
 def _shifted(number: int, bits: int) -> float:
-    """The integer times 2^-bits, rounded once."""
+    """Returns the integer times 2^-bits, rounded once."""
     return number / (1 << bits)

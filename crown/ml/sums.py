@@ -59,18 +59,18 @@ class ViewTreeSums:
 
     @property
     def rows(self) -> int:
-        """The number of rows without NULL in a column of the monomials."""
+        """Returns the number of rows without NULL in a column of the monomials."""
         return int(self._total()[1].count)
 
     @property
     def skipped(self) -> int:
-        """The number of rows with a NULL in one of the columns."""
+        """Returns the number of rows with a NULL in one of the columns."""
         everything, triple = self._total()
         return everything - int(triple.count)
 
     @property
     def missing(self) -> int:
-        """The copies of rows that deletes did not find."""
+        """Returns the copies of rows that deletes did not find."""
         return self._missing
 
     def sum(self, *names: str) -> int | Fraction:
@@ -114,7 +114,8 @@ class ViewTreeSums:
         )
 
     def _delta(self, leaf: Leaf, keys: Mapping[Row, Row | None], net: Mapping[Row, int]) -> Relation:
-        """The net changes of a relation as one of its leaves reads them: n copies are n times the payload one."""
+        """Returns the net changes of a relation as one of its leaves reads them: n copies are n times the payload
+        one."""
         delta = Relation(self._ring, leaf.schema)
         for row, weight in net.items():
             key = keys[row]
@@ -148,7 +149,7 @@ class ViewTreeSums:
     def _prepared(
         self, name: str, batch: CheckedBatch
     ) -> tuple[Counter[Row], list[tuple[Leaf, dict[Row, Row | None]]]]:
-        """The net changes of a relation's rows, and what each leaf over it makes of each of them."""
+        """Returns the net changes of a relation's rows, and what each leaf over it makes of each of them."""
         n = len(batch.weights)
         columns = [values(column) for column in batch.columns.values()]
         rows = list(map(_canonical, zip(*columns, strict=True))) if columns else [()] * n
@@ -166,7 +167,7 @@ class ViewTreeSums:
         return net, leaves
 
     def _short(self, name: str, net: Counter[Row]) -> dict[Row, int]:
-        """The copies that the deletes of a relation do not find, by row."""
+        """Returns the copies that the deletes of a relation do not find, by row."""
         there = self._copies[name]
         short = {row: -weight - there[row] for row, weight in net.items() if there[row] + weight < 0}
         if short and self._strict:
@@ -183,7 +184,7 @@ class ViewTreeSums:
 
 
 def _multiple(value: int | float | Decimal, unit: int) -> int | Fraction:
-    """The value times its unit, exactly: an integer if it is one."""
+    """Returns the value times its unit, exactly: an integer if it is one."""
     above, below = value.as_integer_ratio()
     whole, rest = divmod(above * unit, below)
     return Fraction(above * unit, below) if rest else whole
@@ -193,7 +194,7 @@ _NAN = float("nan")
 
 
 def _canonical(row: Row) -> Row:
-    """The row with one NaN in place of all, so that equal rows are equal keys."""
+    """Returns the row with one NaN in place of all, so that equal rows are equal keys."""
     return tuple(_NAN if value != value else value for value in row)
 
 

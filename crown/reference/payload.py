@@ -51,7 +51,7 @@ class PayloadReference(ReferenceView):
         self.touched = 0
 
     def apply_valued(self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]) -> dict[Row, list[int]]:
-        """Apply a batch as ``apply`` does; per tuple of the free attributes, the change of the value of each term."""
+        """Applies a batch as ``apply`` does; per tuple of the free attributes, the change of the value of each term."""
         weights = self._weights(changes)
         told: list[Result] = []
         for sign in (-1, +1):
@@ -64,13 +64,13 @@ class PayloadReference(ReferenceView):
         return self._summed(told)
 
     def values(self) -> dict[Row, list[int]]:
-        """The values of all terms for every tuple of the free attributes that occurs."""
+        """Returns the values of all terms for every tuple of the free attributes that occurs."""
         return self._summed(self._valued(result) for result in self.full_enum(self.free_nodes, {}))
 
     # -- rules ---------------------------------------------------------------------------------------------------------
 
     def _change(self, alias: Alias, values: Row, weight: int) -> Iterator[Result]:
-        """A tuple changes at one alias: it enters, it leaves, or it is reweighed. Aliases follow one another."""
+        """Yields a tuple changes at one alias: it enters, it leaves, or it is reweighed. Aliases follow one another."""
         row = tuple(values[word] for word in alias.words)
         before = self.relation[alias.node].get(row, 0)
         yield from super()._change(alias, values, weight)
@@ -79,7 +79,7 @@ class PayloadReference(ReferenceView):
             yield from self.reweigh(alias.node, row, after - before)
 
     def s_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
-        """S-UPDATE with the rules ``enter`` and ``leave``."""
+        """Yields S-UPDATE with the rules ``enter`` and ``leave``."""
         self.s_updates += 1
         key = self.key[e](row)
         group = self._group(e, key)
@@ -100,7 +100,7 @@ class PayloadReference(ReferenceView):
             self._release(e, key)
 
     def enter(self, e: int, row: Row, first: bool) -> None:
-        """A new group is published at birth: nobody has been told of it."""
+        """Publishes a new group at birth: nobody has been told of it."""
         own = self._own(e, row, self._weight(e, row))
         if first:
             self.pub[e][self.key[e](row)] = own
@@ -108,7 +108,7 @@ class PayloadReference(ReferenceView):
             self._pend(e, self.key[e](row), own)
 
     def leave(self, e: int, row: Row, last: bool) -> None:
-        """The last row takes the group's payload with it; its parents have left by the old one."""
+        """Lets the last row take the group's payload with it; its parents have left by the old one."""
         own, key = self._own(e, row, self._weight(e, row)), self.key[e](row)
         if not last:
             self._pend(e, key, {term: -value for term, value in own.items()})
@@ -116,7 +116,7 @@ class PayloadReference(ReferenceView):
         _check(_sum(self.pub[e].pop(key), self.change[e].pop(key, {})) == own, "a group is worth what its last row is")
 
     def reweigh(self, e: int, row: Row, change: int) -> Iterator[Result]:
-        """The weight of a row changes; nothing enters or leaves."""
+        """Yields the weight of a row changes; nothing enters or leaves."""
         group = self.groups[e].get(self.key[e](row))
         if self.payload.kinds[e] != COUNTED or group is None or row not in group.children:
             return
@@ -126,7 +126,8 @@ class PayloadReference(ReferenceView):
             yield from self._tell(e, row, change)
 
     def publish(self) -> Iterator[Result]:
-        """Every changed group tells its parents, the deepest edges first. So no entry comes below one that is done."""
+        """Yields every changed group tells its parents, the deepest edges first. So no entry comes below one that is
+        done."""
         depth = [0] * len(self.plan.nodes)
         for c, node in enumerate(self.plan.nodes[1:], 1):
             depth[c] = depth[node.parent] + 1
@@ -157,7 +158,8 @@ class PayloadReference(ReferenceView):
         return self.relation[e][row] if self.payload.kinds[e] == COUNTED else 1
 
     def _own(self, e: int, row: Row, weight: int, instead: tuple[int, Value] | None = None) -> Value:
-        """What a row is worth with that weight; ``instead``: a child, and what takes the place of ``Pub`` there."""
+        """Returns what a row is worth with that weight; ``instead``: a child, and what takes the place of ``Pub``
+        there."""
         attributes = dict(zip(self.plan.nodes[e].attributes, row, strict=True))
         own = {}
         for term in {self._below(term, e) for term in self.payload.terms}:
@@ -178,12 +180,14 @@ class PayloadReference(ReferenceView):
         self.change[e][key] = _sum(value, self.change[e].get(key, {}))
 
     def _tell(self, e: int, row: Row, weight: int, instead: tuple[int, Value] | None = None) -> Iterator[Result]:
-        """The results of a witness, each with its value if the witness had that weight, and ``instead`` below it."""
+        """Yields the results of a witness, each with its value if the witness had that weight, and ``instead`` below
+        it."""
         for result in self.delta_enum(e, row):
             yield self._valued(result, e, self._own(e, row, weight, instead))
 
     def _valued(self, result: Result, witness: int = -1, own: Value | None = None) -> Result:
-        """The result with V of it under the name ``_TOLD``; ``own``: what its row of node ``witness`` counts as."""
+        """Returns the result with V of it under the name ``_TOLD``; ``own``: what its row of node ``witness`` counts
+        as."""
         values = [1] * len(self.payload.terms)
         for e in self.free_nodes:
             row = tuple(result[name] for name in self.plan.nodes[e].attributes)
@@ -200,7 +204,7 @@ class PayloadReference(ReferenceView):
         return {row: values for row, values in found.items() if any(values)}
 
     def check_invariants(self) -> None:
-        """Those of the views, and: no change waits, and every group is worth what its rows are."""
+        """Checks those of the views, and: no change waits, and every group is worth what its rows are."""
         super().check_invariants()
         for e in reversed(range(len(self.plan.nodes))):
             if not self.worth[e]:

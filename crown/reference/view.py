@@ -176,7 +176,7 @@ class ReferenceView:
     # -- propagation (section 4.2; on deletion, enumeration first: section 5.2) ----------------------------------------
 
     def r_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
-        """R-UPDATE: ``row`` has entered R_e (sign +1) or leaves it (-1). Yields the results that come or go."""
+        """Yields R-UPDATE: ``row`` has entered R_e (sign +1) or leaves it (-1). Yields the results that come or go."""
         self.r_updates += 1
         if self.counter[e][row] == len(self.children[e]):
             yield from self.s_update(e, row, sign)
@@ -184,7 +184,8 @@ class ReferenceView:
             self._unlink(e, row)
 
     def s_update(self, e: int, row: Row, sign: int) -> Iterator[Result]:
-        """S-UPDATE: ``row`` enters or leaves V_s(e). Its key may flip in V_p(e); if not, the row may be a witness."""
+        """Yields S-UPDATE: ``row`` enters or leaves V_s(e). Its key may flip in V_p(e); if not, the row may be a
+        witness."""
         self.s_updates += 1
         group = self._group(e, self.key[e](row))
         flips = len(group.children) == (0 if sign > 0 else 1)
@@ -200,7 +201,8 @@ class ReferenceView:
             self._release(e, self.key[e](row))
 
     def p_update(self, c: int, key: Row, sign: int) -> Iterator[Result]:
-        """P-UPDATE: ``key`` enters or leaves V_p(c). Each tuple of R_p with that key counts one child more or less.
+        """Yields P-UPDATE: ``key`` enters or leaves V_p(c). Each tuple of R_p with that key counts one child more or
+        less.
 
         In a virtual R_p the tuple itself comes with the first child that has it, and goes with the last.
         """
@@ -222,7 +224,8 @@ class ReferenceView:
                 self._unlink(p, row)
 
     def live_update(self, e: int, row: Row, sign: int) -> None:
-        """``row`` enters or leaves V_l(e). A group passes on its first live parent's coming, its last one's going."""
+        """Lets ``row`` enter or leave V_l(e). A group passes on its first live parent's coming, its last one's
+        going."""
         for c in self.children[e]:
             if not self.plan.nodes[c].free:
                 continue
@@ -238,7 +241,7 @@ class ReferenceView:
     # -- enumeration (section 5) ---------------------------------------------------------------------------------------
 
     def full_enum(self, nodes: list[int], result: Result) -> Iterator[Result]:
-        """FULLENUM: all extensions of ``result`` by tuples of V_s of ``nodes``, parents before their children.
+        """Yields FULLENUM: all extensions of ``result`` by tuples of V_s of ``nodes``, parents before their children.
 
         Every list that is walked is not empty, so at most ``len(nodes)`` steps lie between two results.
         """
@@ -254,7 +257,8 @@ class ReferenceView:
             yield from self.full_enum(rest, self._bind(e, row, result))
 
     def delta_enum(self, e: int, row: Row) -> Iterator[Result]:
-        """DELTAENUM: the results that witness ``row`` of node ``e`` takes part in: up over live parents, then down."""
+        """Yields DELTAENUM: the results that witness ``row`` of node ``e`` takes part in: up over live parents, then
+        down."""
         self._last_result = self.steps
         path = [e]
         while path[-1]:

@@ -31,7 +31,7 @@ class OutputHead:
 
     @property
     def width(self) -> int:
-        """Number of output columns."""
+        """Returns the number of output columns."""
         return len(self._kinds)
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:

@@ -168,7 +168,7 @@ class EnumeratedResults:
         )
 
     def _count_of(self, rows: list[int]) -> int:
-        """How often a result occurs, given its rows of the nodes that weigh."""
+        """Returns how often a result occurs, given its rows of the nodes that weigh."""
         state = self._state
         assert state.compiled.payload is not None
         out = np.zeros(state.compiled.payload.result.words, np.int64)

@@ -73,7 +73,7 @@ def check(ring: Any, samples: Iterable[Any], *, exact: bool = False, commutative
 
 
 def _laws(ring: Any, exact: bool, commutative: bool) -> list[_Law]:
-    """Appendix A of F-IVM, and what follows from it."""
+    """Returns appendix A of F-IVM, and what follows from it."""
     add, mul, neg, zero, one = ring.add, ring.mul, ring.neg, ring.zero, ring.one
     laws: list[_Law] = [
         ("identity of addition (0 + a = a)", 1, lambda a: add(zero, a), lambda a: a),
@@ -128,7 +128,7 @@ def _shown(chosen: tuple[Any, ...]) -> str:
 
 
 def _equal(a: Any, b: Any, exact: bool, size: float) -> bool:
-    """Whether two elements are the same: exactly, or but for the rounding of the numbers in them."""
+    """Returns whether two elements are the same: exactly, or but for the rounding of the numbers in them."""
     a, b = _plain(a), _plain(b)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(_equal(x, y, exact, size) for x, y in zip(a, b, strict=True))
@@ -142,7 +142,7 @@ def _equal(a: Any, b: Any, exact: bool, size: float) -> bool:
 
 
 def _size(of: Any) -> float:
-    """The largest finite magnitude of the floats in there."""
+    """Returns the largest finite magnitude of the floats in there."""
     of = _plain(of)
     if isinstance(of, float):
         return abs(of) if math.isfinite(of) else 0.0
@@ -151,5 +151,5 @@ def _size(of: Any) -> float:
 
 
 def _plain(element: Any) -> Any:
-    """Arrays and their scalars as Python's lists and numbers."""
+    """Returns arrays and their scalars as Python's lists and numbers."""
     return element.tolist() if hasattr(element, "tolist") else element

@@ -65,7 +65,7 @@ class Answers:
         return last.row_of(self._row(key, wanted))
 
     def _row(self, values: Mapping[str, Any], columns: Sequence[Column]) -> np.ndarray:
-        """The codes of a row; a value that no row has has none that any row has."""
+        """Returns the codes of a row; a value that no row has has none that any row has."""
         row = np.empty(len(columns), np.int64)
         for i, column in enumerate(columns):
             if column.name not in values:

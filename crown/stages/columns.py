@@ -33,7 +33,7 @@ class Column:
 
     @property
     def codes(self) -> np.ndarray:
-        """The codes, int64[n], contiguous. New values enter the dictionary. O(n) the first time."""
+        """Returns the codes, int64[n], contiguous. New values enter the dictionary. O(n) the first time."""
         if self._codes is None:
             try:
                 self._codes = encode(self._array, self.type, self._dictionary.intern)
@@ -43,7 +43,7 @@ class Column:
 
     @property
     def array(self) -> pa.Array:
-        """The values, of ``arrow_type(type)``. O(n) the first time."""
+        """Returns the values, of ``arrow_type(type)``. O(n) the first time."""
         if self._array is None:
             self._array = decode(np.ascontiguousarray(self._codes), self.type, self._dictionary.extern)
         return self._array

@@ -28,7 +28,7 @@ class Counts:
         return int(self._part.arena[self.table + T_COUNT])
 
     def add(self, events: Zset, leaf: np.ndarray, clamp: bool = False) -> np.ndarray:
-        """Add the weights of events to the counts of their tuples, each in its leaf (int64[n]).
+        """Adds the weights of events to the counts of their tuples, each in its leaf (int64[n]).
 
         Returns int64[n, leaves]: the counts of the tuple before the event, in the order of the events. With ``clamp``
         no count falls below 0; the events MUST be net then. Raises MemoryBudgetError, and has changed nothing then.

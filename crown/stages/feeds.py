@@ -52,7 +52,7 @@ def readers(feeds: Sequence[Feed], sources: Sequence[Sequence[Column]], dictiona
 
 
 def _plain(outputs: Sequence[Output], source: Sequence[Column]) -> tuple[int, ...] | None:
-    """The positions of the outputs among the source's columns, if they are all plain."""
+    """Returns the positions of the outputs among the source's columns, if they are all plain."""
     place = {column.name: i for i, column in enumerate(source)}
     found = []
     for output in outputs:

@@ -98,7 +98,7 @@ class Gate:
                     self._tables[name].add(net.negated(), np.zeros(len(net), np.int64))
 
     def _tally(self, nets: Mapping[str, Zset], missing: MissingDeletes, sign: int) -> None:
-        """Count what ``stats`` tells."""
+        """Counts what ``stats`` tells."""
         for name, table in self._tables.items():
             if name in nets:
                 n, arena = len(nets[name]), self._part.arena
@@ -118,7 +118,7 @@ class Gate:
             yield Zset(rows, counts[:, 0])
 
     def mark_values(self) -> None:
-        """Mark what the tuples refer to in the dictionary. O(state)."""
+        """Marks what the tuples refer to in the dictionary. O(state)."""
         for name, table in self._tables.items():
             self._part.mark_words(table.table, self._columns[name])
 
@@ -139,5 +139,5 @@ class Gate:
 
 
 def _weighted(net: Zset, weights: np.ndarray) -> Zset:
-    """The tuples with other weights, without those of weight 0."""
+    """Returns the tuples with other weights, without those of weight 0."""
     return Zset(net.rows, weights)[weights != 0]

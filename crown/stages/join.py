@@ -100,5 +100,5 @@ class Join:
 
 
 def _source(name: str) -> str | int:
-    """What a relation of the plan is: a base table, or the number of a stage."""
+    """Returns what a relation of the plan is: a base table, or the number of a stage."""
     return int(name[1:]) if name.startswith("#") else name.lower()

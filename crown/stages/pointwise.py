@@ -72,7 +72,7 @@ class Pointwise(Lasting):
             return self.apply([net.negated() for net in nets])
 
     def _events(self, nets: Sequence[Zset]) -> tuple[Zset, np.ndarray]:
-        """The rows of all leaves, and each row's leaf (int64[n])."""
+        """Returns the rows of all leaves, and each row's leaf (int64[n])."""
         rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
         leaf = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
         return Zset.gathered(rows, len(self.columns)), leaf
@@ -99,5 +99,5 @@ class Pointwise(Lasting):
             assert counts.any(axis=1).all(), "a row that is in no leaf has a record"
 
     def stats(self) -> dict[str, Any]:
-        """Rows that some leaf has."""
+        """Returns rows that some leaf has."""
         return {"rows": len(self._counts)}

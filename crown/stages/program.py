@@ -112,7 +112,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         return cls(program, memory, on_missing)
 
     def _running(self, stage: Planned, first: int) -> Stage:
-        """The stage, whose parts begin with number ``first``."""
+        """Returns the stage, whose parts begin with number ``first``."""
         if isinstance(stage, LinearStage):
             return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
         if isinstance(stage, JoinStage):
@@ -128,7 +128,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]
 
     def _read_again(self) -> frozenset[str]:
-        """The relations that are read again when the result is: those of a last stage without memory."""
+        """Returns the relations that are read again when the result is: those of a last stage without memory."""
         last = self._program.stages[-1]
         found, todo = set(), [last]
         while todo:
@@ -140,7 +140,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     @property
     def plan(self) -> Program:
-        """What is maintained."""
+        """Returns what is maintained."""
         return self._program
 
     @property
@@ -150,24 +150,24 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     @property
     def result_schema(self) -> pa.Schema:
-        """Arrow schema of the result; that of a bag has ``_weight``."""
+        """Returns the Arrow schema of the result; that of a bag has ``_weight``."""
         return self._delta_schema if self.bag else self._result_schema
 
     @property
     def delta_schema(self) -> pa.Schema:
-        """Arrow schema of the deltas: the result's columns and ``_weight``."""
+        """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
         return self._delta_schema
 
     @property
     def missing(self) -> MissingDeletes:
-        """What the deletes of the last batch did not find; ``undo`` wants it back."""
+        """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
         return self.gate.missing
 
     # Changes
     # ------------------------------------------------------------------------------------------------------------------
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Nets:
-        """Check, code and net a batch. Results stay as they are. O(batch).
+        """Checks, code and net a batch. Results stay as they are. O(batch).
 
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
         """
@@ -187,7 +187,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
     ) -> Delivery:
-        """Apply a prepared batch; yields its exact deltas (output columns and ``_weight``), always net.
+        """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``), always net.
 
         ``closing`` is called when all is done; if it raises, the batch is taken back. O(changes + deltas of all
         stages).
@@ -199,7 +199,8 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         return Delivery(batch, self.uninterrupted)
 
     def _deliver(self, prepared: Nets, wanted: bool, closing: Callable[[], None] | None) -> Batches:
-        """The batch as a transaction. What it yields first is empty: from then on closing it applies the batch."""
+        """Returns the batch as a transaction. What it yields first is empty: from then on closing it applies the
+        batch."""
         nets: dict[str | int, Zset] = {}
         arena = self.memory.parts[0]
         arena[A.H_OPEN] = 1
@@ -224,7 +225,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
             raise
 
     def _apply(self, given: Mapping[str, Zset], nets: dict[str | int, Zset]) -> Zset:
-        """Send a batch through the gate and the stages; ``nets`` gets what each of them let through."""
+        """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through."""
         nets.update(self.gate.apply(given))
         for number, stage in enumerate(self.stages):
             nets[number] = stage.apply(self._inputs(stage, nets))
@@ -241,7 +242,8 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         return nets[name] if name in nets else Zset.empty(len(self._used[name]))
 
     def _roll_back(self, nets: Mapping[str | int, Zset], error: BaseException) -> None:
-        """Take back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be done."""
+        """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
+        done."""
         arena = self.memory.parts[0]
         if not arena[A.H_OPEN]:
             return  # it stands
@@ -257,7 +259,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         arena[A.H_OPEN] = 0
 
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
-        """Take back the last batch, given what was applied and what its deletes did not find."""
+        """Takes back the last batch, given what was applied and what its deletes did not find."""
         self.ready()
         given = self._intake.prepare(changes, strict=False).nets
         arena = self.memory.parts[0]
@@ -317,7 +319,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
             yield self._decoded(net[start : start + SLICE], self.delta_schema if schema is None else schema)
 
     def _decoded(self, net: Zset, schema: pa.Schema) -> pa.RecordBatch:
-        """A record batch of the rows; with their weights, if the schema has them."""
+        """Returns a record batch of the rows; with their weights, if the schema has them."""
         codes = net.columns()
         arrays = [
             decode(np.ascontiguousarray(codes[i]), column.type, self.memory.dictionary.extern)
@@ -337,12 +339,12 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     @property
     def version(self) -> int:
-        """Number that the owner gave to the last batch (see ``begin``); -1 before the first."""
+        """Returns the number that the owner gave to the last batch (see ``begin``); -1 before the first."""
         return int(self.memory.parts[0][A.H_VERSION]) - 1
 
     @property
     def clean(self) -> bool:
-        """False while, or after a crash in, the application of a batch."""
+        """Returns False while, or after a crash in, the application of a batch."""
         return bool(self.memory.parts[0][A.H_CLEAN]) and not self.lost
 
     def begin(self) -> None:
@@ -356,28 +358,28 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     @property
     def lost(self) -> bool:
-        """True while a batch is being applied, and for ever after one that could not be taken back."""
+        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
         return bool(self.memory.parts[0][A.H_OPEN])
 
     def ready(self) -> None:
-        """Raise ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
+        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
         refuse(is_running(self._batch), self.lost)
 
     def compact(self) -> int:
-        """Free the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""
+        """Frees the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""
         self.gate.mark_values()
         for stage in self.stages:
             stage.mark_values()
         return self.memory.dictionary.sweep()
 
     def check_invariants(self) -> None:
-        """Recompute what can be recomputed in every part, and compare. Raises AssertionError. O(state)."""
+        """Recomputes what can be recomputed in every part, and compare. Raises AssertionError. O(state)."""
         self.gate.check_invariants()
         for stage in self.stages:
             stage.check_invariants()
 
     def stats(self) -> dict[str, Any]:
-        """Sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark."""
+        """Returns sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark."""
         gate = self.gate.stats()
         return {
             **gate,
@@ -390,7 +392,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
 
 def _each_once(program: Program, number: int) -> bool:
-    """True iff no row of a stage can be there more than once."""
+    """Returns True iff no row of a stage can be there more than once."""
     stage = program.stages[number]
     if isinstance(stage, GroupStage):
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}

@@ -51,7 +51,7 @@ class Part:
         return False
 
     def insist(self, work: Callable[[], bool], expected: int = 0) -> None:
-        """Call ``work``, a kernel that stops where the budget is used up, until it returns True.
+        """Calls ``work``, a kernel that stops where the budget is used up, until it returns True.
 
         ``expected``: words that it may take before it looks at its budget. Raises MemoryBudgetError if the budget
         allows no more.
@@ -67,7 +67,8 @@ class Part:
                 raise self.budget.refusal()
 
     def mark_words(self, table: int, columns: Sequence[Column]) -> None:
-        """Keep, in the coming sweep of the dictionary, what the first words of a table's records refer to. O(table)."""
+        """Keeps, in the coming sweep of the dictionary, what the first words of a table's records refer to.
+        O(table)."""
         for word, column in enumerate(columns):
             if uses_dictionary(column.type):
                 self.dictionary.mark_column(self.arena, table, word)
@@ -88,7 +89,7 @@ class Stage(Protocol):
         """Takes the nets of its inputs, returns the net of its own rows. If it raises, it is as it was before."""
 
     def settle(self) -> None:
-        """The open batch stands."""
+        """Lets the open batch stand."""
 
     def take_back(self, nets: Sequence[Zset]) -> None:
         """Takes back the open batch, which had these nets. No budget stands in its way."""
@@ -109,7 +110,7 @@ class Stage(Protocol):
         """Recomputes what can be recomputed and compares. Raises AssertionError. O(state)."""
 
     def stats(self) -> dict[str, Any]:
-        """Sizes and counters."""
+        """Returns sizes and counters."""
 
 
 class Lasting:

@@ -33,12 +33,12 @@ class Budget:
 
     @property
     def used(self) -> int:
-        """Live words of all parts."""
+        """Returns the live words of all parts."""
         return sum(int(part[A.H_LIVE]) for part in self._parts)
 
     @property
     def tight(self) -> bool:
-        """True if there is a budget, and more than half of it is in use."""
+        """Returns True if there is a budget, and more than half of it is in use."""
         return self.words < ADDRESSABLE and 2 * self.used > self.words
 
     def change(self, words: int) -> None:
@@ -132,12 +132,12 @@ class Share(Budget):
 
     @property
     def used(self) -> int:
-        """Live words of all parts of the whole."""
+        """Returns the live words of all parts of the whole."""
         return self._whole.used
 
     @property
     def tight(self) -> bool:
-        """True if there is a budget, and more than half of it is in use."""
+        """Returns True if there is a budget, and more than half of it is in use."""
         return self._whole.tight
 
     def allow(self, part: int, expected: int = 0) -> None:
@@ -158,6 +158,6 @@ class Share(Budget):
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
-        """A context in which a batch is taken back."""
+        """Returns a context in which a batch is taken back."""
         with self._whole.lifted():
             yield

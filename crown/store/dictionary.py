@@ -40,12 +40,12 @@ class Dictionary:
 
     @property
     def memory(self) -> tuple[np.ndarray, np.ndarray]:
-        """The arena in which the values lie, as words and as bytes, for kernels that compare them."""
+        """Returns the arena in which the values lie, as words and as bytes, for kernels that compare them."""
         return self._arena, self._bytes
 
     @property
     def overgrown(self) -> bool:
-        """True when a sweep is due: amortized O(1) per value ever entered."""
+        """Returns True when a sweep is due: amortized O(1) per value ever entered."""
         return len(self) > 2 * int(self._arena[H_DICT_SWEPT]) + 1024
 
     def intern(self, array: pa.Array, add: bool) -> np.ndarray:

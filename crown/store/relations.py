@@ -47,7 +47,7 @@ class StoredRelation:
 
     @property
     def width(self) -> int:
-        """Words of a tuple."""
+        """Returns words of a tuple."""
         return len(self.columns)
 
 

@@ -22,7 +22,7 @@ _COMMA = re.compile(r",(?![^(]*\))")  # not the one inside decimal(10,2)
 
 
 def schema_of(texts: Sequence[str]) -> Schema:
-    """The schema of declarations and JSON files. PlanError for what is neither."""
+    """Returns the schema of declarations and JSON files. PlanError for what is neither."""
     tables: list[Table] = []
     for text in texts:
         if text.endswith(".json"):
@@ -34,7 +34,7 @@ def schema_of(texts: Sequence[str]) -> Schema:
 
 
 def table_of(text: str) -> Table:
-    """The table of one declaration."""
+    """Returns the table of one declaration."""
     match = _DECLARATION.fullmatch(text.strip())
     if match is None:
         raise PlanError(f"{text!r} does not declare a table", hint="write 'R(a int64, b string)'")
@@ -51,7 +51,7 @@ def table_of(text: str) -> Table:
 
 
 def rates_of(texts: Sequence[str]) -> dict[str, float]:
-    """Rates written as NAME=NUMBER."""
+    """Returns rates written as NAME=NUMBER."""
     rates = {}
     for text in texts:
         name, equals, number = text.partition("=")
@@ -65,7 +65,7 @@ def rates_of(texts: Sequence[str]) -> dict[str, float]:
 
 
 def query_text(text: str) -> str:
-    """The text itself, or the content of the file of that name."""
+    """Returns the text itself, or the content of the file of that name."""
     try:
         return Path(text).read_text(encoding="utf-8")
     except (OSError, ValueError):  # no such file, or no name that a file can have: the query itself
@@ -73,7 +73,7 @@ def query_text(text: str) -> str:
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments by which every planning command takes its query."""
+    """Adds the arguments by which every planning command takes its query."""
     add = parser.add_argument
     add("query", help="SQL, Datalog, a motif, a plan as JSON, or a file that holds one of these")
     add(
@@ -95,7 +95,7 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_dialect(parser: argparse.ArgumentParser) -> None:
-    """The argument that says what double quotes mean."""
+    """Adds the argument that says what double quotes mean."""
     parser.add_argument(
         "--dialect",
         choices=("spark", "ansi"),

@@ -19,7 +19,7 @@ PICTURES: dict[str, Callable[[Plan], str]] = {"html": html, "svg": svg}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Adds the options of the command."""
     add_query_arguments(parser)
     add_choice(parser)
     parser.add_argument(
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the explanation; exit code 0."""
+    """Prints the explanation; exit code 0."""
     made = planned(args)
     if args.format in PICTURES:
         shown = PICTURES[args.format](_one_join(made, "a picture"))

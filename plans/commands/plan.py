@@ -19,21 +19,21 @@ HELP = "plan a query and print the plan as JSON"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Adds the options of the command."""
     add_query_arguments(parser)
     add_choice(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file instead of the screen")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the plan; exit code 0."""
+    """Prints the plan; exit code 0."""
     made = planned(args)
     write(to_json(made), args.output)
     return 0
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """The options that steer the choice of the tree."""
+    """Adds the options that steer the choice of the tree."""
     parser.add_argument(
         "--sample",
         action="append",
@@ -60,7 +60,7 @@ def planned(args: argparse.Namespace) -> Program:
 
 
 def write(text: str, path: str | None) -> None:
-    """To the file, or to the screen."""
+    """Writes to the file, or to the screen."""
     if path:
         Path(path).write_text(text, encoding="utf-8")
     else:

@@ -19,7 +19,7 @@ HELP = "profile a query on a recorded update log: rates, enclosureness, and the 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Adds the options of the command."""
     add_query_arguments(parser)
     parser.add_argument(
         "--log",
@@ -31,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the profile; exit code 0."""
+    """Prints the profile; exit code 0."""
     schema = schema_of(args.schema)
     print(profile(query_text(args.query), schema, read_log(args.log, schema), trees=args.trees).text(), end="")
     return 0
 
 
 def read_log(path: str, schema: Schema) -> list[Event]:
-    """The events of a log file. PlanError, with the line, for what is not an update."""
+    """Returns the events of a log file. PlanError, with the line, for what is not an update."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             rows = list(_lines(file, path, schema))

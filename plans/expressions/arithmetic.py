@@ -22,7 +22,7 @@ _EXACT = pa.decimal256(19, 0)
 
 
 def binary(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
-    """`left op right` in `type_`; op is add, sub, mul, div or mod."""
+    """Returns `left op right` in `type_`; op is add, sub, mul, div or mod."""
     if pa.types.is_decimal(type_):
         return decimals.result(op, left, right, type_)
     left, right = pc.cast(left, type_), pc.cast(right, type_)
@@ -43,24 +43,24 @@ def binary(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
 
 
 def negated(value: Any) -> Any:
-    """`- value`."""
+    """Returns `- value`."""
     return pc.negate(_without_least(value))
 
 
 def absolute(value: Any) -> Any:
-    """The absolute value."""
+    """Returns the absolute value."""
     return pc.abs(_without_least(value))
 
 
 def in_range(exact: Any) -> Any:
-    """Whole numbers that are decimals as BIGINT, NULL where they do not fit."""
+    """Returns whole numbers that are decimals as BIGINT, NULL where they do not fit."""
     bound = pa.scalar(2**63, pa.decimal256(40, 0))
     fits = pc.and_(pc.less(exact, bound), pc.greater(exact, pc.negate(bound)))
     return pc.cast(pc.if_else(fits, exact, pa.scalar(None, exact.type)), pa.int64())
 
 
 def narrow(value: Any) -> Any:
-    """BIGINT as INT, NULL where they do not fit."""
+    """Returns BIGINT as INT, NULL where they do not fit."""
     fits = pc.and_(pc.less(value, 2**31), pc.greater_equal(value, -(2**31)))
     return pc.cast(pc.if_else(fits, value, pa.scalar(None, pa.int64())), pa.int32())
 
@@ -73,21 +73,21 @@ def _on_doubles(op: str, left: Any, right: Any) -> Any:
 
 
 def _float_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    """C's fmod, which is exact and has the sign of the dividend, as Java's %."""
+    """Returns C's fmod, which is exact and has the sign of the dividend, as Java's %."""
     with np.errstate(invalid="ignore"):
         rest = np.fmod(words(left, np.float64), words(right, np.float64))
     return pc.if_else(pc.is_valid(left), array_of(rest, pa.float64(), right), pa.scalar(None, pa.float64()))
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    """The remainder with the sign of the dividend."""
+    """Returns the remainder with the sign of the dividend."""
     right = pc.if_else(pc.equal(right, 0), pa.scalar(None, right.type), right)
     safe = pc.if_else(pc.equal(right, -1), pa.scalar(1, right.type), right)  # x % -1 = 0; min / -1 would overflow
     return pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
 
 
 def _without_least(value: Any) -> Any:
-    """Without the integer whose opposite is none of its type."""
+    """Returns without the integer whose opposite is none of its type."""
     least = {pa.int32(): -(2**31), pa.int64(): RESERVED}.get(value.type)
     if least is None:
         return value

@@ -60,7 +60,7 @@ _STRING_DIGITS = 15  # decimals of so few digits compare with text alike as deci
 
 
 def conjoin(conditions: Sequence[Expr]) -> Expr:
-    """The conjunction of conditions, flattened and without repetitions; a single one is left as it is."""
+    """Returns the conjunction of conditions, flattened and without repetitions; a single one is left as it is."""
     if len(conditions) == 1:
         return conditions[0]
     parts = list(dict.fromkeys(part for condition in conditions for part in condition.conjuncts()))
@@ -68,7 +68,7 @@ def conjoin(conditions: Sequence[Expr]) -> Expr:
 
 
 def call(op: str, *args: Expr, value: Any = None) -> Expr:
-    """Apply an operator: checks types, inserts casts. PlanError when the operands do not fit."""
+    """Applies an operator: checks types, inserts casts. PlanError when the operands do not fit."""
     if op in COMPARISONS:
         left, right = _aligned(COMPARISONS[op], *args)
         return Expr(op, "bool", (left, right))
@@ -100,7 +100,7 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
 
 
 def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """Both sides of a comparison in the type in which they are compared."""
+    """Returns both sides of a comparison in the type in which they are compared."""
     left, right = _unquoted(left, right.type), _unquoted(right, left.type)
     if decimal_parts(left.type) or decimal_parts(right.type):
         left, right = _short(left, right.type), _short(right, left.type)
@@ -112,7 +112,7 @@ def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
 
 
 def _unquoted(arg: Expr, other: str) -> Expr:
-    """A string literal as a value of the type that it is compared with."""
+    """Returns a string literal as a value of the type that it is compared with."""
     if arg.op != "literal" or arg.type != "string" or other in ("string", "null"):
         return arg
     if arg.value is None:
@@ -130,7 +130,8 @@ def _unquoted(arg: Expr, other: str) -> Expr:
 
 
 def _short(arg: Expr, other: str) -> Expr:
-    """A whole number next to a decimal so wide that only a value of the decimal's own type leaves room for it."""
+    """Returns a whole number next to a decimal so wide that only a value of the decimal's own type leaves room for
+    it."""
     if arg.op != "literal" or arg.value is None or arg.type not in INTEGERS or decimal_parts(other) is None:
         return arg
     p, s = as_decimal(other)
@@ -203,14 +204,15 @@ def _arithmetic(op: str, left: Expr, right: Expr) -> Expr:
 
 
 def _places(arg: Expr) -> tuple[int, int]:
-    """Precision and scale of an operand next to a decimal; a whole number that is written out counts its digits."""
+    """Returns precision and scale of an operand next to a decimal; a whole number that is written out counts its
+    digits."""
     if arg.op == "literal" and arg.value is not None and arg.type in INTEGERS:
         return literals.digits(arg.value)
     return as_decimal(arg.type)
 
 
 def _case(args: tuple[Expr, ...]) -> Expr:
-    """`args` = condition, value, condition, value, ..., default."""
+    """Returns `args` = condition, value, condition, value, ..., default."""
     type_ = "null"
     for branch in (*args[1:-1:2], args[-1]):
         both_ways = common(type_, branch.type)

@@ -38,32 +38,33 @@ _UTF8 = (
 
 
 def upper(value: Any) -> Any:
-    """Strings in upper case."""
+    """Returns strings in upper case."""
     return on_arrays(_upper, value)
 
 
 def lower(value: Any) -> Any:
-    """Strings in lower case."""
+    """Returns strings in lower case."""
     return on_arrays(_lower, value)
 
 
 def length(value: Any) -> Any:
-    """The number of characters, as int32."""
+    """Returns the number of characters, as int32."""
     return pc.utf8_length(readable(value))
 
 
 def substring(value: Any, start: int, count: int | None) -> Any:
-    """At most `count` characters from the `start`-th on, which counts from 1; all that follow if there is no count."""
+    """Returns at most `count` characters from the `start`-th on, which counts from 1; all that follow if there is no
+    count."""
     return pc.utf8_slice_codeunits(readable(value), start - 1, None if count is None else start - 1 + count)
 
 
 def like(value: Any, pattern: str, escape: str | None) -> Any:
-    """Whether strings match a pattern of LIKE."""
+    """Returns whether strings match a pattern of LIKE."""
     return pc.match_substring_regex(readable(value), like_regex(pattern, escape))
 
 
 def like_regex(pattern: str, escape: str | None) -> str:
-    """The regular expression (RE2) of a LIKE pattern; ValueError where Spark refuses the escape."""
+    """Returns the regular expression (RE2) of a LIKE pattern; ValueError where Spark refuses the escape."""
     out, index = [], 0
     while index < len(pattern):
         mark = pattern[index]
@@ -81,12 +82,12 @@ def like_regex(pattern: str, escape: str | None) -> str:
 
 
 def readable(value: Any) -> Any:
-    """The strings, NULL where the bytes are not UTF-8."""
+    """Returns the strings, NULL where the bytes are not UTF-8."""
     return value if isinstance(value, pa.Scalar) else _valid(value)[0]
 
 
 def _valid(value: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """The strings that are UTF-8, others being NULL, and their bytes; no bytes if all are ASCII."""
+    """Returns the strings that are UTF-8, others being NULL, and their bytes; no bytes if all are ASCII."""
     starts, data = _bytes(value)
     if not len(data) or data.max() < 0x80:
         return value, data[:0]
@@ -105,7 +106,7 @@ def _valid(value: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _bytes(value: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where each string starts in the bytes of all, and those bytes."""
+    """Returns where each string starts in the bytes of all, and those bytes."""
     if not len(value):
         return np.empty(0, np.int32), np.empty(0, np.uint8)
     _, offsets, data = value.buffers()
@@ -137,7 +138,7 @@ def _replaced(value: pa.Array, data: np.ndarray, texts: dict[str, str]) -> pa.Ar
 
 
 def _occurring(data: np.ndarray, characters: Iterable[str]) -> list[str]:
-    """Those of the characters, none of which is ASCII, whose first two bytes stand somewhere in the data."""
+    """Returns those of the characters, none of which is ASCII, whose first two bytes stand somewhere in the data."""
     pairs = np.zeros(1 << 16, bool)
     pairs[(data[:-1].astype(np.uint16) << 8) | data[1:]] = True
     return [c for c in characters if pairs[int.from_bytes(c.encode()[:2])]]

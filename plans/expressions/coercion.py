@@ -19,22 +19,22 @@ _MADE = {"int32": (10, 0), "int64": (20, 0)}  # Spark gives a BIGINT one digit m
 
 
 def numeric(type_: str) -> bool:
-    """True iff the type is one of numbers; an untyped NULL can be one."""
+    """Returns True iff the type is one of numbers; an untyped NULL can be one."""
     return type_ in ("int32", "int64", "float64", "null") or decimal_parts(type_) is not None
 
 
 def as_decimal(type_: str) -> tuple[int, int]:
-    """Precision and scale of the decimal that Spark makes of an integer or decimal type."""
+    """Returns precision and scale of the decimal that Spark makes of an integer or decimal type."""
     return decimal_parts(type_) or _MADE[type_]
 
 
 def named(precision: int, scale: int) -> str:
-    """The decimal type of that precision and scale."""
+    """Returns the decimal type of that precision and scale."""
     return f"decimal({precision},{scale})"
 
 
 def comparable(left: str, right: str) -> str | None:
-    """The type in which two values are compared; None if they are not comparable.
+    """Returns the type in which two values are compared; None if they are not comparable.
 
     PlanError if no decimal holds both: Spark would round one of them.
     """
@@ -42,7 +42,8 @@ def comparable(left: str, right: str) -> str | None:
 
 
 def common(left: str, right: str) -> str | None:
-    """The type of a value that is one of two, as in CASE and COALESCE; None and PlanError as for `comparable`."""
+    """Returns the type of a value that is one of two, as in CASE and COALESCE; None and PlanError as for
+    `comparable`."""
     return _common(left, right, _MADE)
 
 
@@ -71,7 +72,7 @@ def _common(left: str, right: str, whole: dict[str, tuple[int, int]]) -> str | N
 
 
 def decimal_result(op: str, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
-    """Precision and scale that Spark gives to `left op right`; op is add, sub, mul, div or mod."""
+    """Returns precision and scale that Spark gives to `left op right`; op is add, sub, mul, div or mod."""
     (p, s), (q, t) = left, right
     if op == "mul":
         return _bounded(p + q + 1, s + t)

@@ -23,29 +23,29 @@ _FOUR_DIGITS = 2_932_896  # 9999-12-31
 
 
 def days_of(value: pa.Array) -> np.ndarray:
-    """The days from 1970 on of dates or moments, as int64; 0 where it is NULL."""
+    """Returns the days from 1970 on of dates or moments, as int64; 0 where it is NULL."""
     if pa.types.is_date(value.type):
         return words(value, np.int32).astype(np.int64)
     return words(value, np.int64) // DAY
 
 
 def clock_of(value: pa.Array) -> np.ndarray:
-    """The microseconds since midnight of moments, as int64."""
+    """Returns the microseconds since midnight of moments, as int64."""
     return words(value, np.int64) % DAY
 
 
 def months_of(days: np.ndarray) -> np.ndarray:
-    """The month in which each day lies, counted from January 1970 on."""
+    """Returns the month in which each day lies, counted from January 1970 on."""
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
 
 
 def first_day(months: np.ndarray) -> np.ndarray:
-    """The first day of each month."""
+    """Returns the first day of each month."""
     return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
 
 
 def _iso_week(days: np.ndarray) -> np.ndarray:
-    """The number of the week, which belongs to the year of its Thursday."""
+    """Returns the number of the week, which belongs to the year of its Thursday."""
     thursday = days - (days + 3) % 7 + 3
     return (thursday - first_day(months_of(thursday) // 12 * 12)) // 7 + 1
 
@@ -65,33 +65,35 @@ PARTS = tuple(_PARTS)
 
 
 def part(name: str, value: Any) -> Any:
-    """A part of the day of dates or moments, as int64."""
+    """Returns a part of the day of dates or moments, as int64."""
     return on_arrays(lambda array: array_of(_PARTS[name](days_of(array)), pa.int64(), array), value)
 
 
 def shifted(days: np.ndarray, months: np.ndarray) -> np.ndarray:
-    """The days so many months later; of a month that is too short, its last day."""
+    """Returns the days so many months later; of a month that is too short, its last day."""
     old = months_of(days)
     first, after = first_day(old + months), first_day(old + months + 1)
     return np.minimum(first + days - first_day(old), after - 1)
 
 
 def of_days(days: np.ndarray, like: pa.Array) -> pa.Array:
-    """Dates of days; NULL where `like` is, or where a date cannot hold them."""
+    """Returns dates of days; NULL where `like` is, or where a date cannot hold them."""
     found = array_of(days.astype(np.int32), pa.date32(), like)
     fits = days == days.astype(np.int32)
     return found if fits.all() else pc.if_else(pa.array(fits), found, pa.scalar(None, found.type))
 
 
 def of_moments(days: np.ndarray, clock: Any, type_: pa.DataType, like: pa.Array) -> pa.Array:
-    """Moments of days and microseconds since midnight; NULL where `like` is, or where no timestamp holds them."""
+    """Returns moments of days and microseconds since midnight; NULL where `like` is, or where no timestamp holds
+    them."""
     fits = np.abs(days) <= _LAST
     found = array_of(np.where(fits, days, 0) * DAY + clock, type_, like)
     return found if fits.all() else pc.if_else(pa.array(fits), found, pa.scalar(None, found.type))
 
 
 def cast(value: Any, type_: pa.DataType) -> Any:
-    """Dates as midnights, moments as dates or as moments of the other kind; NULL where there is no such timestamp."""
+    """Returns dates as midnights, moments as dates or as moments of the other kind; NULL where there is no such
+    timestamp."""
     if pa.types.is_date(type_):
         return on_arrays(lambda array: of_days(days_of(array), array), value)
     if pa.types.is_timestamp(value.type):
@@ -100,7 +102,7 @@ def cast(value: Any, type_: pa.DataType) -> Any:
 
 
 def texts(value: pa.Array) -> pa.Array:
-    """Dates as text: years before 0 have a minus sign, years of more than four digits a plus sign."""
+    """Returns dates as text: years before 0 have a minus sign, years of more than four digits a plus sign."""
     days = words(value, np.int32)
     far = np.abs(days.astype(np.int64)) > _NEAR
     near = array_of(np.where(far, 0, days).astype(np.int32), pa.date32(), value) if far.any() else value

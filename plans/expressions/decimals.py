@@ -27,7 +27,7 @@ _TO_DOUBLE = 22  # 10^22 is the largest power of ten that is a double
 
 
 def result(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
-    """`left op right` in the decimal type `type_`; op is add, sub, mul, div or mod. O(n).
+    """Returns `left op right` in the decimal type `type_`; op is add, sub, mul, div or mod. O(n).
 
     Operands are decimal or integer arrays or scalars. NULL where the result does not fit, or the divisor is zero.
     """
@@ -39,7 +39,8 @@ def result(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
 
 
 def converted(value: Any, type_: pa.DataType) -> Any:
-    """A decimal or integer array or scalar in another decimal type: rounded, NULL where it does not fit. O(n)."""
+    """Returns a decimal or integer array or scalar in another decimal type: rounded, NULL where it does not fit.
+    O(n)."""
     whole, scale = _WHOLE.get(value.type), 0
     if whole is None:
         whole, scale = value.type.precision - value.type.scale, value.type.scale
@@ -49,7 +50,7 @@ def converted(value: Any, type_: pa.DataType) -> Any:
 
 
 def rounded(value: Any, places: int, type_: pa.DataType, mode: str) -> Any:
-    """A decimal array or scalar rounded to `places` after the point, in the decimal type `type_`. O(n).
+    """Returns a decimal array or scalar rounded to `places` after the point, in the decimal type `type_`. O(n).
 
     `mode` is half_up (ties away from zero), half_even, floor, ceil or down (towards zero). NULL where the result
     does not fit.
@@ -84,7 +85,7 @@ def _rounded_to(value: pa.Array, places: int, type_: pa.DataType, mode: str) -> 
 
 
 def doubles(value: Any) -> Any:
-    """The doubles nearest to decimals. O(n)."""
+    """Returns the doubles nearest to decimals. O(n)."""
     return on_arrays(_doubles, value)
 
 
@@ -98,12 +99,12 @@ def _doubles(value: pa.Array) -> pa.Array:
 
 
 def of_unscaled(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Whole numbers as the digits of decimals."""
+    """Returns whole numbers as the digits of decimals."""
     return _labelled(pc.cast(value, pa.decimal128(MAX_DIGITS, 0)), type_)
 
 
 def _decimal(value: Any) -> Any:
-    """An integer as a decimal; a literal one with no more digits than it has, as Spark counts them."""
+    """Returns an integer as a decimal; a literal one with no more digits than it has, as Spark counts them."""
     if pa.types.is_decimal(value.type):
         return value
     if isinstance(value, pa.Scalar) and value.is_valid:
@@ -112,7 +113,7 @@ def _decimal(value: Any) -> Any:
 
 
 def _quick(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
-    """The result by Arrow's 128-bit arithmetic, where that rounds nothing; else None."""
+    """Returns the result by Arrow's 128-bit arithmetic, where that rounds nothing; else None."""
     (p, s), (q, t) = ((one.type.precision, one.type.scale) for one in (left, right))
     if op == "mul" and p + q + 1 <= MAX_DIGITS:
         return converted(pc.multiply(left, right), type_)
@@ -145,7 +146,7 @@ def _exact(op: str, left: pa.Array, right: pa.Array, type_: pa.DataType) -> pa.A
 
 
 def _rescaled(value: pa.Array, scale: int, wanted: int) -> pa.Array:
-    """Unscaled numbers of one scale as those of another, rounded half up."""
+    """Returns unscaled numbers of one scale as those of another, rounded half up."""
     if wanted >= scale:
         return _times(value, _power(wanted - scale))
     size, power = pc.abs(value), _power(scale - wanted)
@@ -155,12 +156,12 @@ def _rescaled(value: pa.Array, scale: int, wanted: int) -> pa.Array:
 
 
 def _estimate(dividend: pa.Array, divisor: pa.Array) -> pa.Array:
-    """100 times the quotient, truncated."""
+    """Returns 100 times the quotient, truncated."""
     return pc.divide(_labelled(dividend, _DIVIDEND), _labelled(divisor, _DIVISOR))
 
 
 def _divided(dividend: pa.Array, divisor: Any, estimate: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Quotient and remainder of numbers that are not negative.
+    """Returns quotient and remainder of numbers that are not negative.
 
     The estimate, truncated, is the quotient: but Arrow's 256-bit division can miss by one, which the remainder shows.
     """
@@ -172,13 +173,13 @@ def _divided(dividend: pa.Array, divisor: Any, estimate: pa.Array) -> tuple[pa.A
 
 
 def _rounded(quotient: pa.Array, rest: pa.Array, divisor: Any) -> pa.Array:
-    """The quotient of numbers that are not negative, half up."""
+    """Returns the quotient of numbers that are not negative, half up."""
     up = pc.greater_equal(_wide(pc.add, rest, rest), divisor)
     return _wide(pc.add, quotient, pc.if_else(up, _number(1), _number(0)))
 
 
 def _fitted(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Unscaled numbers as decimals of `type_`; NULL where there are too many digits."""
+    """Returns unscaled numbers as decimals of `type_`; NULL where there are too many digits."""
     fits = pc.less(pc.abs(value), _power(type_.precision))
     narrow = pc.cast(pc.if_else(fits, value, pa.scalar(None, _WIDE)), pa.decimal128(MAX_DIGITS, 0))
     return _labelled(narrow, type_)
@@ -189,7 +190,7 @@ def _unscaled(value: pa.Array) -> pa.Array:
 
 
 def _labelled(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The same words under another precision and scale."""
+    """Returns the same words under another precision and scale."""
     return pa.Array.from_buffers(type_, len(value), value.buffers(), value.null_count, value.offset)
 
 

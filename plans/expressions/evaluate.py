@@ -62,7 +62,7 @@ def _floating(expr: Expr) -> bool:
 
 
 def _typed(expr: Expr, value: Any, index: int) -> Any:
-    """The untyped NULL takes the type of the other operand."""
+    """Returns the untyped NULL takes the type of the other operand."""
     if expr.args[index].type != "null":
         return value
     other = expr.args[1 - index].type

@@ -61,7 +61,7 @@ class Expr:
         return _of_postfix, ([(node.op, node.type, len(node.args), node.value) for node in self.postorder()],)
 
     def postorder(self) -> Iterator[Expr]:
-        """The nodes of the tree, operands before their operators, from left to right."""
+        """Yields the nodes of the tree, operands before their operators, from left to right."""
         todo = [(self, False)]
         while todo:
             node, seen = todo.pop()
@@ -72,7 +72,7 @@ class Expr:
                 todo += [(arg, False) for arg in reversed(node.args)]
 
     def fold(self, combine: Callable[[Expr, list[Any]], Any]) -> Any:
-        """What `combine(node, results of its operands)` makes of the tree, from the leaves up."""
+        """Returns what `combine(node, results of its operands)` makes of the tree, from the leaves up."""
         results: list[Any] = []
         for node in self.postorder():
             cut = len(results) - len(node.args)
@@ -81,11 +81,11 @@ class Expr:
 
     @cached_property
     def columns(self) -> frozenset[str]:
-        """The names of the columns that the expression reads."""
+        """Returns the names of the columns that the expression reads."""
         return frozenset(node.value for node in self.postorder() if node.op == "col")
 
     def evaluate(self, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:
-        """One value per row, as an Arrow array of `arrow_type(self.type)`.
+        """Returns one value per row, as an Arrow array of `arrow_type(self.type)`.
 
         `columns` maps names to Arrow arrays of equal length; `length` is needed only when there are none.
         Cost: one vectorised pass per operator.
@@ -95,7 +95,8 @@ class Expr:
         return evaluate(self, columns, length)
 
     def substitute(self, column: Callable[[str], Expr]) -> Expr:
-        """The expression with each column replaced by `column(name)`; types are taken anew, but not of arithmetic."""
+        """Returns the expression with each column replaced by `column(name)`; types are taken anew, but not of
+        arithmetic."""
         from plans.expressions.build import ARITHMETIC, call, cast
 
         def rebuilt(node: Expr, args: list[Expr]) -> Expr:
@@ -114,7 +115,7 @@ class Expr:
         return made
 
     def conjuncts(self) -> tuple[Expr, ...]:
-        """The operands of a conjunction, flattened."""
+        """Returns the operands of a conjunction, flattened."""
         found: list[Expr] = []
         todo = [self]
         while todo:
@@ -126,7 +127,7 @@ class Expr:
         return tuple(found)
 
     def to_json(self) -> Any:
-        """A JSON-able form; `Expr.from_json` is its inverse.
+        """Returns a JSON-able form; `Expr.from_json` is its inverse.
 
         A tree of objects; a very deep one, which many readers of JSON refuse, as the list of its nodes in postorder.
         """
@@ -135,7 +136,7 @@ class Expr:
         return {"op": "postorder", "type": self.type, "nodes": [n.json_node(len(n.args)) for n in self.postorder()]}
 
     def json_node(self, args: Any) -> dict[str, Any]:
-        """The object of this node alone, with what is given for its operands."""
+        """Returns the object of this node alone, with what is given for its operands."""
         data: dict[str, Any] = {"op": self.op, "type": self.type}
         if self.args:
             data["args"] = args
@@ -145,7 +146,7 @@ class Expr:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Expr:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         nodes: list[Mapping[str, Any]] = []
         todo = [data]
         while todo:  # operators before their operands, from right to left: the reverse of postorder
@@ -164,7 +165,7 @@ class Expr:
 
 
 def _of_postfix(nodes: Iterable[tuple[Any, ...]]) -> Expr:
-    """The tree of nodes in postorder: (op, type, number of operands, value)."""
+    """Returns the tree of nodes in postorder: (op, type, number of operands, value)."""
     stack: list[Expr] = []
     for op, type_, count, value in nodes:
         cut = len(stack) - count

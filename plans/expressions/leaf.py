@@ -22,12 +22,12 @@ _CAST_HINTS = {
 
 
 def col(name: str, type_: str) -> Expr:
-    """A column."""
+    """Returns a column."""
     return Expr("col", type_, (), name)
 
 
 def lit(value: Any, type_: str | None = None) -> Expr:
-    """A literal; the type follows from the Python value unless given. PlanError if no column could hold it."""
+    """Returns a literal; the type follows from the Python value unless given. PlanError if no column could hold it."""
     value, type_ = literals.checked(value, type_)
     return Expr("literal", type_, (), value)
 
@@ -37,7 +37,7 @@ TRUE = Expr("literal", "bool", (), True)
 
 
 def cast(arg: Expr, type_: str) -> Expr:
-    """Convert to another type. A value that does not fit is NULL. PlanError where there is no such conversion, and for
+    """Converts to another type. A value that does not fit is NULL. PlanError where there is no such conversion, and for
     text that is written in the query and says no value of the type.
     """
     if arg.type == type_:
@@ -56,7 +56,7 @@ def cast(arg: Expr, type_: str) -> Expr:
 
 
 def folded(arg: Expr, type_: str) -> Expr | None:
-    """The literal in another type, if it is exactly a value of that type (or the nearest double)."""
+    """Returns the literal in another type, if it is exactly a value of that type (or the nearest double)."""
     try:
         return lit(literals.converted(arg.value, arg.type, type_), type_)
     except ValueError:

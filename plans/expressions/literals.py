@@ -27,7 +27,7 @@ _FLOAT = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?|
 
 
 def checked(value: Any, type_: str | None) -> tuple[Any, str]:
-    """A value and its type, which follows from the value unless given. PlanError if no column could hold it."""
+    """Returns a value and its type, which follows from the value unless given. PlanError if no column could hold it."""
     if isinstance(value, decimal.Decimal) and value.is_finite() and int(value.as_tuple().exponent) > 0:
         value = value.quantize(decimal.Decimal(1), context=EXACT)  # 1E+3 is 1000
     found = type_ or _type_of(value)
@@ -72,12 +72,13 @@ def _type_of(value: Any) -> str:
 
 
 def digits(value: int) -> tuple[int, int]:
-    """Precision and scale of a whole number that stands next to a decimal."""
+    """Returns precision and scale of a whole number that stands next to a decimal."""
     return len(str(abs(value))), 0
 
 
 def converted(value: Any, source: str, target: str) -> Any:
-    """The value in another type; ValueError unless it is exactly a value of that type too (a double may round)."""
+    """Returns the value in another type; ValueError unless it is exactly a value of that type too (a double may
+    round)."""
     if source == "string":
         return parsed(value, target)
     if target in _BITS and source in _BITS and _fits(value, target):
@@ -105,7 +106,7 @@ def _scaled(value: decimal.Decimal, parts: tuple[int, int]) -> decimal.Decimal:
 
 
 def parsed(text: str, type_: str) -> Any:
-    """The value of a type that a text says; ValueError if it says none.
+    """Returns the value of a type that a text says; ValueError if it says none.
 
     A timestamp without a zone is in UTC. PlanError for one with a zone where Spark would drop that.
     """
@@ -147,7 +148,7 @@ def _moment(text: str, found: re.Match[str], type_: str) -> dt.datetime:
 
 
 def to_json(value: Any) -> Any:
-    """A JSON-able form of a value; `from_json` is its inverse."""
+    """Returns a JSON-able form of a value; `from_json` is its inverse."""
     if isinstance(value, (dt.date, dt.datetime)):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):
@@ -160,7 +161,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any, type_: str) -> Any:
-    """The value of a type from its JSON."""
+    """Returns the value of a type from its JSON."""
     if value is None or type_ in ("bool", "int32", "int64", "string"):
         return value
     if type_ == "float64":

@@ -35,7 +35,7 @@ _TYPES = {
 
 
 def identifier(name: str) -> str:
-    """A name as it stands in SQL: quoted only where it must be."""
+    """Returns a name as it stands in SQL: quoted only where it must be."""
     parts = name.split(".")
     if all(_PLAIN.fullmatch(part) and part.lower() not in _RESERVED for part in parts):
         return name
@@ -43,25 +43,26 @@ def identifier(name: str) -> str:
 
 
 def type_name(type_: str) -> str:
-    """The SQL name of a planner type."""
+    """Returns the SQL name of a planner type."""
     parts = decimal_parts(type_)
     return f"DECIMAL({parts[0]},{parts[1]})" if parts else _TYPES.get(type_, type_.upper())
 
 
 def sql_of(expr: Expr) -> str:
-    """The SQL text of an expression."""
+    """Returns the SQL text of an expression."""
     found: str = expr.fold(_sql_of)
     return found
 
 
 def spark_sql(expr: Expr) -> str:
-    """The SQL text of an expression for Spark alone: it gives NULL where Spark would stop, and names in backticks."""
+    """Returns the SQL text of an expression for Spark alone: it gives NULL where Spark would stop, and names in
+    backticks."""
     found: str = expr.fold(_spark_sql)
     return found
 
 
 def _typed(expr: Expr) -> str:
-    """A literal that has its type in Spark."""
+    """Returns a literal that has its type in Spark."""
     found = literal(expr.value)
     if expr.value is None or lit(expr.value).type not in (expr.type, "int32"):
         return f"CAST({found} AS {type_name(expr.type)})"
@@ -89,7 +90,7 @@ def _spark_sql(expr: Expr, texts: list[str]) -> str:
 
 
 def _sql_of(expr: Expr, texts: list[str]) -> str:
-    """The text of one operator, given those of its operands."""
+    """Returns the text of one operator, given those of its operands."""
     op, args = expr.op, expr.args
 
     def operand(index: int) -> str:
@@ -139,12 +140,12 @@ def _bracketed(expr: Expr, sql: str) -> str:
 
 
 def text(value: str) -> str:
-    """A string literal: backslashes, which only Spark takes for escapes, are spelled by their number."""
+    """Returns a string literal: backslashes, which only Spark takes for escapes, are spelled by their number."""
     return " || CHR(92) || ".join("'" + part.replace("'", "''") + "'" for part in value.split("\\"))
 
 
 def literal(value: Any) -> str:
-    """A literal in SQL."""
+    """Returns a literal in SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -167,7 +168,7 @@ def literal(value: Any) -> str:
 
 
 def _is_simple(expr: Expr) -> bool:
-    """Whether the text of the expression is one operand as it stands."""
+    """Returns whether the text of the expression is one operand as it stands."""
     if expr.op == "literal" and isinstance(expr.value, (int, float, decimal.Decimal)) and expr.value < 0:
         return False
     return expr.op in ("col", "literal", "cast", "case", "substring") or not expr.args

@@ -101,7 +101,7 @@ class _Parser:
         return self.tokens[self.index - 1]
 
     def is_atom(self, index: int) -> bool:
-        """Whether `name(` stands there."""
+        """Returns whether `name(` stands there."""
         return self.tokens[index].kind == "name" and self.tokens[index + 1].text == "("
 
     def rule(self) -> Query:
@@ -221,14 +221,14 @@ class _Parser:
         return call("eq", left, right)
 
     def guard(self, token: _Token, build):  # type: ignore[no-untyped-def]
-        """Run `build`; a PlanError without a place gets that of `token`."""
+        """Runs `build`; a PlanError without a place gets that of `token`."""
         try:
             return build()
         except PlanError as error:
             raise error.at(self.text, Position.of(self.text, token.start, token.end)) from None
 
     def skip(self) -> None:
-        """Pass over a condition: to the next comma or full stop outside parentheses."""
+        """Passes over a condition: to the next comma or full stop outside parentheses."""
         depth = 0
         while self.here.kind != "end" and (depth or self.here.text not in (",", ".")):
             depth += (self.here.text == "(") - (self.here.text == ")")
@@ -247,7 +247,7 @@ class _Parser:
         return left
 
     def inside(self, token: _Token, build: Callable[[], Expr]) -> Expr:
-        """One level deeper in parentheses and signs."""
+        """Returns one level deeper in parentheses and signs."""
         self.level += 1
         if self.level > MAX_NESTING:
             raise self.error(
@@ -318,5 +318,5 @@ class _Parser:
 
 
 def parse(text: str, schema: Schema) -> Query:
-    """The query of one Datalog rule. PlanError, with the place, for everything else."""
+    """Returns the query of one Datalog rule. PlanError, with the place, for everything else."""
     return _Parser(text, schema).rule()

@@ -23,7 +23,7 @@ _VERTEX = re.compile(rf"\s*\(\s*(?P<vertex>{_NAME})?\s*\)\s*")
 
 
 def looks_like(text: str) -> bool:
-    """Whether a text is meant as a motif: it begins with a vertex in parentheses or a negated edge."""
+    """Returns whether a text is meant as a motif: it begins with a vertex in parentheses or a negated edge."""
     return re.match(rf"\s*!?\s*\(\s*(?:{_NAME})?\s*\)\s*(?:-|;|$)", text) is not None
 
 
@@ -49,7 +49,7 @@ def _vertex_relation(schema: Schema) -> Table | None:
 
 
 def parse(text: str, schema: Schema) -> Query:
-    """The query of a motif. PlanError, with the place, where it is not one."""
+    """Returns the query of a motif. PlanError, with the place, where it is not one."""
     edges, vertices = _edge_relation(schema), _vertex_relation(schema)
     sources: list[Source] = []
     conditions: list[Expr] = []
@@ -112,7 +112,7 @@ def _vertex(
     conditions: list[Expr],
     end: Expr | None,
 ) -> None:
-    """Tie the end of an edge to the vertex of that name, which is made at its first occurrence."""
+    """Ties the end of an edge to the vertex of that name, which is made at its first occurrence."""
     if name is None:
         return
     if name not in ids:

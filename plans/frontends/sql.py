@@ -78,7 +78,7 @@ class _Reader(Grouping):
     def flattened(
         self, node: exp.Expression, ctes: Ctes, group: int, outer: Scope | None, unique: bool = True
     ) -> list[tuple[str, Expr]]:
-        """Flatten a SELECT into the frame; its output columns, whose names must differ if `unique`."""
+        """Flattens a SELECT into the frame. Returns its output columns, whose names must differ if `unique`."""
         while isinstance(node, (exp.Subquery, exp.Paren)):
             node = node.this
         if not isinstance(node, exp.Select):
@@ -92,7 +92,7 @@ class _Reader(Grouping):
         return found
 
     def from_where(self, node: exp.Select, ctes: Ctes, group: int, outer: Scope | None) -> tuple[Scope, Ctes]:
-        """Add FROM and WHERE to the frame; the scope and the CTEs that the rest of the SELECT sees."""
+        """Adds FROM and WHERE to the frame; the scope and the CTEs that the rest of the SELECT sees."""
         if self.depth > MAX_NESTING:
             raise self.error(f"subqueries are nested more than {MAX_NESTING} deep", node, "leave some of them out")
         ctes = self.with_clause(node, ctes)
@@ -111,7 +111,7 @@ class _Reader(Grouping):
         return scope, ctes
 
     def groups_of(self, node: exp.Select, ctes: Ctes, outer: Scope | None) -> Relation:
-        """The relation of a SELECT with GROUP BY, HAVING or aggregates."""
+        """Returns the relation of a SELECT with GROUP BY, HAVING or aggregates."""
         around, self.level = self.level, 0
         self.depth += 1
         scope, ctes = self.from_where(node, ctes, 0, outer)
@@ -224,7 +224,7 @@ class _Reader(Grouping):
     # UNION, EXCEPT, INTERSECT -----------------------------------------------------------------------------------------
 
     def nest(self, node: exp.SetOperation, ctes: Ctes, outer: Scope | None) -> Relation:
-        """The relation of a nest of set operations."""
+        """Returns the relation of a nest of set operations."""
         branches: list[tuple[Relation, exp.Expression]] = []
         function = self.branch(node, ctes, outer, branches)
         first = branches[0][0].columns
@@ -256,7 +256,7 @@ class _Reader(Grouping):
         outer: Scope | None,
         branches: list[tuple[Relation, exp.Expression]],
     ) -> Function:
-        """Add the branches of a nest; their function of multiplicities."""
+        """Adds the branches of a nest; their function of multiplicities."""
         while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
             ctes = self.with_clause(node, ctes)
             node = node.this
@@ -288,7 +288,7 @@ _DEEPEST = 100
 
 
 def _run(operator: str, first: Function, rights: list[Function]) -> Function:
-    """`first` and others with one operator between all, as a tree of little depth: A - B - C is A - (B + C)."""
+    """Returns `first` and others with one operator between all, as a tree of little depth: A - B - C is A - (B + C)."""
     if operator.startswith("except"):
         return (operator, first, _balanced(operator.replace("except", "union"), rights))
     return _balanced(operator, [first, *rights])
@@ -306,7 +306,7 @@ def _balanced(operator: str, parts: list[Function]) -> Function:
 
 
 def _joins(node: exp.Select) -> list[exp.Join]:
-    """The joins of a FROM clause, those in parentheses too."""
+    """Returns the joins of a FROM clause, those in parentheses too."""
     found = list(node.args.get("joins") or ())
     start = node.args.get("from_") or node.args.get("from")
     todo = [part.this for part in (start, *found) if part is not None]
@@ -322,7 +322,7 @@ def _joins(node: exp.Select) -> list[exp.Join]:
 
 
 def _cast(relation: Relation, names: list[str], types: list[str]) -> Relation:
-    """A branch with the names and types of the nest."""
+    """Returns a branch with the names and types of the nest."""
     if [(c.name, c.type) for c in relation.columns] == list(zip(names, types, strict=True)):
         return relation
     assert not isinstance(relation, SetOperation)

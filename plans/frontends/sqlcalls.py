@@ -28,7 +28,7 @@ def _length(value: Expr) -> Expr:
 
 
 def _nullif(value: Expr, other: Expr) -> Expr:
-    """The value, unless it equals the other."""
+    """Returns the value, unless it equals the other."""
     return call("case", call("eq", value, other), NULL, value)
 
 
@@ -48,7 +48,7 @@ BY_NAME = frozenset({*_NAMES, *_REORDERED, *_CASTS, *_MADE}) - {"DATE", "BOOLEAN
 
 
 def named(name: str, args: list[Expr]) -> Expr | None:
-    """The expression of a call by its name in capitals; None if there is no such function here."""
+    """Returns the expression of a call by its name in capitals; None if there is no such function here."""
     if name in _MADE:
         count, make = _MADE[name]
         if len(args) != count:

@@ -23,7 +23,7 @@ class From(Names):
     def flattened(
         self, node: exp.Expression, ctes: Ctes, group: int, outer: Scope | None, unique: bool = True
     ) -> list[tuple[str, Expr]]:
-        """Flatten a SELECT into the frame; its output columns, whose names must differ if `unique`."""
+        """Flattens a SELECT into the frame. Returns its output columns, whose names must differ if `unique`."""
 
     @abstractmethod
     def flat(self, node: exp.Expression) -> bool:
@@ -31,10 +31,10 @@ class From(Names):
 
     @abstractmethod
     def condition(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> None:
-        """Add a condition to the frame."""
+        """Adds a condition to the frame."""
 
     def relation(self, node: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> None:
-        """Add a table, a CTE or a subquery to the scope."""
+        """Adds a table, a CTE or a subquery to the scope."""
         if isinstance(node, exp.Table) and node.args.get("joins"):
             joins = node.args["joins"]
             node = node.copy()
@@ -71,7 +71,7 @@ class From(Names):
         raise self.error(f"{spelling(self.text, called)} in FROM is not supported", node, "use tables and subqueries")
 
     def table(self, name: str, alias: str, group: int, scope: Scope, node: exp.Table) -> None:
-        """Add a base table."""
+        """Adds a base table."""
         if name not in self.schema:
             close = difflib.get_close_matches(name, list(self.schema), 1)
             hint = f"did you mean {close[0]}?" if close else f"the schema has: {', '.join(self.schema) or 'no table'}"
@@ -80,7 +80,7 @@ class From(Names):
         self.source(Source(self.alias(alias), self.schema[name], group), alias, (), scope, node)
 
     def source(self, source: Source, alias: str, names: tuple[str, ...], scope: Scope, node: exp.Expression) -> None:
-        """Add a source under a name, with its columns under `names` if there are any."""
+        """Adds a source under a name, with its columns under `names` if there are any."""
         self.frame.sources.append(source)
         spelled = names or tuple(column.name for column in source.table.columns)
         pairs = zip(spelled, source.table.columns, strict=True)
@@ -96,7 +96,7 @@ class From(Names):
         scope: Scope,
         node: exp.Expression,
     ) -> None:
-        """Add a subquery or a CTE: flattened if it can be, else as a relation of its own."""
+        """Adds a subquery or a CTE: flattened if it can be, else as a relation of its own."""
         while isinstance(body, (exp.Subquery, exp.Paren)):
             body = body.this
         if not self.flat(body):
@@ -121,7 +121,7 @@ class From(Names):
     # JOIN -----------------------------------------------------------------------------------------------------------
 
     def join(self, join: exp.Join, ctes: Ctes, group: int, scope: Scope) -> None:
-        """Add what JOIN names, and its conditions."""
+        """Adds what JOIN names, and its conditions."""
         kind, method = self.check_join(join)
         if kind in ("LEFT", "RIGHT", "FULL", "ANTI"):
             self.outer(join, kind, method, ctes, scope)
@@ -162,7 +162,7 @@ class From(Names):
         return merged[0], right.columns[key][1]
 
     def outer(self, join: exp.Join, kind: str, method: str, ctes: Ctes, scope: Scope) -> None:
-        """An outer or anti join: both sides become one source each where they are more."""
+        """Adds an outer or anti join: both sides become one source each where they are more."""
         frame, before = self.frame, list(scope.relations)
         if kind in ("RIGHT", "FULL"):
             before_source = self.one_source(frame, before, scope)
@@ -194,7 +194,7 @@ class From(Names):
         ctes: Ctes,
         scope: Scope,
     ) -> tuple[Expr, ...]:
-        """The conditions of an outer join, which stay with it; USING merges columns."""
+        """Returns the conditions of an outer join, which stay with it; USING merges columns."""
         conditions, count = self.frame.conditions, len(self.frame.sources)
         self.frame.conditions = []
         for name in self.using_names(join, method, left, right[-1]):
@@ -213,8 +213,8 @@ class From(Names):
         return on
 
     def one_source(self, frame: Frame, relations: list[Relation], scope: Scope) -> Source:
-        """The one source of a frame; if it has several, or conditions, a relation of its own, and `relations` are
-        columns of that.
+        """Returns the one source of a frame; if it has several, or conditions, a relation of its own, and `relations`
+        are columns of that.
         """
         first = frame.sources[0]
         plain = all(expr.op == "col" for relation in relations for _, expr in relation.columns.values())
@@ -238,13 +238,13 @@ class From(Names):
         return made
 
     def rename(self, relations: list[Relation], scope: Scope, names: dict[Expr, Expr]) -> None:
-        """Columns of relations in a scope stand for other expressions now."""
+        """Lets columns of relations in a scope stand for other expressions."""
         for relation in relations:
             relation.columns = {key: (s, replaced(expr, names)) for key, (s, expr) in relation.columns.items()}
         scope.merged = {key: replaced(expr, names) for key, expr in scope.merged.items()}
 
     def full(self, left: Source, right: Source, on: tuple[Expr, ...], scope: Scope) -> Source:
-        """FULL JOIN: the left join, and the right rows without a partner padded with NULLs."""
+        """Returns FULL JOIN: the left join, and the right rows without a partner padded with NULLs."""
         ours = [(f"l_{c.name}", left.qualified(c.name)) for c in left.table.columns]
         theirs = [(f"r_{c.name}", right.qualified(c.name)) for c in right.table.columns]
         padded = [(name, cast(NULL, expr.type)) for name, expr in ours]

@@ -64,7 +64,7 @@ class Grouping(Where):
     def beside(
         self, rows: _Rows, outputs: tuple[tuple[str, Expr], ...], having: Expr | None, whole: bool, frame: Frame
     ) -> Query:
-        """A query that joins the groups with what subqueries in SELECT and HAVING need."""
+        """Returns a query that joins the groups with what subqueries in SELECT and HAVING need."""
         columns = [(name, col(name, type_)) for name, type_ in rows.names.items()]
         source = self.derived(rows.group(tuple(columns), None, whole), "groups")
         names = {expr: source.qualified(name) for name, expr in columns}
@@ -143,12 +143,12 @@ class _Rows:
 
     @property
     def names(self) -> dict[str, str]:
-        """The columns of a group: name to type."""
+        """Returns the columns of a group: name to type."""
         keys = {name: expr.type for expr, name in self.keys.items()}
         return keys | {call.name: call.type for call in self.calls.values()}
 
     def key(self, expr: Expr, wish: str) -> None:
-        """An expression is grouped by."""
+        """Groups by an expression."""
         if expr.type == "null":
             raise PlanError("GROUP BY NULL is not possible", hint="leave it out")
         if expr not in self.keys:
@@ -176,11 +176,11 @@ class _Rows:
         return replaced(made, self.known())
 
     def known(self) -> dict[Expr, Expr]:
-        """What is grouped by, as columns of a group."""
+        """Returns what is grouped by, as columns of a group."""
         return {expr: col(name, expr.type) for expr, name in self.keys.items()}
 
     def check(self, expr: Expr, node: exp.Expression) -> None:
-        """Every column that is left must follow from the keys: then it is one more key."""
+        """Checks that every column that is left follows from the keys: then it is one more key."""
         for name in sorted(expr.columns):
             alias, column = split(name)
             source = next((s for s in self.frame.sources if s.alias == alias), None)

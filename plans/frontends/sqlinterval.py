@@ -17,7 +17,7 @@ _MICROS = {
 
 
 def shifted(node: Any, start: Expr) -> Expr:
-    """A date or timestamp plus or minus an interval; of a literal, the value."""
+    """Returns a date or timestamp plus or minus an interval; of a literal, the value."""
     interval = node.this if node.this.key == "interval" else node.expression
     unit = str(interval.args.get("unit") or "").lower().rstrip("s")
     if unit not in {**_MONTHS, **_MICROS}:
@@ -42,7 +42,7 @@ def shifted(node: Any, start: Expr) -> Expr:
 
 
 def _worked_out(expr: Expr, what: str) -> Expr:
-    """The value of an expression of literals."""
+    """Returns the value of an expression of literals."""
     try:
         value = expr.evaluate({}, 1)[0].as_py()
     except (ValueError, OverflowError):  # a date that Python has not

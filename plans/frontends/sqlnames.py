@@ -41,7 +41,7 @@ class Frame:
 
     @property
     def aliases(self) -> set[str]:
-        """The aliases of the sources."""
+        """Returns the aliases of the sources."""
         return {source.alias for source in self.sources}
 
 
@@ -114,7 +114,7 @@ class Names(Refuser):
         return call(op, left, right)
 
     def warn(self, literal: exp.Expression, scope: Scope) -> None:
-        """Say so if text in double quotes, which is a constant, is called as something that the query could mean."""
+        """Says so if text in double quotes, which is a constant, is called as something that the query could mean."""
         what = scope.meaning(str(literal.this))
         if what:
             start, end = literal.meta["start"], literal.meta["end"] + 1
@@ -155,7 +155,7 @@ class Names(Refuser):
         return found[0]
 
     def add(self, scope: Scope, relation: Relation, node: exp.Expression) -> None:
-        """A relation joins a scope. PlanError if it has one of that name."""
+        """Adds a relation to a scope. PlanError if it has one of that name."""
         if any(other.alias.lower() == relation.alias.lower() for other in scope.relations):
             raise self.error(f"two tables are called {relation.alias}", node, "give one of them an alias")
         scope.relations.append(relation)

@@ -53,12 +53,12 @@ class SparkSQL(Spark):
         }
 
         def reset(self) -> None:
-            """Begin a new text."""
+            """Begins a new text."""
             super().reset()
             self._levels = 0
 
         def _inside(self, levels: int, parse: Any, *args: Any, **kwargs: Any) -> Any:
-            """So many levels deeper: `parse`, its result marked with the text that it was made of."""
+            """Parses so many levels deeper; the result is marked with the text that it was made of."""
             first = self._curr
             self._levels += levels
             if self._levels > MAX_NESTING:
@@ -92,7 +92,7 @@ class SparkSQL(Spark):
             return self._inside(0, super()._parse_join, *args, **kwargs)
 
         def expression(self, *args: Any, **kwargs: Any) -> Any:
-            """Make a node; note how far the text has been read."""
+            """Makes a node; note how far the text has been read."""
             node = super().expression(*args, **kwargs)
             if self._prev:
                 node.meta["until"] = self._prev.end + 1
@@ -102,7 +102,7 @@ class SparkSQL(Spark):
             """Nothing: what is no SELECT is refused."""
 
         def raise_error(self, message: str, token: Any = None) -> None:
-            """Stop at the token."""
+            """Stops at the token."""
             raise _Fault(message, token or self._curr or self._prev, not token and not self._curr)
 
 
@@ -128,7 +128,7 @@ class Words:
     tokens: tuple[tuple[int, int], ...]
 
     def run_before(self, end: int, words: frozenset[str]) -> tuple[int, int] | None:
-        """The extent of the last unbroken run of these words that ends at or before `end`."""
+        """Returns the extent of the last unbroken run of these words that ends at or before `end`."""
         stop = None
         for start, after in reversed(self.tokens):
             if after > end:
@@ -140,7 +140,7 @@ class Words:
         return (begin, stop) if stop is not None else None
 
     def phrase(self, phrase: str, before: int | None = None) -> tuple[int, int] | None:
-        """The extent of these words in a row: the first one, or the last one before an offset."""
+        """Returns the extent of these words in a row: the first one, or the last one before an offset."""
         wanted = phrase.upper().split()
         found = None
         for i in range(len(self.tokens) - len(wanted) + 1):
@@ -155,7 +155,7 @@ class Words:
 
 
 def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
-    """The statements of a text, and its words. PlanError, with the place, where it is not SQL."""
+    """Returns the statements of a text, and its words. PlanError, with the place, where it is not SQL."""
     if dialect not in DIALECTS:
         raise PlanError(
             f"SQL dialect {dialect!r} is not known",
@@ -178,7 +178,7 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
 
 
 def _words(tokens: list[Any], text: str) -> Iterator[tuple[int, int]]:
-    """The extents of the words; sqlglot takes some keywords of two words for one token."""
+    """Yields the extents of the words; sqlglot takes some keywords of two words for one token."""
     for token in tokens:
         if text[token.start] in "'\"`":
             yield token.start, token.end + 1
@@ -190,7 +190,7 @@ _EXPECTED = re.compile(r"(?:Expect(?:ed|ing)) (?P<what>.+?)(?: but got.*| after.
 
 
 def _readable(fault: _Fault, text: str) -> PlanError:
-    """The error in words that do not name the parser's objects."""
+    """Returns the error in words that do not name the parser's objects."""
     message, token = str(fault).rstrip("."), fault.token
     start, end = (token.start, token.end + 1) if token else (0, 1)
     word = text[start:end]
@@ -226,7 +226,7 @@ _CLOSES = frozenset({"", ")", ",", ";", "FROM", "WHERE", "GROUP BY", "ORDER BY",
 
 
 def _check_order(tokens: list[Any], text: str) -> None:
-    """Refuse what the parser lets pass: commas without an item, ON, USING and AS with nothing behind them."""
+    """Refuses what the parser lets pass: commas without an item, ON, USING and AS with nothing behind them."""
     words = ["", *(text[token.start : token.end + 1].upper() for token in tokens), ""]
     for i, token in enumerate(tokens):
         before, word, after = words[i : i + 3]
@@ -249,7 +249,7 @@ _LEXEMES = r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|`[^`]*`|" + r'"(?:[^"\\]|\\.)*
 
 
 def _unended(text: str, dialect: str) -> PlanError:
-    """The error of a string, name or comment that the text ends in."""
+    """Returns the error of a string, name or comment that the text ends in."""
     at = 0
     while match := re.compile(_LEXEMES, re.DOTALL).match(text, at):
         if text.startswith("/*", at) and match[0] == "/":
@@ -271,7 +271,7 @@ def _unended(text: str, dialect: str) -> PlanError:
 
 
 def double_quoted(node: Any, text: str) -> list[Any]:
-    """The string literals of a tree that are written in double quotes."""
+    """Returns the string literals of a tree that are written in double quotes."""
     found = []
     for literal in node.find_all(exp.Literal):
         start = literal.meta.get("start")

@@ -30,7 +30,7 @@ _HINTS = {
 
 
 def extent(node: Any) -> tuple[int, int] | None:
-    """The offsets of the text that a node was made of; None if none of its parts has a place."""
+    """Returns the offsets of the text that a node was made of; None if none of its parts has a place."""
     if "span" in node.meta:
         found: tuple[int, int] = node.meta["span"]
         return found
@@ -49,13 +49,14 @@ def extent(node: Any) -> tuple[int, int] | None:
 
 
 def place_of(text: str, node: Any) -> Position | None:
-    """Where a node stands."""
+    """Returns where a node stands."""
     found = extent(node) if node is not None else None
     return Position.of(text, *found) if found is not None else None
 
 
 def spelling(text: str, node: Any) -> str:
-    """What the text calls a construct: the name before the parenthesis, the sign between or before the operands."""
+    """Returns what the text calls a construct: the name before the parenthesis, the sign between or before the
+    operands."""
     meta, key = node.meta, str(node.key)
     if "start" in meta:
         return text[meta["start"] : meta["end"] + 1].upper()
@@ -78,7 +79,7 @@ _OPERANDS = ("this", "expression")
 
 
 def refusal(text: str, node: Any) -> tuple[str, str]:
-    """What to call a construct that is not supported, and what to do instead."""
+    """Returns what to call a construct that is not supported, and what to do instead."""
     if node.key == "filter":
         node = node.this
     ancestors = {cls.__name__ for cls in type(node).__mro__}
@@ -95,7 +96,7 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
 
 
 def check_quantifier(text: str, node: Any) -> None:
-    """PlanError for `LIKE ANY (...)`, `= ALL (...)` and their kin."""
+    """Raises PlanError for `LIKE ANY (...)`, `= ALL (...)` and their kin."""
     right = node.args.get("expression")
     if right is None or right.key not in ("any", "all"):
         return
@@ -110,12 +111,12 @@ def check_quantifier(text: str, node: Any) -> None:
 
 
 def has_query(node: Any) -> bool:
-    """Whether a condition is EXISTS, or IN with a subquery."""
+    """Returns whether a condition is EXISTS, or IN with a subquery."""
     return node.key == "exists" or node.args.get("query") is not None
 
 
 def negation(text: str, node: Any) -> Position | None:
-    """Where the NOT of `NOT EXISTS (...)` or `x NOT IN (...)` stands, with the word that it negates."""
+    """Returns where the NOT of `NOT EXISTS (...)` or `x NOT IN (...)` stands, with the word that it negates."""
     inner = node.this.unnest()
     left = extent(inner.this) if inner.key == "in" else None
     for start in (left[1] if left is not None else 0, (extent(node) or (0, 0))[0]):

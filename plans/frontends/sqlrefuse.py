@@ -55,12 +55,12 @@ class Refuser:
         hint: str = "",
         at: tuple[int, int] | None = None,
     ) -> PlanError:
-        """The error, with the place `at`, or else that of the node."""
+        """Returns the error, with the place `at`, or else that of the node."""
         position = Position.of(self.text, *at) if at is not None else place_of(self.text, node)
         return PlanError(message, hint=hint, position=position, text=self.text)
 
     def check_clauses(self, node: exp.Select) -> None:
-        """Refuse what a SELECT may not have, by the words it is written with."""
+        """Refuses what a SELECT may not have, by the words it is written with."""
         for name, (words, hint) in _CLAUSES.items():
             clause = node.args.get(name)
             if not clause:
@@ -76,7 +76,7 @@ class Refuser:
         self.check_arguments(node, _SELECT, "SELECT")
 
     def check_set_operation(self, node: exp.SetOperation) -> None:
-        """Refuse what a set operation may not have, by the words it is written with."""
+        """Refuses what a set operation may not have, by the words it is written with."""
         for name in ("order", "limit", "offset"):
             clause = node.args.get(name)
             if clause:
@@ -87,7 +87,7 @@ class Refuser:
                 raise self.error(f"{node.key.upper()} {name.replace('_', ' ').upper()} is not supported", node)
 
     def check_no_aggregate(self, node: exp.Expression, clause: str) -> None:
-        """Refuse an aggregate where there are no groups yet."""
+        """Refuses an aggregate where there are no groups yet."""
         found = next(iter(aggregates(node)), None)
         if found is not None:
             word = spelling(self.text, found.this if isinstance(found, exp.Filter) else found)
@@ -96,7 +96,7 @@ class Refuser:
             )
 
     def check_table(self, node: exp.Table) -> None:
-        """Refuse a table with a past, a sample or a shape of its own."""
+        """Refuses a table with a past, a sample or a shape of its own."""
         self.check_arguments(node, _TABLE, "a table")
 
     def check_join(self, join: exp.Join) -> tuple[str, str]:
@@ -119,13 +119,13 @@ class Refuser:
         return known, method
 
     def phrase(self, words: str, clause: exp.Expression | None) -> tuple[int, int] | None:
-        """Where the words stand that introduce a clause."""
+        """Returns where the words stand that introduce a clause."""
         inside = extent(clause) if isinstance(clause, exp.Expression) else None
         before = self.words.phrase(words, inside[1]) if inside is not None else None
         return before or self.words.phrase(words)
 
     def check_arguments(self, node: exp.Expression, known: set[str], what: str) -> None:
-        """Refuse a node that carries more than is known here: that changes what it means."""
+        """Refuses a node that carries more than is known here: that changes what it means."""
         for name, value in node.args.items():
             if name not in known and value not in (None, False, []):
                 word = _CALLED.get(name, name.strip("_").upper().replace("_", " "))
@@ -137,7 +137,7 @@ class Refuser:
                 raise self.error(f"{what} with {word} is not supported", node, at=self.phrase(word, part))
 
     def refuse_statement(self, node: exp.Expression) -> PlanError:
-        """The error of what is no SELECT."""
+        """Returns the error of what is no SELECT."""
         place = extent(node) or (0, 0)
         first = re.compile(r"[(\s]*(\w+)").match(self.text, place[0])
         named, at = (first[1].upper(), first.span(1)) if first is not None else ("this", None)

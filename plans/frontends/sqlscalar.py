@@ -60,7 +60,7 @@ _T = TypeVar("_T")
 
 
 def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
-    """The typed expression of a scalar node; `resolve` turns column nodes into expressions."""
+    """Returns the typed expression of a scalar node; `resolve` turns column nodes into expressions."""
     chain = []  # a + b + c: operators to the right of one another, which lean to the left in the tree
     while node.key in _BINARY and not _has_interval(node):
         chain.append(node)
@@ -177,7 +177,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
 
 
 def _cast(value: Expr, type_: str) -> Expr:
-    """The value in another type; a text that looks like a date and is none is refused as such."""
+    """Returns the value in another type; a text that looks like a date and is none is refused as such."""
     try:
         return cast(value, type_)
     except PlanError:
@@ -206,7 +206,7 @@ def _literal(node: Any) -> Expr:
 
 
 def _number(digits: str) -> Expr:
-    """A number as Spark reads it: a decimal if it has a point, or too many digits for a BIGINT."""
+    """Returns a number as Spark reads it: a decimal if it has a point, or too many digits for a BIGINT."""
     try:
         if "e" in digits.lower():
             value = float(digits)
@@ -275,7 +275,7 @@ def _type(node: Any) -> str:
 
 
 def _rows(node: Any, resolve: Resolve, text: str) -> Expr:
-    """`(a, b) IN ((1, 2), ...)`: rows of values are equal field by field, NULL and NULL too, as in Spark."""
+    """Returns `(a, b) IN ((1, 2), ...)`: rows of values are equal field by field, NULL and NULL too, as in Spark."""
     fields = [scalar(field, resolve, text) for field in node.this.expressions]
     found = []
     for item in node.expressions:

@@ -26,26 +26,26 @@ class Scope:
     merged: dict[str, Expr] = field(default_factory=dict)
 
     def relation(self, alias: str) -> Relation | None:
-        """The relation of that name, of the nearest scope that has one."""
+        """Returns the relation of that name, of the nearest scope that has one."""
         wanted = alias.lower()
         found = next((r for r in self.relations if r.alias.lower() == wanted), None)
         return found or (self.outer.relation(alias) if self.outer else None)
 
     def lookup(self, name: str) -> list[Expr]:
-        """The columns of that name, of the nearest scope that has one."""
+        """Returns the columns of that name, of the nearest scope that has one."""
         if name.lower() in self.merged:
             return [self.merged[name.lower()]]
         found = [r.columns[name.lower()][1] for r in self.relations if name.lower() in r.columns]
         return found or (self.outer.lookup(name) if self.outer else [])
 
     def meaning(self, name: str) -> str:
-        """What the name could mean here: a column or a table; nothing if neither is called so."""
+        """Returns what the name could mean here: a column or a table; nothing if neither is called so."""
         if self.lookup(name):
             return f"the column {name}"
         return f"the table {name}" if self.relation(name) is not None else ""
 
     def names(self) -> Iterator[str]:
-        """Every column, with and without its table."""
+        """Yields every column, with and without its table."""
         for relation in self.relations:
             for spelling, _ in relation.columns.values():
                 yield from (spelling, f"{relation.alias}.{spelling}")

@@ -29,7 +29,7 @@ class Where(From):
     """Adds conditions to the frame, and the sources that their subqueries are."""
 
     def condition(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> None:
-        """Add a condition: conjuncts apart, IN and EXISTS as semi-joins."""
+        """Adds a condition: conjuncts apart, IN and EXISTS as semi-joins."""
         todo = [node]
         while todo:
             part = todo.pop().unnest()
@@ -39,7 +39,7 @@ class Where(From):
                 with_room(self.conjunct, part, ctes, scope)
 
     def conjunct(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> None:
-        """Add a condition that is no conjunction."""
+        """Adds a condition that is no conjunction."""
         negated = isinstance(node, exp.Not) or bool(node.args.get("negate"))
         inner = node.this.unnest() if isinstance(node, exp.Not) else node
         if isinstance(inner, exp.Exists):
@@ -68,7 +68,7 @@ class Where(From):
         return [self.scalar(part, scope, ctes) for part in left]
 
     def exists(self, body: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> None:
-        """Add a subquery of which only existence matters."""
+        """Adds a subquery of which only existence matters."""
         while isinstance(body, (exp.Subquery, exp.Paren)):
             body = body.this
         if self.flat(body):
@@ -77,7 +77,7 @@ class Where(From):
             self.frame.sources.append(self.closed(body, ctes, group, scope))
 
     def contained(self, node: exp.In, mine: list[Expr], ctes: Ctes, scope: Scope) -> None:
-        """Add `mine IN (...)`."""
+        """Adds `mine IN (...)`."""
         self.groups += 1
         body = node.args["query"]
         while isinstance(body, (exp.Subquery, exp.Paren)):
@@ -93,12 +93,12 @@ class Where(From):
             self.frame.conditions.append(self.guarded(node, partial(self.equal, "eq", one, two)))
 
     def check_width(self, node: exp.Expression, mine: list[Expr], theirs: list[Expr]) -> None:
-        """PlanError if IN compares different numbers of columns."""
+        """Raises PlanError if IN compares different numbers of columns."""
         if len(mine) != len(theirs):
             raise self.error(f"IN compares {len(mine)} with {len(theirs)} columns", node)
 
     def closed(self, body: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> Source:
-        """A subquery that is a relation of its own; it may not read the query around it."""
+        """Returns a subquery that is a relation of its own; it may not read the query around it."""
         try:
             relation = self.read(body, ctes, None, unique=False)
         except PlanError:
@@ -115,7 +115,7 @@ class Where(From):
     def attached(
         self, join: str, body: exp.Expression, ctes: Ctes, scope: Scope, mine: list[Expr] | None, node: exp.Expression
     ) -> Source:
-        """The source of an anti join or a mark: the subquery's rows, and as `on` what they have to fulfil.
+        """Returns the source of an anti join or a mark: the subquery's rows, and as `on` what they have to fulfil.
 
         `mine` are the values that its columns must equal, None for EXISTS.
         """
@@ -133,7 +133,7 @@ class Where(From):
         return self.exposed(join, frame, conditions)
 
     def equalities(self, mine: list[Expr] | None, theirs: list[Expr], node: exp.Expression) -> tuple[Expr, ...]:
-        """The equalities that IN stands for."""
+        """Returns the equalities that IN stands for."""
         if mine is None:
             return ()
         self.check_width(node, mine, theirs)
@@ -143,7 +143,7 @@ class Where(From):
     def detached(
         self, body: exp.Expression, ctes: Ctes, scope: Scope, exists: bool = False
     ) -> tuple[Frame, list[Expr]]:
-        """The frame of a subquery by itself, whose conditions may read the query around it, and its outputs."""
+        """Returns the frame of a subquery by itself, whose conditions may read the query around it, and its outputs."""
         if exists:
             body = _of_one(body)
         around, self.frame = self.frame, Frame()
@@ -161,7 +161,7 @@ class Where(From):
         return frame, [expr for _, expr in outputs]
 
     def exposed(self, join: str, frame: Frame, conditions: list[Expr]) -> Source:
-        """The rows of a frame as a relation, with the columns that conditions with the query around it read."""
+        """Returns the rows of a frame as a relation, with the columns that conditions with the query around it read."""
         own, crossing = self.parted(frame, conditions)
         names: dict[Expr, str] = {}
         for one in crossing:
@@ -174,7 +174,7 @@ class Where(From):
         return replace(source, join=join, on=tuple(replaced(one, theirs) for one in crossing))
 
     def parted(self, frame: Frame, conditions: list[Expr]) -> tuple[list[Expr], list[Expr]]:
-        """The conditions over the frame's sources alone, and those that read the query around it."""
+        """Returns the conditions over the frame's sources alone, and those that read the query around it."""
         own: list[Expr] = []
         crossing: list[Expr] = []
         for one in (part for given in conditions for part in given.conjuncts()):
@@ -182,7 +182,7 @@ class Where(From):
         return own, crossing
 
     def not_in(self, node: exp.In, mine: list[Expr], ctes: Ctes, scope: Scope, written: exp.Expression) -> None:
-        """Add `mine NOT IN (...)`: no equal value, and what SQL's NULLs ask for besides."""
+        """Adds `mine NOT IN (...)`: no equal value, and what SQL's NULLs ask for besides."""
         if len(mine) != 1:
             raise self.error(
                 "NOT IN with several columns is not supported", node, "write NOT EXISTS", self.not_at(written)
@@ -201,8 +201,8 @@ class Where(From):
     def tied(
         self, body: exp.Expression, mine: list[Expr], ctes: Ctes, scope: Scope, node: exp.Expression
     ) -> tuple[Frame, Expr, Expr] | None:
-        """The frame of a subquery of IN that reads the query around it, and when a row of it equals the value, and when
-        one of the two is NULL. None if the subquery stands by itself.
+        """Returns the frame of a subquery of IN that reads the query around it, and when a row of it equals the value,
+        and when one of the two is NULL. None if the subquery stands by itself.
         """
         while isinstance(body, (exp.Subquery, exp.Paren)):
             body = body.this
@@ -216,7 +216,7 @@ class Where(From):
         return frame, equal, call("or", call("isnull", mine[0]), call("isnull", theirs[0]))
 
     def not_at(self, node: exp.Expression) -> tuple[int, int] | None:
-        """Where NOT stands."""
+        """Returns where NOT stands."""
         place = negation(self.text, node)
         if place is None:
             return None
@@ -224,7 +224,7 @@ class Where(From):
         return start, start + place.length
 
     def flags(self, body: exp.Expression, ctes: Ctes, scope: Scope, node: exp.Expression) -> tuple[Expr, Expr]:
-        """Two values of one row: whether a subquery is empty, and whether none of its values is NULL."""
+        """Returns two values of one row: whether a subquery is empty, and whether none of its values is NULL."""
         while isinstance(body, (exp.Subquery, exp.Paren)):
             body = body.this
         if self.flat(body):
@@ -256,7 +256,7 @@ class Where(From):
         return found
 
     def value(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> Expr:
-        """The value of EXISTS, of IN with a subquery, or of a scalar subquery."""
+        """Returns the value of EXISTS, of IN with a subquery, or of a scalar subquery."""
         if isinstance(node, exp.Exists):
             return self.mark(self.attached("mark", node.this, ctes, scope, None, node))
         if isinstance(node, exp.In):
@@ -268,7 +268,7 @@ class Where(From):
         return self.scalar_subquery(node, ctes, scope)
 
     def contained_value(self, node: exp.In, mine: list[Expr], ctes: Ctes, scope: Scope) -> Expr:
-        """The value of `mine IN (...)`: TRUE, FALSE, or NULL where only a NULL could be equal."""
+        """Returns the value of `mine IN (...)`: TRUE, FALSE, or NULL where only a NULL could be equal."""
         body = node.args["query"]
         tied = self.tied(body, mine, ctes, scope, node)
         if tied is not None:
@@ -282,12 +282,13 @@ class Where(From):
         return call("case", found, lit(True), empty, lit(False), doubtful, NULL, lit(False))
 
     def mark(self, source: Source) -> Expr:
-        """The column of a mark, which joins the frame."""
+        """Returns the column of a mark, which joins the frame."""
         self.frame.sources.append(source)
         return col(f"{source.alias}.{FOUND}", "bool")
 
     def scalar_subquery(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> Expr:
-        """The value of a subquery of one row: aggregates without GROUP BY, which may be correlated by equality."""
+        """Returns the value of a subquery of one row: aggregates without GROUP BY, which may be correlated by
+        equality."""
         body = node
         while isinstance(body, (exp.Subquery, exp.Paren)):
             body = body.this
@@ -322,7 +323,7 @@ class Where(From):
 
 
 def _of_one(body: exp.Expression) -> exp.Expression:
-    """A subquery of which only existence matters, with a constant for its outputs."""
+    """Returns a subquery of which only existence matters, with a constant for its outputs."""
     if not isinstance(body, exp.Select) or body.args.get("distinct"):
         return body
     made: exp.Expression = body.copy().select(exp.Literal.number(1), append=False)
@@ -334,7 +335,7 @@ def _alias(name: str) -> str:
 
 
 def _sides(condition: Expr, aliases: set[str]) -> Iterator[Expr]:
-    """What a condition reads of these sources: one side of an equality, or else every column."""
+    """Yields what a condition reads of these sources: one side of an equality, or else every column."""
     if condition.op in ("eq", "nseq"):
         for side, other in (condition.args, condition.args[::-1]):
             inside = {_alias(name) for name in side.columns}
@@ -347,7 +348,7 @@ def _sides(condition: Expr, aliases: set[str]) -> Iterator[Expr]:
 
 
 def _outermost(root: exp.Expression) -> Iterator[exp.Expression]:
-    """The subqueries of an expression that are in no other: EXISTS, IN with a query, queries in parentheses."""
+    """Yields the subqueries of an expression that are in no other: EXISTS, IN with a query, queries in parentheses."""
     todo = [root.this]
     while todo:
         node = todo.pop()

@@ -38,13 +38,14 @@ def _groups(query: Query, expr: Expr) -> set[int]:
 
 
 def _links(query: Query) -> list[set[int]]:
-    """The groups that each condition reads."""
+    """Returns the groups that each condition reads."""
     links = [_groups(query, one) for given in query.conditions for one in given.conjuncts()]
     return links + [{source.group} | _groups(query, one) for source in query.sources for one in source.on]
 
 
 def _parts(query: Query) -> list[frozenset[int]]:
-    """The existential groups, those together that one condition ties; a DISTINCT subquery with those inside it."""
+    """Returns the existential groups, those together that one condition ties; a DISTINCT subquery with those inside
+    it."""
     keyed = {group for group, _ in query.keys}
     parts = [{source.group} for source in query.sources if source.group]
     parts = [part for i, part in enumerate(parts) if part not in parts[:i]]
@@ -63,7 +64,7 @@ def _parts(query: Query) -> list[frozenset[int]]:
 
 
 def _split(query: Query, part: frozenset[int]) -> tuple[tuple[Source, ...], list[Expr], list[Source], list[Expr]]:
-    """The sources and conditions inside a part, and the others."""
+    """Returns the sources and conditions inside a part, and the others."""
     inside = tuple(replace(source, group=0) for source in query.sources if source.group in part)
     own: list[Expr] = []
     others: list[Expr] = []
@@ -74,7 +75,7 @@ def _split(query: Query, part: frozenset[int]) -> tuple[tuple[Source, ...], list
 
 
 def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """A DISTINCT subquery as a relation: whoever reads its expressions reads that relation's columns."""
+    """Returns a DISTINCT subquery as a relation: whoever reads its expressions reads that relation's columns."""
     exprs = next(exprs for group, exprs in query.keys if group in part)
     inside, own, rest, others = _split(query, part)
     outputs = tuple((f"c{i}", expr) for i, expr in enumerate(exprs))
@@ -93,7 +94,7 @@ def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Qu
 
 
 def _semi(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """IN, EXISTS, SEMI JOIN: joined with the keys that find a partner, each once."""
+    """Returns IN, EXISTS, SEMI JOIN: joined with the keys that find a partner, each once."""
     inside, own, rest, others = _split(query, part)
     aliases = {source.alias for source in inside}
     on = [one for one in others if {split(name)[0] for name in one.columns} & aliases]

@@ -53,13 +53,13 @@ def joined(query: Query, stages: Stages) -> int:
 
 
 def _typed(plan: Plan, query: Query) -> Plan:
-    """The plan with outputs of the query's types: joined with a wider column, a variable has the wider type."""
+    """Returns the plan with outputs of the query's types: joined with a wider column, a variable has the wider type."""
     types = dict(zip((name for name, _ in query.outputs), (expr.type for _, expr in query.outputs), strict=True))
     output = tuple(Output(out.name, types[out.name], cast(out.expr, types[out.name])) for out in plan.output)
     return plan if output == plan.output else replace(plan, output=output)
 
 
 def _rates(query: Query, rates: Mapping[str, float]) -> dict[str, float]:
-    """The rates of what this query reads."""
+    """Returns the rates of what this query reads."""
     names = {name.lower() for source in query.sources for name in (source.alias, source.table.name)}
     return {name: rate for name, rate in rates.items() if name in names}

@@ -50,7 +50,7 @@ def is_plan(relation: Relation) -> bool:
 
 
 def _stage(relation: Relation, stages: Stages) -> int:
-    """The number of the stage whose output is the relation."""
+    """Returns the number of the stage whose output is the relation."""
     return with_room(_made, relation, stages)
 
 
@@ -70,7 +70,7 @@ def _made(relation: Relation, stages: Stages) -> int:
 
 
 def _feed(relation: Relation, stages: Stages) -> Feed:
-    """The rows of a relation as a feed, without a stage of its own where they are selected from one other."""
+    """Returns the rows of a relation as a feed, without a stage of its own where they are selected from one other."""
     if isinstance(relation, Query):
         return feed(_plain(relation, stages), stages)
     number = _stage(relation, stages)
@@ -78,7 +78,7 @@ def _feed(relation: Relation, stages: Stages) -> Feed:
 
 
 def _rows(group: Group, stages: Stages) -> Feed:
-    """What is grouped; where every aggregate sees a value once, the rows of a join once each will do."""
+    """Returns what is grouped; where every aggregate sees a value once, the rows of a join once each will do."""
     if isinstance(group.input, Query) and all(a.distinct or a.function in ("min", "max") for a in group.aggregates):
         rows = _plain(group.input, stages)
         if selection(rows) is None:
@@ -87,7 +87,7 @@ def _rows(group: Group, stages: Stages) -> Feed:
 
 
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
-    """The inputs of a nest of set operations; DISTINCT of one relation is a part of the function."""
+    """Returns the inputs of a nest of set operations; DISTINCT of one relation is a part of the function."""
     feeds, once = [], set()
     for i, given in enumerate(nest.inputs):
         made = _plain(given, stages) if isinstance(given, Query) else given
@@ -105,14 +105,14 @@ def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Funct
 
 
 def _is_sum(function: Function) -> bool:
-    """Whether the function only adds its leaves."""
+    """Returns whether the function only adds its leaves."""
     if isinstance(function, int):
         return True
     return function[0] == "union_all" and all(_is_sum(part) for part in function[1:] if not isinstance(part, str))
 
 
 def _plain(query: Query, stages: Stages) -> Query:
-    """The query with stages for its derived sources, and inner joins alone."""
+    """Returns the query with stages for its derived sources, and inner joins alone."""
     query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
     if not query.distinct and any(source.join != "inner" for source in query.sources):
         query = without_distinct(query, stages, lambda inner: joined(inner_joined(inner, stages), stages))
@@ -129,7 +129,7 @@ def _resolved(source: Source, stages: Stages) -> Source:
 
 
 def _derived(relation: Relation, stages: Stages) -> int:
-    """The number of a stage that others read; a selection of one relation needs no state."""
+    """Returns the number of a stage that others read; a selection of one relation needs no state."""
     if isinstance(relation, Query):
         plain = _plain(relation, stages)
         found = selection(plain)
@@ -138,7 +138,7 @@ def _derived(relation: Relation, stages: Stages) -> int:
 
 
 def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
-    """The key of a derived relation, and whether no row of it occurs twice."""
+    """Returns the key of a derived relation, and whether no row of it occurs twice."""
     if isinstance(relation, Query):
         return (), relation.distinct
     if isinstance(relation, Group):
@@ -152,5 +152,5 @@ _SETS = ("distinct", "union", "except", "intersect")
 
 
 def _notes(relation: Relation) -> list[str]:
-    """What the front-end noted, of the relation and of those in it."""
+    """Returns what the front-end noted, of the relation and of those in it."""
     return list(dict.fromkeys(note for part in walk(relation) if isinstance(part, Query) for note in part.notes))

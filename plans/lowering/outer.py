@@ -44,14 +44,14 @@ def inner_joined(query: Query, stages: Stages) -> Query:
 
 
 def _read(query: Query) -> set[str]:
-    """The qualified columns that a query reads."""
+    """Returns the qualified columns that a query reads."""
     exprs = [*query.conditions, *(expr for _, expr in query.outputs), *(e for _, es in query.keys for e in es)]
     exprs += [expr for source in query.sources for expr in source.on]
     return {name for expr in exprs for name in expr.columns}
 
 
 def _visible(source: Source, read: set[str]) -> tuple[Column, ...]:
-    """The columns of a source that are read, and its key: what is derived from it carries no others."""
+    """Returns the columns of a source that are read, and its key: what is derived from it carries no others."""
     key = {name.lower() for name in source.table.key}
     columns = source.table.columns
     if source.table.distinct:
@@ -60,7 +60,7 @@ def _visible(source: Source, read: set[str]) -> tuple[Column, ...]:
 
 
 def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Query:
-    """The query, whose sources are all inner joined, with one source more."""
+    """Returns the query, whose sources are all inner joined, with one source more."""
     if not query.sources:
         raise PlanError(f"{right.alias} is outer joined with nothing")
     parts = [part for given in right.on for part in given.conjuncts() if not _holds(part)]
@@ -76,7 +76,8 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Quer
 
 
 def _matchable(keys: Keys, ours: Expr) -> Keys | None:
-    """The keys, one of which is NULL where the left side's own condition does not hold; None if none can tell."""
+    """Returns the keys, one of which is NULL where the left side's own condition does not hold; None if none can
+    tell."""
     for i, (op, left, inner) in enumerate(keys):
         if op == "eq" and aliases_of(left) == aliases_of(ours):
             key = call("case", ours, left, NULL)
@@ -85,7 +86,7 @@ def _matchable(keys: Keys, ours: Expr) -> Keys | None:
 
 
 def _holds(part: Expr) -> bool:
-    """Whether a condition without columns is TRUE; one that never holds is kept: the right side is empty."""
+    """Returns whether a condition without columns is TRUE; one that never holds is kept: the right side is empty."""
     try:
         return settled(part)
     except PlanError:
@@ -110,7 +111,8 @@ def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, read: set
 def _by_rows(
     query: Query, right: Source, own: list[Expr], crossing: list[Expr], visible: tuple[Column, ...], stages: Stages
 ) -> Query:
-    """The key is every column of the left side that the condition reads; the matching rows are a join of their own."""
+    """Returns the key is every column of the left side that the condition reads; the matching rows are a join of their
+    own."""
     read = list(dict.fromkeys(n for one in crossing for n in one.postorder() if n.op == "col"))
     read = [column for column in read if split(column.value)[0] != right.alias]
     names = _key_names(right, len(read))
@@ -141,8 +143,8 @@ def _completed(
     visible: tuple[Column, ...],
     stages: Stages,
 ) -> Query:
-    """Join the left side with what `right.join` asks for: `there` are the right side's rows with their keys, `rows` the
-    left side's keys, `ties` pairs of an expression over the left side and the key column that it meets.
+    """Joins the left side with what `right.join` asks for: `there` are the right side's rows with their keys, `rows`
+    the left side's keys, `ties` pairs of an expression over the left side and the key column that it meets.
     """
     their_keys = replace(there, columns=tuple(out for out in there.columns if out.name in {key.name for key in keys}))
     missing = stages.missing(feed(replace(rows, distinct=_plural(rows)), stages), their_keys)
@@ -166,7 +168,8 @@ def _completed(
 
 
 def _key(right: Source, there: Feed, names: list[str]) -> tuple[str, ...]:
-    """The key of what the left side is joined with: its keys, and where they may match several rows a key of those."""
+    """Returns the key of what the left side is joined with: its keys, and where they may match several rows a key of
+    those."""
     if right.join != "left" or not names:
         return tuple(names) if right.join != "left" else ()
     fixed = {str(out.expr.value).lower() for out in there.columns if out.name in names and out.expr.op == "col"}
@@ -177,7 +180,8 @@ def _key(right: Source, there: Feed, names: list[str]) -> tuple[str, ...]:
 
 
 def _plural(rows: Query) -> bool:
-    """Whether a stage has to make these rows: those of one source are a feed, and the missing keys take duplicates."""
+    """Returns whether a stage has to make these rows: those of one source are a feed, and the missing keys take
+    duplicates."""
     return len(rows.sources) > 1
 
 
@@ -193,7 +197,7 @@ def _key_names(right: Source, count: int) -> list[str]:
 def _plain_sides(
     query: Query, lefts: list[Expr], inners: list[Expr], read: set[str], stages: Stages
 ) -> tuple[Query, list[Expr]]:
-    """The left sides as columns: what is computed becomes a column of a relation derived from its source."""
+    """Returns the left sides as columns: what is computed becomes a column of a relation derived from its source."""
     out = []
     for left, inner in zip(lefts, inners, strict=True):
         bare = left.args[0] if left.op == "cast" and left.args[0].op == "col" else left

@@ -39,7 +39,7 @@ class Replay:
         self.joinable: list[dict[Row, int]] = [{} for _ in nodes]  # V_p with its counts
 
     def update(self, node: int, row: Row, insert: bool) -> None:
-        """R-update of an input node: the row is new, or it was there and goes."""
+        """Does the R-update of an input node: the row is new, or it was there and goes."""
         self.steps += 1
         if insert:
             absent = self._enter(node, row)
@@ -107,7 +107,7 @@ class Replay:
 
 
 def amplification(plan: Plan, updates: Iterable[tuple[int, Row, bool]]) -> float:
-    """Steps per update of a sequence of (node, row, insert?) under the plan's tree; 0 for an empty sequence."""
+    """Returns steps per update of a sequence of (node, row, insert?) under the plan's tree; 0 for an empty sequence."""
     replay, n = Replay(plan), 0
     for node, row, insert in updates:
         replay.update(node, row, insert)

@@ -16,7 +16,7 @@ ANY, FIFO, INSERT_ONLY = "any", "FIFO", "insert-only"
 
 
 def bounds(answer: QueryClass, height: int, nodes: tuple[Node, ...], support: bool) -> tuple[Bound, ...]:
-    """The bounds of a plan with this tree, strongest statement per kind of stream."""
+    """Returns the bounds of a plan with this tree, strongest statement per kind of stream."""
     bags = [node.bag for node in nodes if node.bag is not None]
     if bags:
         return _cyclic(tuple(bags), len(nodes) == 1)
@@ -48,7 +48,8 @@ def _power(exponent: float) -> str:
 
 
 def _delta_exponent(bag: Bag) -> float:
-    """The exponent of one update's join with the other atoms: the cover number of what the changed row leaves open."""
+    """Returns the exponent of one update's join with the other atoms: the cover number of what the changed row leaves
+    open."""
     names = tuple(dict.fromkeys(name for atom in bag.atoms for name in atom.attributes))
     graph = Hypergraph(names, ())
     edges = [graph.mask(atom.attributes) for atom in bag.atoms]

@@ -18,7 +18,7 @@ VIRTUAL_STEP = 0.5
 
 
 def step_cost(parent_is_relation: bool) -> float:
-    """The cost of one step up to a parent node."""
+    """Returns the cost of one step up to a parent node."""
     return 1.0 if parent_is_relation else VIRTUAL_STEP
 
 

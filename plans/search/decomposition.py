@@ -35,7 +35,7 @@ class Decomposition:
     notes: tuple[str, ...] = ()
 
     def name(self, index: int, graph: Hypergraph) -> str:
-        """What EXPLAIN calls the relation: its alias, or `bag[...]`."""
+        """Returns what EXPLAIN calls the relation: its alias, or `bag[...]`."""
         atom = self.atoms[index]
         return atom.name if atom is not None else "bag" + graph.label(self.edges[index])
 
@@ -81,7 +81,7 @@ def decompose(atoms: tuple[Atom, ...], graph: Hypergraph, free: int, counted: bo
 
 
 def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
-    """The cyclic minimal hinges, each as its edges restricted to its attributes. Cost O(m^3) per level."""
+    """Returns the cyclic minimal hinges, each as its edges restricted to its attributes. Cost O(m^3) per level."""
     core = gyo(edges)
     if not core:
         return []
@@ -94,18 +94,20 @@ def cyclic_parts(edges: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _is_triangle(part: tuple[int, ...]) -> bool:
-    """Three edges, each attribute in exactly two of them: a triangle whose corners may be several attributes."""
+    """Returns three edges, each attribute in exactly two of them: a triangle whose corners may be several
+    attributes."""
     return len(part) == 3 and part[0] & part[1] & part[2] == 0
 
 
 def _whole_keys(part: tuple[int, ...], kept: int) -> int:
-    """A triangle outputs a corner whole or not at all: one attribute of a corner asks for all of it."""
+    """Returns a triangle outputs a corner whole or not at all: one attribute of a corner asks for all of it."""
     a, b, c = part
     return sum(corner for corner in (a & b, b & c, a & c) if corner & kept)
 
 
 def _members(edges: Sequence[int], part: tuple[int, ...]) -> list[tuple[int, int]]:
-    """For each edge f of a part, the atom that plays it: one that is f if possible, else one whose projection is f."""
+    """Returns for each edge f of a part, the atom that plays it: one that is f if possible, else one whose projection
+    is f."""
     area = union(part, (1 << len(part)) - 1)
     found = []
     for f in part:
@@ -122,7 +124,7 @@ def _bag_atom(atom: Atom, graph: Hypergraph, edge: int, whole: bool) -> BagAtom:
 
 
 def with_projections(graph: Hypergraph, parts: Decomposition, free: int, chosen: Sequence[int]) -> Decomposition:
-    """The same relations, and for each chosen one its projection on the `free` attributes as one more.
+    """Returns the same relations, and for each chosen one its projection on the `free` attributes as one more.
 
     A bag's projection is a bag of its own, unless an atom of the bag has these attributes: then that atom's projection
     does as well, at an atom's price. It may hold more, but what the bag does not hold joins with nothing.
@@ -151,7 +153,7 @@ def _projected_atom(atom: Atom, kept: set[str], taken: set[str]) -> Atom:
 
 
 def _projected_bag(bag: Bag, outputs: tuple[str, ...], taken: set[str]) -> Bag:
-    """The bag once more, with fewer outputs; its atoms get names of their own."""
+    """Returns the bag once more, with fewer outputs; its atoms get names of their own."""
     atoms = []
     for atom in bag.atoms:
         name = _unused(f"{atom.name.partition('[')[0]}[{','.join(atom.attributes)}]", taken)
@@ -162,7 +164,7 @@ def _projected_bag(bag: Bag, outputs: tuple[str, ...], taken: set[str]) -> Bag:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """The name, with as many primes as make it new; from now on it is taken."""
+    """Returns the name, with as many primes as make it new; from now on it is taken."""
     while name in taken:
         name += "'"
     taken.add(name)

@@ -42,7 +42,7 @@ class Tree:
 
 
 def rank(tree: Tree) -> tuple[int, float, int, tuple[int, ...]]:
-    """What the planner minimizes: height, then cost, then virtual nodes, then the order of the query."""
+    """Returns what the planner minimizes: height, then cost, then virtual nodes, then the order of the query."""
     return tree.height, tree.cost, tree.virtuals, tree.order
 
 
@@ -76,7 +76,7 @@ class _Search:
         self.top = -1  # the atoms under the root, if the root is to be found among them
 
     def below(self, members: int, parent: int, parent_free: bool) -> _State:
-        """Every subtree for the atoms `members` under a node with attributes `parent`."""
+        """Returns every subtree for the atoms `members` under a node with attributes `parent`."""
         key = union(self.edges, members) & parent
         slot = (members, key, parent_free)
         state = self.memo.get(slot)
@@ -102,7 +102,7 @@ class _Search:
         return state
 
     def _spent(self, state: _State) -> bool:
-        """Past the budget of a large query, one way to build each subtree is enough."""
+        """Stops at one way to build each subtree, past the budget of a large query."""
         if len(self.memo) <= _STATE_BUDGET or not state.count:
             return False
         self.exact = False
@@ -112,7 +112,7 @@ class _Search:
         return {self.edges[a] & self.edges[b] for a, b in combinations(bits(members), 2)}
 
     def _place(self, attributes: int, key: int, parent_free: bool, members: int) -> tuple[bool, bool] | None:
-        """(is the node free, does it need a virtual parent [e ∩ y]); None if it cannot stand here."""
+        """Returns (is the node free, does it need a virtual parent [e ∩ y]); None if it cannot stand here."""
         output = attributes & self.free
         if not output and members == self.top:
             return None  # the root is never bound
@@ -215,7 +215,7 @@ def _pair_rank(pair: tuple[float, tuple[Tree, ...]]) -> tuple[float, int, tuple[
 
 
 def generalized_join_trees(edges: Sequence[int], free: int, rates: Sequence[float], keep: int = 24) -> Forest:
-    """The best `keep` generalized join trees of each height of the acyclic query with these edges and output
+    """Returns the best `keep` generalized join trees of each height of the acyclic query with these edges and output
     attributes.
 
     Empty if the query is not free-connex, or if no tree in normal form exists (`plans.search.normal_form`). The best

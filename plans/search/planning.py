@@ -90,7 +90,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
 
 
 def _bags(parts: Decomposition) -> int:
-    """How many relations of a tree are bags."""
+    """Returns how many relations of a tree are bags."""
     return sum(bag is not None for bag in parts.bags)
 
 
@@ -113,7 +113,8 @@ def _graph(atoms: tuple[Atom, ...], names: tuple[str, ...]) -> Hypergraph:
 
 
 def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(attributes that the output fixes, all attributes that output and residual predicates read), in output order."""
+    """Returns (attributes that the output fixes, all attributes that output and residual predicates read), in output
+    order."""
     fixed = [name for _, expr in query.outputs if (name := injective(expr)) is not None]
     read = [name for name in query.attributes if any(name in expr.columns for _, expr in query.outputs)]
     residual = [name for name in query.attributes if any(name in expr.columns for expr in query.residual)]
@@ -121,7 +122,7 @@ def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
-    """A bag changes whenever one of its atoms does."""
+    """Returns a bag changes whenever one of its atoms does."""
     known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
     rates = []
     for atom, bag in zip(parts.atoms, parts.bags, strict=True):
@@ -131,7 +132,7 @@ def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[fl
 
 
 def _occurrence_rates(nodes: tuple[Node, ...], atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> dict[str, float]:
-    """The rate of every input node and bag atom; a projection changes as often as what it projects."""
+    """Returns the rate of every input node and bag atom; a projection changes as often as what it projects."""
     known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
     names = [node.name for node in nodes if node.kind == "input"]
     names += [atom.name for node in nodes if node.bag is not None for atom in node.bag.atoms]
@@ -167,7 +168,8 @@ def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, .
 
 
 def _null_safe_projections(query: Conjunction, nodes: tuple[Node, ...]) -> dict[str, Attribute]:
-    """An attribute that only an atom and its own projection share must keep its NULLs: they join with themselves."""
+    """Returns an attribute that only an atom and its own projection share must keep its NULLs: they join with
+    themselves."""
     uses = Counter(name for atom in query.atoms for name in atom.attributes)
     held = Counter(name for node in nodes if node.kind == "input" for name in node.attributes)
     return {

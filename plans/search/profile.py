@@ -54,7 +54,7 @@ class Profile:
     recommended: str
 
     def text(self) -> str:
-        """The profile for a terminal."""
+        """Returns the profile for a terminal."""
         rates = ", ".join(f"{name} {rate:g}" for name, rate in self.rates.items())
         left = max(len(t.tree) for t in self.trees)
         lines = [
@@ -72,7 +72,7 @@ class Profile:
 
 
 def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8) -> Profile:
-    """Profile a query on a log of (relation, row, weight), rows as tuples in column order, weights ±n.
+    """Profiles a query on a log of (relation, row, weight), rows as tuples in column order, weights ±n.
 
     The `trees` best candidates for the observed rates are compared. PlanError if the query is cyclic, or the log names
     an unknown relation. Cost: per tree O(n log n) for λ plus the replay's steps.
@@ -105,7 +105,8 @@ def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8) ->
 
 
 def updates_of(plan: Plan, log: Sequence[Event]) -> list[tuple[str, Row, bool]]:
-    """The updates (node's name, row, insert?) that change a node: projected, filtered, and only 0 → 1 and 1 → 0."""
+    """Returns the updates (node's name, row, insert?) that change a node: projected, filtered, and only 0 → 1 and 1 →
+    0."""
     uses = Counter(name for node in plan.nodes if node.kind == "input" for name in node.attributes)
     inputs = [node for node in plan.nodes if node.kind == "input"]
     kept = {node.name: _passing(plan, node, log) for node in inputs}
@@ -131,7 +132,7 @@ def updates_of(plan: Plan, log: Sequence[Event]) -> list[tuple[str, Row, bool]]:
 
 
 def kind_of(log: Sequence[Event]) -> str:
-    """`insert-only`, `FIFO` (tuples leave in the order in which they came) or `any`."""
+    """Returns `insert-only`, `FIFO` (tuples leave in the order in which they came) or `any`."""
     if all(weight > 0 for _, _, weight in log):
         return "insert-only"
     present: dict[tuple[str, Row], int] = {}
@@ -147,7 +148,7 @@ def kind_of(log: Sequence[Event]) -> str:
 
 
 def lifespans(plan: Plan, updates: Iterable[tuple[int, Row, bool]]) -> list[list[tuple[int, int]]]:
-    """Per node, the lifespans [insertion, deletion] of its tuples; `FOREVER` for those that stay."""
+    """Returns per node, the lifespans [insertion, deletion] of its tuples; `FOREVER` for those that stay."""
     alive: dict[tuple[int, Row], int] = {}
     spans: list[list[tuple[int, int]]] = [[] for _ in plan.nodes]
     for time, (node, row, insert) in enumerate(updates):
@@ -161,7 +162,8 @@ def lifespans(plan: Plan, updates: Iterable[tuple[int, Row, bool]]) -> list[list
 
 
 def enclosureness(plan: Plan, updates: Sequence[tuple[int, Row, bool]]) -> float:
-    """λ of a sequence of updates (node, row, insert?) under the plan's tree. O(n log n) per level of the tree."""
+    """Returns λ of a sequence of updates (node, row, insert?) under the plan's tree. O(n log n) per level of the
+    tree."""
     spans = lifespans(plan, updates)
     total, count = 0, 0
     effective: list[list[tuple[int, int]]] = [[] for _ in plan.nodes]  # of all tuples in the node's subtree
@@ -208,7 +210,7 @@ class _Jumps:
             self.hops.append([last[h] for h in last])
 
     def count(self, start: int, end: int) -> int:
-        """How many fit into [start, end]."""
+        """Returns how many fit into [start, end]."""
         at, found = bisect_left(self.starts, start), 0
         if not self.starts or self.ends[at] > end:
             return 0
@@ -223,7 +225,7 @@ class _Jumps:
 def _on(
     made: Plan, first: Plan, updates: list[tuple[str, Row, bool]], log: Sequence[Event]
 ) -> list[tuple[int, Row, bool]]:
-    """The same updates under another tree of the query: node numbers, and rows in its attribute order."""
+    """Returns the same updates under another tree of the query: node numbers, and rows in its attribute order."""
     names = {node.name: i for i, node in enumerate(made.nodes)}
     same = all(n.name in names and made.nodes[names[n.name]].attributes == n.attributes
                for n in first.nodes if n.kind == "input")  # fmt: skip
@@ -233,7 +235,7 @@ def _on(
 
 
 def _passing(plan: Plan, node: Node, log: Sequence[Event]) -> list[bool]:
-    """For each update of the log, whether the node's predicate lets its row through."""
+    """Returns for each update of the log, whether the node's predicate lets its row through."""
     if node.predicate is None:
         return [True] * len(log)
     mine = [i for i, (relation, _, _) in enumerate(log) if relation.lower() == node.relation.lower()]

@@ -20,7 +20,7 @@ from plans.schema import Table, arrow_type
 
 
 def sample_rates(made: Plan, sample: Mapping[str, pa.Table]) -> dict[str, float]:
-    """Rates per alias of a plan's query, to plan it again with; relations without a sample are left out.
+    """Returns rates per alias of a plan's query, to plan it again with; relations without a sample are left out.
 
     `sample` maps relations to Arrow tables with the relation's columns. PlanError for an unknown relation or a missing
     column. Cost: one pass over the sample per alias.
@@ -45,7 +45,7 @@ def sample_rates(made: Plan, sample: Mapping[str, pa.Table]) -> dict[str, float]
 
 
 def read_sample(path: str) -> pa.Table:
-    """A CSV (with a header) or Parquet file as an Arrow table; PlanError if it is neither."""
+    """Returns a CSV (with a header) or Parquet file as an Arrow table; PlanError if it is neither."""
     try:
         if path.endswith(".parquet"):
             return pa.parquet.read_table(path)

@@ -34,24 +34,24 @@ class Grid:
 
     @property
     def cells(self) -> int:
-        """The number of cells."""
+        """Returns the number of cells."""
         return prod(self.shares)
 
     def stride(self, axis: int) -> int:
-        """How far apart in cell numbers neighbours along an axis are."""
+        """Returns how far apart in cell numbers neighbours along an axis are."""
         return prod(self.shares[axis + 1 :])
 
     def copies(self, attributes: tuple[str, ...]) -> int:
-        """The replication factor of an atom with these attributes: to how many cells each of its rows goes."""
+        """Returns the replication factor of an atom with these attributes: to how many cells each of its rows goes."""
         return prod(s for a, s in zip(self.attributes, self.shares, strict=True) if a not in attributes)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able form; `from_json` is its inverse."""
+        """Returns a JSON-able form; `from_json` is its inverse."""
         return {"attributes": list(self.attributes), "shares": list(self.shares)}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Grid:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         return Grid(tuple(data["attributes"]), tuple(data["shares"]))
 
     def __str__(self) -> str:
@@ -63,18 +63,19 @@ class Grid:
 
 
 def hashable(plan: Plan) -> tuple[str, ...]:
-    """The attributes that may be hashed: output as they are, of a type whose equality is that of its bits."""
+    """Returns the attributes that may be hashed: output as they are, of a type whose equality is that of its bits."""
     plain = {out.expr.value for out in plan.output if out.expr.op == "col"}
     return tuple(name for name in plan.free if name in plain and plan.attributes[name].type in HASHABLE)
 
 
 def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> float:
-    """The expected number of rows that a cell receives per unit of rate."""
+    """Returns the expected number of rows that a cell receives per unit of rate."""
     return sum(_rate(plan, atom, rates) * grid.copies(atom.attributes) for atom in occurrences(plan)) / grid.cells
 
 
 def solve(plan: Plan, cells: int, rates: Mapping[str, float] | None = None) -> Grid:
-    """The grid of exactly `cells` cells with the least load per cell, then the fewest copies of a row, then axes.
+    """Returns the grid of exactly `cells` cells with the least load per cell, then the fewest copies of a row, then
+    axes.
 
     `rates` (per alias or relation) default to the plan's. Every factorization of `cells` over the attributes is tried.
     PlanError if `cells` < 1, or if no attribute may be hashed.
@@ -115,7 +116,7 @@ def _grid(names: list[str], shares: tuple[int, ...]) -> Grid:
 
 
 def _factorizations(cells: int, axes: int) -> Iterator[tuple[int, ...]]:
-    """Every tuple of `axes` factors whose product is `cells`."""
+    """Yields every tuple of `axes` factors whose product is `cells`."""
     if axes == 1:
         yield (cells,)
         return

@@ -11,7 +11,7 @@ from plans.show import explain, picture, programs
 
 
 def _picture(plan: Plan) -> str:
-    """The drawing alone, without a page around it."""
+    """Returns the drawing alone, without a page around it."""
     return picture.html(plan, page=False)
 
 

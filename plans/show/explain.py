@@ -14,7 +14,8 @@ WIDTH = 110
 
 
 def text(plan: Plan, *, cells: int | None = None) -> str:
-    """What is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube cells."""
+    """Returns what is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube
+    cells."""
     lines = field("query", " ".join(plan.query.split()))
     lines += field("class", class_line(plan))
     for bound in plan.bounds:
@@ -37,12 +38,12 @@ def text(plan: Plan, *, cells: int | None = None) -> str:
 
 
 def to_json(plan: Plan) -> str:
-    """The plan as indented JSON, with its fingerprint; `Plan.from_json` reads it."""
+    """Returns the plan as indented JSON, with its fingerprint; `Plan.from_json` reads it."""
     return json.dumps({**plan.to_json(), "fingerprint": plan.fingerprint}, indent=2) + "\n"
 
 
 def mermaid(plan: Plan) -> str:
-    """The join tree as a mermaid flowchart."""
+    """Returns the join tree as a mermaid flowchart."""
     lines = ["flowchart TD"]
     for index, node in enumerate(plan.nodes):
         label = f"{node.name}<br/>{_attributes(node)}" if node.kind == "input" else node.name
@@ -65,7 +66,8 @@ def mermaid(plan: Plan) -> str:
 
 
 def views(node: Node) -> list[str]:
-    """The views kept at a node: V_s its joinable rows, V_p their projection on the key, V_l those in some result."""
+    """Returns the views kept at a node: V_s its joinable rows, V_p their projection on the key, V_l those in some
+    result."""
     kept = ["V_s"]
     if node.parent >= 0:
         kept.append(f"V_p({', '.join(node.key)})")
@@ -79,7 +81,7 @@ def field(name: str, value: str) -> list[str]:
 
 
 def class_line(plan: Plan) -> str:
-    """The class of the query, with the witness of what it is not."""
+    """Returns the class of the query, with the witness of what it is not."""
     facts = plan.query_class
     parts = [str(facts.get("name", ""))]
     if facts.get("cycle"):
@@ -96,12 +98,12 @@ def class_line(plan: Plan) -> str:
 
 
 def stream_name(kind: str) -> str:
-    """A kind of stream in words."""
+    """Returns a kind of stream in words."""
     return "any stream" if kind == "any" else f"{kind} streams"
 
 
 def output_columns(plan: Plan) -> list[str]:
-    """The columns of the result."""
+    """Returns the columns of the result."""
     return [
         out.name if str(out.expr) == identifier(out.name) else f"{out.expr} AS {identifier(out.name)}"
         for out in plan.output
@@ -109,14 +111,14 @@ def output_columns(plan: Plan) -> list[str]:
 
 
 def deltas_line(plan: Plan) -> str:
-    """What the deltas of a batch are."""
+    """Returns what the deltas of a batch are."""
     if plan.support:
         return "net per batch, by a support count per result row"
     return "net per batch as they come" if plan.consolidated else "exact; net per batch when consolidated"
 
 
 def choice(plan: Plan) -> str:
-    """The tree's measures, and its rank among the candidates."""
+    """Returns the tree's measures, and its rank among the candidates."""
     measures = f"height {plan.height}, Σ depth·rate {plan.cost:g}"
     if plan.candidate_count == 1:
         return f"{measures}, the only tree"

@@ -41,7 +41,7 @@ class _Card:
 
 
 def svg(plan: Plan, *, standalone: bool = True) -> str:
-    """The join tree as an SVG element; `standalone` with its own style, as a file needs it. Cost O(nodes)."""
+    """Returns the join tree as an SVG element; `standalone` with its own style, as a file needs it. Cost O(nodes)."""
     root = _card(plan, 0)
     levels: list[float] = []
     _measure(root, 0, levels)
@@ -66,7 +66,7 @@ def svg(plan: Plan, *, standalone: bool = True) -> str:
 
 
 def html(plan: Plan, *, page: bool = True) -> str:
-    """A self-contained page; with `page=False` the fragment that a notebook shows."""
+    """Returns a self-contained page; with `page=False` the fragment that a notebook shows."""
     drawing = svg(plan, standalone=False)
     body = f'<div class="crown-plan"><style>{_STYLE}</style>{_header(plan)}<div class="canvas">{drawing}</div>'
     body += f"{_legend(plan)}<div class='columns'>{_candidates(plan)}{_replication(plan)}</div></div>"
@@ -103,7 +103,7 @@ def _card(plan: Plan, index: int) -> _Card:
 
 
 def _named(kind: str, name: str, attributes: tuple[str, ...]) -> list[tuple[str, str]]:
-    """`name(a, b)` on one line, or, where that is long, the attributes on lines of their own."""
+    """Returns `name(a, b)` on one line, or, where that is long, the attributes on lines of their own."""
     if not attributes or (kind == "atom" and name.endswith("]")):
         return [(kind, name)]
     whole = f"{name}({', '.join(attributes)})"
@@ -138,7 +138,7 @@ def _measure(card: _Card, level: int, levels: list[float]) -> None:
 
 
 def _place(card: _Card, level: int, left: float, tops: list[float]) -> float:
-    """Lay out the subtree from x = `left`; returns its right edge. A parent stands over the middle of its children."""
+    """Lays out the subtree from x = `left`; returns its right edge. A parent stands over the middle of its children."""
     card.y = tops[level]
     at = left
     for child in card.children:
@@ -178,7 +178,7 @@ def _drawing(plan: Plan, card: _Card) -> str:
 
 
 def _marked(kind: str, text: str, plan: Plan) -> str:
-    """The text of a line; output attributes stand out."""
+    """Returns the text of a line; output attributes stand out."""
     if kind == "views":
         return escape(text).replace("V_s", _sub("s")).replace("V_p", _sub("p")).replace("V_l", _sub("l"))
     if kind in ("names", "atoms"):

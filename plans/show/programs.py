@@ -128,7 +128,7 @@ def _letter(index: int) -> str:
 
 
 def _function(function: Function) -> str:
-    """A function of multiplicities as set operations over letters."""
+    """Returns a function of multiplicities as set operations over letters."""
     if isinstance(function, int):
         return _letter(function)
     parts = [_function(part) for part in function[1:] if not isinstance(part, str)]

@@ -31,7 +31,7 @@ class QueryClass:
 
     @property
     def name(self) -> str:
-        """The smallest class that holds."""
+        """Returns the smallest class that holds."""
         if not self.acyclic:
             return "cyclic"
         if not self.free_connex:
@@ -39,12 +39,13 @@ class QueryClass:
         return "q-hierarchical" if self.q_hierarchical else "free-connex"
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able form."""
+        """Returns a JSON-able form."""
         return asdict(self)
 
 
 def classify(graph: Hypergraph, atoms: Sequence[str], free: int) -> QueryClass:
-    """The class of the query whose atom i is called `atoms[i]` and whose output attributes are the mask `free`."""
+    """Returns the class of the query whose atom i is called `atoms[i]` and whose output attributes are the mask
+    `free`."""
     around = cycle(graph.edges)
     path = () if around else free_path(graph.edges, free)
     pair = hierarchy_violation(graph.edges)
@@ -62,12 +63,13 @@ def classify(graph: Hypergraph, atoms: Sequence[str], free: int) -> QueryClass:
 
 
 def is_free_connex(edges: Sequence[int], free: int) -> bool:
-    """Whether acyclic edges stay acyclic when the output attributes become an edge."""
+    """Returns whether acyclic edges stay acyclic when the output attributes become an edge."""
     return acyclic([*edges, free])
 
 
 def free_path(edges: Sequence[int], free: int) -> tuple[int, ...]:
-    """A chordless path between two output attributes that share no edge, through attributes that are not output.
+    """Returns a chordless path between two output attributes that share no edge, through attributes that are not
+    output.
 
     An acyclic query has one if and only if it is not free-connex. Empty otherwise.
     """
@@ -84,7 +86,7 @@ def free_path(edges: Sequence[int], free: int) -> tuple[int, ...]:
 
 
 def hierarchy_violation(edges: Sequence[int]) -> tuple[int, int] | None:
-    """Two attributes whose sets of atoms overlap without one containing the other."""
+    """Returns two attributes whose sets of atoms overlap without one containing the other."""
     holders = _holders(edges)
     for one, two in combinations(sorted(holders), 2):
         a, b = holders[one], holders[two]
@@ -94,7 +96,7 @@ def hierarchy_violation(edges: Sequence[int]) -> tuple[int, int] | None:
 
 
 def output_violation(edges: Sequence[int], free: int) -> tuple[int, int] | None:
-    """An output attribute and one that is not output, in every atom of the first and in more."""
+    """Returns an output attribute and one that is not output, in every atom of the first and in more."""
     holders = _holders(edges)
     for one in sorted(holders):
         for two in sorted(holders):

@@ -13,7 +13,7 @@ from itertools import combinations
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The positions of the set bits, ascending."""
+    """Yields the positions of the set bits, ascending."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -28,21 +28,21 @@ class Hypergraph:
     edges: tuple[int, ...]
 
     def mask(self, attributes: Sequence[str] | frozenset[str]) -> int:
-        """The mask of a set of attributes."""
+        """Returns the mask of a set of attributes."""
         wanted = set(attributes)
         return sum(1 << i for i, name in enumerate(self.names) if name in wanted)
 
     def attributes(self, mask: int) -> tuple[str, ...]:
-        """The attributes of a mask, in order."""
+        """Returns the attributes of a mask, in order."""
         return tuple(self.names[i] for i in bits(mask))
 
     def label(self, mask: int) -> str:
-        """`[A,B]`."""
+        """Returns `[A,B]`."""
         return "[" + ",".join(self.attributes(mask)) + "]"
 
 
 def gyo(edges: Sequence[int]) -> tuple[int, ...]:
-    """What the GYO reduction leaves of the edges: nothing if and only if they are alpha-acyclic. Cost O(m^2 *
+    """Returns what the GYO reduction leaves of the edges: nothing if and only if they are alpha-acyclic. Cost O(m^2 *
     sweeps).
     """
     left = list(edges)
@@ -64,12 +64,13 @@ def gyo(edges: Sequence[int]) -> tuple[int, ...]:
 
 
 def acyclic(edges: Sequence[int]) -> bool:
-    """Whether the hypergraph is alpha-acyclic."""
+    """Returns whether the hypergraph is alpha-acyclic."""
     return not gyo(edges)
 
 
 def components(edges: Sequence[int], members: int, separator: int = 0) -> list[int]:
-    """The connected components of the atoms in mask `members`, when the attributes of `separator` are cut out."""
+    """Returns the connected components of the atoms in mask `members`, when the attributes of `separator` are cut
+    out."""
     out: list[int] = []
     todo = members
     while todo:
@@ -90,7 +91,7 @@ def components(edges: Sequence[int], members: int, separator: int = 0) -> list[i
 
 
 def union(edges: Sequence[int], members: int) -> int:
-    """The attributes of the atoms in mask `members`."""
+    """Returns the attributes of the atoms in mask `members`."""
     attributes = 0
     for i in bits(members):
         attributes |= edges[i]
@@ -98,7 +99,7 @@ def union(edges: Sequence[int], members: int) -> int:
 
 
 def neighbours(edges: Sequence[int], vertex: int) -> int:
-    """The vertices that share an edge with `vertex`, itself excluded."""
+    """Returns the vertices that share an edge with `vertex`, itself excluded."""
     near = 0
     for edge in edges:
         if edge >> vertex & 1:
@@ -107,8 +108,9 @@ def neighbours(edges: Sequence[int], vertex: int) -> int:
 
 
 def cycle(edges: Sequence[int]) -> tuple[int, ...]:
-    """A witness that the edges are not alpha-acyclic: the vertices of a chordless cycle of the primal graph (length
-    >= 4), or of a clique that no edge covers (in which case every pair, not only consecutive ones, shares an edge).
+    """Returns a witness that the edges are not alpha-acyclic: the vertices of a chordless cycle of the primal graph
+    (length >= 4), or of a clique that no edge covers (in which case every pair, not only consecutive ones, shares an
+    edge).
 
     A hypergraph is acyclic if and only if its primal graph is chordal and every clique lies in an edge, so one of the
     two exists. Empty if the edges are acyclic.
@@ -132,7 +134,7 @@ def cycle(edges: Sequence[int]) -> tuple[int, ...]:
 
 
 def chordless_path(near: dict[int, int], start: int, goal: int, allowed: int) -> tuple[int, ...]:
-    """A shortest, hence chordless, path whose inner vertices are in `allowed`; empty if there is none."""
+    """Returns a shortest, hence chordless, path whose inner vertices are in `allowed`; empty if there is none."""
     before = {start: -1}
     queue = [start]
     for vertex in queue:
@@ -149,7 +151,8 @@ def chordless_path(near: dict[int, int], start: int, goal: int, allowed: int) ->
 
 
 def _uncovered_clique(edges: Sequence[int]) -> tuple[int, ...]:
-    """A clique (size >= 3) of the primal graph that no edge covers, every smaller part of which is covered; or nothing.
+    """Returns a clique (size >= 3) of the primal graph that no edge covers, every smaller part of which is covered; or
+    nothing.
 
     Gilmore's criterion (Berge, Hypergraphs, 1989): unless every clique lies in an edge, there are three edges whose
     pairwise intersections lie in no common edge.

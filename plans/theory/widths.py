@@ -15,7 +15,8 @@ EXACT_ATTRIBUTES = 8
 
 
 def edge_covers(edges: Sequence[int], bags: Sequence[int]) -> list[tuple[float, tuple[float, ...]]]:
-    """ρ* of each bag (a mask of attributes, all covered by `edges`), and the weights of the edges that attain it.
+    """Returns ρ* of each bag (a mask of attributes, all covered by `edges`), and the weights of the edges that attain
+    it.
 
     All bags are solved in one linear program, whose blocks are independent. Cost: one call of HiGHS.
     """
@@ -41,7 +42,8 @@ def edge_covers(edges: Sequence[int], bags: Sequence[int]) -> list[tuple[float, 
 
 
 def fhtw(edges: Sequence[int]) -> float:
-    """Fractional hypertree width, by dynamic programming over elimination orders; up to `EXACT_ATTRIBUTES` attributes.
+    """Returns fractional hypertree width, by dynamic programming over elimination orders; up to `EXACT_ATTRIBUTES`
+    attributes.
 
     The bag of a vertex v, when the vertices E were eliminated before, is v and every vertex that a path through E
     reaches from it. Cost O(2^n · n) bags, each solved once.

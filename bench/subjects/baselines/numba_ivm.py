@@ -81,7 +81,7 @@ class NumbaIvm:
         self._sink[sink.S_CHECK] = 1
 
     def apply(self, batch: Batch) -> int:
-        """Deletions of all inputs, then insertions, as CROWN does."""
+        """Returns deletions of all inputs, then insertions, as CROWN does."""
         prepared = self._preparer.prepare(batch)
         self._updates += prepared.rows
         before = int(self._sink[sink.S_EMITTED])
@@ -107,7 +107,7 @@ class NumbaIvm:
             )
 
     def load(self, batch: Batch) -> None:
-        """First-order IVM has nothing to keep but its inputs; the others must propagate to load."""
+        """Loads rows: first-order IVM has nothing to keep but its inputs; the others must propagate to load."""
         complete = self._program
         if self._algorithm == "first-order" and self._distinct is False:
             self._program = complete.copy()
@@ -117,7 +117,7 @@ class NumbaIvm:
         self._program = complete
 
     def enumerate(self) -> int:
-        """No baseline enumerates."""
+        """Returns no baseline enumerates."""
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
@@ -135,7 +135,7 @@ class NumbaIvm:
         return {"touched": touched, "input_rows": rows, "reserved_bytes": 8 * int(self._arena[A.H_TOP])}
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Does nothing: nothing is held but memory."""
 
     def _intern(self, array: pa.Array, add: bool) -> np.ndarray:
         codes = np.empty(len(array), np.int64)

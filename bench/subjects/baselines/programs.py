@@ -109,7 +109,7 @@ class Programs:
         self._views: dict[tuple[frozenset[int], frozenset[str]], int] = {}
 
     def first_order(self) -> Programs:
-        """Programs of first-order IVM."""
+        """Returns programs of first-order IVM."""
         last = self._result()
         for i, atom in enumerate(self.atoms):
             bound, steps, left = set(atom.attributes), [], [j for j in range(len(self.atoms)) if j != i]
@@ -122,7 +122,7 @@ class Programs:
         return self
 
     def standard(self) -> Programs:
-        """Programs of standard change propagation over a left-deep tree of binary joins."""
+        """Returns programs of standard change propagation over a left-deep tree of binary joins."""
         last = self._result()
         prefix = [0]  # relation that holds the join of atoms 0 .. i
         attributes: tuple[str, ...] = self.atoms[0].attributes
@@ -141,7 +141,7 @@ class Programs:
         return self
 
     def higher_order(self) -> Programs:
-        """Programs of higher-order IVM."""
+        """Returns programs of higher-order IVM."""
         last = self._result()
         for i in range(len(self.atoms)):
             self.programs[i].append(
@@ -150,7 +150,7 @@ class Programs:
         return self
 
     def _parts(self, members: frozenset[int], i: int, kept: frozenset[str]) -> tuple[_Step, ...]:
-        """Steps that join a tuple of atom ``i`` with the views of what the other members fall apart into."""
+        """Returns steps that join a tuple of atom ``i`` with the views of what the other members fall apart into."""
         bound = set(self.atoms[i].attributes)
         left, parts = set(members) - {i}, []
         while left:
@@ -187,7 +187,8 @@ class Programs:
         return view
 
     def _result(self) -> tuple[int, int]:
-        """What to do with a joined tuple: emit it; or count it per output tuple and emit what appears or vanishes."""
+        """Returns what to do with a joined tuple: emit it; or count it per output tuple and emit what appears or
+        vanishes."""
         if self.full:
             return K.EMIT, -1
         return K.DISTINCT, self._add(self.out, True)
@@ -202,7 +203,7 @@ class Programs:
         return _Step(relation, index, tuple(a for a in found.attributes if a not in bound), store)
 
     def compiled(self) -> Compiled:
-        """Everything as one int64 array."""
+        """Returns everything as one int64 array."""
         number = {a: i for i, a in enumerate(self.attributes)}
         cells: list[int] = [0] * S.P_HEADER
 

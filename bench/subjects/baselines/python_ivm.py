@@ -27,13 +27,14 @@ Change = Callable[..., list[tuple[int, ...]]]
 
 
 def _names(attributes: tuple[str, ...], number: dict[str, int]) -> str:
-    """Target or value of a tuple of attributes: a scalar for one, a tuple otherwise."""
+    """Returns target or value of a tuple of attributes: a scalar for one, a tuple otherwise."""
     names = [f"x{number[a]}" for a in attributes]
     return names[0] if len(names) == 1 else f"({', '.join(names)}{',' if names else ''})"
 
 
 def source(programs: Programs) -> str:
-    """Python text of one function ``change_<atom>(add, *values)`` per input, which returns the joined tuples."""
+    """Returns Python text of one function ``change_<atom>(add, *values)`` per input, which returns the joined
+    tuples."""
     number = {a: i for i, a in enumerate(programs.attributes)}
     result = f"({', '.join(f'x{number[a]}' for a in programs.out)},)"
     lines = []
@@ -92,7 +93,7 @@ class PythonIvm:
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
-        """Deletions of all inputs, then insertions; every delta is built as a tuple in a list, then dropped."""
+        """Returns deletions of all inputs, then insertions; every delta is built as a tuple in a list, then dropped."""
         prepared = self._preparer.prepare(batch)
         delivered = 0
         for sign in (-1, 1):
@@ -143,11 +144,11 @@ class PythonIvm:
             self._sum += sign * (h * h % PRIME)
 
     def load(self, batch: Batch) -> None:
-        """The same as ``apply``."""
+        """Does the same as ``apply``."""
         self.apply(batch)
 
     def enumerate(self) -> int:
-        """No baseline enumerates."""
+        """Returns no baseline enumerates."""
         raise SkipError("the baselines deliver deltas only")
 
     def totals(self) -> Totals:
@@ -155,14 +156,14 @@ class PythonIvm:
         return Totals(self._count, self._sum)
 
     def state_bytes(self) -> None:
-        """Unknown: Python objects."""
+        """Returns None: Python objects are of unknown size."""
 
     def stats(self) -> dict[str, Any]:
-        """Nothing is counted."""
+        """Returns nothing is counted."""
         return {}
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Does nothing: nothing is held but memory."""
 
 
 def _no_strings(array: pa.Array, add: bool) -> np.ndarray:

@@ -65,7 +65,7 @@ class _Duck:
             self.change(version, batch)
 
     def enumerate(self) -> int:
-        """Not a mode of these subjects."""
+        """Returns not a mode of these subjects."""
         raise SkipError("full enumeration is what recompute does")
 
     def state_bytes(self) -> int | None:
@@ -92,16 +92,16 @@ class DuckRecompute(_Duck):
         self.create()
 
     def checking(self) -> None:
-        """The result is recomputed anyway."""
+        """Does nothing: the result is recomputed anyway."""
 
     def apply(self, batch: Batch) -> int:
-        """Recompute; the number of result rows."""
+        """Recomputes the result. Returns the number of its rows."""
         self.change("", batch)
         (rows,) = self.one(f"SELECT count(*) FROM ({self.loaded.sql})")
         return int(rows)
 
     def totals(self) -> Totals:
-        """Of the recomputed result."""
+        """Returns the checksum of the recomputed result."""
         count, checksum = self.one(sql(self.loaded.sql, self.plan))
         return Totals(int(count), int(checksum))
 

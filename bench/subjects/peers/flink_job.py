@@ -21,7 +21,7 @@ KINDS = {"int64": "BIGINT", "string": "STRING", "date": "DATE"}
 
 
 def main() -> int:
-    """Run the job that standard input describes."""
+    """Runs the job that standard input describes."""
     spec = json.load(sys.stdin)
     out, sys.stdout = sys.stdout, sys.stderr
 

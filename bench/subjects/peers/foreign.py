@@ -31,7 +31,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def interpreter(module: str, name: str) -> str:
-    """The Python that has ``module``. Raises SkipError with what to do if there is none."""
+    """Returns the Python that has ``module``. Raises SkipError with what to do if there is none."""
     if importlib.util.find_spec(module) is not None:
         return sys.executable
     given = os.environ.get(f"CROWN_BENCH_{name.upper()}_PYTHON")
@@ -44,8 +44,8 @@ def interpreter(module: str, name: str) -> str:
 
 
 def cell(spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, Plan, str, Progress], Any]) -> dict[str, Any]:
-    """The result of a cell: the check first (``job`` with purpose ``check`` returns [count, checksum]), then the timed
-    run (purpose ``time``: returns the result's fields).
+    """Returns the result of a cell: the check first (``job`` with purpose ``check`` returns [count, checksum]), then
+    the timed run (purpose ``time``: returns the result's fields).
     """
     result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
     try:
@@ -160,12 +160,13 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def warm_rows(loaded: Loaded) -> int:
-    """How many updates at the beginning of the run are its warm-up."""
+    """Returns how many updates at the beginning of the run are its warm-up."""
     return min(WARM_ROWS, len(loaded.stream) // 10)
 
 
 def fields(warm: int, done: int, of: int, seconds: float, peak: int) -> dict[str, Any]:
-    """The fields of a result that a job elsewhere can tell, which did updates ``warm`` to ``done`` in that time.
+    """Returns the fields of a result that a job elsewhere can tell, which did updates ``warm`` to ``done`` in that
+    time.
 
     Raises ForeignError if it did none after its warm-up.
     """

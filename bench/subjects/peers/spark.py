@@ -51,10 +51,10 @@ class SparkRecompute:
             raise SkipError(str(error)) from None
 
     def checking(self) -> None:
-        """The result is recomputed anyway."""
+        """Does nothing: the result is recomputed anyway."""
 
     def apply(self, batch: Batch) -> int:
-        """Recompute; the number of result rows."""
+        """Recomputes the result. Returns the number of its rows."""
         for name, rows in batch.items():
             columns = list(self.loaded.schema[name])
             net = rows.group_by(columns).aggregate([(WEIGHT, "sum")])
@@ -72,7 +72,7 @@ class SparkRecompute:
         return self.count()
 
     def load(self, batch: Batch) -> None:
-        """The same as ``apply``."""
+        """Does the same as ``apply``."""
         self.apply(batch)
 
     def count(self) -> int:
@@ -80,11 +80,11 @@ class SparkRecompute:
         return int(self._spark.sql(f"SELECT count(*) FROM ({self.loaded.sql})").first()[0])
 
     def enumerate(self) -> int:
-        """Not a mode of this subject."""
+        """Returns not a mode of this subject."""
         raise SkipError("full enumeration is what recompute does")
 
     def totals(self) -> Totals:
-        """Of the recomputed result."""
+        """Returns the checksum of the recomputed result."""
         text = sql(self.loaded.sql, self.plan).replace('"', "`")
         count, checksum = self._spark.sql(text).first()
         return Totals(int(count), int(checksum))
@@ -98,7 +98,7 @@ class SparkRecompute:
         return {"version": self._spark.version}
 
     def close(self) -> None:
-        """The session stays for the next subject of this process."""
+        """Does nothing: the session stays for the next subject of this process."""
 
 
 class GraphFrames(SparkRecompute):

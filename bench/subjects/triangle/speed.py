@@ -114,7 +114,7 @@ def _graph(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _toggles(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Toggles of R(0, 0) on the hub wall, by strategy."""
+    """Returns toggles of R(0, 0) on the hub wall, by strategy."""
     options = {name: value for name, value in spec["arguments"].items() if name != "k"}
     loaded, updates = hub_wall(spec["arguments"]["k"])
     triangle = Triangle(**options)

@@ -78,10 +78,12 @@ from crown.kernels.limbs import (
     extend,
     multiply,
     multiply_word,
+    plus,
     product_leaves,
     product_of_pairs,
     sum_leaves,
     sum_of_pairs,
+    times,
 )
 from crown.kernels.strings import NULL
 
@@ -96,7 +98,7 @@ def _times(ctx, value, factor):
     """The product of a part of one limb; says so in the header if it leaves 63 bits."""
     if product_leaves(value, factor):
         ctx.arena[H_WRAPPED] = 1
-    return value * factor
+    return times(value, factor)
 
 
 @device
@@ -249,7 +251,7 @@ def add_parts(ctx, y, out, o, src, i):
     for w in range(ones):
         if sum_leaves(out[o + w], src[i + w]):
             ctx.arena[H_WRAPPED] = 1
-        out[o + w] += src[i + w]
+        out[o + w] = plus(out[o + w], src[i + w])
     if plan[y + Y_WORDS] > ones:
         for q in range(plan[y + Y_PAIRS]):
             w = ones + 2 * q

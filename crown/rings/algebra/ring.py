@@ -45,7 +45,7 @@ class Counted:
 
     @property
     def operations(self) -> int:
-        """Additions and multiplications together."""
+        """Returns additions and multiplications together."""
         return self.additions + self.multiplications
 
     def reset(self) -> None:

@@ -116,7 +116,7 @@ class Relation:
         return tuple(self.schema.index(name) for name in schema)
 
     def _partners(self, other: Relation, common: tuple[str, ...]) -> Iterator[tuple[Row, Iterable[Row]]]:
-        """Every tuple with those of `other` that agree with it in the common columns."""
+        """Yields every tuple with those of `other` that agree with it in the common columns."""
         if len(common) == len(other.schema):  # the tuple itself is looked up
             places = tuple(self.schema.index(name) for name in other.schema)
             for row in self.payloads:
@@ -170,11 +170,11 @@ class Factors:
 
     @property
     def schema(self) -> tuple[str, ...]:
-        """The columns of all parts, each once."""
+        """Returns the columns of all parts, each once."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.schema))
 
     def __len__(self) -> int:
-        """The number of tuples stored: of all parts together."""
+        """Returns the number of tuples stored: of all parts together."""
         return sum(map(len, self.parts))
 
     def expanded(self) -> Relation:

@@ -63,12 +63,12 @@ class ViewTree:
 
     @property
     def result(self) -> Relation:
-        """The query's result: the relation at the root."""
+        """Returns the query's result: the relation at the root."""
         return self.views[self.root.name]
 
     @property
     def stored(self) -> set[str]:
-        """The names of the nodes that are stored for the updatable relations (F-IVM, Figure 5)."""
+        """Returns the names of the nodes that are stored for the updatable relations (F-IVM, Figure 5)."""
         return set(self.views)
 
     def size(self) -> int:
@@ -115,7 +115,7 @@ class ViewTree:
             node = parent
 
     def _step(self, view: View, changed: View, delta: Factors) -> Factors:
-        """The delta of a view, from that of one of its children and what is stored of the others."""
+        """Returns the delta of a view, from that of one of its children and what is stored of the others."""
         at = view.children.index(changed)
         before = [self.views[child.name] for child in view.children[:at]]
         after = [self.views[child.name] for child in view.children[at + 1 :]]
@@ -132,7 +132,8 @@ class ViewTree:
         return Factors(*parts) if self._keep is None else Factors(self._finished(view, Factors(*parts).expanded()))
 
     def _eliminated(self, variable: str, parts: Sequence[Relation]) -> list[Relation]:
-        """⊕_X of a join, pushed into the factors that have X: the rest is left as it is (OPTIMIZE in Figure 4)."""
+        """Returns ⊕_X of a join, pushed into the factors that have X: the rest is left as it is (OPTIMIZE in Figure
+        4)."""
         involved = [part for part in parts if variable in part.schema]
         rest = [part for part in parts if variable not in part.schema]
         joined = involved[0]
@@ -171,7 +172,7 @@ class ViewTree:
         }
 
     def _leaf(self, leaf: View, database: Mapping[str, Relation]) -> Relation:
-        """The relation of a leaf as the database has it, in the leaf's columns; or its indicator projection."""
+        """Returns the relation of a leaf as the database has it, in the leaf's columns; or its indicator projection."""
         source = self._nodes[leaf.indicates] if leaf.indicates is not None else leaf
         made = Relation(self.ring, source.keys)
         if source.name in database:

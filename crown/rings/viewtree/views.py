@@ -100,7 +100,8 @@ def _name(relations: frozenset[str]) -> str:
 
 
 def _indicators(at: str, children: tuple[View, ...], schemas: Schemas) -> tuple[View, ...]:
-    """The indicator projections that close a cycle with the children: those that the GYO reduction does not remove."""
+    """Returns the indicator projections that close a cycle with the children: those that the GYO reduction does not
+    remove."""
     inside = frozenset().union(*(child.relations for child in children))
     names = tuple(dict.fromkeys(name for child in children for name in child.keys))
     graph = Hypergraph(names, ())
@@ -130,5 +131,5 @@ def materialized(root: View, updatable: Collection[str]) -> set[str]:
 
 
 def _reaching(node: View) -> frozenset[str]:
-    """The relations whose updates change the node, by themselves or through an indicator projection."""
+    """Returns the relations whose updates change the node, by themselves or through an indicator projection."""
     return node.relations | {leaf.indicates for leaf in node.nodes() if leaf.indicates is not None}

@@ -74,14 +74,14 @@ class Rule:
 
     @property
     def top(self) -> tuple[Values, int] | None:
-        """The multiset and the side of it whose first value this is; None if it is none of MIN and MAX."""
+        """Returns the multiset and the side of it whose first value this is; None if it is none of MIN and MAX."""
         return (self.values, self._side) if self.values is not None and self._side else None
 
     def _term(self, *factors: str, side: int = 0, of: str = "") -> Term:
         return Term(self._needs, self._where, tuple(sorted(factors)), side, of, self._distinct)
 
     def _sides(self, name: str) -> tuple[Term, ...]:
-        """The terms that count what is not finite."""
+        """Returns the terms that count what is not finite."""
         floating = self._types[name] == "float64"
         return tuple(self._term(side=side, of=name) for side in (1, -1)) if floating else ()
 
@@ -120,7 +120,7 @@ class Rule:
         return Column(aggregate.type, dictionary, rounded.float_codes(values, null))
 
     def _exact(self, totals: Totals, null: np.ndarray, dictionary: Dictionary) -> Column:
-        """SUM of whole numbers or decimals."""
+        """Returns SUM of whole numbers or decimals."""
         rows, type_ = totals.sum(self._term(*self._arguments)), self.aggregate.type
         parts = decimal_parts(type_)
         if parts is None:
@@ -136,7 +136,7 @@ class Rule:
         return Column(type_, dictionary, np.where(null, NULL, rows[:, 0]))
 
     def _quotient(self, totals: Totals, count: np.ndarray) -> np.ndarray:
-        """SUM or AVG as doubles; infinities and NaN as in IEEE arithmetic."""
+        """Returns SUM or AVG as doubles; infinities and NaN as in IEEE arithmetic."""
         name = self._arguments[0]
         average = self.aggregate.function == "avg"
         divisors = count.reshape(-1, 1) if average else np.ones((len(count), 1), np.int64)

@@ -78,7 +78,7 @@ class Groups(Lasting):
         return sides
 
     def _make_whole(self) -> None:
-        """Make the only group, which stays."""
+        """Makes the only group, which stays."""
         handles, done = np.empty(1, np.int64), np.zeros(2, np.int64)
         keys, where = np.empty((0, 1), np.int64), np.empty(1, np.int64)
         groups.locate(self.parts[0], self._table, self._identity, 0, keys, self._words, where, handles, done)
@@ -102,7 +102,7 @@ class Groups(Lasting):
             return self._change(frame, -weights, -1)
 
     def _change(self, frame: Frame, weights: np.ndarray, sign: int) -> Zset:
-        """Add events and return what changes; ``sign`` -1 takes a batch back."""
+        """Adds events and return what changes; ``sign`` -1 takes a batch back."""
         handles, where = self._located(frame, len(weights))
         try:
             old, new = self._totals(frame, weights, where, handles)
@@ -122,7 +122,7 @@ class Groups(Lasting):
         return changed
 
     def _located(self, frame: Frame, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The handles of the groups of events, each once, and the number of each event's group among them."""
+        """Returns the handles of the groups of events, each once, and the number of each event's group among them."""
         arena, where = self.parts[0], np.zeros(n, np.int64)
         if self.stage.whole:
             return arena[A.H_ROOT : A.H_ROOT + 1].copy(), where
@@ -147,7 +147,7 @@ class Groups(Lasting):
     def _totals(
         self, frame: Frame, weights: np.ndarray, where: np.ndarray, handles: np.ndarray
     ) -> tuple[Totals, Totals]:
-        """The totals of groups before and after the events; those of multisets change at once."""
+        """Returns the totals of groups before and after the events; those of multisets change at once."""
         layout = self._layout
         old = self._stored(handles)
         deltas = np.zeros_like(old.rows)
@@ -161,7 +161,7 @@ class Groups(Lasting):
         return old, Totals(layout, rows, self._multisets.tops(self._tops, handles))
 
     def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
-        """Raise ChangeError for a group with fewer than no rows, or with more than can be counted."""
+        """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
         if not len(counts):
             return
         wrong = int(counts.argmin())
@@ -181,7 +181,7 @@ class Groups(Lasting):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _difference(self, handles: np.ndarray, old: Totals, new: Totals, sign: int) -> Zset:
-        """What the change of groups by a batch (``sign`` -1: that is taken back) does to the stage's rows."""
+        """Returns what the change of groups by a batch (``sign`` -1: that is taken back) does to the stage's rows."""
         n, batches = len(handles), int(self.parts[0][A.H_VERSION])
         tops = {top: np.concatenate([old.tops[top], new.tops[top]]) for top in self._tops}
         both = Totals(self._layout, np.concatenate([old.rows, new.rows]), tops)
@@ -198,11 +198,11 @@ class Groups(Lasting):
         return changed if self._distinct else changed.net()
 
     def _there(self, totals: Totals, begun: bool) -> np.ndarray:
-        """Where a group exists, before HAVING."""
+        """Returns where a group exists, before HAVING."""
         return np.full(len(totals.rows), begun) if self.stage.whole else totals.count(ROWS) > 0
 
     def _rows(self, handles: np.ndarray, totals: Totals, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows (codes, int64[columns, n]) of groups in given states, and where they are there.
+        """Returns the rows (codes, int64[columns, n]) of groups in given states, and where they are there.
 
         There may be several states of each group: first one of every group, then another.
         """
@@ -224,7 +224,7 @@ class Groups(Lasting):
         return matrix(frame.computed(self.stage.outputs), n), there
 
     def _named(self, handle: int) -> str:
-        """A group, for messages."""
+        """Returns a group, for messages."""
         words = self.parts[0][handle : handle + self._k]
         values = [
             f"{key.name}={decode(words[i : i + 1].copy(), key.type, self._part.dictionary.extern)[0].as_py()!r}"
@@ -236,7 +236,7 @@ class Groups(Lasting):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _blocks(self) -> Iterator[np.ndarray]:
-        """The handles of all groups."""
+        """Yields the handles of all groups."""
         if self.stage.whole:
             if self.parts[0][A.H_VERSION] > 0:
                 yield self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy()
@@ -248,7 +248,7 @@ class Groups(Lasting):
             yield handles[:n]
 
     def _present(self, handles: np.ndarray) -> np.ndarray:
-        """The rows of groups that exist, without those that HAVING hides: codes, int64[columns, n]."""
+        """Returns the rows of groups that exist, without those that HAVING hides: codes, int64[columns, n]."""
         totals = self._stored(handles)
         codes, there = self._rows(handles, totals, self._there(totals, True))
         return codes[:, there]

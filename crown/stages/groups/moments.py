@@ -74,7 +74,7 @@ def _covariance(m: Moments, sample: int) -> Result:
 
 
 def _parts(m: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cxy, Vx and Vy as doubles in their integers' units, and where Vx and Vy are 0."""
+    """Returns cxy, Vx and Vy as doubles in their integers' units, and where Vx and Vy are 0."""
     one = np.ones_like(m.count())
     joint, x, y = m.joint(), m.spread_x(), m.spread_y()
     return ratio(joint, one), ratio(x, one), ratio(y, one), _zero(x), _zero(y)

@@ -61,7 +61,7 @@ class Multisets:
 
     @property
     def words(self) -> int:
-        """Words of all multisets of a group."""
+        """Returns words of all multisets of a group."""
         return kernels.MULTISET * len(self.all)
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Multisets:
     def apply(
         self, addends: Addends, frame: Frame, where: np.ndarray, handles: np.ndarray
     ) -> Iterator[tuple[Values, Frame, np.ndarray, np.ndarray]]:
-        """Change the counts of values by the events of a batch, whose groups are ``handles[where]``.
+        """Changes the counts of values by the events of a batch, whose groups are ``handles[where]``.
 
         Yields per multiset the values that changed, as a frame of one column; their flips (+1 where a value appeared,
         -1 where it vanished, else 0); and their groups. Raises MemoryBudgetError, and ChangeError for a delete of a
@@ -118,7 +118,7 @@ class Multisets:
         return flips
 
     def take_back(self, handles: np.ndarray) -> None:
-        """Undo what ``apply`` did since ``close``."""
+        """Undoes what ``apply`` did since ``close``."""
         with self._part.budget.lifted():
             while self._changes:
                 change = self._changes.pop()
@@ -126,7 +126,7 @@ class Multisets:
                 self._settle(change.multiset, handles)
 
     def close(self) -> None:
-        """The batch stands."""
+        """Lets the batch stand."""
         self._changes.clear()
 
     def _settle(self, multiset: Multiset, handles: np.ndarray) -> None:
@@ -144,7 +144,7 @@ class Multisets:
         return found
 
     def mark_values(self) -> None:
-        """Mark what the multisets refer to in the dictionary. O(state)."""
+        """Marks what the multisets refer to in the dictionary. O(state)."""
         for multiset in self.all:
             if uses_dictionary(multiset.type):
                 self._part.dictionary.mark_codes(self._codes(multiset))
@@ -154,7 +154,7 @@ class Multisets:
         return out[: kernels.codes_of(self._part.arena, self._table, multiset.number, out)]
 
     def check_invariants(self, handles: np.ndarray) -> None:
-        """Recount the values of all groups, ``handles``, and look at their heaps. Raises AssertionError. O(state)."""
+        """Recounts the values of all groups, ``handles``, and look at their heaps. Raises AssertionError. O(state)."""
         handles = np.sort(handles)
         for multiset in self.all:
             counted = np.zeros(len(handles), np.int64)

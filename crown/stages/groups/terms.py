@@ -62,7 +62,7 @@ def limbs_of(term: Term, types: Mapping[str, str]) -> int:
 
 
 def _bits(type_: str) -> int:
-    """Bits of the absolute value of an argument."""
+    """Returns the bits of the absolute value of an argument."""
     if type_ == "float64":
         return 192
     parts = decimal_parts(type_)
@@ -96,7 +96,7 @@ class Addends:
         self._valid: dict[tuple[tuple[str, ...], str | None], np.ndarray] = {}
 
     def add(self, layout: Layout, terms: Iterable[Term], deltas: np.ndarray) -> None:
-        """Add the events to ``terms`` of the groups' states, ``deltas`` int64[groups, words]. O(events * terms)."""
+        """Adds the events to ``terms`` of the groups' states, ``deltas`` int64[groups, words]. O(events * terms)."""
         for term in terms:
             weights, at = self.weights(term.needs, term.where), layout.at[term]
             if term.side:
@@ -135,7 +135,7 @@ class Addends:
         return self._lifted[name]
 
     def _lift_floats(self, name: str) -> np.ndarray:
-        """A column of doubles in fixed point, int64[n, 4]; NaN, infinities, NULL and what is too large as 0."""
+        """Returns a column of doubles in fixed point, int64[n, 4]; NaN, infinities, NULL and what is too large as 0."""
         codes = np.ascontiguousarray(self._frame[name].codes)
         out = np.empty((len(codes), sums.FLOAT_LIMBS), np.int64)
         if sums.lift_floats(codes, out) >= 0:
@@ -143,7 +143,7 @@ class Addends:
         return out
 
     def _refuse_too_large(self, factors: tuple[str, ...], weights: np.ndarray) -> None:
-        """Raise ChangeError if a value that cannot be summed exactly would be."""
+        """Raises ChangeError if a value that cannot be summed exactly would be."""
         for name in factors:
             if name in self._too_large and (found := self._too_large[name] & (weights != 0)).any():
                 value = float(self._frame[name].codes.view(np.float64)[found.argmax()])
@@ -151,7 +151,7 @@ class Addends:
 
 
 def _beyond(codes: np.ndarray, side: int) -> np.ndarray:
-    """Where doubles (their codes) are NaN or the infinity of a sign."""
+    """Returns where doubles (their codes) are NaN or the infinity of a sign."""
     nan = np.isnan(codes.view(np.float64))
     return np.asarray(nan | (codes == (_INFINITY if side > 0 else _MINUS_INFINITY)))
 

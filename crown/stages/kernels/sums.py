@@ -7,7 +7,18 @@ other. Floats are fixed point, in units of 2^-112: a value below 2^80 takes four
 from __future__ import annotations
 
 from crown.kernels.jit import kernel
-from crown.kernels.limbs import add, add_multiple, clear, extend, high_product, multiply, negate, sum_of_pairs
+from crown.kernels.limbs import (
+    add,
+    add_multiple,
+    clear,
+    extend,
+    high_product,
+    minus,
+    multiply,
+    negate,
+    sum_of_pairs,
+    times,
+)
 from crown.kernels.pointers import words
 
 FLOAT_BITS = 112  # the unit of fixed point is 2^-112
@@ -101,10 +112,8 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
             continue
         if m == 1 and limbs == 2:
             value = values[i]
-            # Without branches: signed arithmetic may be assumed not to wrap where the compiler knows the signs.
-            low, high = value * weight, high_product(value, weight)
-            high -= (value >> 63) & weight
-            high -= (weight >> 63) & value
+            low, high = times(value, weight), high_product(value, weight)
+            high = minus(minus(high, (value >> 63) & weight), (weight >> 63) & value)
             state[place], state[place + 1] = sum_of_pairs(state[place], state[place + 1], low, high)
         else:
             extend(scratch, 0, limbs, values, i * m, m)

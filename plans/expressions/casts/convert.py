@@ -22,7 +22,7 @@ _WHOLE = pa.decimal128(38, 0)
 
 
 def castable(source: str, target: str) -> bool:
-    """Whether values of one planner type can be cast to another, as in Spark's ANSI mode."""
+    """Returns whether values of one planner type can be cast to another, as in Spark's ANSI mode."""
     if source == target or target == "null":
         return source == target
     if "binary" in (source, target):
@@ -35,7 +35,7 @@ def castable(source: str, target: str) -> bool:
 
 
 def cast(value: Any, type_: pa.DataType) -> Any:
-    """Values in another type for which `castable` holds; NULL where they do not fit. O(n)."""
+    """Returns values in another type for which `castable` holds; NULL where they do not fit. O(n)."""
     kinds = pa.types
     source = value.type
     if source == type_:
@@ -69,7 +69,7 @@ def cast(value: Any, type_: pa.DataType) -> Any:
 
 
 def _seconds(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Instants as seconds since 1970; whole numbers are rounded down."""
+    """Returns instants as seconds since 1970; whole numbers are rounded down."""
     micros = words(value, np.int64)
     if pa.types.is_floating(type_):
         return array_of(micros / float(dates.SECOND), type_, value)
@@ -77,7 +77,7 @@ def _seconds(value: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _of_doubles(value: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Doubles as whole numbers, towards zero, or as decimals, by their shortest form."""
+    """Returns doubles as whole numbers, towards zero, or as decimals, by their shortest form."""
     if pa.types.is_decimal(type_):
         return by_distinct(lambda number: _rounded(number, type_.precision, type_.scale), type_, value)
     given, bound = words(value, np.float64), 2.0 ** (type_.bit_width - 1)

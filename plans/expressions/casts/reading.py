@@ -51,7 +51,7 @@ _QUICK_MOMENT = (
 
 
 def read(value: Any, type_: pa.DataType) -> Any:
-    """Strings as values of `type_`; NULL where they say none. O(n)."""
+    """Returns strings as values of `type_`; NULL where they say none. O(n)."""
     return on_arrays(lambda array: _read(readable(array), type_), value)
 
 
@@ -75,7 +75,7 @@ def _read(value: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _quickly(value: pa.Array, plain: str, type_: pa.DataType, slow: Any) -> pa.Array:
-    """Texts of a plain form by Arrow, the others by `slow`, once per distinct text."""
+    """Returns texts of a plain form by Arrow, the others by `slow`, once per distinct text."""
     quick = pc.fill_null(pc.match_substring_regex(value, plain), False)
     nothing = pa.scalar(None, pa.string())
     found = pc.cast(pc.utf8_ltrim(pc.if_else(quick, value, nothing), characters="+"), type_)
@@ -126,7 +126,7 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
 
 
 def _day_number(sign: str, year: str, month: str | None, day: str | None) -> int | None:
-    """The days from 1970 on to a day of the calendar; None if it has no such day."""
+    """Returns the days from 1970 on to a day of the calendar; None if it has no such day."""
     y, m, d = int(sign + year), int(month or 1), int(day or 1)
     cycle, place = divmod(y - 2000, 400)  # the calendar repeats
     if not 1 <= m <= 12 or not 1 <= d <= calendar.monthrange(2000 + place, m)[1]:
@@ -156,7 +156,7 @@ def _moment(text: str, zoned: bool) -> int | None:
 
 
 def _offset(zone: str) -> int | None:
-    """The seconds by which a zone is ahead of UTC; None if it is not written as such."""
+    """Returns the seconds by which a zone is ahead of UTC; None if it is not written as such."""
     found = _ZONE.fullmatch(zone)
     if found is None or not zone:
         return None

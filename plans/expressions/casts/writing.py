@@ -18,7 +18,7 @@ _PLAIN_SCALE = 6  # up to which Arrow writes decimals without an exponent
 
 
 def written(value: Any) -> Any:
-    """Values of any type but binary as strings."""
+    """Returns values of any type but binary as strings."""
     kinds = pa.types
     if kinds.is_floating(value.type):
         return on_arrays(_doubles, value)
@@ -32,7 +32,7 @@ def written(value: Any) -> Any:
 
 
 def _doubles(value: pa.Array) -> pa.Array:
-    """Doubles as text: those that need no exponent by Arrow, the others once per distinct value."""
+    """Returns doubles as text: those that need no exponent by Arrow, the others once per distinct value."""
     size = pc.abs(value)
     quick = pc.fill_null(pc.and_(pc.greater_equal(size, _LEAST), pc.less(size, _MOST)), False)
     nothing = pa.scalar(None, value.type)
@@ -43,7 +43,7 @@ def _doubles(value: pa.Array) -> pa.Array:
 
 
 def double_text(value: float) -> str:
-    """A double in Java's form: 1.5, 1.0E10, -Infinity."""
+    """Returns a double in Java's form: 1.5, 1.0E10, -Infinity."""
     if value != value:
         return "NaN"
     sign = "-" if value < 0 or (value == 0 and str(value)[0] == "-") else ""
@@ -64,7 +64,7 @@ def double_text(value: float) -> str:
 
 
 def _moments(value: pa.Array) -> pa.Array:
-    """Day, time and as many digits of the second's fraction as it has."""
+    """Returns day, time and as many digits of the second's fraction as it has."""
     days = dates.texts(array_of(dates.days_of(value).astype(np.int32), pa.date32(), value))
     times = pc.cast(array_of(dates.clock_of(value), pa.time64("us"), value), pa.string())
     return pc.binary_join_element_wise(days, pc.replace_substring_regex(times, r"\.?0*\z", ""), " ")

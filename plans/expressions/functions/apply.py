@@ -36,7 +36,7 @@ _TITLES = {"plus_months": "INTERVAL", "plus_micros": "INTERVAL", "second_fractio
 
 
 def apply(name: str, args: tuple[Expr, ...]) -> Expr:
-    """A function of the table of arguments; PlanError if they do not fit."""
+    """Returns a function of the table of arguments; PlanError if they do not fit."""
     function = FUNCTIONS[name]
     kinds = function.kinds(len(args))
     if kinds is None:
@@ -65,7 +65,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
 
 
 def _fitted(name: str, arg: Expr, kind: str) -> Expr:
-    """An argument as a function takes it; see `Function.takes`."""
+    """Returns an argument as a function takes it; see `Function.takes`."""
     wanted = kind.removeprefix("=")
     if kind != wanted and arg.op != "literal":
         raise PlanError(f"{_title(name)} needs a constant where {arg} stands", hint="write the value itself")
@@ -81,5 +81,5 @@ def _fitted(name: str, arg: Expr, kind: str) -> Expr:
 
 
 def _title(name: str) -> str:
-    """What a function is called in errors."""
+    """Returns what a function is called in errors."""
     return _TITLES.get(name, name.upper())

@@ -17,7 +17,7 @@ from plans.expressions.characters import readable
 
 
 def by_distinct(function: Callable[..., Any], type_: pa.DataType, *values: Any) -> Any:
-    """`function` of each row's values, as an array of `type_`; NULL where an argument is NULL or no UTF-8.
+    """Returns `function` of each row's values, as an array of `type_`; NULL where an argument is NULL or no UTF-8.
 
     Scalars alone give a scalar. The function takes Python values and returns one, or None for NULL.
     """
@@ -51,7 +51,7 @@ def by_distinct(function: Callable[..., Any], type_: pa.DataType, *values: Any) 
 
 
 def _encoded(value: pa.Array) -> tuple[pa.Array, list[Any]]:
-    """The codes of an array and the Python values that they stand for."""
+    """Returns the codes of an array and the Python values that they stand for."""
     if pa.types.is_string(value.type):
         value = readable(value)
     floating = pa.types.is_floating(value.type)

@@ -32,11 +32,11 @@ class Function:
     sql: Callable[[Sequence[str]], str] | None = None
 
     def text(self, arguments: Sequence[str]) -> str:
-        """The call as SQL text."""
+        """Returns the call as SQL text."""
         return self.sql(arguments) if self.sql else f"{self.name.upper()}({', '.join(arguments)})"
 
     def kinds(self, count: int) -> tuple[str, ...] | None:
-        """What each of `count` arguments is cast to; None if the function does not take so many."""
+        """Returns what each of `count` arguments is cast to; None if the function does not take so many."""
         if self.repeated and count >= len(self.takes):
             return (*self.takes, *([self.takes[-1]] * (count - len(self.takes))))
         least = len(self.takes) - self.optional
@@ -44,12 +44,12 @@ class Function:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An evaluator that needs no type of the result."""
+    """Returns an evaluator that needs no type of the result."""
     return lambda type_, *values: function(*values)
 
 
 def cast_to(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An evaluator whose result is cast to the type of the result."""
+    """Returns an evaluator whose result is cast to the type of the result."""
 
     def evaluate(type_: pa.DataType, *values: Any) -> Any:
         return function(*values).cast(type_)

@@ -40,7 +40,7 @@ _READER = json.JSONDecoder(
 
 @cache
 def steps(path: str) -> tuple[str | int, ...] | None:
-    """The names and places of a path like `$.a[0].b`; None if it has anything else."""
+    """Returns the names and places of a path like `$.a[0].b`; None if it has anything else."""
     if path[:1] != "$":
         return None
     found: list[str | int] = []

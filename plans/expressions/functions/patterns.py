@@ -29,7 +29,7 @@ def _pattern_type(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _exact(name: str, pattern: str) -> Regex:
-    """A pattern whose match is told, not only that there is one."""
+    """Returns a pattern whose match is told, not only that there is one."""
     regex = translated(pattern)
     if regex.inner:
         raise PlanError(
@@ -82,7 +82,7 @@ def _replace_type(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 def _replacement(text: str, groups: int) -> str:
-    """Java's replacement text in RE2's words: $1 is a group, a backslash takes what follows as it is."""
+    """Returns Java's replacement text in RE2's words: $1 is a group, a backslash takes what follows as it is."""
     out, at = [], 0
     while at < len(text):
         part = _REPLACEMENT.match(text, at)

@@ -53,11 +53,11 @@ class Regex:
 
     @property
     def whole(self) -> str:
-        """The pattern with its $."""
+        """Returns the pattern with its $."""
         return f"(?:{self.text}){_END}" if self.tail else self.text
 
     def capturing(self, group: int) -> str:
-        """The pattern with only that group captured, under the name `g`; 0 is all of it."""
+        """Returns the pattern with only that group captured, under the name `g`; 0 is all of it."""
         out, last = [], 0
         for number, place in enumerate(self.groups, start=1):
             out.append(self.text[last : place + 1] + ("?P<g>" if number == group else "?:"))
@@ -69,7 +69,7 @@ class Regex:
 
 @cache
 def translated(pattern: str) -> Regex:
-    """The pattern for RE2; PlanError if Java and RE2 could read it differently."""
+    """Returns the pattern for RE2; PlanError if Java and RE2 could read it differently."""
     return _Reader(pattern).regex()
 
 
@@ -106,7 +106,7 @@ class _Reader:
         return sum(map(len, self.out))
 
     def alternatives(self, depth: int) -> bool:
-        """Read up to the end or a closing parenthesis; whether it may match nothing."""
+        """Reads up to the end or a closing parenthesis; whether it may match nothing."""
         if depth > 50:
             raise self.refused("more than 50 nested groups")
         some, this, branches = False, True, False
@@ -124,7 +124,7 @@ class _Reader:
         return some or this
 
     def repeated(self, depth: int) -> bool:
-        """Read one element and its quantifier; whether it may match nothing."""
+        """Reads one element and its quantifier; whether it may match nothing."""
         fixed = self.pattern[self.at] in "^$" or self.pattern.startswith(("\\b", "\\B", "\\A", "\\z", "\\Z"), self.at)
         empty = self.element(depth)
         sign = self.pattern[self.at : self.at + 1]
@@ -156,7 +156,7 @@ class _Reader:
         return empty
 
     def element(self, depth: int) -> bool:
-        """Read one element; whether it matches nothing."""
+        """Reads one element; whether it matches nothing."""
         sign = self.pattern[self.at]
         if sign == "(":
             return self.group(depth)
@@ -185,7 +185,7 @@ class _Reader:
         return False
 
     def either_case(self, sign: str) -> str:
-        """A character; with (?i) in both cases, which in Java has letters of ASCII only."""
+        """Returns a character; with (?i) in both cases, which in Java has letters of ASCII only."""
         if "i" in self.flags and sign.isascii() and sign.isalpha():
             return f"[{sign.lower()}{sign.upper()}]"
         return _plain(sign)
@@ -237,7 +237,7 @@ class _Reader:
         return False
 
     def sign(self) -> str:
-        """The escaped character here, in RE2's words."""
+        """Returns the escaped character here, in RE2's words."""
         sign = self.pattern[self.at + 1 : self.at + 2]
         code = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})").match(self.pattern, self.at + 1)
         if code is not None:
@@ -264,7 +264,7 @@ class _Reader:
         return f"\\{'P' if negated else 'p'}{{{found[1] or found[2]}}}"
 
     def set(self) -> str:
-        """A class in brackets, without set operations."""
+        """Returns a class in brackets, without set operations."""
         self.at += 1
         out = "["
         if self.pattern.startswith("^", self.at):
@@ -291,14 +291,14 @@ class _Reader:
         return out + "]"
 
     def other_case(self, first: str, last: str) -> str:
-        """With (?i), the letters of a range in the other case."""
+        """Returns with (?i), the letters of a range in the other case."""
         if "i" not in self.flags:
             return ""
         letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
         return "".join(letter.swapcase() for letter in letters if first <= letter <= last)
 
     def member(self) -> tuple[str, str]:
-        """What stands next in a class: its text, and the character if it is one."""
+        """Returns what stands next in a class: its text, and the character if it is one."""
         sign = self.pattern[self.at : self.at + 1]
         if not sign:
             raise self.refused("a [ without its ]")
@@ -319,5 +319,5 @@ class _Reader:
 
 
 def _plain(sign: str) -> str:
-    """A character that stands for itself."""
+    """Returns a character that stands for itself."""
     return sign if sign.isalnum() or ord(sign) > 0x7F or sign in " _'\"" else f"\\x{{{ord(sign):02X}}}"

@@ -43,7 +43,7 @@ def _rounder(even: bool) -> Callable[..., Any]:
 
 
 def rounded_doubles(value: pa.Array, digits: int, even: bool) -> pa.Array:
-    """Doubles rounded to `digits` places after the point, ties away from zero or to even ones. O(n)."""
+    """Returns doubles rounded to `digits` places after the point, ties away from zero or to even ones. O(n)."""
     given = words(value, np.float64)
     if abs(digits) > 15:
         found, sure = given.copy(), ~np.isfinite(given)
@@ -77,7 +77,7 @@ def _in_decimal(value: float, digits: int, rounding: str) -> float:
 
 
 def _whole(value: pa.Array, zeros: int, even: bool) -> pa.Array:
-    """Whole numbers rounded to a multiple of a power of ten; NULL where that does not fit the type."""
+    """Returns whole numbers rounded to a multiple of a power of ten; NULL where that does not fit the type."""
     type_ = value.type
     if zeros > 19:
         return pc.if_else(pc.is_valid(value), pa.scalar(0, type_), pa.scalar(None, type_))
@@ -99,7 +99,7 @@ def _whole(value: pa.Array, zeros: int, even: bool) -> pa.Array:
 
 
 def _bound(mode: str) -> Callable[..., Any]:
-    """FLOOR or CEIL: doubles beyond a BIGINT give NULL, NaN gives 0, as Java's conversion does."""
+    """Returns FLOOR or CEIL: doubles beyond a BIGINT give NULL, NaN gives 0, as Java's conversion does."""
 
     def evaluate(type_: pa.DataType, value: Any) -> Any:
         if pa.types.is_decimal(value.type):

@@ -31,7 +31,7 @@ def _trimmed(name: str) -> Callable[..., Any]:
 
 
 def _sliced(value: str, start: int, count: int = 2**31 - 1) -> str:
-    """SUBSTRING: from 1 on, 0 is 1, a negative start counts from the end and may lie before the beginning."""
+    """Returns SUBSTRING: from 1 on, 0 is 1, a negative start counts from the end and may lie before the beginning."""
     first = start - 1 if start > 0 else len(value) + start if start < 0 else 0
     until = min(first + count, 2**31 - 1)
     return value[max(first, 0) : max(until, 0)] if until > first else ""
@@ -66,21 +66,22 @@ def _replaced(type_: pa.DataType, value: Any, old: Any, new: Any = None) -> Any:
 
 
 def _place(wanted: str, text: str, start: int = 1) -> int:
-    """The first place from `start` on, which counts from 1; 0 if there is none. The empty text is at the first."""
+    """Returns the first place from `start` on, which counts from 1; 0 if there is none. The empty text is at the
+    first."""
     if start < 1:
         return 0
     return text.find(wanted, start - 1) + 1 if wanted else 1
 
 
 def _located(type_: pa.DataType, wanted: Any, text: Any, start: Any = None) -> Any:
-    """LOCATE; from NULL on there is none, whatever the texts."""
+    """Returns LOCATE; from NULL on there is none, whatever the texts."""
     if start is None:
         return by_distinct(_place, type_, wanted, text)
     return pc.if_else(pc.is_valid(start), by_distinct(_place, type_, wanted, text, start), pa.scalar(0, type_))
 
 
 def _part(text: str, mark: str, number: int) -> str | None:
-    """SPLIT_PART; no part has the number 0, at which Spark stops."""
+    """Returns SPLIT_PART; no part has the number 0, at which Spark stops."""
     parts = text.split(mark) if mark else [text]
     if number == 0:
         return None
@@ -104,7 +105,7 @@ def _distinct(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _limited(name: str, place: int) -> Callable[[Sequence[str], Sequence[Any]], str]:
-    """The type of a string whose length a constant limits."""
+    """Returns the type of a string whose length a constant limits."""
 
     def gives(types: Sequence[str], values: Sequence[Any]) -> str:
         if values[place] is not None and values[place] > LONGEST:

@@ -42,7 +42,7 @@ def _clock(name: str) -> Callable[..., Any]:
 
 
 def _seconds(type_: pa.DataType, value: Any) -> Any:
-    """The seconds of the minute with their fraction."""
+    """Returns the seconds of the minute with their fraction."""
 
     def tell(array: pa.Array) -> pa.Array:
         micros = array_of(dates.clock_of(array) % (60 * dates.SECOND), pa.int64(), array)
@@ -86,7 +86,7 @@ def _unit_type(place: int, name: str, units: Sequence[str], type_: str) -> Calla
 
 
 def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) -> Callable[..., Any]:
-    """An evaluator of a date or moment and a count; NULL where the count is."""
+    """Returns an evaluator of a date or moment and a count; NULL where the count is."""
 
     def evaluate(type_: pa.DataType, value: Any, count: Any) -> Any:
         def tell(array: pa.Array, counts: pa.Array) -> pa.Array:
@@ -101,7 +101,7 @@ def _with_count(function: Callable[[pa.Array, np.ndarray, pa.Array], pa.Array]) 
 
 
 def _wrapped(days: np.ndarray, like: pa.Array) -> pa.Array:
-    """Dates of 32 bits, whatever overflows, as in Spark."""
+    """Returns dates of 32 bits, whatever overflows, as in Spark."""
     return array_of(days.astype(np.int32), pa.date32(), like)
 
 
@@ -138,7 +138,7 @@ def _last_day(type_: pa.DataType, value: Any) -> Any:
 
 
 def _made(type_: pa.DataType, *values: Any) -> Any:
-    """MAKE_DATE: NULL where the calendar has no such day."""
+    """Returns MAKE_DATE: NULL where the calendar has no such day."""
 
     def make(*arrays: pa.Array) -> pa.Array:
         year, month, day = (words(array, np.int32).astype(np.int64) for array in arrays)
