@@ -388,7 +388,7 @@ def _multiply_rows(ctx, ring, out, start):
 
 
 @device
-def enumerate_on(ctx, ring, out):
+def resume_deltas(ctx, ring, out):
     """``enumerate_resume``; in a payload plan the results get their payloads."""
     start = ctx.scratch[X_FILL]
     done = enumerate_resume(ctx, out)
@@ -422,7 +422,7 @@ def reweigh(ctx, ring, rec, out):
         y = plan[d + N_PAYLOAD]
         row = scratch[X_RECORD] + plan[d + N_OFFSET]
         if scratch[X_PHASE] == TELLING:
-            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
+            if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             scratch[X_PHASE] = WEIGHING
         elif y != 0 and plan[y + Y_WEIGHED] == 1 and row_position(halves, row) >= 0:

@@ -36,10 +36,10 @@ from crown.engine.kernels.payload import (
     TELLING,
     add_parts,
     begin,
-    enumerate_on,
     first_entry,
     multiply_by_row,
     pend,
+    resume_deltas,
     weight_of,
 )
 from crown.engine.kernels.update import DONE, FULL, IDLE, OVER_BUDGET
@@ -96,7 +96,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
     y = plan[node_at(parent) + N_PAYLOAD]
     while True:
         if scratch[X_PHASE] == TELLING:
-            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
+            if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             scratch[X_PHASE] = IDLE
             scratch[X_PARENT] += 1
@@ -161,7 +161,7 @@ def enumerate_weighed(arena, halves, plan, scratch, ring, out):
     scratch[X_WEIGHT] = ONE
     scratch[X_LINK] = NONE
     ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
-    return enumerate_on(ctx, ring, words(out))
+    return resume_deltas(ctx, ring, words(out))
 
 
 @kernel

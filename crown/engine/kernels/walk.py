@@ -35,7 +35,7 @@ from crown.engine.kernels.layout import (
     X_SP,
 )
 from crown.engine.kernels.live import set_live
-from crown.engine.kernels.payload import entered, enumerate_on, leaves, witness
+from crown.engine.kernels.payload import entered, leaves, resume_deltas, witness
 from crown.engine.kernels.rows import add_virtual, drop_virtual
 from crown.kernels.arena import H_P_UPDATES, H_S_UPDATES, NONE, ONE, ZERO, at32
 from crown.kernels.geometry import (
@@ -158,7 +158,7 @@ def insert_walk(ctx, ring, out):
         if phase == S_UPDATE:  # of the row on top
             continue
         if phase == DELTA_ENUM:
-            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
+            if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             set_live(ctx, node, row, ONE)
         scratch[X_SP] -= 1
@@ -231,7 +231,7 @@ def delete_walk(ctx, ring, out):
         if phase == S_UPDATE:  # of the row on top
             continue
         if phase == DELTA_ENUM:
-            if scratch[X_MODE] == MODE_DELTAS and not enumerate_on(ctx, ring, out):
+            if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             set_live(ctx, node, row, ZERO)
         leaves(ctx, ring, d, row, g)
