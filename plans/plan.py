@@ -85,6 +85,8 @@ class Node:
     predicate: Expr | None = None
     bag: Bag | None = None
 
+    json_may_lack: ClassVar[tuple[str, ...]] = (*_INPUT_FIELDS, "bag")
+
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only nodes of other kinds have."""
         return (*(() if self.kind == "input" else _INPUT_FIELDS), *(() if self.bag is not None else ("bag",)))
@@ -161,6 +163,8 @@ class Plan:
         data = serial.to_json(self, lambda expr: expr)
         identity = {"version": VERSION, **{name: data[name] for name in _IDENTITY if name in data}}
         return hashlib.sha256(serial.canonical(identity).encode()).hexdigest()
+
+    json_may_lack: ClassVar[tuple[str, ...]] = ("payload",)
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only plans with payloads have."""

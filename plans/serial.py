@@ -3,7 +3,7 @@
 A dataclass is an object of its fields, in their order. `json_row = True` makes it a list of their values; a union of
 dataclasses is an object with the field `kind`. A mapping to dataclasses is the list of its values, by their `name`. A
 class with `to_json` and `from_json` of its own is left to them. `json_left_out` of an object names the fields that it
-does not write; reading gives those their defaults.
+does not write, `json_may_lack` of its class those that reading does without; they have their defaults then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -143,7 +143,7 @@ def _read_object(class_: Any, data: Any) -> Any:
         if len(data) != len(hints):
             raise ValueError(f"{kind_name(class_)} has {len(hints)} parts, not {len(data)}")
         return class_(*(_read(hint, part) for hint, part in zip(hints.values(), data, strict=True)))
-    optional = {f.name for f in fields(class_) if f.default is not MISSING} if hasattr(class_, "json_left_out") else ()
+    optional = getattr(class_, "json_may_lack", ())
     given = {name: _read(hint, data[name]) for name, hint in hints.items() if name in data or name not in optional}
     return class_(**given)
 

@@ -21,7 +21,14 @@ import pyarrow as pa
 
 from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
 from crown.engine.state import fingerprint_words
-from crown.errors import ConcurrentChangeError, CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.errors import (
+    ChangeError,
+    ConcurrentChangeError,
+    CrownError,
+    MemoryBudgetError,
+    SnapshotError,
+    UnusableStateError,
+)
 from crown.ingest.batch import MissingDeletes, Prepared
 from crown.ingest.changes import WEIGHT
 from crown.interrupts import Uninterrupted
@@ -45,6 +52,7 @@ from plans.program import Stage as Planned
 from plans.schema import Column, arrow_type
 
 SLICE = 1 << 16  # rows per emitted batch
+_REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
 _ONCE = ("distinct", "union", "except", "intersect")
 
 
@@ -81,6 +89,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         self._delta_schema = self._result_schema.append(pa.field(WEIGHT, pa.int64()))
         self._epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Batches] | None = None  # being applied, while it is alive
+        self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
 
     @classmethod
     def create(
@@ -216,20 +225,35 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
                     yield from self._sliced(net)
             if closing is not None:
                 closing()
-            arena[A.H_OPEN] = 0
+            self._torn = True
             for stage in self.stages:
                 stage.settle()
+            arena[A.H_OPEN] = 0
+            self._torn = False
             self.batches += 1
         except BaseException as error:
             self._roll_back(nets, error)
             raise
 
     def _apply(self, given: Mapping[str, Zset], nets: dict[str | int, Zset]) -> Zset:
-        """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through."""
-        nets.update(self.gate.apply(given))
-        for number, stage in enumerate(self.stages):
-            nets[number] = stage.apply(self._inputs(stage, nets))
-            self.uninterrupted.check()
+        """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through.
+
+        Who refuses a batch has taken back its own part. After any other exception inside of a stage it is not known
+        what the stage has of the batch: ``_torn`` stays true, and the state is lost.
+        """
+        self._torn = True
+        try:
+            nets.update(self.gate.apply(given))
+            for number, stage in enumerate(self.stages):
+                self._torn = False
+                self.uninterrupted.check()
+                inputs = self._inputs(stage, nets)
+                self._torn = True
+                nets[number] = stage.apply(inputs)
+        except _REFUSALS:
+            self._torn = False
+            raise
+        self._torn = False
         return nets[len(self.stages) - 1]
 
     def _inputs(self, stage: Stage, nets: Mapping[str | int, Zset]) -> list[Zset]:
@@ -248,6 +272,8 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         if not arena[A.H_OPEN]:
             return  # it stands
         try:
+            if self._torn:
+                raise UnusableStateError("how far the batch got is not known")
             for number in reversed(range(len(self.stages))):
                 if number in nets:
                     self.stages[number].take_back(self._inputs(self.stages[number], nets))
@@ -367,6 +393,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     def compact(self) -> int:
         """Frees the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""
+        self.ready()
         self.gate.mark_values()
         for stage in self.stages:
             stage.mark_values()
@@ -374,12 +401,14 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
     def check_invariants(self) -> None:
         """Recomputes what can be recomputed in every part, and compare. Raises AssertionError. O(state)."""
+        self.ready()
         self.gate.check_invariants()
         for stage in self.stages:
             stage.check_invariants()
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark."""
+        self.ready()
         gate = self.gate.stats()
         return {
             **gate,

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from crown.errors import MemoryBudgetError, SnapshotError
+from crown.errors import SnapshotError, UnusableStateError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
 from crown.store.budget import Budget
@@ -54,7 +54,7 @@ class Part:
         """Calls ``work``, a kernel that stops where the budget is used up, until it returns True.
 
         ``expected``: words that it may take before it looks at its budget. Raises MemoryBudgetError if the budget
-        allows no more.
+        allows no more, and UnusableStateError if the arena itself was full in the midst of a tuple.
         """
         self.budget.allow(self.number, expected)
         while True:
@@ -62,7 +62,7 @@ class Part:
                 if work():
                     return
             except MemoryError as error:
-                raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
+                raise UnusableStateError(f"{error}: how far the batch got is not known") from error
             if not self.budget.extend(self.number):
                 raise self.budget.refusal()
 

@@ -28,18 +28,20 @@ from crown.engine.cells import Cells
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.kernels import arena as A
 from crown.results.head import OutputHead
+from crown.stages import memory as memory_module
+from crown.stages.program import ProgramEngine
 from crown.store import budget
 from crown.store.memory import MappedFile
-from plans.plan import Plan
+from plans.program import Maintainable, Program
 from tests.oracles.database import Batch, Row
-from tests.oracles.expectation import Expectation, by_nested_loops, net, rows
+from tests.oracles.expectation import Expectation, by_duckdb, by_nested_loops, net, rows
 
 CROWN = str(Path(crown.__file__).parent)
 PAIR = {"x": "int64", "y": "int64"}
 TAGGED = {"x": "int64", "tag": "string"}
 
 Tables = dict[str, dict[str, str]]
-Make = Callable[[Plan, Path], crown.View]
+Make = Callable[[Maintainable, Path], crown.View]
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,15 @@ class Subject:
         return self.name
 
 
-def _memory(plan: Plan, folder: Path) -> crown.View:
+def _memory(plan: Maintainable, folder: Path) -> crown.View:
     return crown.view(plan)
 
 
-def _threads(plan: Plan, folder: Path) -> crown.View:
+def _threads(plan: Maintainable, folder: Path) -> crown.View:
     return crown.view(plan, threads=2)
 
 
-def _mapped(plan: Plan, folder: Path) -> crown.View:
+def _mapped(plan: Maintainable, folder: Path) -> crown.View:
     return crown.view(plan, path=folder / "state")
 
 
@@ -77,6 +79,14 @@ SQUARE = (
 CORNER = "SELECT DISTINCT a.x FROM G a, G b, G c WHERE a.y = b.x AND b.y = c.x AND c.y = a.x"
 TAGS = "SELECT DISTINCT r.x, s.tag, u.tag AS other FROM R r, S s, S u WHERE r.y = s.x AND r.x = u.x"
 
+GROUPS = (
+    "SELECT s.tag, COUNT(*) AS n, SUM(r.y) AS t, MIN(r.x) AS lo, COUNT(DISTINCT r.x) AS d "
+    "FROM R r JOIN S s ON r.y = s.x GROUP BY s.tag HAVING COUNT(*) > 1"
+)
+OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
+SETS = "SELECT x FROM G UNION SELECT y FROM G EXCEPT SELECT x FROM H"
+ROWS = "SELECT a.x, c.y FROM G a, G b, G c WHERE a.y = b.x AND b.y = c.x"
+
 SUBJECTS = (
     Subject("tree", THREE_HOP, {"G": PAIR}, _memory),
     Subject("strings", TAGS, {"R": PAIR, "S": TAGGED}, _memory),
@@ -88,6 +98,11 @@ SUBJECTS = (
     Subject("threads with strings", TAGS, {"R": PAIR, "S": TAGGED}, _threads),
     Subject("mapped", THREE_HOP, {"G": PAIR}, _mapped),
     Subject("mapped bag", TRIANGLE, {"G": PAIR}, _mapped),
+    Subject("groups", GROUPS, {"R": PAIR, "S": TAGGED}, _memory),
+    Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, _memory),
+    Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),
+    Subject("rows", ROWS, {"G": PAIR}, _memory),
+    Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped),
 )
 
 
@@ -101,8 +116,10 @@ class Run:
     def __init__(self, subject: Subject, seed: int, folder: Path) -> None:
         self.subject = subject
         self.random = random.Random(seed)
-        self.plan = plans.plan(subject.query, subject.tables)
-        self.expectation = Expectation(subject.tables, by_nested_loops(self.plan))
+        program = plans.program(subject.query, subject.tables)
+        self.plan = program.plan or program
+        answer = by_duckdb(subject.query) if program.plan is None else by_nested_loops(program.plan)
+        self.expectation = Expectation(subject.tables, answer)
         self.database = self.expectation.database
         self.view = subject.make(self.plan, folder)
         for _ in range(2):
@@ -122,7 +139,7 @@ class Run:
     @property
     def engines(self) -> list[Any]:
         engine: Any = self.view._engine
-        return engine.engines if isinstance(engine, Cells) else [engine]
+        return engine.engines if isinstance(engine, Cells) else [_memory_of(engine)]
 
     def verify(self, *, applied: bool | None = None, may_be_lost: bool = True) -> str:
         """The law, after the batch was stopped; ``applied``: which of both states it must be. Returns what it is."""
@@ -139,7 +156,7 @@ class Run:
             self.expectation.go_back(self.copy)
             state = "before"
         self.view.check_invariants()
-        assert self.view.count() == len(found)
+        assert self.view.count() == sum(found.values())
         for row in sorted(found, key=repr)[:3]:
             assert self.view.contains(row)
         for _ in range(2):
@@ -175,7 +192,8 @@ class Run:
         assert net([delta]) == self.expectation.apply(batch)
 
     def _found(self) -> Counter[Row]:
-        return Counter(rows(self.view.to_table()))
+        table = self.view.to_table()
+        return net([table]) if self.view.bag else Counter(rows(table))
 
     def _draw(self) -> Batch:
         batch: dict[str, list[tuple[Row, int]]] = {}
@@ -190,6 +208,11 @@ class Run:
         return self.random.randrange(7) if kind == "int64" else f"tag {self.random.randrange(300)}"
 
 
+def _memory_of(engine: Any) -> Any:
+    """What has the parts and the budget."""
+    return engine.memory if isinstance(engine, ProgramEngine) else engine
+
+
 @contextmanager
 def small_blocks() -> Iterator[None]:
     """Output buffers of a few rows, and reservations of a few words, so that there are many places to stop at."""
@@ -197,6 +220,7 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(propagation, "BLOCK_CELLS", 32)
         patch.setattr(budget, "SLACK", 4096)
         patch.setattr(state_module, "SLACK", 4096)
+        patch.setattr(memory_module, "SLACK", 4096)
         yield
 
 
@@ -234,8 +258,9 @@ def over_budget(run: Run, at: float) -> str:
     if isinstance(engine, Cells):
         engine._words = used + engine.dictionary.budget.used + room
     else:
-        engine.budget.change(used + room)
-        engine.budget._fixed = False
+        limits = _memory_of(engine).budget
+        limits.change(used + room)
+        limits._fixed = False
     try:
         run.view.apply(run.changes)
         applied = True
@@ -244,29 +269,32 @@ def over_budget(run: Run, at: float) -> str:
     if isinstance(engine, Cells):
         engine._words = 1 << 28
     else:
-        engine.budget.change(1 << 28)
+        limits.change(1 << 28)
     return run.verify(applied=applied, may_be_lost=False)
 
 
 def error_at_a_block(run: Run, at: float) -> str:
     """Evaluating the outputs of a block fails."""
-    name = "codes" if run.plan.support or not run.plan.consolidated else "columns"
-    total, error = _counted(run, name, int(at * 12))
-    del total
+    owner, name = OutputHead, "columns"
+    if isinstance(run.plan, Program):
+        owner, name = ProgramEngine, "_decoded"
+    elif run.plan.support or not run.plan.consolidated:
+        name = "codes"
+    _, error = _counted(run, owner, name, int(at * 12))
     return run.verify(applied=None if error is None else False, may_be_lost=False)
 
 
-def _counted(run: Run, name: str, wanted: int) -> tuple[int, Injected | None]:
-    original, calls = getattr(OutputHead, name), [0]
+def _counted(run: Run, owner: type, name: str, wanted: int) -> tuple[int, Injected | None]:
+    original, calls = getattr(owner, name), [0]
 
-    def counted(self: OutputHead, block: Any) -> Any:
+    def counted(self: Any, *block: Any) -> Any:
         calls[0] += 1
         if calls[0] > wanted:
             raise Injected
-        return original(self, block)
+        return original(self, *block)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(OutputHead, name, counted)
+        patch.setattr(owner, name, counted)
         try:
             run.view.apply(run.changes)
         except Injected as error:
@@ -288,8 +316,9 @@ def reader_leaves_over_budget(run: Run, at: float) -> str:
     engine: Any = run.view._engine
     if isinstance(engine, Cells):
         return reader_leaves(run, at)
-    engine.budget._fixed = False
-    engine.budget.change(engine.budget.used + int(at * 300) + 300)
+    limits = _memory_of(engine).budget
+    limits._fixed = False
+    limits.change(limits.used + int(at * 300) + 300)
     applied = True
     try:
         batches = run.view.apply_batches(run.changes)
@@ -298,7 +327,7 @@ def reader_leaves_over_budget(run: Run, at: float) -> str:
         batches.close()
     except MemoryBudgetError:
         applied = False
-    engine.budget.change(1 << 28)
+    limits.change(1 << 28)
     return run.verify(applied=applied, may_be_lost=False)
 
 
