@@ -279,7 +279,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
                     self.stages[number].take_back(self._inputs(self.stages[number], nets))
             self.gate.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
         except (UnusableStateError, MemoryBudgetError) as why:
-            if isinstance(error, Exception):
+            if isinstance(error, Exception) and LOST not in str(error):
                 raise UnusableStateError(f"{error} ({why}). {LOST}") from error
             return  # Python is told to stop; what comes after is refused
         arena[A.H_OPEN] = 0

@@ -168,7 +168,7 @@ class Run:
 
     def _refuses_everything(self) -> None:
         view = self.view
-        row = tuple(None for _ in view.schema)
+        row = tuple(None for name in view.schema.names if name != "_weight")
         calls: list[Callable[[], Any]] = [
             lambda: view.apply(self.changes),
             lambda: view.update(self.changes),
