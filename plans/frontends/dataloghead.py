@@ -93,6 +93,8 @@ class Head(Terms):
 
     def value(self, token: Token) -> Expr:
         """Returns the variable or constant that stands in the head."""
+        if token.text.lower() == "null":
+            raise self.error("Datalog: NULL in the head has no type", token, hint="output a variable")
         if token.kind != "name" or token.text.lower() in WORDS:
             return self.literal(token)
         return self.variable(token, " of the head")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +112,7 @@ def test_one_rule_of_plain_atoms_is_still_a_plan() -> None:
         ("Q(a, sum(z)) :- p(a).", "variable z is in no atom of the body", 10),
         ("Q(a, median(a)) :- p(a).", "median is not an aggregate", 6),
         ("Q(max(null)) :- p(a).", "an aggregate of NULL has no type", 3),
+        ("Q(a, null) :- p(a).", "NULL in the head has no type", 6),
         ("Q(sum(a)) :- t(a).", "SUM needs a number, not string", 3),
         ("Q(a, count() as A) :- p(a).", "two output columns are called A", 17),
         ("Q(count() as _weight) :- p(a).", "must not be called _weight", 14),
@@ -126,3 +129,66 @@ def test_what_is_no_rule_is_refused_at_its_place(rule: str, message: str, column
         program(rule, {**TABLES, "t": {"a": "string"}})
     assert caught.value.position is not None
     assert caught.value.position.column == column
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "datalog.md").read_text()
+NAMED: dict[str, object] = {
+    "follows": {"who": "int64", "whom": "int64"},
+    "paid": {"who": "int64", "amount": "int64"},
+    "blocked": {"who": "int64"},
+    "edges": {"src": "int64", "dst": "int64"},
+    "vertices": {"id": "int64"},
+}
+
+
+def test_every_query_of_the_page_is_planned() -> None:
+    found = re.findall(r"^\| `(.*?)` \|", PAGE, re.MULTILINE)
+    assert len(found) == 10
+    assert all(program(query, NAMED).stages for query in found)
+
+
+def test_every_rule_of_many_is_an_input_of_one_union() -> None:
+    made = program(" ".join(f"Q(a) :- g(a, {i})." for i in range(200)), TABLES)
+    tables = filled(g=[(7, 150), (7, 151), (8, 199), (9, 200)])
+    assert len(made.stages) == 1
+    assert results(made, tables) == Counter([(7,), (8,)])
+
+
+WORDS = (
+    "not",
+    "!",
+    "(",
+    ")",
+    ",",
+    ".",
+    ":-",
+    "count",
+    "sum",
+    "distinct",
+    "as",
+    "_",
+    "x",
+    "y",
+    "1",
+    "null",
+    "g",
+    "h",
+    "Q",
+    "<",
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_rule_is_planned_or_refused_at_its_place(seed: int) -> None:
+    rng = random.Random(seed)
+    for number in range(40):
+        words = re.findall(r":-|<=|\w+|[^\w\s]", Rules(40 * seed + number).datalog)
+        for _ in range(rng.randint(1, 2)):
+            place = rng.randrange(1, len(words))
+            words[place : place + rng.randint(0, 1)] = rng.sample(WORDS, rng.randint(0, 1))
+        text = " ".join((*words, ":-" if ":-" not in words else ""))
+        try:
+            program(text, TABLES)
+        except PlanError as error:
+            if error.position is None:
+                pytest.fail(f"an error without a place: {error} in {text}")
