@@ -3,14 +3,18 @@
 The schema has an edge relation (`edges`, or the only relation with columns `src` and `dst`) and may have a vertex
 relation (`vertices`, with a column `id`). A named vertex `a` gives the output column `a`, its id, and
 `a_<column>` for every other column of the vertex relation; a named edge `e` gives `e_<column>` for every column but
-`src` and `dst`. Nameless vertices and edges are not output. The result is a set. Negated edges are refused.
+`src` and `dst`. Nameless vertices and edges are not output. The result is a set.
+
+A negated edge, `!(a)-[]->(b)`, says that there is none: a nameless end stands for any vertex, a named one has to stand
+in the motif without negation too. It has no name and no output.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from plans.algebra import Query, Source
+from plans.algebra import Query, Source, unused
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, call
 from plans.schema import Schema, Table
@@ -56,6 +60,8 @@ def parse(text: str, schema: Schema) -> Query:
     ids: dict[str, Expr] = {}
     named_edges: dict[str, Source] = {}
     order: list[tuple[str, str]] = []
+    negated: list[tuple[re.Match[str], Position]] = []
+    names_used = re.findall(_NAME, text)
     start = 0
     for piece in text.split(";"):
         place = Position.of(text, start + len(piece) - len(piece.lstrip()), start + max(1, len(piece.rstrip())))
@@ -72,14 +78,12 @@ def parse(text: str, schema: Schema) -> Query:
             _vertex(alone["vertex"], vertices, sources, ids, order, conditions, None)
             continue
         if match["not"]:
-            raise PlanError(
-                "motif: negated edges are not supported", position=place, text=text,
-                hint="maintain both motifs and subtract downstream",
-            )  # fmt: skip
+            negated.append((match, place))
+            continue
         name = match["edge"]
         if name and (name in named_edges or name in ids):
             raise PlanError(f"motif: the name {name} is used twice", position=place, text=text)
-        edge = Source(name or f"edge{len(sources) + 1}", edges)
+        edge = Source(name or unused(f"edge{len(sources) + 1}", names_used), edges)
         sources.append(edge)
         for end, column in ((match["from"], "src"), (match["to"], "dst")):
             if end and (end in named_edges or end == name):
@@ -88,6 +92,14 @@ def parse(text: str, schema: Schema) -> Query:
             if end == match["from"] and column == "src" and name:
                 named_edges[name] = edge
                 order.append(("edge", name))
+    if negated and not sources:
+        raise PlanError(
+            "motif: every edge is negated", position=negated[0][1], text=text,
+            hint="say which vertices are meant: (a)-[]->(b); !(b)-[]->(a)",
+        )  # fmt: skip
+    for match, place in negated:
+        alias = unused(f"edge{len(sources) + 1}", names_used)
+        sources.append(_absent(match, Source(alias, edges, join="anti"), ids, place, text))
     outputs: list[tuple[str, Expr]] = []
     by_alias = {source.alias: source for source in sources}
     for kind, name in order:
@@ -126,3 +138,22 @@ def _vertex(
             return
     if end is not None:
         conditions.append(call("eq", ids[name], end))
+
+
+def _absent(match: re.Match[str], edge: Source, ids: dict[str, Expr], place: Position, text: str) -> Source:
+    """Returns the anti join of a negated edge: no edge has both its ends."""
+    if match["edge"]:
+        raise PlanError(
+            f"motif: the negated edge {match['edge']} has a name, but there is no such edge to show", position=place,
+            text=text, hint="leave its name out: !(a)-[]->(b)",
+        )  # fmt: skip
+    on = []
+    for end, column in ((match["from"], "src"), (match["to"], "dst")):
+        if end and end not in ids:
+            raise PlanError(
+                f"motif: vertex {end} is in negated edges alone", position=place, text=text,
+                hint="leave its name out, or name it where the motif is not negated",
+            )  # fmt: skip
+        if end:
+            on.append(call("eq", ids[end], edge.qualified(column)))
+    return replace(edge, on=tuple(on))

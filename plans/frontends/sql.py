@@ -15,8 +15,9 @@ from sqlglot import exp
 
 from plans.algebra import Group, Query, Relation, SetOperation, check_output_name
 from plans.errors import PlanError
-from plans.expressions.build import Expr, cast
+from plans.expressions.build import Expr
 from plans.expressions.coercion import common
+from plans.frontends.branches import balanced, shaped
 from plans.frontends.sqlgroup import Grouping
 from plans.frontends.sqlnames import Ctes, Frame
 from plans.frontends.sqlparse import statements
@@ -246,7 +247,7 @@ class _Reader(Grouping):
                     )
                 types[i] = both
         names = [column.name for column in first]
-        inputs = tuple(_cast(relation, names, types) for relation, _ in branches)
+        inputs = tuple(shaped(relation, names, types) for relation, _ in branches)
         return SetOperation(inputs, function, tuple(self.warnings.values()))
 
     def branch(
@@ -290,19 +291,12 @@ _DEEPEST = 100
 def _run(operator: str, first: Function, rights: list[Function]) -> Function:
     """Returns `first` and others with one operator between all, as a tree of little depth: A - B - C is A - (B + C)."""
     if operator.startswith("except"):
-        return (operator, first, _balanced(operator.replace("except", "union"), rights))
-    return _balanced(operator, [first, *rights])
+        return (operator, first, balanced(operator.replace("except", "union"), rights))
+    return balanced(operator, [first, *rights])
 
 
 def _depth(function: Function) -> int:
     return 0 if isinstance(function, int) else 1 + max(_depth(p) for p in function[1:] if not isinstance(p, str))
-
-
-def _balanced(operator: str, parts: list[Function]) -> Function:
-    if len(parts) == 1:
-        return parts[0]
-    half = len(parts) // 2
-    return (operator, _balanced(operator, parts[:half]), _balanced(operator, parts[half:]))
 
 
 def _joins(node: exp.Select) -> list[exp.Join]:
@@ -319,15 +313,6 @@ def _joins(node: exp.Select) -> list[exp.Join]:
             found += inner
             todo += [join.this for join in inner]
     return found
-
-
-def _cast(relation: Relation, names: list[str], types: list[str]) -> Relation:
-    """Returns a branch with the names and types of the nest."""
-    if [(c.name, c.type) for c in relation.columns] == list(zip(names, types, strict=True)):
-        return relation
-    assert not isinstance(relation, SetOperation)
-    pairs = zip(names, types, relation.outputs, strict=True)
-    return replace(relation, outputs=tuple((name, cast(expr, type_)) for name, type_, (_, expr) in pairs))
 
 
 def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:

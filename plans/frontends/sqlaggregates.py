@@ -1,14 +1,10 @@
-"""The aggregates that SQL may name: what they are called here, and their types. Part of `plans.frontends.sql`."""
+"""The aggregates that SQL may name: what they are called here. Part of `plans.frontends.sql`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from sqlglot import exp
-
-from plans.errors import PlanError
-from plans.expressions.coercion import numeric
-from plans.schema import decimal_parts
 
 _FUNCTIONS = {
     "count": "count", "countif": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max",
@@ -20,8 +16,6 @@ _FUNCTIONS = {
     "regrsxx": "regr_sxx", "regrsyy": "regr_syy", "regrsxy": "regr_sxy",
 }  # fmt: skip
 _NAMED = {"STD": "stddev_samp", "MEAN": "avg"}
-ONCE = ("min", "max")
-"""Aggregates that see a value once, however often it is there."""
 
 
 def function_of(node: exp.Expression) -> str | None:
@@ -42,17 +36,3 @@ def aggregates(node: exp.Expression) -> Iterator[exp.Expression]:
             yield part
         elif not isinstance(part, exp.Window):
             todo += part.iter_expressions()
-
-
-def result_type(function: str, type_: str) -> str:
-    """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
-    if function in ("min", "max"):
-        return type_
-    if function in ("count", "regr_count"):
-        return "int64"
-    if not numeric(type_) or type_ == "null":
-        raise PlanError(f"{function.upper()} needs a number, not {type_}")
-    parts = decimal_parts(type_)
-    if function == "sum":
-        return f"decimal({min(38, parts[0] + 10)},{parts[1]})" if parts else type_.replace("int32", "int64")
-    return "float64"

@@ -14,7 +14,8 @@ from sqlglot import exp
 from plans.algebra import Group, Query, replaced, split, unused
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, cast, col, conjoin
-from plans.frontends.sqlaggregates import ONCE, aggregates, function_of, result_type
+from plans.frontends.aggregates import ONCE, result_type
+from plans.frontends.sqlaggregates import aggregates, function_of
 from plans.frontends.sqlnames import Ctes, Frame
 from plans.frontends.sqlplace import spelling
 from plans.frontends.sqlscope import Scope

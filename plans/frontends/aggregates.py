@@ -1,0 +1,24 @@
+"""The types of aggregates, whatever language names them."""
+
+from __future__ import annotations
+
+from plans.errors import PlanError
+from plans.expressions.coercion import numeric
+from plans.schema import decimal_parts
+
+ONCE = ("min", "max")
+"""Aggregates that see a value once, however often it is there."""
+
+
+def result_type(function: str, type_: str) -> str:
+    """Returns the type of an aggregate of values of a type. PlanError if it takes no such values."""
+    if function in ("min", "max"):
+        return type_
+    if function in ("count", "regr_count"):
+        return "int64"
+    if not numeric(type_) or type_ == "null":
+        raise PlanError(f"{function.upper()} needs a number, not {type_}")
+    parts = decimal_parts(type_)
+    if function == "sum":
+        return f"decimal({min(38, parts[0] + 10)},{parts[1]})" if parts else type_.replace("int32", "int64")
+    return "float64"

@@ -1,0 +1,162 @@
+"""The head of a Datalog rule: outputs, and aggregates over the rule's valuations. Part of `plans.frontends.datalog`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from plans.algebra import Group, Query, Source, check_output_name, unused
+from plans.expressions.build import TRUE, Expr, col
+from plans.frontends.aggregates import ONCE, result_type
+from plans.frontends.datalogterms import WORDS, Terms
+from plans.frontends.datalogtokens import Token
+from plans.program import Aggregate
+from plans.schema import WEIGHT
+
+_AGGREGATES = ("count", "sum", "min", "max", "avg")
+_TAKES = f"the head takes variables, constants and {', '.join(f'{name}(...)' for name in _AGGREGATES)}"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the head: a variable or a constant, or the aggregate `function` of what stands from `start` on.
+
+    `alias` is the name that `as` gives it; `wish` is what it is called without one.
+    """
+
+    token: Token
+    wish: str
+    function: str = ""
+    distinct: bool = False
+    start: int = 0
+    empty: bool = False
+    alias: Token | None = None
+
+
+class Head(Terms):
+    """Reads heads; their values are made when the body has bound the variables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.sources: list[Source] = []
+        self.conditions: list[Expr] = []
+
+    def arguments(self) -> list[Argument]:
+        """Returns the arguments of the head that stands here."""
+        self.want("(")
+        found: list[Argument] = []
+        while not self.take(")"):
+            if found:
+                self.want(",")
+            found.append(self.argument(f"c{len(found)}"))
+        return found
+
+    def argument(self, wish: str) -> Argument:
+        """Returns the argument of a head that stands here."""
+        token = self.here
+        if token.kind not in ("name", "number", "string"):
+            raise self.error("Datalog: the head takes variables, constants and aggregates", token)
+        self.index += 1
+        function, distinct, start, empty = "", False, 0, False
+        if token.kind == "name":
+            wish = token.text
+        if token.kind == "name" and self.take("("):
+            function = token.text.lower()
+            if function not in _AGGREGATES:
+                raise self.error(f"Datalog: {token.text} is not an aggregate", token, hint=_TAKES)
+            distinct = self.tokens[self.index + 1].text != ")" and self.take("distinct") is not None
+            if function == "count":
+                self.take("*")
+            start = self.skip()
+            empty = start == self.index
+            single = self.tokens[start]
+            alone = self.index == start + 1 and single.kind == "name"
+            wish = f"{function}_{single.text}" if alone else function
+            self.want(")")
+        alias = self.name("a name") if self.take("as") else None
+        return Argument(token, wish, function, distinct, start, empty, alias)
+
+    def named(self, arguments: list[Argument]) -> list[str]:
+        """Returns the names of the output columns, which differ in any case."""
+        names: list[str] = []
+        for argument in arguments:
+            name, known = argument.wish, [other.lower() for other in names]
+            if argument.alias is not None:
+                name = argument.alias.text
+                if name.lower() in known:
+                    raise self.error(f"two output columns are called {name}", argument.alias, hint="rename one: as ...")
+            while name.lower() in known:
+                name += "_"
+            self.guard(argument.alias or argument.token, partial(check_output_name, name))
+            names.append(name)
+        return names
+
+    def value(self, token: Token) -> Expr:
+        """Returns the variable or constant that stands in the head."""
+        if token.text.lower() == "null":
+            raise self.error("Datalog: NULL in the head has no type", token, hint="output a variable")
+        if token.kind != "name" or token.text.lower() in WORDS:
+            return self.literal(token)
+        return self.variable(token, " of the head")
+
+    def relation(self, arguments: list[Argument]) -> Query | Group:
+        """Returns the relation of a rule whose body has been read."""
+        names = self.named(arguments)
+        if any(argument.function for argument in arguments):
+            return self.grouped(arguments, names)
+        outputs = tuple((name, self.value(a.token)) for name, a in zip(names, arguments, strict=True))
+        return self.rows(outputs)
+
+    def rows(self, outputs: tuple[tuple[str, Expr], ...]) -> Query:
+        """Returns the set of rows that the body's valuations give."""
+        names = tuple((column.value, name) for name, column in self.variables.items())
+        return Query(self.text, tuple(self.sources), tuple(self.conditions), outputs, True, names=names)
+
+    def grouped(self, arguments: list[Argument], names: list[str]) -> Group:
+        """Returns the groups of the distinct valuations, by the variables of the head."""
+        columns: dict[str, Expr] = {}
+        calls: dict[str, Aggregate] = {}
+
+        def column(expr: Expr, wish: str) -> str:
+            for name, known in columns.items():
+                if known == expr:
+                    return name
+            name = unused(wish, [*columns, *calls, WEIGHT])
+            columns[name] = expr
+            return name
+
+        written = {variable: name for name, variable in self.variables.items()}
+        outputs: list[tuple[str, Expr]] = []
+        keys: list[str] = []
+        for name, argument in zip(names, arguments, strict=True):
+            if argument.function:
+                type_, value = self.aggregate(argument)
+                given = () if value is None else (column(value, written.get(value, "x")),)
+                distinct = argument.distinct and argument.function not in ONCE
+                made = unused(argument.wish, [*columns, *calls, WEIGHT])
+                calls[made] = Aggregate(made, type_, argument.function, given, distinct)
+                outputs.append((name, col(made, type_)))
+                continue
+            shown = self.value(argument.token)
+            if shown.op == "col":
+                keys.append(column(shown, argument.token.text))
+                shown = col(keys[-1], shown.type)
+            outputs.append((name, shown))
+        if not all(call.distinct or call.function in ONCE for call in calls.values()):
+            for name, variable in self.variables.items():
+                column(variable, name)
+        rows = self.rows(tuple(columns.items()) or (("one", TRUE),))
+        return Group(rows, tuple(dict.fromkeys(keys)), tuple(calls.values()), tuple(outputs), None, not keys)
+
+    def aggregate(self, argument: Argument) -> tuple[str, Expr | None]:
+        """Returns the type of an aggregate and the value that it aggregates: none for count()."""
+        if argument.empty and (argument.function != "count" or argument.distinct):
+            raise self.error(f"Datalog: {argument.function} takes one value", argument.token, hint="name a variable")
+        if argument.empty:
+            return "int64", None
+        self.index = argument.start
+        value = self.sum()
+        self.want(")")
+        if value.type == "null":
+            raise self.error("Datalog: an aggregate of NULL has no type", argument.token, hint="name a variable")
+        return self.guard(argument.token, partial(result_type, argument.function, value.type)), value
