@@ -1,19 +1,24 @@
 """One number for a set of rows, computed alike from codes, from Arrow batches and in SQL.
 
-A row's columns become integers (a date its days since 1970, a string its length, NULL zero), then
+A row's columns become integers (a date its days since 1970, a string its length, a decimal its digits, a float its
+thousandths, NULL zero), then
 ``h = (sum of (column mod p) * factor) mod p`` and the row counts ``h * h mod p``. Rows add up, so the checksum of a
 result can be followed through its deltas. It finds wrong, missing and surplus rows, not malice.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.plan import Plan
+from plans import Program
+from plans.schema import decimal_parts
 
 PRIME = 2147483629  # below 2^31, so that every product below fits 63 bits
+OFFSET = 0.3183  # added to thousandths before they are cut off: no average of integers lies on that edge
 FACTORS = (1, 65599, 131071, 24036583, 6972593, 859433, 1257787, 3021377, 43112609, 16785407)
 
 
@@ -31,16 +36,22 @@ def of_batch(batch: pa.RecordBatch | pa.Table, columns: int) -> np.ndarray:
     return total * total % PRIME
 
 
-def sql(select: str, plan: Plan) -> str:
-    """Returns SQL that returns count and checksum of the query ``select``, whose outputs are those of ``plan``."""
+def sql(select: str, program: Program) -> str:
+    """Returns SQL that returns count and checksum of the query ``select``, whose outputs are those of ``program``."""
     terms = []
-    for output, factor in zip(plan.output, factors(len(plan.output)).tolist(), strict=True):
-        name = f'"{output.name}"'
+    for output, factor in zip(program.output, factors(len(program.output)).tolist(), strict=True):
+        name, parts = f'"{output.name}"', decimal_parts(output.type)
         if output.type == "date":
             name = f"date_diff('day', DATE '1970-01-01', {name})"
         elif output.type == "string":
             name = f"length({name})"
-        terms.append(f"(CAST(coalesce({name}, 0) AS BIGINT) % {PRIME}) * {factor}")
+        elif output.type == "float64":
+            name = f"floor({name} * 1000 + {OFFSET})"
+        elif parts is not None:
+            digits = f"replace(CAST(CAST({name} AS DECIMAL(38, {parts[1]})) AS VARCHAR), '.', '')"
+            name = f"CAST({digits} AS HUGEINT) % {PRIME}"
+        # SQL's remainder has the sign of the number.
+        terms.append(f"((CAST(coalesce({name}, 0) AS BIGINT) % {PRIME} + {PRIME}) % {PRIME}) * {factor}")
     return (
         f"SELECT count(*), CAST(coalesce(sum(h * h % {PRIME}), 0) AS BIGINT) "
         f"FROM (SELECT ({' + '.join(terms)}) % {PRIME} AS h FROM ({select}))"
@@ -52,4 +63,17 @@ def _integers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
         column = pc.utf8_length(column)
     elif pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
+    elif pa.types.is_float64(column.type):
+        column = pc.floor(pc.add(pc.multiply(column, 1000.0), OFFSET))
+    elif pa.types.is_decimal128(column.type):
+        return _digits(column)
     return column.cast(pa.int64()).fill_null(0).to_numpy()
+
+
+def _digits(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Returns the digits of decimals as integers, modulo the prime."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = pa.concat_arrays([array.fill_null(pa.scalar(Decimal(0), array.type))])
+    words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    low, high = words[0::2].view(np.uint64), words[1::2]
+    return ((high % PRIME) * (2**64 % PRIME) + (low % PRIME).astype(np.int64)) % PRIME

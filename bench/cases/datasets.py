@@ -55,6 +55,12 @@ def graph(data: str | None, *, vertices: int = 75_879, edges: int = 508_837, see
     return Graph(f"{name}, {table.num_rows:,} edges", table, threshold)
 
 
+def shuffled(graph: Graph, seed: int = 7) -> Graph:
+    """Returns the graph with its edges in a random order: none of the locality that files have."""
+    order = np.random.default_rng(seed).permutation(graph.edges.num_rows)
+    return Graph(f"{graph.title}, shuffled", graph.edges.take(pa.array(order)).combine_chunks(), graph.threshold)
+
+
 def data_of(argument: str | None) -> str | None:
     """Returns the data the user named: on the command line, else in the environment; None if nowhere.
 

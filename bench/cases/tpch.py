@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.cases.streams import Stream, timed
+from plans import arrow_type
 
 COLUMNS = {
     "customer": ("c_custkey", "c_nationkey", "c_mktsegment"),
@@ -59,25 +61,25 @@ def prepare(folder: Path, scale: float) -> Path:
     return target
 
 
-def stream(folder: Path, names: tuple[str, ...], window: float = 0.2) -> Stream:
-    """Returns the stream over the tables ``names`` in ``folder``: whole tables first, orders and their lines in a
+def stream(folder: Path, schema: Mapping[str, Mapping[str, str]], window: float = 0.2) -> Stream:
+    """Returns the stream over the tables of ``schema`` in ``folder``: whole tables first, orders and their lines in a
     window."""
-    tables = {name: _table(folder / f"{name}.parquet", name) for name in names}
+    tables = {name: _table(folder / f"{name}.parquet", columns) for name, columns in schema.items()}
     never = np.iinfo(np.int64).max
-    orders = tables["orders"].column("o_orderkey").to_numpy()
+    orders = np.sort(pq.read_table(folder / "orders.parquet", columns=["o_orderkey"]).column(0).to_numpy())
     width = int(window * len(orders))
     place = np.arange(len(orders))
     born = {name: np.full(table.num_rows, -1) for name, table in tables.items()}
     dies = {name: np.full(table.num_rows, never) for name, table in tables.items()}
-    born["orders"], dies["orders"] = 2 * place, 2 * (place + width) - 1
-    order_of_line = np.searchsorted(orders, tables["lineitem"].column("l_orderkey").to_numpy())
-    born["lineitem"], dies["lineitem"] = 2 * order_of_line, 2 * (order_of_line + width) - 1
+    if "orders" in tables:
+        born["orders"], dies["orders"] = 2 * place, 2 * (place + width) - 1
+    if "lineitem" in tables:
+        order_of_line = np.searchsorted(orders, tables["lineitem"].column("l_orderkey").to_numpy())
+        born["lineitem"], dies["lineitem"] = 2 * order_of_line, 2 * (order_of_line + width) - 1
     return timed(f"TPC-H ({folder.name}), {len(orders):,} orders in a window of {width:,}", tables, born, dies)
 
 
-def _table(path: Path, name: str) -> pa.Table:
-    table = pq.read_table(path, columns=list(COLUMNS[name]))
-    kinds = {"int64": pa.int64(), "date": pa.date32(), "string": pa.string()}
-    target = pa.schema([(column, kinds[kind]) for column, kind in SCHEMA[name].items()])
-    table = table.cast(target).combine_chunks()
-    return table.sort_by("o_orderkey") if name == "orders" else table
+def _table(path: Path, columns: Mapping[str, str]) -> pa.Table:
+    table = pq.read_table(path, columns=list(columns))
+    table = table.cast(pa.schema([(column, arrow_type(kind)) for column, kind in columns.items()])).combine_chunks()
+    return table.sort_by("o_orderkey") if "o_orderkey" in columns else table

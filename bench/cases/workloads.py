@@ -1,4 +1,4 @@
-"""What is maintained: the paper's queries and TPC-H joins, each with the stream that drives it.
+"""What is maintained: the paper's queries, TPC-H joins and aggregates, each with the stream that drives it.
 
 A workload's SQL is read by the planner and, to check results, by DuckDB. ``{n}`` is the filter constant of the data.
 Definitions: "Change Propagation Without Joins", full version, Appendix D; the SNB queries as its experiments run them.
@@ -7,23 +7,26 @@ Definitions: "Change Propagation Without Joins", full version, Appendix D; the S
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.cases import datasets, snb, streams, tpch
+from bench.cases.aggregates import AGGREGATES
 from bench.cases.streams import Stream
+from bench.cases.workload import GRAPH, HOP3, Workload
+from plans import Program
+from plans import program as make_program
 
 WINDOW = 0.2
 
-_EDGES = {"src": "int64", "dst": "int64"}
-_GRAPH = {"G": _EDGES}
+_EDGES = GRAPH["G"]
 _COMB = {"G": _EDGES, "V1": {"v": "int64"}, "V2": {"v": "int64"}}
 _SPLIT = {"G1": _EDGES, "G2": _EDGES, "G3": _EDGES}
 
-_HOP3 = "FROM G G1, G G2, G G3 WHERE G1.dst = G2.src AND G2.dst = G3.src"
 _HOP4 = "FROM G G1, G G2, G G3, G G4 WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G4.src"
 _DUMBBELL = (
     "FROM G G1, G G2, G G3, G G4, G G5, G G6, G G7 "
@@ -37,48 +40,26 @@ _SNB_TAGS = (
 )
 
 
-@dataclass(frozen=True)
-class Workload:
-    """A query and its stream.
-
-    ``kind`` says where rows come from. ``prefix``: updates measured in a normal run (0: all), because some results grow
-    without bounds; ``checked``: length of the stream on which results are compared with DuckDB, and ``check_options``
-    what else is different there. ``copies``: inputs of the query
-    that one update reaches on average, for the paper's relation updates.
-    """
-
-    name: str
-    title: str
-    sql: str
-    schema: Mapping[str, Mapping[str, str]]
-    kind: str  # graph, comb, snb, tpch, lambda
-    copies: int = 1
-    prefix: int = 0
-    checked: int = 60_000
-    check_options: Mapping[str, Any] = field(default_factory=dict)
-    tables: tuple[str, ...] = ()
-
-
 WORKLOADS: dict[str, Workload] = {
     w.name: w
     for w in (
         Workload(
-            "3-hop", "3-Hop", f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D {_HOP3} AND G3.dst > {{n}}",
-            _GRAPH, "graph", 3,
+            "3-hop", "3-Hop", f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D {HOP3} AND G3.dst > {{n}}",
+            GRAPH, "graph", 3,
         ),
         Workload(
-            "3-hop-all", "3-Hop, unfiltered", f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D {_HOP3}",
-            _GRAPH, "graph", 3, prefix=120_000, checked=15_000,
+            "3-hop-all", "3-Hop, unfiltered", f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D {HOP3}",
+            GRAPH, "graph", 3, prefix=120_000, checked=15_000,
         ),
-        Workload("3-hop-jp", "3-Hop join-project", f"SELECT DISTINCT G2.src B, G3.src C {_HOP3}", _GRAPH, "graph", 3),
+        Workload("3-hop-jp", "3-Hop join-project", f"SELECT DISTINCT G2.src B, G3.src C {HOP3}", GRAPH, "graph", 3),
         Workload(
             "4-hop", "4-Hop",
             f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G3.dst D, G4.dst E {_HOP4} AND G4.dst > {{n}}",
-            _GRAPH, "graph", 4, prefix=115_000, checked=12_000,
+            GRAPH, "graph", 4, prefix=115_000, checked=12_000,
         ),
         Workload(
             "4-hop-jp", "4-Hop join-project",
-            f"SELECT DISTINCT G2.src B, G3.src C, G3.dst D {_HOP4} AND G4.dst > {{n}}", _GRAPH, "graph", 4,
+            f"SELECT DISTINCT G2.src B, G3.src C, G3.dst D {_HOP4} AND G4.dst > {{n}}", GRAPH, "graph", 4,
         ),
         Workload(
             "2-comb", "2-Comb",
@@ -90,23 +71,23 @@ WORKLOADS: dict[str, Workload] = {
             "star", "Star, full join",
             "SELECT DISTINCT G1.src A, G1.dst B, G2.dst C, G3.dst D, G4.dst E FROM G G1, G G2, G G3, G G4 "
             "WHERE G1.src = G2.src AND G1.src = G3.src AND G1.src = G4.src",
-            _GRAPH, "graph", 4, prefix=500, checked=60,
+            GRAPH, "graph", 4, prefix=500, checked=60,
         ),
         Workload(
             "dumbbell", "Dumbbell",
             f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G4.dst D, G6.src E, G7.src F {_DUMBBELL} AND "
             + " AND ".join(f"G{i}.src > {{n}} AND G{i}.dst > {{n}}" for i in (1, 2, 3, 5, 6, 7)),
-            _GRAPH, "graph", 7, checked=3_000, check_options={"keep": 1.0},
+            GRAPH, "graph", 7, checked=3_000, check_options={"keep": 1.0},
         ),
         Workload(
-            "dumbbell-jp", "Dumbbell join-project", f"SELECT DISTINCT G4.src C, G4.dst D {_DUMBBELL}", _GRAPH, "graph",
+            "dumbbell-jp", "Dumbbell join-project", f"SELECT DISTINCT G4.src C, G4.dst D {_DUMBBELL}", GRAPH, "graph",
             7, prefix=120_000, checked=20_000,
         ),
         Workload(
             "triangle", "Triangle",
             "SELECT DISTINCT G1.src A, G2.src B, G3.src C FROM G G1, G G2, G G3 "
             "WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G1.src",
-            _GRAPH, "graph", 3, prefix=300_000,
+            GRAPH, "graph", 3, prefix=300_000,
         ),
         Workload(
             "snb-q1", "SNB Q1",
@@ -178,7 +159,7 @@ WORKLOADS: dict[str, Workload] = {
             _SPLIT, "lambda",
         ),
     )
-}  # fmt: skip
+} | AGGREGATES  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -190,22 +171,35 @@ class Loaded:
     schema: dict[str, dict[str, str]]
     stream: Stream
 
+    @property
+    def declared(self) -> dict[str, dict[str, Any]]:
+        """Returns the schema as the planner takes it: with the keys."""
+        keys = self.workload.keys
+        return {name: {"columns": columns, "key": list(keys.get(name, ()))} for name, columns in self.schema.items()}
+
+    @cached_property
+    def program(self) -> Program:
+        """Returns how the query is maintained. PlanError if it cannot be."""
+        return make_program(self.sql, self.declared)
+
 
 def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) -> Loaded:
     """Returns the workload over ``data`` (see ``datasets``).
 
-    ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``window``; ``keep`` (share of the edges that
-    the filter keeps, instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of
-    the edges that come, of which none leaves, instead of a window); ``persons`` of generated SNB data; ``prefix``
-    (updates; default the workload's own, 0 for all). Deterministic.
+    ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``shuffled`` edges, not in file order;
+    ``window``; ``keep`` (share of the edges that the filter keeps, instead of its published constant); ``span`` and
+    ``steps`` of the λ stream; ``arrived`` (share of the edges that come, of which none leaves, instead of a window);
+    ``persons`` of generated SNB data; ``prefix`` (updates; default the workload's own, 0 for all). Deterministic.
     """
     options = dict(options or {})
     workload = WORKLOADS[name]
-    schema = {t: dict(c) for t, c in workload.schema.items() if not workload.tables or t in workload.tables}
+    schema = {t: dict(workload.schema[t]) for t in workload.tables or workload.schema}
     threshold = 0
     if workload.kind in ("graph", "comb", "lambda"):
         sizes = {k: options[k] for k in ("vertices", "edges", "seed") if k in options}
         graph = datasets.graph(data if datasets.has_graph(data) else None, **sizes)
+        if options.get("shuffled"):
+            graph = datasets.shuffled(graph)
         threshold = graph.threshold
         if "keep" in options:
             threshold = _keeping(graph, float(options["keep"]))
@@ -225,7 +219,7 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         threshold = snb.near_persons(whole)
         stream = _only(whole, workload.tables)
     else:
-        stream = tpch.stream(Path(options["tpch"]), workload.tables)
+        stream = tpch.stream(Path(options["tpch"]), schema)
     prefix = int(options.get("prefix", workload.prefix))
     if prefix:
         stream = stream.head(prefix)

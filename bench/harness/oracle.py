@@ -6,7 +6,6 @@ from typing import Any
 
 from bench.cases import checksum
 from bench.cases.workloads import WORKLOADS, load
-from plans import plan as make_plan
 
 
 def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +23,6 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
     if workload.kind == "lambda":
         short |= {"prefix": 0, "steps": 400, "span": 0.0002}
     loaded = load(name, data, short)
-    plan = make_plan(loaded.sql, loaded.schema)
     total = len(loaded.stream)
     expected = []
     with duckdb.connect(":memory:") as connection:
@@ -32,6 +30,6 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
             position = int(total * share)
             for table, rows in loaded.stream.alive(position).items():
                 connection.register(table, rows)
-            ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, plan)).fetchall()
+            ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, loaded.program)).fetchall()
             expected.append([position, int(count), int(total_checksum)])
     return {"options": short, "expected": expected}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.cases.aggregates import AGGREGATES
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
 
@@ -86,6 +87,27 @@ def workloads(scale: str) -> list[Cell]:
         if scale == "full" or name not in ("star", "dumbbell-jp"):  # one recompute takes most of a minute
             more = {"bound_s": 2.0, "repeats": 1, "checked": False}
             cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **rows))
+    return cells
+
+
+def aggregates(scale: str) -> list[Cell]:
+    """Returns groups, bags and outer joins through the public view, beside DuckDB's recompute of the same batches."""
+    quick = scale == "quick"
+    names = ("agg-star", "agg-3-hop-by", "agg-group", "agg-inner", "agg-outer") if quick else tuple(AGGREGATES)
+    cells = []
+    for rows in (1_000,) if quick else (10_000, 1_000):
+        at: Cell = {"batch_rows": rows, "law": "batch", "x": rows}
+        for name in names:
+            cells.append(cell(name, "crown-view", "delta", scale, **at))
+            more = {"bound_s": 2.0, "repeats": 1, "checked": False}
+            if name != "agg-star":  # the fourth power of a degree in rows: one recompute takes hours
+                cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **at))
+        for name in () if quick else ("agg-star", "agg-3-hop"):
+            title = f"{AGGREGATES[name].title}, shuffled"
+            cells.append(cell(name, "crown-view", "delta", scale, title=title, options={"shuffled": True}, **at))
+            cells.append(cell(name, "crown-view", "none", scale, **at))
+        for name in ("agg-group",) if quick else ("agg-group", "agg-sums", "agg-tpch-q1"):
+            cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **at))
     return cells
 
 
@@ -261,6 +283,7 @@ SECTIONS = {
     "targets": targets,
     "engines": engines,
     "workloads": workloads,
+    "aggregates": aggregates,
     "size": size,
     "lambda": enclosed,
     "selectivity": selectivity,

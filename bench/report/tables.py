@@ -181,11 +181,11 @@ def _median(cell: Cell) -> str:
 def losses(sections: Sections) -> Table:
     """Returns every place where the median of another engine is above that of ours in the same setting."""
     rows = []
-    for name in ("engines", "workloads", "batches", "size", "lambda"):
+    for name in ("engines", "workloads", "aggregates", "batches", "size", "lambda"):
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
-        for ours in (c for c in cells if c["engine"] == "crown"):
-            for other in cells:
-                same = all(other.get(k) == ours.get(k) for k in ("workload", "mode", "x")) and other is not ours
+        for ours in (c for c in cells if c["engine"] in ("crown", "crown-view")):
+            for other in (c for c in cells if c["engine"] != ours["engine"]):
+                same = all(other.get(k) == ours.get(k) for k in ("title", "mode", "x"))
                 if same and other["updates_per_s_median"] > ours["updates_per_s_median"]:
                     setting = f"batch {ours['batch_rows']:,}"
                     if ours.get("law") in _LAWS:

@@ -44,6 +44,7 @@ _NUMBA = "baselines.numba_ivm:NumbaIvm"
 
 ENGINES: dict[str, Entry] = {
     "crown": Entry("CROWN (this project)", "ours", "crown:Crown", modes=("none", "delta", "full", "arrow", "count")),
+    "crown-view": Entry("CROWN, the public view (this project)", "ours", "view:PublicView", modes=("delta", "none")),
     "crown-spark": Entry(
         "CROWN on Spark (this project)", "ours", "spark_path:run", batch_rows=100_000, job=True, modes=("spark",)
     ),

@@ -7,7 +7,6 @@ import duckdb
 from bench.cases import checksum
 from bench.cases.workloads import Loaded, load
 from bench.subjects.subject import Subject, Totals
-from plans import plan as make_plan
 
 SMALL = {"vertices": 40, "edges": 260, "persons": 40, "prefix": 0, "span": 0.1, "steps": 60, "window": 70, "keep": 0.6}
 
@@ -17,7 +16,7 @@ def small(workload: str, seed: int = 1) -> Loaded:
 
 
 def expected(loaded: Loaded, position: int) -> Totals:
-    query = checksum.sql(loaded.sql, make_plan(loaded.sql, loaded.schema))
+    query = checksum.sql(loaded.sql, loaded.program)
     with duckdb.connect(":memory:") as connection:
         for name, table in loaded.stream.alive(position).items():
             connection.register(name, table)

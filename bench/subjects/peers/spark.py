@@ -16,7 +16,6 @@ from bench.cases.workloads import Loaded
 from bench.subjects.subject import SkipError, Totals
 from crown.errors import CrownError
 from crown.ingest.window import WEIGHT
-from plans import plan as make_plan
 from plans.schema import arrow_type
 
 CORES = 2
@@ -35,7 +34,6 @@ class SparkRecompute:
         if mode != "delta":
             raise SkipError(f"recompute has no mode {mode}")
         self.loaded = loaded
-        self.plan = make_plan(loaded.sql, loaded.schema)
         self._tables = {
             name: pa.schema([(c, arrow_type(kind)) for c, kind in columns.items()]).empty_table()
             for name, columns in loaded.schema.items()
@@ -85,7 +83,7 @@ class SparkRecompute:
 
     def totals(self) -> Totals:
         """Returns the checksum of the recomputed result."""
-        text = sql(self.loaded.sql, self.plan).replace('"', "`")
+        text = sql(self.loaded.sql, self.loaded.program).replace('"', "`")
         count, checksum = self._spark.sql(text).first()
         return Totals(int(count), int(checksum))
 

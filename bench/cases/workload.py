@@ -1,0 +1,35 @@
+"""What a workload is: a query and the stream that drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+GRAPH = {"G": {"src": "int64", "dst": "int64"}}
+"""The schema of an edge list."""
+HOP3 = "FROM G G1, G G2, G G3 WHERE G1.dst = G2.src AND G2.dst = G3.src"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A query and its stream.
+
+    ``kind`` says where rows come from. ``prefix``: updates measured in a normal run (0: all), because some results grow
+    without bounds; ``checked``: length of the stream on which results are compared with DuckDB, and ``check_options``
+    what else is different there. ``copies``: inputs of the query
+    that one update reaches on average, for the paper's relation updates. ``tables``: those of the schema that come, in
+    this order (default all); ``keys``: what the planner is told of them.
+    """
+
+    name: str
+    title: str
+    sql: str
+    schema: Mapping[str, Mapping[str, str]]
+    kind: str  # graph, comb, snb, tpch, lambda
+    copies: int = 1
+    prefix: int = 0
+    checked: int = 60_000
+    check_options: Mapping[str, Any] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

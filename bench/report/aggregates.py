@@ -1,0 +1,66 @@
+"""The tables of aggregates, bags and outer joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.report.style import Cell
+from bench.report.tables import Table, outcome, rate, spread
+from bench.report.text import quantity, times
+
+OURS = "crown-view"
+
+
+def rates(cells: Sequence[Cell]) -> Table:
+    """Returns the public view on every query and batch size, DuckDB's recompute in the same row."""
+    rows = []
+    for cell in (c for c in cells if c["engine"] == OURS):
+        other = _beside(cells, cell, "duckdb-recompute", cell["workload"])
+        gone = "rows trusted" if cell.get("arguments", {}).get("on_missing") == "trust" else ""
+        rows.append(
+            (
+                cell["title"],
+                cell.get("data", "–"),
+                f"{cell['batch_rows']:,}",
+                " ".join(filter(None, (cell["mode"], gone))),
+                rate(cell),
+                spread(cell),
+                quantity(cell.get("deltas_per_s") or None),
+                quantity(cell.get("amplification")),
+                quantity(cell.get("bytes_per_tuple")),
+                rate(other),
+                times(_median(other), _median(cell)),
+                outcome(cell),
+            )
+        )
+    headings = (
+        "query", "data", "batch", "mode", "updates/s", "median", "deltas/s", "touched/update", "bytes/tuple",
+        "DuckDB recompute", "times", "outcome",
+    )  # fmt: skip
+    return Table(headings, rows, [True] * len(rows))
+
+
+def outer(cells: Sequence[Cell]) -> Table:
+    """Returns the left join beside the inner join of the same query."""
+    rows = []
+    for cell in (c for c in cells if c["engine"] == OURS and c["workload"] == "agg-outer"):
+        inner = _beside(cells, cell, OURS, "agg-inner")
+        ratio = times(_median(inner), _median(cell)).replace("x ", "")
+        rows.append((f"{cell['batch_rows']:,}", spread(inner), spread(cell), ratio))
+    headings = ("batch", "inner join, median updates/s", "left join, median updates/s", "left / inner")
+    return Table(headings, rows, [True] * len(rows))
+
+
+def _beside(cells: Sequence[Cell], cell: Cell, engine: str, workload: str) -> Cell:
+    """Returns the cell of another engine or query over the same stream in the same batches; {} if there is none."""
+    wanted = (engine, workload, *_stream(cell))
+    return next((c for c in cells if (c["engine"], c["workload"], *_stream(c)) == wanted), {})
+
+
+def _stream(cell: Cell) -> tuple[object, ...]:
+    shuffled = cell.get("options", {}).get("shuffled", False)
+    return cell["batch_rows"], shuffled
+
+
+def _median(cell: Cell) -> list[float]:
+    return [cell["updates_per_s_median"]] if cell.get("updates_per_s") else []

@@ -1,0 +1,84 @@
+"""This project as its users have it: ``crown.view``, deltas as Arrow tables; for queries that are programs of stages.
+
+*delta* is ``View.apply``, which returns the deltas of a batch as one table; *none* is ``View.update``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import crown
+from bench.cases.checksum import of_batch
+from bench.cases.streams import Batch
+from bench.cases.workloads import Loaded
+from bench.subjects.subject import SkipError, Totals
+from crown.errors import CrownError
+from plans import PlanError
+
+WORK = ("r_updates", "s_updates", "p_updates", "live_flips")
+
+
+class PublicView:
+    """A view of the query. ``on_missing`` as in ``crown.view``."""
+
+    def __init__(self, loaded: Loaded, mode: str, on_missing: str = "ignore") -> None:
+        if mode not in ("delta", "none"):
+            raise SkipError(f"the public view has no mode {mode}")
+        try:
+            self._view = crown.view(loaded.program, on_missing=on_missing)
+        except (PlanError, CrownError) as error:
+            raise SkipError(str(error).splitlines()[0]) from None
+        self._mode = mode
+        self._checking = False
+        self._count = self._sum = 0
+
+    def checking(self) -> None:
+        """Sums up the deltas."""
+        self._checking = True
+
+    def apply(self, batch: Batch) -> int:
+        """Applies one batch in this mode. Returns the rows of its delta, 0 in mode *none*."""
+        if self._mode == "none":
+            self._view.update(batch)
+            return 0
+        delta = self._view.apply(batch)
+        if self._checking:
+            weight = delta.column(delta.num_columns - 1).to_numpy()
+            self._count += int(weight.sum())
+            self._sum += int((of_batch(delta, delta.num_columns - 1) * weight).sum())
+        return int(delta.num_rows)
+
+    def load(self, batch: Batch) -> None:
+        """Takes a batch in without asking for deltas."""
+        self._view.update(batch)
+
+    def enumerate(self) -> int:
+        """Returns not a mode of this subject."""
+        raise SkipError("the public view is measured by its deltas")
+
+    def totals(self) -> Totals:
+        """Is read off the full result; in mode *delta* the deltas so far must sum up to it."""
+        count, total, bag = 0, 0, self._view.bag
+        for part in self._view.results():
+            width = part.num_columns - bag
+            weight = part.column(width).to_numpy() if bag else np.ones(part.num_rows, np.int64)
+            count += int(weight.sum())
+            total += int((of_batch(part, width) * weight).sum())
+        if self._mode == "delta" and self._checking and (count, total) != (self._count, self._sum):
+            raise AssertionError(f"deltas sum up to {self._count} rows, the full result has {count}")
+        return Totals(count, total)
+
+    def state_bytes(self) -> int:
+        """Returns the bytes of state in use: of all stages, the dictionary, and the gate that knows the live rows."""
+        return int(self._view.stats()["live_bytes"])
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the view's counters, and how many rows of join trees were touched."""
+        stats = self._view.stats()
+        stages = stats.get("stages", [stats])
+        return {**stats, "touched": sum(stage.get(name, 0) for stage in stages for name in WORK)}
+
+    def close(self) -> None:
+        """Does nothing: nothing is held but memory."""

@@ -1,0 +1,149 @@
+"""Groups, bags and outer joins as cells: the public view follows DuckDB, and the report shows both."""
+
+from __future__ import annotations
+
+import argparse
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from bench import commands
+from bench.cases import checksum
+from bench.cases.aggregates import AGGREGATES
+from bench.cases.datasets import graph, shuffled
+from bench.cases.workloads import load
+from bench.harness import results
+from bench.harness.sections import SECTIONS
+from bench.report import aggregates, tables
+from bench.subjects.peers.duck import DuckDelta, DuckRecompute
+from bench.subjects.subject import SkipError
+from bench.subjects.view import PublicView
+from plans import program
+from tests.bench.small import follow, small
+
+GRAPHS = [name for name, w in AGGREGATES.items() if w.kind == "graph"]
+TPCH = [name for name, w in AGGREGATES.items() if w.kind == "tpch"]
+RARE = ("agg-tpch-q7", "agg-tpch-q21")  # they ask for suppliers of one nation: small data may have none
+
+
+@pytest.mark.parametrize("mode", ["delta", "none"])
+@pytest.mark.parametrize("workload", GRAPHS)
+def test_the_public_view_agrees_with_duckdb(workload: str, mode: str) -> None:
+    assert follow(PublicView(small(workload, seed=3), mode), small(workload, seed=3), 50) > 0
+
+
+@pytest.mark.parametrize("workload", ["agg-group", "agg-2-hop-sum"])
+def test_a_view_that_trusts_its_stream_agrees_too_and_keeps_less(workload: str) -> None:
+    loaded = small(workload, seed=6)
+    trusting, asking = PublicView(loaded, "delta", on_missing="trust"), PublicView(loaded, "delta")
+    for subject in (trusting, asking):
+        subject.apply(loaded.stream.batch(0, 100))
+    assert trusting.state_bytes() < asking.state_bytes()
+    assert follow(PublicView(loaded, "delta", on_missing="trust"), loaded, 50) > 0
+
+
+@pytest.mark.parametrize("workload", TPCH)
+def test_the_public_view_agrees_with_duckdb_on_tpch(workload: str, tpch_folder) -> None:
+    loaded = load(workload, None, {"tpch": tpch_folder})
+    rows = follow(PublicView(loaded, "delta"), loaded, 2_000, every=3)
+    assert rows > 0 or workload in RARE
+
+
+@pytest.mark.parametrize("workload", ["agg-group", "agg-outer"])
+def test_duckdb_recomputes_what_it_is_compared_with(workload: str) -> None:
+    loaded = small(workload, seed=4)
+    assert follow(DuckRecompute(loaded, "delta"), loaded, 60) > 0
+
+
+def test_what_is_no_single_join_has_no_delta_queries() -> None:
+    with pytest.raises(SkipError, match="for one join"):
+        DuckDelta(small("agg-group"), "delta")
+    with pytest.raises(SkipError, match="no mode full"):
+        PublicView(small("agg-group"), "full")
+
+
+def test_the_checksum_of_decimals_floats_and_nulls_is_the_same_in_arrow_and_in_sql() -> None:
+    schema = {"t": {"k": "int64", "d": "decimal(38,4)", "f": "float64", "s": "string"}}
+    big = Decimal("123456789012345678901234567890.1234")
+    table = pa.table(
+        {
+            "k": pa.array([1, -2, None, 4], pa.int64()),
+            "d": pa.array([big, -big, None, Decimal("-0.0001")], pa.decimal128(38, 4)),
+            "f": pa.array([1.5, -2.0005, 0.1, None]),
+            "s": ["a", None, "ccc", ""],
+        }
+    )
+    made = program("SELECT DISTINCT k, d, f, s FROM t", schema)
+    with duckdb.connect(":memory:") as connection:
+        connection.register("t", table)
+        ((count, total),) = connection.execute(checksum.sql("SELECT k, d, f, s FROM t", made)).fetchall()
+    for one in (table, table.slice(0, 4), pa.concat_tables([table.slice(0, 1), table.slice(1)])):
+        assert (count, total) == (4, checksum.of_batch(one, 4).sum())
+    assert len(set(checksum.of_batch(table, 4).tolist())) == 4
+
+
+def test_shuffled_edges_are_the_same_edges_in_another_order() -> None:
+    given = graph("generated", vertices=50, edges=200)
+    mixed = shuffled(given)
+    assert mixed.edges != given.edges
+    assert sorted(mixed.edges.to_pylist(), key=str) == sorted(given.edges.to_pylist(), key=str)
+
+
+def test_every_aggregate_is_measured_in_both_batch_sizes_beside_duckdb() -> None:
+    cells = SECTIONS["aggregates"]("normal")
+    for name in AGGREGATES:
+        for engine in ("crown-view", "duckdb-recompute"):
+            found = {c["batch_rows"] for c in cells if (c["workload"], c["engine"]) == (name, engine)}
+            assert found == ({10_000, 1_000} if (name, engine) != ("agg-star", "duckdb-recompute") else set())
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A quick run of the section: its exit code, its cells, its folder."""
+    folder = tmp_path_factory.mktemp("bench")
+    parser = argparse.ArgumentParser()
+    commands.add_arguments(parser)
+    words = ["run", "--quick", "--section", "aggregates", "--data", "generated", "--out", str(folder)]
+    code = commands.run(parser.parse_args([*words, "--markdown", str(folder / "page.md")]))
+    return code, results.read(folder)["aggregates"]["cells"], folder
+
+
+def test_the_quick_run_checks_every_view_before_its_time_counts(quick) -> None:
+    code, cells, _ = quick
+    assert code == 0
+    mine = [c for c in cells if c["engine"] == "crown-view"]
+    assert {c["workload"] for c in mine} >= {"agg-star", "agg-group", "agg-inner", "agg-outer"}
+    for one in mine:
+        assert (one["status"], one["check"]["status"]) == ("ok", "passed"), one
+        assert one["deltas"] > 0
+        assert one["bytes_per_tuple"] > 0
+
+
+def test_the_report_has_a_row_per_view_and_the_outer_join_beside_the_inner(quick) -> None:
+    _, cells, folder = quick
+    shown = aggregates.rates(cells)
+    assert len(shown.rows) == sum(c["engine"] == "crown-view" for c in cells)
+    beside = {row[0]: row[shown.headings.index("DuckDB recompute")] for row in shown.rows}
+    assert [title for title, rate in beside.items() if rate == "–"] == [AGGREGATES["agg-star"].title]
+    ((batch, *_, ratio),) = aggregates.outer(cells).rows
+    assert batch == "1,000"
+    assert float(ratio) > 0
+    for page in ("page.md", "report.html"):
+        text = (folder / page).read_text()
+        assert "Groups, bags and outer joins" in text
+        assert "left / inner" in text
+
+
+def test_a_recompute_that_is_faster_is_listed_as_a_loss_in_its_batch_size_only() -> None:
+    def cell(engine: str, rows: int, rate: float) -> dict:
+        same = {"workload": "agg-group", "title": "grouped", "mode": "delta", "status": "ok", "repeats": 1}
+        rates = {"updates_per_s": rate, "updates_per_s_median": rate}
+        return same | rates | {"engine": engine, "engine_title": engine, "batch_rows": rows, "law": "batch", "x": rows}
+
+    cells = [cell("crown-view", 1_000, 50.0), cell("duckdb-recompute", 1_000, 100.0)]
+    cells += [cell("crown-view", 10_000, 50.0), cell("duckdb-recompute", 10_000, 10.0)]
+    (row,) = tables.losses({"aggregates": {"cells": cells}}).rows
+    assert row[1:3] == ("batch 1,000", "duckdb-recompute")
+    assert row[-1] == "2.00"
