@@ -11,6 +11,7 @@ import re
 
 from bench.cases.workload import GRAPH, HOP3, Workload
 
+# Checked on shuffled edges: in file order a window is a few sources, and DuckDB would build their fourth powers.
 _STAR = "FROM G G1, G G2, G G3, G G4 WHERE G1.src = G2.src AND G1.src = G3.src AND G1.src = G4.src"
 _TEN = ("src", "dst", "src * dst", "src * src", "dst * dst", "src + dst", "src - dst", "2 * src", "3 * dst", "src * 5")
 
@@ -126,7 +127,7 @@ AGGREGATES: dict[str, Workload] = {
     for w in (
         Workload(
             "agg-star", "Star, COUNT by src", f"SELECT G1.src AS a, COUNT(*) AS n {_STAR} GROUP BY G1.src", GRAPH,
-            "graph", 4, checked=150,
+            "graph", 4, checked=3_000, check_options={"shuffled": True},
         ),
         Workload("agg-3-hop", "3-Hop, COUNT(*)", f"SELECT COUNT(*) AS n {HOP3}", GRAPH, "graph", 3, checked=15_000),
         Workload(

@@ -27,6 +27,7 @@ def rates(cells: Sequence[Cell]) -> Table:
                 spread(cell),
                 quantity(cell.get("deltas_per_s") or None),
                 quantity(cell.get("amplification")),
+                quantity(cell["work"]["emitted"] / cell["updates"] if cell.get("updates") else None),
                 quantity(cell.get("bytes_per_tuple")),
                 rate(other),
                 times(_median(other), _median(cell)),
@@ -34,8 +35,8 @@ def rates(cells: Sequence[Cell]) -> Table:
             )
         )
     headings = (
-        "query", "data", "batch", "mode", "updates/s", "median", "deltas/s", "touched/update", "bytes/tuple",
-        "DuckDB recompute", "times", "outcome",
+        "query", "data", "batch", "mode", "updates/s", "median", "deltas/s", "touched/update", "joined/update",
+        "bytes/tuple", "DuckDB recompute", "times", "outcome",
     )  # fmt: skip
     return Table(headings, rows, [True] * len(rows))
 

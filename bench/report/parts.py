@@ -80,8 +80,9 @@ PARTS = (
         "sections; TPC-H loads its reference tables first and then refreshes orders with their lines all the time. "
         "Bytes per tuple count everything kept, also the rows themselves, by which deletes of absent rows are found; "
         "where rows are <b>trusted</b> there are none. Beside it DuckDB, recomputing the query after every batch and "
-        "counting its rows; times: of the medians. DuckDB does not take part in the star, whose join it would build: "
-        "the fourth power of a degree in rows.",
+        "counting its rows; times: of the medians. Joined: rows that join stages pass on, per update; "
+        "where sums are kept inside the join tree there are few. DuckDB does not take part in the star, whose join it "
+        "would build: the fourth power of a degree in rows.",
         None, (aggregates.rates, aggregates.outer),
     ),
     Part(

@@ -75,10 +75,11 @@ class PublicView:
         return int(self._view.stats()["live_bytes"])
 
     def stats(self) -> dict[str, Any]:
-        """Returns the view's counters, and how many rows of join trees were touched."""
+        """Returns the view's counters, and how many rows its join trees touched and emitted."""
         stats = self._view.stats()
         stages = stats.get("stages", [stats])
-        return {**stats, "touched": sum(stage.get(name, 0) for stage in stages for name in WORK)}
+        touched = sum(stage.get(name, 0) for stage in stages for name in WORK)
+        return {**stats, "touched": touched, "emitted": sum(stage.get("emitted", 0) for stage in stages)}
 
     def close(self) -> None:
         """Does nothing: nothing is held but memory."""

@@ -127,6 +127,9 @@ def test_the_report_has_a_row_per_view_and_the_outer_join_beside_the_inner(quick
     assert len(shown.rows) == sum(c["engine"] == "crown-view" for c in cells)
     beside = {row[0]: row[shown.headings.index("DuckDB recompute")] for row in shown.rows}
     assert [title for title, rate in beside.items() if rate == "–"] == [AGGREGATES["agg-star"].title]
+    joined = {row[0]: row[shown.headings.index("joined/update")] for row in shown.rows}
+    assert joined[AGGREGATES["agg-group"].title] == "0"
+    assert float(joined[AGGREGATES["agg-outer"].title]) > 0
     ((batch, *_, ratio),) = aggregates.outer(cells).rows
     assert batch == "1,000"
     assert float(ratio) > 0
