@@ -29,8 +29,16 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
     return tuple(found)
 
 
+def sources(stage: Stage) -> list[str | int]:
+    """Returns the relations (by name) and stages (by number) that a stage reads, each once."""
+    if isinstance(stage, JoinStage):
+        names = [table.name for table in stage.plan.tables]
+        return [int(name[1:]) if name.startswith("#") else name for name in names]
+    return list(dict.fromkeys(feed.source for feed in feeds(stage)))
+
+
 def feeds(stage: Stage) -> tuple[Feed, ...]:
-    """Returns the feeds of a stage that is no join."""
+    """Returns the feeds of a stage; a join stage has none, it has relations."""
     if isinstance(stage, GroupStage):
         return (stage.feed,)
     if isinstance(stage, PointwiseStage):

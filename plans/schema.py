@@ -130,7 +130,7 @@ class Column:
 class Table:
     """A table: `key` names columns whose values no two rows share, `distinct` says that no row occurs twice.
 
-    Both are the user's declaration. The planner uses them to accept SQL without DISTINCT.
+    Both are the user's declaration. The planner uses them to maintain SQL without DISTINCT as a set.
     """
 
     name: str

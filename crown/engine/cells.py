@@ -35,7 +35,7 @@ from crown.kernels.arena import H_OPEN, format_arena
 from crown.kernels.batches import rows_of_cell
 from crown.kernels.tables import new_table, table_at
 from crown.store.budget import Budget
-from crown.store.dictionary import Dictionary, with_sweep
+from crown.store.dictionary import Dictionary, with_room
 from crown.store.memory import ADDRESSABLE, reserve
 from crown.store.relations import StoredRelation
 from crown.store.zset import Zset
@@ -111,13 +111,12 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """See ``Engine.prepare``."""
         self.ready()
-        if self.dictionary.overgrown:
-            self.compact()
-        self._share_budget()
-        try:
+
+        def work() -> Prepared:
+            self._share_budget()
             return self._preparer.prepare(changes, strict)
-        except MemoryBudgetError:
-            return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
+
+        return with_room(self.dictionary, work, self.compact)
 
     def _share_budget(self) -> None:
         """Divides the budget: what the dictionary leaves is shared equally by the cells."""

@@ -24,12 +24,12 @@ from crown.engine.delivery import Batches, Delivery
 from crown.engine.refusals import refuse_missing
 from crown.engine.state import State
 from crown.engine.statistics import statistics
-from crown.errors import CrownError, MemoryBudgetError, SnapshotError
+from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import MissingDeletes, Prepared, RelationChange
 from crown.ingest.prepare import Preparer
 from crown.interrupts import Uninterrupted
 from crown.store.budget import Budget
-from crown.store.dictionary import Dictionary, with_sweep
+from crown.store.dictionary import Dictionary, with_room
 from crown.store.relations import not_covering
 from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
@@ -166,12 +166,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         do not fit into the dictionary.
         """
         self.ready()
-        if self.dictionary.overgrown:
-            self.compact()
-        try:
-            return self._preparer.prepare(changes, strict)
-        except MemoryBudgetError:
-            return with_sweep(lambda: self._preparer.prepare(changes, strict), self.compact)
+        return with_room(self.dictionary, lambda: self._preparer.prepare(changes, strict), self.compact)
 
     def run(
         self,

@@ -116,7 +116,7 @@ class PayloadLayout:
         return self.first_handle + self.weighing.index(i)
 
     def descriptor(self, i: int, word_of: Callable[[str], int], place: Place) -> int:
-        """Places the payload descriptor of node ``i`` and return its offset, 0 if it has none.
+        """Places the payload descriptor of node ``i`` and returns its offset, 0 if it has none.
 
         ``word_of``: where an attribute is, counted from the row.
         """

@@ -17,17 +17,9 @@ from crown.stages.groups.aggregates import COUNTS
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.store.codec import UnencodableError, encode
 from crown.store.zset import Zset
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
+from plans.program import GroupStage, JoinStage, Program
+from plans.reads import feeds
 from plans.schema import Column, Table
-
-
-def feeds_of(stage: Stage) -> tuple[Feed, ...]:
-    """Returns the feeds of a stage; a join stage has none, it has relations."""
-    if isinstance(stage, GroupStage):
-        return (stage.feed,)
-    if isinstance(stage, PointwiseStage):
-        return stage.leaves
-    return stage.terms if isinstance(stage, LinearStage) else ()
 
 
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
@@ -42,7 +34,7 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
             for table in stage.plan.tables:
                 if table.name.lower() in tables:
                     used[table.name.lower()] |= {column.name.lower() for column in table.columns}
-        for feed in feeds_of(stage):
+        for feed in feeds(stage):
             if isinstance(feed.source, str):
                 read = [output.expr for output in feed.columns] + ([] if feed.where is None else [feed.where])
                 used[feed.source.lower()] |= {name.lower() for expr in read for name in expr.columns}

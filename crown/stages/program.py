@@ -44,7 +44,7 @@ from crown.stages.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_pro
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.store.codec import decode
-from crown.store.dictionary import with_sweep
+from crown.store.dictionary import with_room
 from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
 from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program
@@ -176,17 +176,12 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     # ------------------------------------------------------------------------------------------------------------------
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Nets:
-        """Checks, code and net a batch. Results stay as they are. O(batch).
+        """Checks, codes and nets a batch. Results stay as they are. O(batch).
 
         Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
         """
         self.ready()
-        if self.memory.dictionary.overgrown:
-            self.compact()
-        try:
-            return self._intake.prepare(changes, strict)
-        except MemoryBudgetError:
-            return with_sweep(lambda: self._intake.prepare(changes, strict), self.compact)
+        return with_room(self.memory.dictionary, lambda: self._intake.prepare(changes, strict), self.compact)
 
     def run(
         self,

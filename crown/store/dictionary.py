@@ -95,12 +95,18 @@ class Dictionary:
         return int(strings.sweep(self._arena, self.table))
 
 
-def with_sweep(work: Callable[[], Result], sweep: Callable[[], object]) -> Result:
-    """Returns what ``work`` returns, which enters values and found no room for them before, after a ``sweep``.
+def with_room(dictionary: Dictionary, work: Callable[[], Result], sweep: Callable[[], object]) -> Result:
+    """Returns what ``work`` returns, which enters values. It is preceded by a ``sweep`` if the dictionary is overgrown,
+    and repeated after one if it found no room.
 
     Values that only refused batches had fill a dictionary until it is swept.
     """
-    sweep()
+    if dictionary.overgrown:
+        sweep()
+    try:
+        return work()
+    except MemoryBudgetError:
+        sweep()
     try:
         return work()
     except MemoryBudgetError:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from plans.program import Feed, GroupStage, JoinStage, PointwiseStage, Program, Stage
-from plans.reads import occurrences_of_plan
+from plans.program import Feed, GroupStage, JoinStage, Program, Stage
+from plans.reads import feeds, occurrences_of_plan, sources
 from plans.search.shares import HASHABLE, hashable
 
 Lineage = Mapping[str, str | None]
@@ -80,11 +80,11 @@ def _of_group(stage: GroupStage, done: list[dict[str, Lineage]]) -> dict[str, Li
 
 def _of_terms(stage: Stage, done: list[dict[str, Lineage]]) -> dict[str, Lineage]:
     """Returns the columns that have a lineage in all terms, if the terms agree on the relations that they share."""
-    feeds = stage.leaves if isinstance(stage, PointwiseStage) else getattr(stage, "terms", ())
-    below = [_of_feed(feed, done) for feed in feeds]
+    terms = feeds(stage)
+    below = [_of_feed(feed, done) for feed in terms]
     found: dict[str, Lineage] = {}
-    for place, column in enumerate(feeds[0].columns):
-        parts = [lineages.get(feed.columns[place].name) for feed, lineages in zip(feeds, below, strict=True)]
+    for place, column in enumerate(terms[0].columns):
+        parts = [lineages.get(feed.columns[place].name) for feed, lineages in zip(terms, below, strict=True)]
         merged = _agreed(parts)
         if merged is not None:
             found[column.name] = merged
@@ -116,16 +116,7 @@ def _of_join(stage: JoinStage, done: list[dict[str, Lineage]], everywhere: list[
 def _copied(stage: Stage, everywhere: list[Lineage]) -> Lineage:
     """Returns the lineage of a stage that is computed in full in every cell: all its base relations are copied."""
     relations: dict[str, str | None] = {}
-    if isinstance(stage, JoinStage):
-        sources: Iterable[str | int] = (
-            int(atom.relation[1:]) if atom.relation.startswith("#") else atom.relation
-            for atom in occurrences_of_plan(stage.plan)
-        )
-    elif isinstance(stage, GroupStage):
-        sources = (stage.feed.source,)
-    else:
-        sources = (feed.source for feed in (stage.leaves if isinstance(stage, PointwiseStage) else stage.terms))
-    for source in sources:
+    for source in sources(stage):
         relations.update({source.lower(): None} if isinstance(source, str) else everywhere[source])
     return relations
 

@@ -8,6 +8,7 @@ import textwrap
 from plans.expressions.sqltext import identifier
 from plans.plan import Output
 from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
+from plans.reads import sources
 from plans.show import explain
 
 _SIGNS = {
@@ -51,23 +52,6 @@ def mermaid(program: Program) -> str:
         lines.append(f'  s{number}(["{number}: {_kind(stage)}"])')
         lines += [f"  {names[s] if isinstance(s, str) else f's{s}'} --> s{number}" for s in sources(stage)]
     return "\n".join(lines) + "\n"
-
-
-def sources(stage: Stage) -> list[str | int]:
-    """Returns the tables (by name) and stages (by number) that a stage reads, each once."""
-    if isinstance(stage, JoinStage):
-        names = [table.name for table in stage.plan.tables]
-        return [int(name[1:]) if name.startswith("#") else name for name in names]
-    return list(dict.fromkeys(feed.source for feed in feeds(stage)))
-
-
-def feeds(stage: Stage) -> tuple[Feed, ...]:
-    """Returns the feeds of a stage; a join stage has none."""
-    if isinstance(stage, GroupStage):
-        return (stage.feed,)
-    if isinstance(stage, PointwiseStage):
-        return stage.leaves
-    return stage.terms if isinstance(stage, LinearStage) else ()
 
 
 def cost(stage: Stage) -> str:

@@ -102,7 +102,7 @@ class Groups(Lasting):
             return self._change(frame, -weights, -1)
 
     def _change(self, frame: Frame, weights: np.ndarray, sign: int) -> Zset:
-        """Adds events and return what changes; ``sign`` -1 takes a batch back."""
+        """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
         handles, where = self._located(frame, len(weights))
         try:
             old, new = self._totals(frame, weights, where, handles)

@@ -154,7 +154,7 @@ class Multisets:
         return out[: kernels.codes_of(self._part.arena, self._table, multiset.number, out)]
 
     def check_invariants(self, handles: np.ndarray) -> None:
-        """Recounts the values of all groups, ``handles``, and look at their heaps. Raises AssertionError. O(state)."""
+        """Recounts the values of all groups, ``handles``, and looks at their heaps. Raises AssertionError. O(state)."""
         handles = np.sort(handles)
         for multiset in self.all:
             counted = np.zeros(len(handles), np.int64)
