@@ -9,7 +9,8 @@ from typing import Any
 
 from plans.algebra import Query, Relation
 from plans.errors import PlanError, QueryWarning
-from plans.frontends import datalog, motif
+from plans.frontends import motif
+from plans.frontends.datalog import program as datalog
 from plans.lowering.joins import plan_of
 from plans.lowering.lower import lower
 from plans.plan import Plan
@@ -36,7 +37,7 @@ def _parsed(query: str, tables: Schema, dialect: str) -> Relation:
         return datalog.parse(query, tables)
     if motif.looks_like(query):
         return motif.parse(query, tables)
-    from plans.frontends import sql  # sqlglot is not loaded for the other languages
+    from plans.frontends.sql import query as sql
 
     return sql.parse(query, tables, dialect=dialect)
 

@@ -23,10 +23,10 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-from crown.engine import saving
 from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
 from crown.engine.engine import Engine
-from crown.engine.state import State, limits_of
+from crown.engine.state import saving
+from crown.engine.state.arenas import State, limits_of
 from crown.errors import MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import Prepared, RelationChange
 from crown.ingest.prepare import Preparer

@@ -15,7 +15,7 @@ from crown.engine.delivery import LOST, Guard
 from crown.engine.kernels import layout
 from crown.engine.kernels import state as kernels
 from crown.engine.propagation import Blocks, Propagation
-from crown.engine.state import State
+from crown.engine.state.arenas import State
 from crown.errors import MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.coded import CodedPreparer

@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from crown.arguments import path_of, same_file
-from crown.engine import invariants, saving
 from crown.engine.core import Core
 from crown.engine.delivery import Batches, Delivery
+from crown.engine.invariants import tree as invariants
 from crown.engine.refusals import refuse_missing
-from crown.engine.state import State
+from crown.engine.state import saving
+from crown.engine.state.arenas import State
 from crown.engine.statistics import statistics
 from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import MissingDeletes, Prepared, RelationChange

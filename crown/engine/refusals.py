@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crown.engine.kernels.state import missing_copies
-from crown.engine.state import State
+from crown.engine.state.arenas import State
 from crown.errors import MissingDeleteError
 from crown.ingest.batch import Prepared
 from crown.store.codec import decode

@@ -1,4 +1,4 @@
-"""Reading a snapshot, which ``crown.engine.saving`` wrote: an engine, or cells, with that state.
+"""Reading a snapshot, which ``crown.engine.state.saving`` wrote: an engine, or cells, with that state.
 
 A file is opened whole or not at all: its checksums, its plan, and that every part belongs to that plan are checked
 before an engine sees any of it.
@@ -17,8 +17,8 @@ import numpy as np
 from crown.arguments import path_of, same_file
 from crown.engine.cells import Cells
 from crown.engine.engine import Engine
-from crown.engine.saving import KIND
-from crown.engine.state import State, back, check_header, limits_of, parts_of
+from crown.engine.state.arenas import State, back, check_header, limits_of, parts_of
+from crown.engine.state.saving import KIND
 from crown.errors import CrownError, SnapshotError
 from crown.kernels import arena as A
 from crown.store import words_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crown.engine.state import State
+from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels.geometry import groups_table, tallies_of
 from crown.kernels.tables import table_at

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from crown.engine import invariants
 from crown.engine.core import Core
-from crown.engine.state import State
+from crown.engine.invariants import tree as invariants
+from crown.engine.state.arenas import State
 from crown.engine.statistics import statistics
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.kernels import arena as A
-from crown.stages.memory import ProgramMemory, parts_of
+from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
 from crown.store.codec import decode
 from crown.store.zset import Zset

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
-from crown.engine.state import fingerprint_words
+from crown.engine.state.arenas import fingerprint_words
 from crown.errors import (
     ChangeError,
     ConcurrentChangeError,
@@ -33,16 +33,16 @@ from crown.ingest.batch import MissingDeletes, Prepared
 from crown.ingest.changes import WEIGHT
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
-from crown.stages import saving
 from crown.stages.answers import Answers
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.intake import Intake, Nets, summed_columns, used_columns
 from crown.stages.join import Join
 from crown.stages.linear import Linear
-from crown.stages.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
+from crown.stages.state import saving
+from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.store.codec import decode
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
@@ -354,7 +354,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     # ------------------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
-        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.saving.write``."""
+        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``."""
         self.ready()
         return saving.write(path, self._program, self.on_missing, extra, self.memory.parts)
 

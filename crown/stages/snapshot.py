@@ -1,4 +1,4 @@
-"""Reading a snapshot of a program, which ``crown.stages.saving`` wrote."""
+"""Reading a snapshot of a program, which ``crown.stages.state.saving`` wrote."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from crown.arguments import path_of, same_file
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
-from crown.stages.memory import ProgramMemory, parts_of_program
 from crown.stages.program import ProgramEngine
-from crown.stages.saving import KIND
+from crown.stages.state.memory import ProgramMemory, parts_of_program
+from crown.stages.state.saving import KIND
 from crown.store import words_file
 from plans.errors import PlanError
 from plans.program import Program

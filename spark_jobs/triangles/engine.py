@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from crown.bags.protocol import column_of_table
 from crown.engine.engine import Engine
-from crown.engine.state import State, back, check_header
+from crown.engine.state.arenas import State, back, check_header
 from crown.errors import SnapshotError
 from crown.ingest.batch import MissingDeletes, Prepared
 from crown.kernels.arena import H_LIMIT, H_TOP

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from crown.engine import payload_invariants
 from crown.engine.compile import compile_plan
+from crown.engine.invariants import payload as payload_invariants
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish, state, update
 from crown.kernels import arena as A

@@ -23,13 +23,13 @@ import pytest
 import crown
 import plans
 from crown.engine import propagation
-from crown.engine import state as state_module
 from crown.engine.cells import Cells
+from crown.engine.state import arenas as state_module
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.kernels import arena as A
 from crown.results.head import OutputHead
-from crown.stages import memory as memory_module
 from crown.stages.program import ProgramEngine
+from crown.stages.state import memory as memory_module
 from crown.store import budget
 from crown.store.memory import MappedFile
 from plans.program import Maintainable, Program

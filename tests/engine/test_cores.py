@@ -11,7 +11,7 @@ import pytest
 
 import plans
 from crown.engine.core import Core
-from crown.engine.state import State
+from crown.engine.state.arenas import State
 from crown.errors import CrownError, UnusableStateError
 from crown.store.codec import NULL
 from crown.store.zset import Zset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, Expr
-from plans.frontends.sqlscalar import _BINARY
+from plans.frontends.sql.scalar import _BINARY
 from tests.plans.expression_cases import expression, pairs
 from tests.plans.expression_page import PAGE, filled, table
 from tests.plans.limits import entries

@@ -179,7 +179,7 @@ def test_a_killed_process_leaves_nothing_half_done(make, point, monkeypatch):
             if point == "after the log":
                 monkeypatch.setattr(Engine, "run", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
             if point == "in the snapshot":
-                monkeypatch.setattr("crown.engine.saving.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+                monkeypatch.setattr("crown.engine.state.saving.write", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
             target = _die_in_the_middle if point == "in the middle" else _apply_all
             child = multiprocessing.get_context("fork").Process(target=target, args=(make, batch, table))
             child.start()

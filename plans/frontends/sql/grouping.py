@@ -15,11 +15,11 @@ from plans.algebra import Group, Query, replaced, split, unused
 from plans.errors import PlanError
 from plans.expressions.build import TRUE, Expr, cast, col, conjoin
 from plans.frontends.aggregates import ONCE, result_type
-from plans.frontends.sqlaggregates import aggregates, function_of
-from plans.frontends.sqlnames import Ctes, Frame
-from plans.frontends.sqlplace import spelling
-from plans.frontends.sqlscope import Scope
-from plans.frontends.sqlwhere import Where
+from plans.frontends.sql.aggregates import aggregates, function_of
+from plans.frontends.sql.names import Ctes, Frame
+from plans.frontends.sql.place import spelling
+from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.where import Where
 from plans.program import Aggregate
 
 _SEVERAL = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}

@@ -17,7 +17,7 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
-from plans.frontends.sqlcalls import BY_NAME
+from plans.frontends.sql.calls import BY_NAME
 from plans.stack import MAX_NESTING, with_room
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crown.engine.state import back, limits_of
+from crown.engine.state.arenas import back, limits_of
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at

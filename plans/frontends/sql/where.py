@@ -14,10 +14,10 @@ from sqlglot import exp
 from plans.algebra import Group, Query, Source, replaced, split
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, lit
-from plans.frontends.sqlfrom import From
-from plans.frontends.sqlnames import Ctes, Frame
-from plans.frontends.sqlplace import negation
-from plans.frontends.sqlscope import Scope
+from plans.frontends.sql.from_clause import From
+from plans.frontends.sql.names import Ctes, Frame
+from plans.frontends.sql.place import negation
+from plans.frontends.sql.scope import Scope
 from plans.lowering.matches import Keys
 from plans.program import Aggregate
 from plans.stack import with_room

@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from plans.algebra import Query, SetOperation, Source, replaced
 from plans.expressions.build import NULL, Expr, call, cast
-from plans.frontends.sqlnames import Ctes, Frame, Names
-from plans.frontends.sqlplace import extent, spelling
-from plans.frontends.sqlscope import Relation, Scope
+from plans.frontends.sql.names import Ctes, Frame, Names
+from plans.frontends.sql.place import extent, spelling
+from plans.frontends.sql.scope import Relation, Scope
 
 
 class From(Names):

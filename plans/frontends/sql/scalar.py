@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from plans.errors import PlanError
 from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
-from plans.frontends.sqlcalls import BY_NAME, named
-from plans.frontends.sqlinterval import shifted
-from plans.frontends.sqlplace import check_quantifier, has_query, negation, place_of, refusal, spelling
+from plans.frontends.sql.calls import BY_NAME, named
+from plans.frontends.sql.interval import shifted
+from plans.frontends.sql.place import check_quantifier, has_query, negation, place_of, refusal, spelling
 from plans.schema import decimal_parts, normal_type
 from plans.stack import with_room
 

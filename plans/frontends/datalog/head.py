@@ -8,8 +8,8 @@ from functools import partial
 from plans.algebra import Group, Query, Source, check_output_name, unused
 from plans.expressions.build import TRUE, Expr, col
 from plans.frontends.aggregates import ONCE, result_type
-from plans.frontends.datalogterms import WORDS, Terms
-from plans.frontends.datalogtokens import Token
+from plans.frontends.datalog.terms import WORDS, Terms
+from plans.frontends.datalog.tokens import Token
 from plans.program import Aggregate
 from plans.schema import WEIGHT
 

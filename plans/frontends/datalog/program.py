@@ -23,9 +23,9 @@ from plans.algebra import Group, Query, Relation, SetOperation, Source
 from plans.expressions.build import Expr, call
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
-from plans.frontends.dataloghead import Head
-from plans.frontends.datalogterms import WORDS
-from plans.frontends.datalogtokens import Token
+from plans.frontends.datalog.head import Head
+from plans.frontends.datalog.terms import WORDS
+from plans.frontends.datalog.tokens import Token
 from plans.schema import Schema
 from plans.variables import join_type
 

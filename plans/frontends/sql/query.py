@@ -1,4 +1,4 @@
-"""SQL to the query algebra: the syntax tree of `plans.frontends.sqlparse`, flattened where it is conjunctive.
+"""SQL to the query algebra: the syntax tree of `plans.frontends.sql.parse`, flattened where it is conjunctive.
 
 Read: SELECT [DISTINCT] over tables, aliases, CTEs and subqueries; inner, outer, semi and anti joins with commas, ON,
 USING or NATURAL; WHERE; subqueries in IN, EXISTS and as values; GROUP BY, HAVING and aggregates; UNION, EXCEPT and
@@ -18,11 +18,11 @@ from plans.errors import PlanError
 from plans.expressions.build import Expr
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
-from plans.frontends.sqlgroup import Grouping
-from plans.frontends.sqlnames import Ctes, Frame
-from plans.frontends.sqlparse import statements
-from plans.frontends.sqlplace import extent, place_of
-from plans.frontends.sqlscope import Scope
+from plans.frontends.sql.grouping import Grouping
+from plans.frontends.sql.names import Ctes, Frame
+from plans.frontends.sql.parse import statements
+from plans.frontends.sql.place import extent, place_of
+from plans.frontends.sql.scope import Scope
 from plans.lowering.matches import Keys, crossing_keys
 from plans.program import Function
 from plans.schema import Schema

@@ -1,5 +1,5 @@
 """What SQL is refused by its form: clauses, joins and statements, by the words they are written with. Part of
-`plans.frontends.sql`.
+`plans.frontends.sql.query`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from sqlglot import exp
 
 from plans.errors import PlanError, Position
-from plans.frontends.sqlaggregates import aggregates
-from plans.frontends.sqlparse import Words
-from plans.frontends.sqlplace import extent, place_of, spelling
+from plans.frontends.sql.aggregates import aggregates
+from plans.frontends.sql.parse import Words
+from plans.frontends.sql.place import extent, place_of, spelling
 
 _CLAUSES = {
     "order": ("ORDER BY", "a maintained result has no order: sort where it is read"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plans.expressions.build import NULL, Expr, call, lit
-from plans.frontends.datalogtokens import Token, Tokens
+from plans.frontends.datalog.tokens import Token, Tokens
 from plans.stack import MAX_NESTING, with_room
 
 _COMPARE = {

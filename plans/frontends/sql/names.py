@@ -17,11 +17,11 @@ from plans.algebra import Relation as Algebra
 from plans.algebra import Source
 from plans.errors import PlanError, Position, pointed
 from plans.expressions.build import Expr, call
-from plans.frontends.sqlparse import Words, double_quoted
-from plans.frontends.sqlplace import extent, place_of
-from plans.frontends.sqlrefuse import Refuser
-from plans.frontends.sqlscalar import scalar
-from plans.frontends.sqlscope import Relation, Scope
+from plans.frontends.sql.parse import Words, double_quoted
+from plans.frontends.sql.place import extent, place_of
+from plans.frontends.sql.refuse import Refuser
+from plans.frontends.sql.scalar import scalar
+from plans.frontends.sql.scope import Relation, Scope
 from plans.schema import Column, Schema, Table
 from plans.variables import join_type
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from crown.engine import payload_invariants
 from crown.engine.core import Core
+from crown.engine.invariants import payload as payload_invariants
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import N_CARRIED, N_EXTRA, R_NODES, R_TABLE, R_WIDTH, R_WORDS
-from crown.engine.state import State
+from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels import strings

@@ -1,0 +1,1 @@
+"""What must hold of a tree engine between two batches, as checks that run."""

@@ -1,0 +1,1 @@
+"""Datalog: tokens, terms, heads and rules, to the query algebra."""

@@ -1,0 +1,1 @@
+"""SQL: parsing, and flattening to the query algebra."""
