@@ -12,11 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["View", "load", "view"]
+__all__ = ["Database", "View", "database", "load", "load_database", "view"]
+_DATABASES = ("Database", "database", "load_database")
 
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: importing crown alone stays fast.
+    if name in _DATABASES:
+        from crown import databases
+
+        return getattr(databases, name)
     if name in __all__:
         from crown import views
 

@@ -27,6 +27,8 @@ def create(program: Program, path: Path | None, threads: int, memory_budget: int
     ``memory_budget``: bytes. Raises PlanError for a plan that cannot be cut, SnapshotError for a file that cannot be
     made, and CrownError for arguments that do not go together.
     """
+    if program.results is not None:
+        raise CrownError("a program with several named results is what crown.database maintains, not crown.view")
     plan = program.plan
     if plan is None:
         if threads > 1:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from crown import engines
 from crown.arguments import Size, file_of, number_of, path_of, size_of
 from crown.engine.delivery import Delivery
-from crown.errors import ChangeError, CrownError, SnapshotError
-from crown.ingest.changes import WEIGHT, CheckedBatch
+from crown.errors import CrownError, SnapshotError
+from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
-from crown.stages.program import ProgramEngine
+from crown.reading import Readable
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
 from plans import program as make_program
@@ -29,7 +28,7 @@ from plans.program import Program
 MOST_THREADS = 1024
 
 
-class View(NotCopyable, instead="save(path) and crown.load(path) make a second one"):
+class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make a second one"):
     """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
 
     Memory is linear in the live input tuples, whatever the size of the result. ``schema`` is the Arrow schema of the
@@ -43,10 +42,8 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         engine.batches = batches
         self.schema: pa.Schema = engine.result_schema
 
-    @property
-    def delta_schema(self) -> pa.Schema:
-        """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
-        return self._engine.delta_schema
+    def _reader(self) -> Queryable:
+        return self._engine
 
     @property
     def plan(self) -> Plan | Program:
@@ -105,77 +102,6 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
         assert self._quarantine_dir is not None
         self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
 
-    def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Returns the full result, enumerated with constant delay, never materialized.
-
-        ``limit``: at most that many rows.
-        """
-        batches = self._engine.results()
-        return batches if limit is None else _first(batches, number_of(limit, "limit", 0))
-
-    def to_table(self, limit: int | None = None) -> pa.Table:
-        """Returns the full result (or its first ``limit`` rows) as one table."""
-        return pa.Table.from_batches(self.results(limit), self.schema)
-
-    def count(self) -> int:
-        """Returns the number of rows of the result; O(state), not O(result), unless predicates span relations."""
-        return self._engine.count()
-
-    def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
-        """Returns True iff the row (a dict by output name, or values in output order) is in the result.
-
-        Expected O(1).
-        """
-        return self._engine.contains(self._named(row))
-
-    def multiplicity(self, row: Mapping[str, Any] | Sequence[Any]) -> int:
-        """Returns how often the row is in the result: 0 or 1, and more only if the result is a ``bag``."""
-        values, engine = self._named(row), self._engine
-        return engine.multiplicity(values) if isinstance(engine, ProgramEngine) else int(engine.contains(values))
-
-    def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Returns the row of the group with a key (a dict by output name), or None. Expected O(1).
-
-        Raises ChangeError if the query is not grouped, or its keys are not all selected.
-
-        >>> sums = view("SELECT k, SUM(x) AS s FROM r GROUP BY k", {"r": {"k": "string", "x": "int64"}})
-        >>> sums.update({"r": {"k": ["a", "a", "b"], "x": [1, 2, 3]}})
-        >>> sums.get({"k": "a"}), sums.get({"k": "c"})
-        ({'k': 'a', 's': 3}, None)
-        """
-        if not isinstance(self._engine, ProgramEngine):
-            raise ChangeError("get(key) asks for the row of a group, and the result is not grouped; use contains(row)")
-        return self._engine.get(key)
-
-    @property
-    def bag(self) -> bool:
-        """Returns True if a row can be in the result more than once; the result then has a column ``_weight``."""
-        return isinstance(self._engine, ProgramEngine) and self._engine.bag
-
-    def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
-        """Returns the row as a dict by output name."""
-        names = [name for name in self.delta_schema.names if name != WEIGHT]
-        if isinstance(row, np.ndarray):
-            row = row.tolist()
-        if not isinstance(row, (Mapping, Sequence)) or isinstance(row, (str, bytes)):
-            raise ChangeError(
-                f"a row of the result is a dict by output name, or the values of {', '.join(names) or 'no column'} "
-                f"in this order, not {row!r:.100}"
-            )
-        if not isinstance(row, Mapping):
-            if len(row) != len(names):
-                raise ChangeError(
-                    f"the result has {len(names)} columns ({', '.join(names)}), the row {len(row)} values"
-                )
-            row = dict(zip(names, row, strict=True))
-        return row
-
-    def __contains__(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
-        return self.contains(row)
-
-    def __len__(self) -> int:
-        return self.count()
-
     def explain(self) -> str:
         """Returns query class, join tree, views and bounds as text; of a program its stages."""
         return str(self.plan)
@@ -203,13 +129,6 @@ class View(NotCopyable, instead="save(path) and crown.load(path) make a second o
     def _repr_html_(self) -> str:
         plan = self.plan
         return plan._repr_html_() if isinstance(plan, Plan) else f"<pre>{escape(str(plan))}</pre>"
-
-
-def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yields that many rows of the batches."""
-    while rows > 0 and (batch := next(batches, None)) is not None:
-        yield batch.slice(0, rows)
-        rows -= batch.num_rows
 
 
 def view(
@@ -246,17 +165,20 @@ def view(
     threads = number_of(threads, "threads", 1, MOST_THREADS)
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if path is None else file_of(path, "path")
-    if on_bad_row not in ("fail", "quarantine"):
-        raise CrownError(f'on_bad_row must be "fail" or "quarantine", not {on_bad_row!r}')
-    if (on_bad_row == "quarantine") != (quarantine is not None):
-        raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
-    folder = None if quarantine is None else _folder(quarantine)
+    folder = quarantine_of(on_bad_row, quarantine)
     program = make_program(query, schema, **options)
     return View(engines.create(program, state, threads, budget, on_missing), folder)
 
 
-def _folder(given: Any) -> Path:
-    """Returns the folder of a quarantine; it is made when the first row goes there."""
+def quarantine_of(on_bad_row: str, given: Any) -> Path | None:
+    """Returns the folder to which bad rows go, which is made when the first one does; None where they refuse their
+    batch."""
+    if on_bad_row not in ("fail", "quarantine"):
+        raise CrownError(f'on_bad_row must be "fail" or "quarantine", not {on_bad_row!r}')
+    if (on_bad_row == "quarantine") != (given is not None):
+        raise CrownError('on_bad_row="quarantine" and the folder quarantine=... go together; give both or neither')
+    if given is None:
+        return None
     folder = path_of(given, "quarantine")
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise CrownError(f"quarantine={str(folder)!r} is a file; name a folder")
@@ -279,10 +201,10 @@ def load(
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if state_path is None else file_of(state_path, "state_path")
     engine, extra = engines.load(path, state, budget)
-    return View(engine, *_extra(extra, path))
+    return View(engine, *extra_of(extra, path))
 
 
-def _extra(extra: Mapping[str, Any], path: Any) -> tuple[Path | None, int]:
+def extra_of(extra: Mapping[str, Any], path: Any) -> tuple[Path | None, int]:
     """Returns what ``View.save`` keeps with a state: the folder of the quarantine, and the number of batches."""
     folder, batches = extra.get("quarantine"), extra.get("batches", 0)
     if not words_file.is_whole(batches) or not (folder is None or (isinstance(folder, str) and folder)):

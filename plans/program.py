@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from plans import serial
 from plans.errors import PlanError
@@ -115,11 +115,57 @@ class LinearStage:
 Stage = JoinStage | GroupStage | PointwiseStage | LinearStage
 
 
+def identity(stage: Stage) -> dict[str, Any]:
+    """Returns what determines the rows and the state of a stage: equal ones need to be there only once."""
+    if isinstance(stage, JoinStage):
+        return {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint}
+    return {"kind": serial.kind_name(type(stage)), **serial.to_json(stage, lambda expr: expr)}
+
+
+def outputs_of(stage: Stage) -> tuple[Output, ...]:
+    """Returns the columns of a stage's rows: names and types; their expressions are over what it reads."""
+    if isinstance(stage, JoinStage):
+        return stage.plan.output
+    if isinstance(stage, GroupStage):
+        return stage.outputs
+    feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
+    return feeds[0].columns if feeds else ()
+
+
+def each_once(stage: Stage) -> bool:
+    """Returns True if no row of a stage can be there more than once, whatever it reads."""
+    if isinstance(stage, GroupStage):
+        plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
+        return stage.whole or set(stage.keys) <= plain
+    if isinstance(stage, PointwiseStage):
+        return not isinstance(stage.function, int) and stage.function[0] in _ONCE
+    return isinstance(stage, JoinStage) and stage.mode == "set"
+
+
+_ONCE = ("distinct", "union", "except", "intersect")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One of several results of a program: the rows of stage `stage` under a `name`.
+
+    `query` is its text, `reads` are the other results that stand in it, `notes` are what the planner noted about it.
+    """
+
+    name: str
+    stage: int
+    query: str
+    reads: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Program:
     """The stages of a query over base `tables`, in topological order; the last one is the result.
 
-    A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path.
+    A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path. A program
+    with named `results` has those instead, of which one may be read by the stages of others, and may have no stage at
+    all. A stage that nobody needs any more is a linear stage without terms: the others keep their numbers.
     """
 
     query: str
@@ -127,10 +173,19 @@ class Program:
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    results: tuple[Result, ...] | None = None
+
+    json_may_lack: ClassVar[tuple[str, ...]] = ("results",)
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that only programs with named results have."""
+        return ("results",) if self.results is None else ()
 
     @property
     def plan(self) -> Plan | None:
         """Returns the plan, if the program is one join stage in set mode; else None."""
+        if self.results is not None:
+            return None
         first = self.stages[0]
         single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
         return first.plan if single and isinstance(first, JoinStage) else None
@@ -138,12 +193,7 @@ class Program:
     @property
     def output(self) -> tuple[Output, ...]:
         """Returns the columns of the result: names and types; their expressions are over what the last stage reads."""
-        last = self.stages[-1]
-        if isinstance(last, JoinStage):
-            return last.plan.output
-        if isinstance(last, GroupStage):
-            return last.outputs
-        return (last.leaves if isinstance(last, PointwiseStage) else last.terms)[0].columns
+        return outputs_of(self.stages[-1])
 
     def table(self, name: str) -> Table:
         """Returns the base table of that name in any case. PlanError if the program uses none such."""
@@ -154,13 +204,10 @@ class Program:
         """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages."""
         if self.plan is not None:
             return self.plan.fingerprint
-        stages = [
-            {"kind": "join", "mode": stage.mode, "plan": stage.plan.fingerprint}
-            if isinstance(stage, JoinStage)
-            else {"kind": serial.kind_name(type(stage)), **serial.to_json(stage, lambda expr: expr)}
-            for stage in self.stages
-        ]
-        return hashlib.sha256(serial.canonical({"program": VERSION, "stages": stages}).encode()).hexdigest()
+        known: dict[str, Any] = {"program": VERSION, "stages": [identity(stage) for stage in self.stages]}
+        if self.results is not None:
+            known["results"] = [[result.name, result.stage] for result in self.results]
+        return hashlib.sha256(serial.canonical(known).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """Returns a JSON-able form; `Program.from_json` is its inverse. A program that is a plan has the plan's."""

@@ -12,7 +12,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODULES = (
     "crown",
+    "crown.databases",
     "crown.ml.linear",
+    "crown.reading",
     "crown.rings.laws",
     "crown.rings.moments",
     "crown.views",

@@ -25,7 +25,7 @@ class Linear(Lasting):
         self.stage = stage
         self.inputs = tuple(term.source for term in stage.terms)
         self._readers = readers(stage.terms, sources, dictionary)
-        self.columns = self._readers[0].columns
+        self.columns = self._readers[0].columns if self._readers else ()
         self.parts: tuple[np.ndarray, ...] = ()
 
     def apply(self, nets: Sequence[Zset]) -> Zset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from crown.arguments import path_of, same_file
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.stages.program import ProgramEngine
+from crown.stages.running import Running
+from crown.stages.several import SeveralResults
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.stages.state.saving import KIND
 from crown.store import words_file
 from plans.errors import PlanError
 from plans.program import Program
 
+_Engine = TypeVar("_Engine", bound=Running)
 _FIELDS = {"program", "on_missing", "extra"}
 
 
@@ -30,9 +33,26 @@ def is_one(path: str | os.PathLike[str]) -> bool:
 def load(
     path: str | os.PathLike[str], state_path: Path | None = None, memory_budget: int | None = None
 ) -> tuple[ProgramEngine, dict[str, Any]]:
-    """Returns the engine that a snapshot holds and what was saved with it. O(state).
+    """Returns the engine of one result that a snapshot holds and what was saved with it. O(state).
 
     ``state_path``: keep the state in that file instead of anonymous memory; it is overwritten.
+
+    Raises SnapshotError for a foreign or damaged file, MemoryBudgetError if the state is larger than the budget.
+    """
+    return _load(ProgramEngine, path, state_path, memory_budget)
+
+
+def load_several(
+    path: str | os.PathLike[str], memory_budget: int | None = None
+) -> tuple[SeveralResults, dict[str, Any]]:
+    """Returns the engine of several named results that a snapshot holds. See ``load``."""
+    return _load(SeveralResults, path, None, memory_budget)
+
+
+def _load(
+    kind: type[_Engine], path: str | os.PathLike[str], state_path: Path | None, memory_budget: int | None
+) -> tuple[_Engine, dict[str, Any]]:
+    """Returns the engine of that kind which a snapshot holds and what was saved with it. O(state).
 
     Raises SnapshotError for a foreign or damaged file, MemoryBudgetError if the state is larger than the budget.
     """
@@ -42,6 +62,9 @@ def load(
     with words_file.opened(path) as file:
         header = words_file.read_header(file, path, KIND, "crown", _FIELDS)
         program = _program(header["program"], path)
+        if (program.results is not None) != (kind is SeveralResults):
+            holds, reader = ("one view", "load") if program.results is None else ("a database", "load_database")
+            raise SnapshotError(f"{path} holds {holds}; crown.{reader}(path) reads it")
         words = header["words"]
         if header["on_missing"] not in ("ignore", "raise", "trust") or not isinstance(header["extra"], dict):
             raise SnapshotError(f"{path} is damaged: its header is not that of a program")
@@ -54,7 +77,7 @@ def load(
     for part, n in zip(memory.parts, words, strict=True):
         _check(part, n, path)
     memory.limit(words)
-    return ProgramEngine(program, memory, header["on_missing"]), header["extra"]
+    return kind(program, memory, header["on_missing"]), header["extra"]
 
 
 def _program(given: Any, path: str | os.PathLike[str]) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from plans.algebra import Group, Query, Relation, SetOperation, Source, bases, walk
@@ -29,17 +29,22 @@ def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: st
     if tree is not None:
         raise PlanError("tree= is for a query that is one join; this one is a program of several stages")
     used = list(bases(relation))
-    for source in used:
-        if source.table.name.startswith(STAGE):
-            raise PlanError(f"a table must not be called {source.table.name}: stages are", hint="give it another name")
+    check_names(source.table.name for source in used)
     stages = Stages(checked_rates(rates, {name for s in used for name in (s.alias, s.table.name)}))
-    _stage(relation, stages)
+    stage_of(relation, stages)
     return Program(
         relation.text,
         tuple(dict.fromkeys(source.table for source in used)),
         tuple(stages.made),
-        tuple(_notes(relation)),
+        tuple(notes_of(relation)),
     )
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises PlanError if a table is called as stages are."""
+    for name in names:
+        if name.startswith(STAGE):
+            raise PlanError(f"a table must not be called {name}: stages are", hint="give it another name")
 
 
 def is_plan(relation: Relation) -> bool:
@@ -49,7 +54,7 @@ def is_plan(relation: Relation) -> bool:
     return is_set(relation)
 
 
-def _stage(relation: Relation, stages: Stages) -> int:
+def stage_of(relation: Relation, stages: Stages) -> int:
     """Returns the number of the stage whose output is the relation."""
     return with_room(_made, relation, stages)
 
@@ -73,7 +78,7 @@ def _feed(relation: Relation, stages: Stages) -> Feed:
     """Returns the rows of a relation as a feed, without a stage of its own where they are selected from one other."""
     if isinstance(relation, Query):
         return feed(_plain(relation, stages), stages)
-    number = _stage(relation, stages)
+    number = stage_of(relation, stages)
     return Feed(number, passed(stages.columns(number)))
 
 
@@ -121,7 +126,8 @@ def _plain(query: Query, stages: Stages) -> Query:
 
 def _resolved(source: Source, stages: Stages) -> Source:
     if source.input is None:
-        return source
+        view = stages.views.get(source.table.name.lower())
+        return source if view is None else replace(source, table=replace(source.table, name=f"{STAGE}{view}"))
     number = _derived(source.input, stages)
     key, distinct = _declared(source.input)
     table = replace(source.table, name=f"{STAGE}{number}", key=key, distinct=distinct)
@@ -134,7 +140,7 @@ def _derived(relation: Relation, stages: Stages) -> int:
         plain = _plain(relation, stages)
         found = selection(plain)
         return stages.linear(found) if found is not None else joined(plain, stages)
-    return _stage(relation, stages)
+    return stage_of(relation, stages)
 
 
 def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
@@ -151,6 +157,6 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
 _SETS = ("distinct", "union", "except", "intersect")
 
 
-def _notes(relation: Relation) -> list[str]:
+def notes_of(relation: Relation) -> list[str]:
     """Returns what the front-end noted, of the relation and of those in it."""
     return list(dict.fromkeys(note for part in walk(relation) if isinstance(part, Query) for note in part.notes))

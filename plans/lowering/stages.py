@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from plans import serial
 from plans.algebra import Source, split
 from plans.conjunction import settled
 from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit
 from plans.plan import Output
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, PointwiseStage, Stage
+from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
 from plans.schema import Column, Table
 
 STAGE = "#"
@@ -16,30 +17,29 @@ STAGE = "#"
 
 
 class Stages:
-    """The stages so far, in topological order; equal ones are made once."""
+    """The stages so far, in topological order; equal ones are made once.
 
-    def __init__(self, rates: Mapping[str, float]) -> None:
-        self.made: list[Stage] = []
+    `made`: those that are there already; `views`: the stages that stand for named results, by name in lower case.
+    """
+
+    def __init__(
+        self, rates: Mapping[str, float], made: Iterable[Stage] = (), views: Mapping[str, int] | None = None
+    ) -> None:
+        self.made: list[Stage] = list(made)
         self.rates = rates
+        self.views = dict(views or {})
+        self._numbers = {_name(stage): number for number, stage in enumerate(self.made)}
 
     def add(self, stage: Stage) -> int:
         """Returns the number of the stage."""
-        if stage not in self.made:
+        number = self._numbers.setdefault(_name(stage), len(self.made))
+        if number == len(self.made):
             self.made.append(stage)
-        return self.made.index(stage)
+        return number
 
     def columns(self, number: int) -> tuple[Column, ...]:
         """Returns the columns of a stage's output."""
-        stage = self.made[number]
-        if isinstance(stage, JoinStage):
-            outputs = stage.plan.output
-        elif isinstance(stage, GroupStage):
-            outputs = stage.outputs
-        elif isinstance(stage, PointwiseStage):
-            outputs = stage.leaves[0].columns
-        else:
-            outputs = stage.terms[0].columns
-        return tuple(Column(out.name, out.type) for out in outputs)
+        return tuple(Column(out.name, out.type) for out in outputs_of(self.made[number]))
 
     def linear(self, *terms: Feed) -> int:
         """Returns the number of the sum of feeds."""
@@ -56,6 +56,10 @@ class Stages:
     def source(self, alias: str, number: int, key: tuple[str, ...] = (), distinct: bool = False) -> Source:
         """Returns a stage's output as a source of a join core."""
         return Source(alias, Table(f"{STAGE}{number}", self.columns(number), key, distinct))
+
+
+def _name(stage: Stage) -> str:
+    return serial.canonical(identity(stage))
 
 
 def origin(table: Table) -> str | int:

@@ -22,14 +22,17 @@ def text(program: Program) -> str:
     """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that."""
     if program.plan is not None:
         return explain.text(program.plan)
-    lines = explain.field("query", " ".join(program.query.split()))
+    lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
     for note in program.notes:
         lines += explain.field("note", note)
-    last = len(program.stages) - 1
+    for named in program.results or ():
+        lines += explain.field(f"view {named.name}", " ".join(named.query.split()))
+        lines += [line for note in named.notes for line in explain.field("note", note)]
     for number, stage in enumerate(program.stages):
-        result = ", the result" if number == last else ""
-        lines += ["", f"stage {number}   {_kind(stage)}{result}"]
+        if stage == LinearStage(()):
+            continue  # it has been dropped
+        lines += ["", f"stage {number}   {_kind(stage)}{_result(program, number)}"]
         for line in (*_lines(stage), f"cost {cost(stage)}"):
             lines += _wrapped(line)
         lines += _tree(stage)
@@ -49,6 +52,8 @@ def mermaid(program: Program) -> str:
     names = {table.name: f"t{index}" for index, table in enumerate(program.tables)}
     lines += [f'  {short}["{name}"]' for name, short in names.items()]
     for number, stage in enumerate(program.stages):
+        if stage == LinearStage(()):
+            continue
         lines.append(f'  s{number}(["{number}: {_kind(stage)}"])')
         lines += [f"  {names[s] if isinstance(s, str) else f's{s}'} --> s{number}" for s in sources(stage)]
     return "\n".join(lines) + "\n"
@@ -72,6 +77,14 @@ def cost(stage: Stage) -> str:
 def _kind(stage: Stage) -> str:
     kind = type(stage).__name__.removesuffix("Stage").lower()
     return f"{kind} ({stage.mode})" if isinstance(stage, JoinStage) else kind
+
+
+def _result(program: Program, number: int) -> str:
+    """Returns what is said of a stage that is a result."""
+    if program.results is None:
+        return ", the result" if number == len(program.stages) - 1 else ""
+    names = [named.name for named in program.results if named.stage == number]
+    return f", the view {', '.join(names)}" if names else ""
 
 
 def _lines(stage: Stage) -> list[str]:

@@ -29,6 +29,8 @@ from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from crown.kernels import arena as A
 from crown.results.head import OutputHead
 from crown.stages.program import ProgramEngine
+from crown.stages.result import ResultOf
+from crown.stages.running import Running
 from crown.stages.state import memory as memory_module
 from crown.store import budget
 from crown.store.memory import MappedFile
@@ -41,7 +43,7 @@ PAIR = {"x": "int64", "y": "int64"}
 TAGGED = {"x": "int64", "tag": "string"}
 
 Tables = dict[str, dict[str, str]]
-Make = Callable[[Maintainable, Path], crown.View]
+Make = Callable[[Maintainable, Path], Any]
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,38 @@ def _threads(plan: Maintainable, folder: Path) -> crown.View:
 
 def _mapped(plan: Maintainable, folder: Path) -> crown.View:
     return crown.view(plan, path=folder / "state")
+
+
+class Registered:
+    """A view of a database, over another one, with the methods of ``crown.View`` that a run asks for."""
+
+    def __init__(self, database: crown.Database, name: str) -> None:
+        self.database = database
+        self.named = database[name]
+        self.bag, self.schema = self.named.bag, self.named.schema
+        for method in ("count", "to_table", "contains"):
+            setattr(self, method, getattr(self.named, method))
+        for method in ("update", "save", "compact", "stats", "check_invariants"):
+            setattr(self, method, getattr(database, method))
+
+    @property
+    def _engine(self) -> Any:
+        return self.database._engine
+
+    def apply(self, changes: Any) -> Any:
+        return self.database.apply(changes)[self.named.name]
+
+    apply_batches = apply
+
+
+def _database(plan: Maintainable, folder: Path) -> Any:
+    """A view over a view over a join, and one beside it that shares the join."""
+    database = crown.database({"R": PAIR, "S": TAGGED})
+    database.view("pairs", "SELECT s.tag, r.x, r.y FROM R r JOIN S s ON r.y = s.x")
+    database.view("beside", "SELECT tag, MAX(x) AS x FROM pairs GROUP BY tag")
+    grouped = "COUNT(*) AS n, SUM(y) AS t, MIN(x) AS lo, COUNT(DISTINCT x) AS d"
+    database.view("groups", f"SELECT tag, {grouped} FROM pairs GROUP BY tag HAVING COUNT(*) > 1")
+    return Registered(database, "groups")
 
 
 THREE_HOP = "SELECT DISTINCT a.x, a.y, b.y AS z, c.y AS w FROM G a, G b, G c WHERE a.y = b.x AND b.y = c.x"
@@ -103,6 +137,7 @@ SUBJECTS = (
     Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),
     Subject("rows", ROWS, {"G": PAIR}, _memory),
     Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped),
+    Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),
 )
 
 
@@ -213,7 +248,7 @@ class Run:
 
 def _memory_of(engine: Any) -> Any:
     """What has the parts and the budget."""
-    return engine.memory if isinstance(engine, ProgramEngine) else engine
+    return engine.memory if isinstance(engine, Running) else engine
 
 
 @contextmanager
@@ -280,7 +315,7 @@ def error_at_a_block(run: Run, at: float) -> str:
     """Evaluating the outputs of a block fails."""
     owner, name = OutputHead, "columns"
     if isinstance(run.plan, Program):
-        owner, name = ProgramEngine, "_decoded"
+        owner, name = (ResultOf, "delta") if run.subject.name == "database" else (ProgramEngine, "_decoded")
     elif run.plan.support or not run.plan.consolidated:
         name = "codes"
     _, error = _counted(run, owner, name, int(at * 12))
@@ -430,6 +465,9 @@ FAULTS: tuple[Callable[[Run, float], str], ...] = (
 
 
 def concerns(fault: Callable[[Run, float], str], subject: Subject) -> bool:
-    """A disk can only be full where there is a file; and there the arena ends where the disk does."""
+    """A disk can only be full where there is a file; and there the arena ends where the disk does. A database hands
+    out its deltas at once."""
+    if subject.name == "database" and fault in (reader_leaves, reader_leaves_over_budget):
+        return False
     mapped = subject.name.startswith("mapped")
     return mapped if fault is full_disk else not (mapped and fault is full_arena)

@@ -1,0 +1,233 @@
+"""``Database``: tables and named views over them and over one another, kept up to date together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from crown.arguments import Size, size_of
+from crown.errors import CrownError
+from crown.ingest.changes import CheckedBatch
+from crown.ingest.quarantine import write as write_quarantine
+from crown.reading import Readable
+from crown.stages import snapshot
+from crown.stages.result import ResultOf
+from crown.stages.several import SeveralResults
+from crown.stages.state.memory import ProgramMemory, parts_of_program
+from crown.uncopyable import NotCopyable
+from crown.views import extra_of, quarantine_of
+from plans import named
+from plans.program import Program
+from plans.schema import Schema, Table
+
+
+class Database(NotCopyable, instead="save(path) and crown.load_database(path) make a second one"):
+    """Tables and named views. Made by ``crown.database`` and ``crown.load_database``; not thread-safe.
+
+    A view may read tables and views that were registered before it. A batch changes all of them, or none. What several
+    views have in common is one stage, which is applied once.
+
+    >>> import crown
+    >>> db = crown.database({"orders": {"shop": "string", "amount": "int64"}})
+    >>> _ = db.view("turnover", "SELECT shop, SUM(amount) AS total FROM orders GROUP BY shop")
+    >>> _ = db.view("large", "SELECT shop FROM turnover WHERE total > 9")
+    >>> deltas = db.apply({"orders": [{"shop": "a", "amount": 7}, {"shop": "b", "amount": 12}]})
+    >>> deltas["large"].to_pylist()
+    [{'shop': 'b', '_weight': 1}]
+    >>> db["turnover"].get({"shop": "a"})
+    {'shop': 'a', 'total': 7}
+    """
+
+    def __init__(
+        self,
+        engine: SeveralResults,
+        memory_budget: int | None = None,
+        quarantine_dir: Path | None = None,
+        batches: int = 0,
+    ) -> None:
+        self._engine = engine
+        self._memory_budget = memory_budget
+        self._quarantine_dir = quarantine_dir
+        self._quarantined = 0
+        engine.batches = batches
+
+    # Views
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def program(self) -> Program:
+        """Returns the stages of all views, as one program with named results."""
+        return self._engine.plan
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Returns the base tables."""
+        return self.program.tables
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Returns the names of the views, in the order of their registration."""
+        return tuple(self._engine.results)
+
+    def view(
+        self, name: str, query: str, *, rates: Mapping[str, float] | None = None, dialect: str = "spark"
+    ) -> DatabaseView:
+        """Registers a view of ``query`` (SQL, Datalog or a motif) over tables and earlier views, and returns it.
+
+        If there are data already the view is filled from the tables, whose rows are kept whole for that; the views that
+        it reads are filled already. ``rates`` and ``dialect`` are those of ``plans.plan``. Cost: O(state), and what
+        the rows that it reads cost its stages.
+
+        Raises PlanError for a name that is taken and a query that cannot be maintained, ChangeError for data that it
+        cannot take, MemoryBudgetError; the database is as before then.
+        """
+        program = named.added(self.program, name, query, rates=rates, dialect=dialect)
+        self._change(program)
+        return self[name]
+
+    def drop(self, name: str) -> None:
+        """Drops a view and frees the stages that no other view needs. O(state).
+
+        Raises PlanError if there is no such view, or another one reads it.
+        """
+        self._change(named.dropped(self.program, name))
+
+    def _change(self, program: Program) -> None:
+        with self._engine.uninterrupted:
+            self._engine = self._engine.changed(program, self._memory_budget)
+
+    def __getitem__(self, name: str) -> DatabaseView:
+        """Returns a view by its name, in any case. PlanError if there is none such."""
+        return DatabaseView(self, named.result_of(self.program, name).name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.views)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in {known.lower() for known in self.views}
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    # Changes
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, changes: Mapping[str, Any]) -> dict[str, pa.Table]:
+        """Applies one batch of changes of tables to all views, and returns the exact change of each view by its name.
+
+        ``changes`` as for ``View.apply``: table -> rows with ``_weight``. The batch is a transaction: whatever is
+        refused or fails, every table and view is as before. Tables that no view reads are kept, too.
+
+        Raises what ``View.apply`` raises. Cost: each stage once, O(changes + deltas of all stages).
+        """
+        return self._run(changes, True)
+
+    def update(self, changes: Mapping[str, Any]) -> None:
+        """Applies a batch of changes without asking for deltas."""
+        self._run(changes, False)
+
+    def _run(self, changes: Mapping[str, Any], deltas: bool) -> dict[str, pa.Table]:
+        engine = self._engine
+        with engine.uninterrupted:
+            prepared = engine.prepare(changes, strict=self._quarantine_dir is None)
+            closing = partial(self._set_aside, prepared.bad) if prepared.bad else None
+            return engine.run(prepared, deltas=deltas, closing=closing)
+
+    def _set_aside(self, bad: Mapping[str, CheckedBatch]) -> None:
+        assert self._quarantine_dir is not None
+        self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes tables, views and state to one file (replaced atomically). O(state)."""
+        quarantine = None if self._quarantine_dir is None else str(self._quarantine_dir)
+        self._engine.save(path, {"batches": self._engine.batches, "quarantine": quarantine})
+
+    def explain(self) -> str:
+        """Returns the views and the stages that maintain them, as text."""
+        return str(self.program)
+
+    def stats(self) -> dict[str, Any]:
+        """Returns sizes and counters of tables and stages, batches applied, and rows quarantined by this object."""
+        return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
+
+    def compact(self) -> int:
+        """Frees dictionary entries of values that are gone. Returns how many. It runs by itself as needed."""
+        return self._engine.compact()
+
+    def check_invariants(self) -> None:
+        """Recomputes what can be recomputed and compares (slow; for tests). Raises AssertionError."""
+        self._engine.check_invariants()
+
+    def _result(self, name: str) -> ResultOf:
+        found = self._engine.results.get(name)
+        if found is None:
+            raise CrownError(f"the view {name} has been dropped; register it again")
+        return found
+
+    def __repr__(self) -> str:
+        return f"<crown.Database of {len(self.tables)} tables and the views {', '.join(self.views) or '(none)'}>"
+
+
+class DatabaseView(Readable):
+    """A view of a database, by its ``name``: what may be asked of it. Made by ``Database.view`` and ``db[name]``."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        self.name = name
+        self._database = database
+        self.query = named.result_of(database.program, name).query
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Returns the Arrow schema of the result; that of a bag has ``_weight``."""
+        return self._reader().result_schema
+
+    def _reader(self) -> ResultOf:
+        return self._database._result(self.name)
+
+    def __repr__(self) -> str:
+        return f"<view {self.name} of {self.query!r}>"
+
+
+def database(
+    schema: Any,
+    *,
+    memory_budget: Size | None = None,
+    on_missing: str = "ignore",
+    on_bad_row: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
+) -> Database:
+    """Returns a database of the tables of ``schema``, without views.
+
+    ``schema``: table -> {column: type}, as for ``crown.view``. ``memory_budget``, ``on_bad_row`` and ``quarantine`` as
+    there, for tables and all views together. ``on_missing``: ``"ignore"`` or ``"raise"``. The rows of all tables are
+    kept whole, once per distinct row, so that views can come later.
+
+    >>> import crown
+    >>> crown.database({"r": {"a": "int64"}})
+    <crown.Database of 1 tables and the views (none)>
+    """
+    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    if on_missing not in ("ignore", "raise"):
+        raise CrownError(f'on_missing of a database must be "ignore" or "raise", not {on_missing!r}: it keeps its rows')
+    folder = quarantine_of(on_bad_row, quarantine)
+    program = named.empty(Schema.of(schema))
+    memory = ProgramMemory.create(parts_of_program(program), budget)
+    return Database(SeveralResults(program, memory, on_missing), budget, folder)
+
+
+def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = None) -> Database:
+    """Returns the database that ``Database.save`` wrote. O(state).
+
+    Raises SnapshotError for a foreign or damaged file.
+    """
+    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    engine, extra = snapshot.load_several(path, budget)
+    return Database(engine, budget, *extra_of(extra, path))

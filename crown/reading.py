@@ -1,0 +1,115 @@
+"""What may be asked of a result that is kept up to date: all of it, how large it is, one row, one group."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.arguments import number_of
+from crown.errors import ChangeError
+from crown.ingest.changes import WEIGHT
+from crown.maintained import Queryable
+from crown.stages.program import ProgramEngine
+from crown.stages.result import ResultOf
+
+_PROGRAM = (ProgramEngine, ResultOf)
+
+
+class Readable(ABC):
+    """A result that can be asked. ``schema`` is its Arrow schema."""
+
+    schema: pa.Schema
+
+    @abstractmethod
+    def _reader(self) -> Queryable | ResultOf:
+        """Returns who answers."""
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
+        return self._reader().delta_schema
+
+    def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Returns the full result, enumerated with constant delay, never materialized.
+
+        ``limit``: at most that many rows.
+        """
+        batches = self._reader().results()
+        return batches if limit is None else _first(batches, number_of(limit, "limit", 0))
+
+    def to_table(self, limit: int | None = None) -> pa.Table:
+        """Returns the full result (or its first ``limit`` rows) as one table."""
+        return pa.Table.from_batches(self.results(limit), self.schema)
+
+    def count(self) -> int:
+        """Returns the number of rows of the result; O(state), not O(result), unless predicates span relations."""
+        return self._reader().count()
+
+    def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
+        """Returns True iff the row (a dict by output name, or values in output order) is in the result.
+
+        Expected O(1).
+        """
+        return self._reader().contains(self._named(row))
+
+    def multiplicity(self, row: Mapping[str, Any] | Sequence[Any]) -> int:
+        """Returns how often the row is in the result: 0 or 1, and more only if the result is a ``bag``."""
+        values, reader = self._named(row), self._reader()
+        return reader.multiplicity(values) if isinstance(reader, _PROGRAM) else int(reader.contains(values))
+
+    def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the row of the group with a key (a dict by output name), or None. Expected O(1).
+
+        Raises ChangeError if the query is not grouped, or its keys are not all selected.
+
+        >>> import crown
+        >>> sums = crown.view("SELECT k, SUM(x) AS s FROM r GROUP BY k", {"r": {"k": "string", "x": "int64"}})
+        >>> sums.update({"r": {"k": ["a", "a", "b"], "x": [1, 2, 3]}})
+        >>> sums.get({"k": "a"}), sums.get({"k": "c"})
+        ({'k': 'a', 's': 3}, None)
+        """
+        reader = self._reader()
+        if not isinstance(reader, _PROGRAM):
+            raise ChangeError("get(key) asks for the row of a group, and the result is not grouped; use contains(row)")
+        return reader.get(key)
+
+    @property
+    def bag(self) -> bool:
+        """Returns True if a row can be in the result more than once; the result then has a column ``_weight``."""
+        reader = self._reader()
+        return isinstance(reader, _PROGRAM) and reader.bag
+
+    def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
+        """Returns the row as a dict by output name."""
+        names = [name for name in self.delta_schema.names if name != WEIGHT]
+        if isinstance(row, np.ndarray):
+            row = row.tolist()
+        if not isinstance(row, (Mapping, Sequence)) or isinstance(row, (str, bytes)):
+            raise ChangeError(
+                f"a row of the result is a dict by output name, or the values of {', '.join(names) or 'no column'} "
+                f"in this order, not {row!r:.100}"
+            )
+        if not isinstance(row, Mapping):
+            if len(row) != len(names):
+                raise ChangeError(
+                    f"the result has {len(names)} columns ({', '.join(names)}), the row {len(row)} values"
+                )
+            row = dict(zip(names, row, strict=True))
+        return row
+
+    def __contains__(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
+        return self.contains(row)
+
+    def __len__(self) -> int:
+        return self.count()
+
+
+def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yields that many rows of the batches."""
+    while rows > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, rows)
+        rows -= batch.num_rows

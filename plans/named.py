@@ -1,0 +1,125 @@
+"""Programs with several named results, over tables and over one another: a result is added, or dropped, one at a time.
+
+A result that is added is lowered onto the stages that are there: what it has in common with others, and the results
+that it reads, are stages already. It reads only results that are older, so there are no cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from plans.algebra import Relation, bases
+from plans.errors import PlanError
+from plans.lowering.lower import check_names, notes_of, stage_of
+from plans.lowering.stages import Stages
+from plans.planner import parse
+from plans.program import GroupStage, LinearStage, Program, Result, each_once, outputs_of
+from plans.reads import sources
+from plans.schema import Column, Schema, Table
+from plans.search.cost import checked_rates
+from plans.stack import with_room
+
+
+def empty(schema: Any) -> Program:
+    """Returns the program over the tables of a schema (see `Schema.of`) that has no result yet."""
+    tables = Schema.of(schema)
+    check_names(tables)
+    if not len(tables):
+        raise PlanError("a database needs tables", hint="write {'g': {'src': 'int64', 'dst': 'int64'}}")
+    return Program("", tuple(tables[name] for name in tables), (), results=())
+
+
+def added(
+    program: Program, name: str, query: str, *, rates: Mapping[str, float] | None = None, dialect: str = "spark"
+) -> Program:
+    """Returns the program with one result more, of a query over tables and the results that are there.
+
+    The stages that were there keep their numbers; what comes is behind them. `rates` and `dialect` are those of
+    `plans.planner.plan`. PlanError for a name that is taken, and for every query that cannot be maintained.
+    """
+    results = _results(program)
+    if not isinstance(name, str) or not name:
+        raise PlanError(f"a view is called by a text, not by {name!r}")
+    check_names([name])
+    taken = {table.name.lower() for table in program.tables}
+    if name.lower() in taken:
+        raise PlanError(f"there is a table called {name} already", hint="give the view another name")
+    if any(result.name.lower() == name.lower() for result in results):
+        raise PlanError(f"there is a view called {name} already", hint="drop it first, or give this one another name")
+    schema = Schema((*program.tables, *(table_of_result(program, result) for result in results)))
+    try:
+        relation = parse(query, schema, dialect=dialect)
+    except PlanError as error:
+        if error.message.lower() == f"unknown table {name}".lower():
+            raise PlanError(
+                f"the view {name} reads itself",
+                hint="a view reads tables, and views that were registered before it",
+                position=error.position,
+                text=error.text,
+            ) from None
+        raise
+    made: Program = with_room(_lowered, program, name, relation, rates)
+    table_of_result(made, _results(made)[-1])  # a PlanError if others could not read it
+    return made
+
+
+def _lowered(program: Program, name: str, relation: Relation, rates: Mapping[str, float] | None) -> Program:
+    results = _results(program)
+    used = list(bases(relation))
+    known = checked_rates(rates, {n for source in used for n in (source.alias, source.table.name)})
+    stages = Stages(known, program.stages, {result.name.lower(): result.stage for result in results})
+    number = stage_of(relation, stages)
+    reads = tuple(dict.fromkeys(s.table.name for s in used if s.table.name.lower() in stages.views))
+    made = Result(name, number, relation.text, reads, tuple(notes_of(relation)))
+    return replace(program, stages=tuple(stages.made), results=(*results, made))
+
+
+def dropped(program: Program, name: str) -> Program:
+    """Returns the program without a result, and without the stages that only it needs.
+
+    A stage that goes is a linear stage without terms: the others keep their numbers. PlanError if there is no such
+    result, or another one reads it.
+    """
+    gone = result_of(program, name)
+    left = tuple(result for result in _results(program) if result is not gone)
+    readers = [result.name for result in left if gone.name in result.reads]
+    if readers:
+        raise PlanError(f"the view {gone.name} is read by {', '.join(readers)}", hint=f"drop {readers[0]} first")
+    needed: set[int] = set()
+    todo = [result.stage for result in left]
+    while todo:
+        number = todo.pop()
+        if number not in needed:
+            needed.add(number)
+            todo += [source for source in sources(program.stages[number]) if isinstance(source, int)]
+    stages = tuple(stage if i in needed else LinearStage(()) for i, stage in enumerate(program.stages))
+    return replace(program, stages=stages, results=left)
+
+
+def result_of(program: Program, name: str) -> Result:
+    """Returns the result of that name in any case. PlanError if there is none such."""
+    results = _results(program)
+    for result in results:
+        if isinstance(name, str) and result.name.lower() == name.lower():
+            return result
+    known = ", ".join(result.name for result in results)
+    raise PlanError(f"there is no view called {name}", hint=f"there are: {known}" if known else "there is none yet")
+
+
+def table_of_result(program: Program, result: Result) -> Table:
+    """Returns a result as a table that queries may read, with what is known of its keys and duplicates."""
+    stage = program.stages[result.stage]
+    outputs = outputs_of(stage)
+    key: tuple[str, ...] = ()
+    if isinstance(stage, GroupStage):
+        shown = {output.expr.value: output.name for output in outputs if output.expr.op == "col"}
+        if all(name in shown for name in stage.keys):
+            key = tuple(shown[name] for name in stage.keys)
+    return Table(result.name, tuple(Column(out.name, out.type) for out in outputs), key, each_once(stage))
+
+
+def _results(program: Program) -> tuple[Result, ...]:
+    assert program.results is not None, "this program has one result, without a name"
+    return program.results
