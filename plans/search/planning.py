@@ -81,7 +81,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         consolidated=not added and held <= set(free),
         tables=query.tables,
         query_class={"name": answer.name, **answer.to_json()},
-        bounds=bounds(answer, best.height, nodes, support),
+        bounds=bounds(answer, best.height, nodes, support, query.tables),
         height=best.height,
         cost=best.touches if query.counted else best.cost,
         rates=_occurrence_rates(nodes, query.atoms, weights),
