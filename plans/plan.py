@@ -114,7 +114,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A tree the planner considered: `tree` in one line, `depths` from each input node's name to Σ-term depth."""
+    """A tree the planner considered: `tree` in one line, `depths` from each input node's name to Σ-term depth.
+
+    `cost` is Σ depth·rate; in a plan with a payload Σ touches (`plans.search.jointree`).
+    """
 
     json_row: ClassVar[bool] = True
     tree: str

@@ -13,7 +13,8 @@ from crown.kernels.tables import table_at
 def statistics(state: State) -> dict[str, Any]:
     """Returns sizes and counters.
 
-    Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation. O(nodes).
+    Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation; ``touched``:
+    parent rows that publications of payloads have looked at, in all and by the edge above each node. O(nodes).
     """
     arena, n = state.arena, len(state.plan.nodes)
     tallies = [tallies_of(n, i) for i in range(n)]
@@ -35,6 +36,8 @@ def statistics(state: State) -> dict[str, Any]:
         "s_updates": int(arena[A.H_S_UPDATES]),
         "p_updates": int(arena[A.H_P_UPDATES]),
         "live_flips": int(arena[A.H_LIVE_FLIPS]),
+        "touched": sum(int(arena[tallies[i].touched]) for i in range(1, n)),
+        "touched_above": {name[i]: int(arena[tallies[i].touched]) for i in range(1, n)},
         "steps": int(arena[A.H_STEPS]),
         "blocks": int(arena[A.H_BLOCKS]),
         "emitted": int(arena[A.H_EMITTED]),

@@ -427,6 +427,7 @@ def table_total(nodes: int) -> int:
 
 T_ROWS = T_TALLIES + 2  # of a rows table: rows of the node
 T_ENTRIES = T_TALLIES + 1  # of a groups table: the first entry of the edge
+T_TOUCHED = T_TALLIES + 2  # of a groups table: parent rows that publications of the edge have looked at
 
 
 class Tallies(NamedTuple):
@@ -436,9 +437,10 @@ class Tallies(NamedTuple):
     updates: int  # tuples of the changes that the node read
     rows: int  # rows of the node
     filtered: int  # rows that the source's predicate rejected
+    touched: int  # parent rows that publications of the edge above the node have looked at
 
 
 def tallies_of(nodes: int, node: int) -> Tallies:
     """Returns where the tallies of a node are, in a plan of ``nodes`` nodes."""
     own, above = int(table_at(rows_table(node))), int(table_at(groups_table(nodes, node)))
-    return Tallies(own + T_TALLIES, own + T_TALLIES + 1, own + T_ROWS, above + T_TALLIES)
+    return Tallies(own + T_TALLIES, own + T_TALLIES + 1, own + T_ROWS, above + T_TALLIES, above + T_TOUCHED)

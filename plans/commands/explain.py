@@ -11,10 +11,11 @@ from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
 from plans.show import explain, programs
+from plans.show.mermaid import mermaid
 from plans.show.picture import html, svg
 
 HELP = "show how a query is maintained: stages, class, tree, views, bounds"
-FORMATS = {"text": programs.text, "json": programs.to_json, "mermaid": programs.mermaid}
+FORMATS = {"text": programs.text, "json": programs.explained, "mermaid": mermaid}
 PICTURES: dict[str, Callable[[Plan], str]] = {"html": html, "svg": svg}
 
 

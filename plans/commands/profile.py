@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from plans.commands.declare import add_query_arguments, query_text, schema_of
 from plans.errors import PlanError
 from plans.schema import Schema, Table, arrow_type
-from plans.search.profile import Event, profile
+from plans.search.logs.profile import profile
+from plans.search.logs.updates import Event
 
 HELP = "profile a query on a recorded update log: rates, enclosureness, and the tree that suits it"
 
@@ -28,12 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one update per line, in order: + or -, the relation, its values; an empty field is NULL",
     )
     parser.add_argument("--trees", type=int, default=8, metavar="N", help="compare the N best trees (8)")
+    parser.add_argument(
+        "--batch", type=int, default=1, metavar="N", help="updates of a batch, where rows are counted (1)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the profile; exit code 0."""
     schema = schema_of(args.schema)
-    print(profile(query_text(args.query), schema, read_log(args.log, schema), trees=args.trees).text(), end="")
+    log = read_log(args.log, schema)
+    print(profile(query_text(args.query), schema, log, trees=args.trees, batch=args.batch).text(), end="")
     return 0
 
 

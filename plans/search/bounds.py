@@ -6,20 +6,31 @@ maintenance of the views; enumerating a delta costs O(1) per result on top.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+
 from plans.plan import Bag, Bound, Node
+from plans.schema import Table
+from plans.search.counted.fans import closure, dependencies
 from plans.theory.classify import QueryClass
-from plans.theory.hypergraph import Hypergraph
+from plans.theory.hypergraph import Hypergraph, bits
 from plans.theory.widths import edge_covers
 
 _TRIANGLE = "IVM^ε with ε = 1/2: Kara et al., TODS 2020, Theorem 3"
+_KEYS = "Gottlob, Lee, Valiant, Valiant, J. ACM 2012"
+_MOST_OPEN = 4  # attributes that an atom leaves open: more orders to bind them in are not tried
 ANY, FIFO, INSERT_ONLY = "any", "FIFO", "insert-only"
 
 
-def bounds(answer: QueryClass, height: int, nodes: tuple[Node, ...], support: bool) -> tuple[Bound, ...]:
-    """Returns the bounds of a plan with this tree, strongest statement per kind of stream."""
+def bounds(
+    answer: QueryClass, height: int, nodes: tuple[Node, ...], support: bool, tables: Sequence[Table]
+) -> tuple[Bound, ...]:
+    """Returns the bounds of a plan with this tree, strongest statement per kind of stream. Declared keys of tables are
+    believed.
+    """
     bags = [node.bag for node in nodes if node.bag is not None]
     if bags:
-        return _cyclic(tuple(bags), len(nodes) == 1)
+        return _cyclic(tuple(bags), len(nodes) == 1, tables)
     views = " for the views" if support else ""
     source = "Theorem 6.5 with Lemma 6.7" if answer.q_hierarchical and not support else "Theorem 6.5 (height 1)"
     if height <= 1:
@@ -32,26 +43,57 @@ def bounds(answer: QueryClass, height: int, nodes: tuple[Node, ...], support: bo
     return tuple(found)
 
 
-def _cyclic(bags: tuple[Bag, ...], alone: bool) -> tuple[Bound, ...]:
-    rows = f"the bags hold O({_power(max(bag.width for bag in bags))}) rows"
+def _cyclic(bags: tuple[Bag, ...], alone: bool, tables: Sequence[Table]) -> tuple[Bound, ...]:
+    known = [_Keyed(bag, tables) for bag in bags]
+    keyed = any(one.fixes for one in known)
+    rows = f"the bags hold O({_power(max(one.rows() for one in known))}) rows{' by declared keys' if keyed else ''}"
     after = "" if alone else ", then each change moves up the tree"
-    generic = [bag for bag in bags if bag.method != "triangle"]
-    if generic:
-        worst = max(map(_delta_exponent, generic))
-        source = "generic join of the other atoms: Ngo, Porat, Ré, Rudra, J. ACM 2018; GHD plans, Section 7"
-        return (Bound(ANY, f"O({_power(worst)}) at worst for a bag{after}; {rows}", source),)
-    return (Bound(ANY, f"O(√N + changes of the bag) amortized per triangle bag{after}; {rows}", _TRIANGLE),)
+    generic = [one for one in known if one.bag.method != "triangle"]
+    if not generic:
+        return (Bound(ANY, f"O(√N + changes of the bag) amortized per triangle bag{after}; {rows}", _TRIANGLE),)
+    costs = [(atom.relation, cost) for one in generic for atom, cost in zip(one.bag.atoms, one.updates(), strict=True)]
+    worst = max(cost for _, cost in costs)
+    cheap = [name for name in dict.fromkeys(name for name, _ in costs) if all(c == 0 for n, c in costs if n == name)]
+    less = f", O(1) for changes of {', '.join(cheap)}" if cheap and worst else ""
+    source = "generic join of the other atoms: Ngo, Porat, Ré, Rudra, J. ACM 2018; GHD plans, Section 7"
+    source += f"; keys: {_KEYS}" if keyed else ""
+    return (Bound(ANY, f"O({_power(worst)}) at worst for a bag{less}{after}; {rows}", source),)
 
 
 def _power(exponent: float) -> str:
-    return "N" if exponent == 1 else f"N^{exponent:.4g}"
+    return {0: "1", 1: "N"}.get(exponent, f"N^{exponent:.4g}")
 
 
-def _delta_exponent(bag: Bag) -> float:
-    """Returns the exponent of one update's join with the other atoms: the cover number of what the changed row leaves
-    open."""
-    names = tuple(dict.fromkeys(name for atom in bag.atoms for name in atom.attributes))
-    graph = Hypergraph(names, ())
-    edges = [graph.mask(atom.attributes) for atom in bag.atoms]
-    everything = graph.mask(names)
-    return max(cover for cover, _ in edge_covers(edges, [everything & ~edge for edge in edges]))
+class _Keyed:
+    """A bag with what declared keys fix: an atom may be read as if it had all that its attributes fix."""
+
+    def __init__(self, bag: Bag, tables: Sequence[Table]) -> None:
+        names = tuple(dict.fromkeys(name for atom in bag.atoms for name in atom.attributes))
+        graph = Hypergraph(names, ())
+        self.bag = bag
+        self.everything = graph.mask(names)
+        self.edges = [graph.mask(atom.attributes) for atom in bag.atoms]
+        found = [one for atom in bag.atoms for one in dependencies(atom, tables, graph)]
+        self.fixes = [(left, right) for left, right in found if right & ~left]
+
+    def rows(self) -> float:
+        """Returns the exponent of the bag's rows: an edge cover by closed edges."""
+        return self._cover(self.everything, 0) if self.fixes else self.bag.width
+
+    def updates(self) -> list[float]:
+        """Returns per atom the exponent of one update's join with the others, whatever the order they are bound in."""
+        return [max(self._cover(bound | edge, edge) for bound in self._prefixes(edge)) for edge in self.edges]
+
+    def _prefixes(self, edge: int) -> list[int]:
+        """Returns what may be bound at some time, besides the atom that changed: all of the rest in the end."""
+        rest = list(bits(self.everything & ~edge))
+        if not self.fixes or len(rest) > _MOST_OPEN:
+            return [self.everything]
+        return [sum(1 << v for v in some) for n in range(1, len(rest) + 1) for some in combinations(rest, n)] or [0]
+
+    def _cover(self, wanted: int, known: int) -> float:
+        """Returns how many atoms it takes to cover `wanted` if `known` is bound, all of it restricted to `wanted`."""
+        fixes = [(left, right & wanted) for left, right in self.fixes if left & ~wanted == 0]
+        left = wanted & ~closure(known, fixes)
+        closed = [closure(edge & wanted, fixes) & left for edge in self.edges]
+        return edge_covers(closed, [left])[0][0] if left else 0.0

@@ -11,6 +11,12 @@ makes no node deeper (tests compare with brute force over all trees).
 
 Normal form: every node is free (⊆ y, parent free) or bound (no output attribute that its parent lacks); a mixed node
 e gets the virtual parent [e ∩ y]; the children of a virtual node all contain it.
+
+In trees whose rows are counted, publications are priced first (`plans.search.counted.fans`): with rate(e) for the
+changes of node e itself, and sums over the edges c -> p that are not quiet,
+
+    events(p)  = rate(p) + Σ events(c) · fan(c -> p)         groups above p whose payload changes
+    touches(p) = Σ touches(c) + events(c) · fan(c -> p)      rows looked at; to a free p a step as of the set plan
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from plans.search.cost import step_cost
+from plans.search.counted.fans import Fans
 from plans.theory.hypergraph import bits, components, union
 
 _STATE_BUDGET = 20_000
@@ -28,7 +35,11 @@ _ASSIGNMENTS = 512
 
 @dataclass(frozen=True)
 class Tree:
-    """A rooted subtree: `atom` is -1 on a virtual node; `cost` is Σ depth·rate below this node; `weight` Σ rate."""
+    """A rooted subtree: `atom` is -1 on a virtual node; `cost` is Σ depth·rate below this node; `weight` Σ rate.
+
+    Of counted trees also: `touches` and `events` (see above); `quiet`: no edge below has an event; `adds`: the node has
+    an output attribute that the parent lacks, for what adds none is bound.
+    """
 
     attributes: int
     atom: int
@@ -39,19 +50,46 @@ class Tree:
     weight: float
     virtuals: int
     order: tuple[int, ...]  # the tree in preorder, -2 after each node: a signature that breaks ties
+    touches: float = 0.0
+    events: float = 0.0
+    quiet: bool = True
+    adds: bool = True
 
 
-def rank(tree: Tree) -> tuple[int, float, int, tuple[int, ...]]:
-    """Returns what the planner minimizes: height, then cost, then virtual nodes, then the order of the query."""
-    return tree.height, tree.cost, tree.virtuals, tree.order
+def rank(tree: Tree) -> tuple[float, int, float, int, tuple[int, ...]]:
+    """Returns what the planner minimizes: touches (of counted trees), height, cost, virtual nodes, order."""
+    return tree.touches, tree.height, tree.cost, tree.virtuals, tree.order
+
+
+_Kind = tuple[float, bool, bool]
+"""What a parent's cost depends on: the height; of counted trees events, quiet, adds."""
 
 
 @dataclass
 class _State:
-    """The subtrees of one state: the best few of each height, and the number of all."""
+    """The subtrees of one state: the best few of each kind, and the number of all."""
 
-    best: dict[int, list[Tree]] = field(default_factory=dict)
+    best: dict[_Kind, list[Tree]] = field(default_factory=dict)
     count: int = 0
+
+
+@dataclass(frozen=True)
+class _Top:
+    """A node that is about to get its children. `wrapped`: under a virtual node with its output attributes."""
+
+    attributes: int
+    atom: int
+    free: bool
+    wrapped: bool
+    key: int
+    root: bool = False
+
+    @property
+    def adds(self) -> bool:
+        """Returns whether it has an output attribute that its parent lacks. What adds none has no children that do: it
+        is a leaf, or bound.
+        """
+        return self.root or (self.free and self.attributes & ~self.key != 0)
 
 
 @dataclass(frozen=True)
@@ -65,9 +103,23 @@ class Forest:
     exact: bool
 
 
+@dataclass(frozen=True)
+class _Edge:
+    """What publications cost on an edge: rows of the parent looked at, groups above it that change; is it quiet?"""
+
+    touches: float = 0.0
+    events: float = 0.0
+    quiet: bool = True
+
+
+_Pair = tuple[float, float, tuple[Tree, ...]]
+"""Touches, cost and trees of the first children of a node."""
+
+
 class _Search:
-    def __init__(self, edges: Sequence[int], free: int, rates: Sequence[float], keep: int) -> None:
+    def __init__(self, edges: Sequence[int], free: int, rates: Sequence[float], keep: int, fans: Fans | None) -> None:
         self.edges = tuple(edges)
+        self.fans = fans
         self.free = free
         self.rates = tuple(rates)
         self.keep = keep
@@ -129,7 +181,7 @@ class _Search:
             return
         groups = components(self.edges, members & ~(1 << atom), attributes)
         children = [self.below(group, attributes, place[0]) for group in groups]
-        self._combine(state, attributes, atom, place, children)
+        self._combine(state, _Top(attributes, atom, *place, key, members == self.top), children)
 
     def _virtual(self, state: _State, attributes: int, members: int, key: int, parent_free: bool) -> None:
         place = self._place(attributes, key, parent_free, members)
@@ -149,49 +201,78 @@ class _Search:
             for group, home in zip(loose, homes, strict=True):
                 joined[home] |= group
             children = [self.below(group, attributes, place[0]) for group in joined]
-            self._combine(state, attributes, -1, place, children)
+            self._combine(state, _Top(attributes, -1, *place, key, members == self.top), children)
 
-    def _combine(
-        self, state: _State, attributes: int, atom: int, place: tuple[bool, bool], children: list[_State]
-    ) -> None:
-        free, wrapped = place
+    def _combine(self, state: _State, top: _Top, children: list[_State]) -> None:
         count = 1
         for child in children:
             count *= child.count
         if not count:
             return
         state.count += count
-        partial: dict[int, list[tuple[float, tuple[Tree, ...]]]] = {0: [(0.0, ())]}
+        inner = _Top(top.attributes, top.atom, False, False, top.attributes & self.free) if top.wrapped else top
+        partial: dict[_Kind, list[_Pair]] = {(0.0, True, False): [(0.0, 0.0, ())]}
         for child in children:
-            grown: dict[int, list[tuple[float, tuple[Tree, ...]]]] = {}
-            for (h, heads), (g, trees) in product(partial.items(), child.best.items()):
-                grown.setdefault(max(h, g), []).extend(
-                    (cost + tree.cost, (*head, tree)) for cost, head in heads for tree in trees
+            grown: dict[_Kind, list[_Pair]] = {}
+            for (have, heads), trees in product(partial.items(), child.best.values()):
+                edge = self._edge(inner, trees[0])
+                grown.setdefault(self._with(have, trees[0], edge), []).extend(
+                    (touches + tree.touches + edge.touches, cost + tree.cost, (*head, tree))
+                    for touches, cost, head in heads
+                    for tree in trees
                 )
-            partial = {h: sorted(pairs, key=_pair_rank)[: self.keep] for h, pairs in grown.items()}
+            partial = {kind: sorted(pairs, key=_pair_rank)[: self.keep] for kind, pairs in grown.items()}
         for pairs in partial.values():
-            for _, parts in pairs:
-                tree = self._node(attributes, atom, free, parts)
-                if wrapped:
-                    tree = self._node(attributes & self.free, -1, True, (tree,))
+            for _, _, parts in pairs:
+                tree = self._node(inner, parts)
+                if top.wrapped:
+                    tree = self._node(_Top(top.attributes & self.free, -1, True, False, top.key, top.root), (tree,))
                 self._keep(state, tree)
 
-    def _node(self, attributes: int, atom: int, free: bool, children: tuple[Tree, ...]) -> Tree:
+    def _kind(self, tree: Tree) -> _Kind:
+        return (tree.height, True, True) if self.fans is None else (tree.events, tree.quiet, tree.adds)
+
+    def _with(self, have: _Kind, child: Tree, edge: _Edge) -> _Kind:
+        """Returns what is known of a node without its own part, once it has one child more."""
+        if self.fans is None:
+            return max(have[0], child.height), True, False
+        return have[0] + edge.events, have[1] and edge.quiet, False
+
+    def _edge(self, top: _Top, child: Tree) -> _Edge:
+        """Returns what publications cost on an edge; nothing where no rows are counted, or the child is free."""
+        key = top.attributes & child.attributes
+        if self.fans is None or child.adds:
+            return _Edge()
+        if child.quiet and self.fans.quiet(child.atom, child.attributes, key):
+            return _Edge()
+        if top.adds:
+            return _Edge(step_cost(top.atom >= 0) * child.events, 0.0, False)
+        reached = self.fans.fan(top.atom, top.attributes, key) * child.events
+        return _Edge(reached, reached, False)
+
+    def _node(self, top: _Top, children: tuple[Tree, ...]) -> Tree:
+        atom = top.atom
         step = step_cost(atom >= 0)
+        edges = [self._edge(top, child) for child in children]
+        rate = self.rates[atom] if atom >= 0 else 0.0
         return Tree(
-            attributes,
+            top.attributes,
             atom,
-            free,
+            top.free,
             children,
             height=(atom >= 0) + max((child.height for child in children), default=0),
             cost=sum(child.cost + step * child.weight for child in children),
-            weight=(self.rates[atom] if atom >= 0 else 0.0) + sum(child.weight for child in children),
+            weight=rate + sum(child.weight for child in children),
             virtuals=(atom < 0) + sum(child.virtuals for child in children),
             order=(atom, *(i for child in children for i in child.order), -2),
+            touches=sum(child.touches + edge.touches for child, edge in zip(children, edges, strict=True)),
+            events=rate + sum(edge.events for edge in edges),
+            quiet=all(edge.quiet for edge in edges),
+            adds=top.adds,
         )
 
     def _keep(self, state: _State, tree: Tree) -> None:
-        trees = state.best.setdefault(tree.height, [])
+        trees = state.best.setdefault(self._kind(tree), [])
         trees.append(tree)
         if len(trees) > 4 * self.keep:
             trees.sort(key=rank)
@@ -205,21 +286,27 @@ class _Search:
             state = self.below(everything, 0, True)
         else:
             state = _State()
-            self._combine(state, 0, -1, (True, False), [self.below(part, 0, True) for part in parts])
+            root = _Top(0, -1, free=True, wrapped=False, key=0, root=True)
+            self._combine(state, root, [self.below(part, 0, True) for part in parts])
         trees = sorted((tree for trees in state.best.values() for tree in trees), key=rank)
         return Forest(tuple(trees[: self.keep]), state.count, self.exact)
 
 
-def _pair_rank(pair: tuple[float, tuple[Tree, ...]]) -> tuple[float, int, tuple[tuple[int, ...], ...]]:
-    return pair[0], sum(tree.virtuals for tree in pair[1]), tuple(tree.order for tree in pair[1])
+def _pair_rank(pair: _Pair) -> tuple[float, int, float, int, tuple[tuple[int, ...], ...]]:
+    touches, cost, trees = pair
+    height = max((tree.height for tree in trees), default=0)
+    return touches, height, cost, sum(tree.virtuals for tree in trees), tuple(tree.order for tree in trees)
 
 
-def generalized_join_trees(edges: Sequence[int], free: int, rates: Sequence[float], keep: int = 24) -> Forest:
+def generalized_join_trees(
+    edges: Sequence[int], free: int, rates: Sequence[float], keep: int = 24, fans: Fans | None = None
+) -> Forest:
     """Returns the best `keep` generalized join trees of each height of the acyclic query with these edges and output
     attributes.
 
-    Empty if the query is not free-connex, or if no tree in normal form exists (`plans.search.normal_form`). The best
-    tree is the best of all, unless `exact` is False: past a budget of subproblems every further one takes the first
-    tree it finds, and of very many ways to hang loose parts under a virtual node only the simplest are tried.
+    With `fans`, those of trees whose rows are counted: the ones with the least touches. Empty if the query is not
+    free-connex, or if no tree in normal form exists (`plans.search.normal_form`). The best tree is the best of all,
+    unless `exact` is False: past a budget of subproblems every further one takes the first tree it finds, and of very
+    many ways to hang loose parts under a virtual node only the simplest are tried.
     """
-    return _Search(edges, free, rates, keep).run()
+    return _Search(edges, free, rates, keep, fans).run()

@@ -7,7 +7,7 @@ from itertools import combinations
 from math import comb
 
 from plans.search.decomposition import Decomposition, with_projections
-from plans.search.jointree import Forest, generalized_join_trees
+from plans.search.jointree import Forest
 from plans.theory.classify import free_path
 from plans.theory.hypergraph import Hypergraph, acyclic
 
@@ -28,22 +28,22 @@ def complete(graph: Hypergraph, needed: tuple[str, ...]) -> tuple[tuple[str, ...
 
 
 def with_normal_form(
-    graph: Hypergraph, parts: Decomposition, free: int, rates: Callable[[Decomposition], tuple[float, ...]]
+    graph: Hypergraph, parts: Decomposition, free: int, search: Callable[[Decomposition], Forest]
 ) -> tuple[Decomposition, Forest]:
-    """Returns the best trees, and the relations with the projections that normal form needs.
+    """Returns the best trees, as `search` finds them, and the relations with the projections that normal form needs.
 
     A virtual node's children must all contain it. If e ∩ y has to carry other children too, the engine is given
     π_y(e) as one more input relation: joined with e it changes nothing, and it is free. Projections of bags are taken
     only where those of atoms do not do: each is one more bag to maintain.
     """
-    forest = generalized_join_trees(graph.edges, free, rates(parts))
+    forest = search(parts)
     if forest.trees or not acyclic([*graph.edges, free]):
         return parts, forest
     mixed = [i for i, edge in enumerate(graph.edges) if edge & free and edge & ~free]
 
     def grown(chosen: tuple[int, ...]) -> tuple[Decomposition, Forest]:
         more = with_projections(graph, parts, free, chosen)
-        return more, generalized_join_trees(more.edges, free, rates(more))
+        return more, search(more)
 
     for allowed in ([i for i in mixed if parts.bags[i] is None], mixed):
         if not grown(tuple(allowed))[1].trees:
@@ -63,5 +63,5 @@ def with_normal_form(
     return parts, forest
 
 
-def _rank(forest: Forest) -> tuple[int, float]:
-    return forest.trees[0].height, forest.trees[0].cost
+def _rank(forest: Forest) -> tuple[float, int, float]:
+    return forest.trees[0].touches, forest.trees[0].height, forest.trees[0].cost

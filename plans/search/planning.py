@@ -9,11 +9,12 @@ from dataclasses import replace
 from plans.conjunction import Atom, Conjunction
 from plans.counting import with_multiplicities
 from plans.errors import PlanError
-from plans.plan import Attribute, Candidate, Node, Output, Plan
+from plans.plan import Attribute, Bag, Candidate, Node, Output, Plan
 from plans.search.bounds import bounds
 from plans.search.cost import atom_rates, step_cost
+from plans.search.counted.fans import fans
 from plans.search.decomposition import Decomposition, decompose
-from plans.search.jointree import Forest, Tree
+from plans.search.jointree import Forest, Tree, generalized_join_trees
 from plans.search.normal_form import complete, with_normal_form
 from plans.theory.classify import QueryClass, classify
 from plans.theory.hypergraph import Hypergraph, bits, components
@@ -49,15 +50,19 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     bags = _bags(parts)
     free, completed = complete(graph, needed)
     added = tuple(name for name in free if name not in asked)
-    parts, forest = with_normal_form(
-        graph, parts, graph.mask(free), lambda made: _part_rates(made, query.atoms, weights)
-    )
+    output = graph.mask(free)
+
+    def search(made: Decomposition) -> Forest:
+        known = fans(_relations(made), query.tables, graph) if query.counted else None
+        return generalized_join_trees(made.edges, output, _part_rates(made, query.atoms, weights), fans=known)
+
+    parts, forest = with_normal_form(graph, parts, output, search)
     if query.counted and _bags(parts) > bags:  # to enumerate joined rows costs less than a second copy of a bag
         return _planned(query, rates, tree, True)
     graph = Hypergraph(graph.names, parts.edges)
     if not forest.trees:
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
-    candidates = tuple(_candidate(found, graph, parts) for found in forest.trees)
+    candidates = tuple(_candidate(found, graph, parts, query.counted) for found in forest.trees)
     best = forest.trees[_chosen(candidates, tree)]
     notes += parts.notes
     notes += _notes(query, graph, parts, answer, forest, needed, asked, completed)
@@ -76,9 +81,9 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         consolidated=not added and held <= set(free),
         tables=query.tables,
         query_class={"name": answer.name, **answer.to_json()},
-        bounds=bounds(answer, best.height, nodes, support),
+        bounds=bounds(answer, best.height, nodes, support, query.tables),
         height=best.height,
-        cost=best.cost,
+        cost=best.touches if query.counted else best.cost,
         rates=_occurrence_rates(nodes, query.atoms, weights),
         candidates=candidates,
         candidate_count=forest.count,
@@ -87,6 +92,11 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         notes=tuple(notes),
     )
     return with_multiplicities(plan) if query.counted else plan
+
+
+def _relations(parts: Decomposition) -> list[Atom | Bag | None]:
+    """Returns the relations of a tree."""
+    return [atom or bag for atom, bag in zip(parts.atoms, parts.bags, strict=True)]
 
 
 def _bags(parts: Decomposition) -> int:
@@ -183,7 +193,7 @@ def _bag_attributes(node: Node) -> tuple[str, ...]:
     return tuple(name for atom in node.bag.atoms for name in atom.attributes)
 
 
-def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition) -> Candidate:
+def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition, counted: bool) -> Candidate:
     depths: dict[str, float] = {}
 
     def line(part: Tree, depth: float) -> str:
@@ -193,7 +203,7 @@ def _candidate(tree: Tree, graph: Hypergraph, parts: Decomposition) -> Candidate
         below = ", ".join(line(child, depth + step_cost(part.atom >= 0)) for child in part.children)
         return f"{name}({below})" if below else name
 
-    return Candidate(line(tree, 0.0), tree.height, tree.cost, depths)
+    return Candidate(line(tree, 0.0), tree.height, tree.touches if counted else tree.cost, depths)
 
 
 def _notes(

@@ -1,14 +1,17 @@
-"""EXPLAIN: a plan as text, JSON or a mermaid diagram. The picture (HTML with SVG) is in `plans.show.picture`."""
+"""EXPLAIN of one join as text, and its parts, which the other forms show too."""
 
 from __future__ import annotations
 
-import json
 import textwrap
+from collections.abc import Mapping
 
 from plans.expressions.sqltext import identifier
-from plans.plan import Node, Plan
+from plans.plan import BagAtom, Node, Plan
+from plans.program import program_of
 from plans.reads import occurrences
+from plans.search.counted.classes import Edge, edges
 from plans.search.shares import solve
+from plans.show import upkeep
 
 WIDTH = 110
 
@@ -17,6 +20,7 @@ def text(plan: Plan, *, cells: int | None = None) -> str:
     """Returns what is maintained and at what cost, for a terminal; with `cells`, how rows are copied to HyperCube
     cells."""
     lines = field("query", " ".join(plan.query.split()))
+    lines += field("verdict", upkeep.verdict(program_of(plan)))
     lines += field("class", class_line(plan))
     for bound in plan.bounds:
         lines += field("update", f"{bound.update}  on {stream_name(bound.stream)}  [{bound.source}]")
@@ -28,40 +32,13 @@ def text(plan: Plan, *, cells: int | None = None) -> str:
         lines += field("note", note)
     if len(set(plan.rates.values())) > 1:
         lines += field("rates", ", ".join(f"{name} {rate:g}" for name, rate in plan.rates.items()))
+    lines += field("memory", upkeep.of_plan(plan).memory)
     lines += field("tree", choice(plan))
     if cells is not None:
         lines += field("cells", _cells(plan, cells))
     lines += ["", *tree(plan)]
     if len(plan.candidates) > 1:
         lines += ["", *_candidates(plan)]
-    return "\n".join(lines) + "\n"
-
-
-def to_json(plan: Plan) -> str:
-    """Returns the plan as indented JSON, with its fingerprint; `Plan.from_json` reads it."""
-    return json.dumps({**plan.to_json(), "fingerprint": plan.fingerprint}, indent=2) + "\n"
-
-
-def mermaid(plan: Plan) -> str:
-    """Returns the join tree as a mermaid flowchart."""
-    lines = ["flowchart TD"]
-    for index, node in enumerate(plan.nodes):
-        label = f"{node.name}<br/>{_attributes(node)}" if node.kind == "input" else node.name
-        if node.predicate is not None:
-            label += f"<br/>{node.predicate}"
-        label = label.replace('"', "#quot;").replace("<br/>", "\0").replace("<", "#lt;").replace(">", "#gt;")
-        label = label.replace("\0", "<br/>")
-        shape = {"input": ('["', '"]'), "virtual": ('(["', '"])'), "bag": ('[["', '"]]')}[node.kind]
-        lines.append(f"  n{index}{shape[0]}{label}{shape[1]}")
-    for index, node in enumerate(plan.nodes):
-        if node.parent >= 0:
-            lines.append(f'  n{node.parent} ---|"{", ".join(node.key)}"| n{index}')
-    lines.append("  classDef free fill:#dbeafe,stroke:#1d4ed8,color:#0f172a")
-    lines.append("  classDef bound fill:#f1f5f9,stroke:#94a3b8,color:#334155")
-    for free, name in ((True, "free"), (False, "bound")):
-        members = ",".join(f"n{i}" for i, node in enumerate(plan.nodes) if node.free is free)
-        if members:
-            lines.append(f"  class {members} {name}")
     return "\n".join(lines) + "\n"
 
 
@@ -117,9 +94,14 @@ def deltas_line(plan: Plan) -> str:
     return "net per batch as they come" if plan.consolidated else "exact; net per batch when consolidated"
 
 
+def objective(plan: Plan) -> str:
+    """Returns what the search has minimized, after the height or before it."""
+    return "Σ depth·rate" if plan.payload is None else "Σ touches"
+
+
 def choice(plan: Plan) -> str:
     """Returns the tree's measures, and its rank among the candidates."""
-    measures = f"height {plan.height}, Σ depth·rate {plan.cost:g}"
+    measures = f"height {plan.height}, {objective(plan)} {plan.cost:g}"
     if plan.candidate_count == 1:
         return f"{measures}, the only tree"
     best = plan.candidates[0]
@@ -141,16 +123,23 @@ def _attributes(node: Node) -> str:
 def tree(plan: Plan) -> list[str]:
     """Returns the lines of the join tree."""
     rows: list[tuple[str, str, str]] = []
+    known = edges(plan)
 
     def walk(index: int, lead: str, stem: str) -> None:
         node = plan.nodes[index]
         name = node.name + _attributes(node) if node.kind == "input" else node.name
-        rows.append((lead + name, "free" if node.free else "bound", _detail(plan, index)))
+        rows.append((lead + name, "free" if node.free else "bound", _detail(plan, index, known)))
         below = plan.children(index)
         if node.bag is not None:
             for atom in node.bag.atoms:
                 what = f" where {atom.predicate}" if atom.predicate is not None else ""
-                rows.append((f"{stem}  · {atom.name}({', '.join(atom.attributes)})", "", f"{atom.relation}{what}"))
+                rows.append(
+                    (
+                        f"{stem}  · {atom.name}({', '.join(atom.attributes)})",
+                        "",
+                        f"{atom.relation}{_keys(plan, atom)}{what}",
+                    )
+                )
         for child in below:
             last = child == below[-1]
             walk(child, stem + ("└─ " if last else "├─ "), stem + ("   " if last else "│  "))
@@ -160,23 +149,47 @@ def tree(plan: Plan) -> list[str]:
     return [f"  {name:<{left}}  {kind:<5}  {detail}".rstrip() for name, kind, detail in rows]
 
 
-def _detail(plan: Plan, index: int) -> str:
+def _detail(plan: Plan, index: int, known: Mapping[int, Edge]) -> str:
     node = plan.nodes[index]
     parts = [" ".join(views(node))]
+    if index in known:
+        parts.append(f"payload {upkeep.payload_words(plan, index)}, {edge_mark(known[index])}")
     if node.kind == "input":
         source = node.relation if node.name.lower() != node.relation.lower() else ""
         where = f"where {node.predicate}" if node.predicate is not None else ""
-        origin = " ".join(part for part in (f"of {source}" if source else "", where) if part)
+        key = _keys(plan, node).strip()
+        origin = " ".join(part for part in (f"of {source}" if source else "", key, where) if part)
         parts += [origin] if origin else []
     elif node.bag is not None:
         parts.append(f"{node.bag.method} bag, width {node.bag.width:.4g}")
     return "   ".join(parts)
 
 
+def edge_mark(edge: Edge) -> str:
+    """Returns what is known of an edge with a payload: quiet, fan 1, or nothing; the results of a free parent change
+    anyway.
+    """
+    if edge.quiet:
+        return "quiet"
+    return "fan 1" if edge.fan_one else "fan ?" if edge.open else "emits"
+
+
+def key_columns(plan: Plan, atom: Node | BagAtom) -> tuple[str, ...]:
+    """Returns the attributes of an atom that belong to its table's declared key."""
+    declared = {column.lower() for column in plan.table(atom.relation).key}
+    return tuple(a for a, c in zip(atom.attributes, atom.columns, strict=True) if c.lower() in declared)
+
+
+def _keys(plan: Plan, atom: Node | BagAtom) -> str:
+    table = plan.table(atom.relation)
+    return f" key ({', '.join(table.key)})" if table.key else " distinct" if table.distinct else ""
+
+
 def _candidates(plan: Plan) -> list[str]:
     shown = plan.candidates[:8]
     left = max(len(candidate.tree) for candidate in shown)
-    lines = [f"  {c.tree:<{left}}  height {c.height}  cost {c.cost:g}" for c in shown]
+    what = "cost" if plan.payload is None else "touches"
+    lines = [f"  {c.tree:<{left}}  height {c.height}  {what} {c.cost:g}" for c in shown]
     if plan.candidate_count > len(shown):
         lines.append(f"  and {plan.candidate_count - len(shown)} more")
     return ["candidates", *lines]

@@ -1,4 +1,4 @@
-"""EXPLAIN of a program: its stages in order, what each reads, keeps and costs per change; as text, JSON and mermaid."""
+"""EXPLAIN of a program: its stages in order, what each reads, keeps and costs per change; as text and JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import textwrap
 from plans.expressions.sqltext import identifier
 from plans.plan import Output
 from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
-from plans.reads import sources
-from plans.show import explain
+from plans.serial import kind_name
+from plans.show import explain, upkeep
 
 _SIGNS = {
     "union": "UNION", "union_all": "UNION ALL", "except": "EXCEPT", "except_all": "EXCEPT ALL",
     "intersect": "INTERSECT", "intersect_all": "INTERSECT ALL",
 }  # fmt: skip
-_ORDERED = ("min", "max")
 
 
 def text(program: Program) -> str:
@@ -23,6 +22,7 @@ def text(program: Program) -> str:
     if program.plan is not None:
         return explain.text(program.plan)
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
+    lines += explain.field("verdict", upkeep.verdict(program))
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
     for note in program.notes:
         lines += explain.field("note", note)
@@ -32,8 +32,8 @@ def text(program: Program) -> str:
     for number, stage in enumerate(program.stages):
         if stage == LinearStage(()):
             continue  # it has been dropped
-        lines += ["", f"stage {number}   {_kind(stage)}{_result(program, number)}"]
-        for line in (*_lines(stage), f"cost {cost(stage)}"):
+        lines += ["", f"stage {number}   {kind(stage)}{_result(program, number)}"]
+        for line in (*lines_of(stage), *_costs(stage)):
             lines += _wrapped(line)
         lines += _tree(stage)
     return "\n".join(lines) + "\n"
@@ -44,39 +44,16 @@ def to_json(program: Program) -> str:
     return json.dumps({**program.to_json(), "fingerprint": program.fingerprint}, indent=2) + "\n"
 
 
-def mermaid(program: Program) -> str:
-    """Returns the stages and tables as a mermaid flowchart; of a program that is a plan, the join tree."""
-    if program.plan is not None:
-        return explain.mermaid(program.plan)
-    lines = ["flowchart TD"]
-    names = {table.name: f"t{index}" for index, table in enumerate(program.tables)}
-    lines += [f'  {short}["{name}"]' for name, short in names.items()]
-    for number, stage in enumerate(program.stages):
-        if stage == LinearStage(()):
-            continue
-        lines.append(f'  s{number}(["{number}: {_kind(stage)}"])')
-        lines += [f"  {names[s] if isinstance(s, str) else f's{s}'} --> s{number}" for s in sources(stage)]
-    return "\n".join(lines) + "\n"
+def explained(program: Program) -> str:
+    """Returns `to_json`, with the verdict and what each stage costs under `explained`; `Program.from_json` reads it."""
+    shown = {**program.to_json(), "fingerprint": program.fingerprint, "explained": upkeep.to_json(program)}
+    return json.dumps(shown, indent=2) + "\n"
 
 
-def cost(stage: Stage) -> str:
-    """Returns what a change of a stage's input costs, and what the stage keeps."""
-    if isinstance(stage, LinearStage):
-        return "O(1) per change, no state"
-    if isinstance(stage, PointwiseStage):
-        return "O(1) per change, keeps the count of each row"
-    if isinstance(stage, GroupStage):
-        several = any(a.distinct or a.function in _ORDERED for a in stage.aggregates)
-        time = "O(log n)" if any(a.function in _ORDERED for a in stage.aggregates) else "O(1)"
-        return f"{time} per change, keeps the groups" + (" and their distinct values" if several else "")
-    best = stage.plan.bounds[0] if stage.plan.bounds else None
-    bound = f"{best.update} on {explain.stream_name(best.stream)}" if best is not None else "no bound known"
-    return bound + (", and the joined rows that change; rows have multiplicities" if stage.mode == "bag" else "")
-
-
-def _kind(stage: Stage) -> str:
-    kind = type(stage).__name__.removesuffix("Stage").lower()
-    return f"{kind} ({stage.mode})" if isinstance(stage, JoinStage) else kind
+def kind(stage: Stage) -> str:
+    """Returns what a stage is called."""
+    name = kind_name(type(stage))
+    return f"{name} ({stage.mode})" if isinstance(stage, JoinStage) else name
 
 
 def _result(program: Program, number: int) -> str:
@@ -87,7 +64,8 @@ def _result(program: Program, number: int) -> str:
     return f", the view {', '.join(names)}" if names else ""
 
 
-def _lines(stage: Stage) -> list[str]:
+def lines_of(stage: Stage) -> list[str]:
+    """Returns what a stage does, in lines that begin with a word for what they say."""
     if isinstance(stage, JoinStage):
         lines = [f"class {explain.class_line(stage.plan)}", f"output {', '.join(explain.output_columns(stage.plan))}"]
         if stage.plan.residual:
@@ -103,6 +81,13 @@ def _lines(stage: Stage) -> list[str]:
         lines = [f"rows of {_function(stage.function)}"]
         return lines + [f"{_letter(i)} = {_feed(leaf)}" for i, leaf in enumerate(stage.leaves)]
     return ["sum of " + _feed(stage.terms[0]), *("   plus " + _feed(term) for term in stage.terms[1:])]
+
+
+def _costs(stage: Stage) -> list[str]:
+    known = upkeep.upkeep(stage)
+    name = f"{known.name}: " if isinstance(stage, JoinStage) else ""
+    because = [f"because {known.witness}"] if known.witness else []
+    return [f"cost {name}{known.update}", *because, f"memory {known.memory}"]
 
 
 def _wrapped(line: str) -> list[str]:

@@ -9,7 +9,9 @@ import json
 from pathlib import Path
 
 from plans import program
+from plans.program import program_of
 from plans.show import explain, programs
+from plans.show.mermaid import mermaid
 from tests.plans import program_queries, tpch
 from tests.plans.catalogue import CASES
 
@@ -32,12 +34,12 @@ def golden_files() -> dict[str, str]:
         plan = case.plan()
         files[f"{case.name}.txt"] = explain.text(plan)
         if case.name in DRAWN:
-            files[f"{case.name}.mmd"] = explain.mermaid(plan)
+            files[f"{case.name}.mmd"] = mermaid(program_of(plan))
             files[f"{case.name}.json"] = json.dumps(plan.to_json(), indent=1, ensure_ascii=False) + "\n"
     for name, (query, tables) in PROGRAMS.items():
         files[f"program_{name}.txt"] = programs.text(program(query, tables))
     drawn = program(*PROGRAMS["tpch_13"])
-    files["program_tpch_13.mmd"] = programs.mermaid(drawn)
+    files["program_tpch_13.mmd"] = mermaid(drawn)
     files["program_tpch_13.json"] = json.dumps(drawn.to_json(), indent=1, ensure_ascii=False) + "\n"
     return files
 

@@ -13,8 +13,9 @@ from plans import Plan, PlanError, plan
 from plans.commands import explain as explain_command
 from plans.commands import plan as plan_command
 from plans.commands import profile as profile_command
-from plans.search.amplification import Replay, Row
-from plans.search.profile import FOREVER, Event, enclosureness, kind_of, lifespans, profile, updates_of
+from plans.search.logs.amplification import Replay
+from plans.search.logs.profile import FOREVER, enclosureness, lifespans, profile
+from plans.search.logs.updates import Event, Row, kind_of, updates_of
 
 SCHEMA = {"R": {"a": "int64", "b": "int64"}, "S": {"a": "int64", "b": "int64"}, "T": {"a": "int64", "b": "int64"}}
 QUERIES = (

@@ -9,7 +9,9 @@ import pytest
 
 from plans import PlanError, Program, program
 from plans.commands import explain as command
+from plans.reads import sources
 from plans.show import explain, programs
+from plans.show.mermaid import mermaid
 from tests.plans.program_queries import QUERIES, TABLES
 
 OUTER = "SELECT r.a, COUNT(t.v) AS n FROM r LEFT JOIN t ON r.b = t.k GROUP BY r.a"
@@ -35,14 +37,14 @@ def test_stages_read_only_what_comes_before_them() -> None:
         made = program(query, TABLES)
         names = {table.name for table in made.tables}
         for number, stage in enumerate(made.stages):
-            for source in programs.sources(stage):
+            for source in sources(stage):
                 assert source in names if isinstance(source, str) else source < number
-        read = {source for stage in made.stages for source in programs.sources(stage)}
+        read = {source for stage in made.stages for source in sources(stage)}
         assert read == names | set(range(len(made.stages) - 1)), "every table and every stage is read"
 
 
 def test_the_diagram_has_an_arrow_per_input() -> None:
-    drawn = programs.mermaid(program(OUTER, TABLES))
+    drawn = mermaid(program(OUTER, TABLES))
     assert [line.strip() for line in drawn.splitlines() if "-->" in line] == [
         "t0 --> s0", "t1 --> s0", "t1 --> s1", "s0 --> s1", "t0 --> s2", "s1 --> s2", "s2 --> s3",
     ]  # fmt: skip

@@ -13,38 +13,45 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-import pyarrow as pa
-
+from plans.algebra import Group, Query
+from plans.conjunction import is_set
 from plans.errors import PlanError
-from plans.plan import Node, Plan
+from plans.lowering.joins import plan_of
+from plans.plan import Plan
+from plans.planner import parse
 from plans.planner import plan as make_plan
-from plans.schema import arrow_type
-from plans.search.amplification import amplification
+from plans.search.logs.amplification import amplification
+from plans.search.logs.touches import touches
+from plans.search.logs.updates import Event, Row, copies_of, kind_of, updates_of
 
 FOREVER = 1 << 62
-Row = tuple[Hashable, ...]
-Event = tuple[str, Row, int]
 
 
 @dataclass(frozen=True)
 class TreeProfile:
-    """A candidate tree on the log: its enclosureness, and counter changes per update of a node."""
+    """A candidate tree on the log: its enclosureness, and per update of a node changes of counters and, where rows are
+    counted, rows touched by publications (`plans.search.logs.touches`).
+    """
 
     tree: str
     height: int
     cost: float
     enclosureness: float
     amplification: float
+    touches: float = 0.0
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The profile of a log. `kind` is `insert-only`, `FIFO` or `any`; `recommended` has the least amplification."""
+    """The profile of a log. `kind` is `insert-only`, `FIFO` or `any`; `recommended` has the least amplification.
+
+    Where rows are counted (`batch` > 0, the events that are published together), it has the least of amplification and
+    touches together.
+    """
 
     updates: int
     effective: int
@@ -52,32 +59,40 @@ class Profile:
     kind: str
     trees: tuple[TreeProfile, ...]
     recommended: str
+    batch: int = 0
 
     def text(self) -> str:
         """Returns the profile for a terminal."""
         rates = ", ".join(f"{name} {rate:g}" for name, rate in self.rates.items())
         left = max(len(t.tree) for t in self.trees)
+        measure, touches = ("Σ touches", "  touches/update") if self.batch else ("Σ depth·rate", "")
         lines = [
             f"updates   {self.updates}, of which {self.effective} change a node of the tree",
             f"stream    {self.kind}",
             f"rates     {rates}",
+            *([f"batches   of {self.batch}"] if self.batch else []),
             "",
-            f"  {'tree':<{left}}  height  Σ depth·rate       λ  steps/update",
+            f"  {'tree':<{left}}  height  {measure:>12}       λ  steps/update{touches}",
         ]
         for t in self.trees:
             mark = "  <- recommended" if t.tree == self.recommended else ""
             measures = f"{t.height:>6}  {t.cost:>12g}  {t.enclosureness:>6.2f}  {t.amplification:>12.2f}"
+            measures += f"  {t.touches:>14.2f}" if self.batch else ""
             lines.append(f"  {t.tree:<{left}}  {measures}{mark}")
         return "\n".join(lines) + "\n"
 
 
-def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8) -> Profile:
+def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8, batch: int = 1) -> Profile:
     """Profiles a query on a log of (relation, row, weight), rows as tuples in column order, weights ±n.
 
-    The `trees` best candidates for the observed rates are compared. PlanError if the query is cyclic, or the log names
-    an unknown relation. Cost: per tree O(n log n) for λ plus the replay's steps.
+    The `trees` best candidates for the observed rates are compared. `batch`: events that are applied together, of a
+    query whose rows are counted; of a grouped one its join is profiled. PlanError if the query is cyclic, or the log
+    names an unknown relation. Cost: per tree O(n log n) for λ plus the replay's steps.
     """
-    first = make_plan(query, schema)
+    if batch < 1:
+        raise PlanError(f"profile: batches of {batch} events", hint="a batch has 1 or more")
+    make = _maker(query, schema)
+    first = make(None, None)
     if any(node.bag is not None for node in first.nodes):
         raise PlanError("profile: the query is cyclic", hint="profile its acyclic part; bags have bounds of their own")
     events = list(log)
@@ -86,10 +101,10 @@ def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8) ->
     rates = dict.fromkeys((n.name for n in first.nodes if n.kind == "input"), 0.0)
     rates.update(Counter(name for name, _, _ in node_events))
     aliases = {name: rate for name, rate in rates.items() if "[" not in name}
-    best = make_plan(query, schema, rates=aliases)
+    best = make(aliases, None)
     found = []
     for candidate in best.candidates[:trees]:
-        made = make_plan(query, schema, rates=aliases, tree=candidate.tree)
+        made = make(aliases, candidate.tree)
         moved = _on(made, first, node_events, events)
         found.append(
             TreeProfile(
@@ -98,53 +113,25 @@ def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8) ->
                 candidate.cost,
                 enclosureness(made, moved),
                 amplification(made, moved),
+                0.0 if made.payload is None else touches(made, copies_of(made, events), batch),
             )
         )
-    least = min(found, key=lambda t: (round(t.amplification, 6), t.height, t.cost))
-    return Profile(len(events), len(node_events), aliases, kind_of(events), tuple(found), least.tree)
+    least = min(found, key=lambda t: (round(t.amplification + t.touches, 6), t.height, t.cost))
+    counted = batch if best.payload is not None else 0
+    return Profile(len(events), len(node_events), aliases, kind_of(events), tuple(found), least.tree, counted)
 
 
-def updates_of(plan: Plan, log: Sequence[Event]) -> list[tuple[str, Row, bool]]:
-    """Returns the updates (node's name, row, insert?) that change a node: projected, filtered, and only 0 → 1 and 1 →
-    0."""
-    uses = Counter(name for node in plan.nodes if node.kind == "input" for name in node.attributes)
-    inputs = [node for node in plan.nodes if node.kind == "input"]
-    kept = {node.name: _passing(plan, node, log) for node in inputs}
-    rows: dict[str, Counter[Row]] = {node.name: Counter() for node in inputs}
-    out: list[tuple[str, Row, bool]] = []
-    for index, (relation, row, weight) in enumerate(log):
-        for node in inputs:
-            if node.relation.lower() != relation.lower() or not kept[node.name][index]:
-                continue
-            table = plan.table(node.relation)
-            places = [next(i for i, c in enumerate(table.columns) if c.name == name) for name in node.columns]
-            mine = tuple(row[p] for p in places)
-            never = (uses[a] > 1 and v is None and not plan.attributes[a].null_safe
-                     for a, v in zip(node.attributes, mine, strict=True))  # fmt: skip
-            if any(never):
-                continue
-            before = rows[node.name][mine]
-            after = max(before + weight, 0)
-            rows[node.name][mine] = after
-            if (before == 0) != (after == 0):
-                out.append((node.name, mine, after > 0))
-    return out
+_Maker = Callable[[Mapping[str, float] | None, str | None], Plan]
 
 
-def kind_of(log: Sequence[Event]) -> str:
-    """Returns `insert-only`, `FIFO` (tuples leave in the order in which they came) or `any`."""
-    if all(weight > 0 for _, _, weight in log):
-        return "insert-only"
-    present: dict[tuple[str, Row], int] = {}
-    came: list[int] = []
-    for time, (relation, row, weight) in enumerate(log):
-        name = (relation.lower(), row)
-        if weight > 0:
-            present.setdefault(name, time)
-        elif name in present:
-            came.append(present.pop(name))
-    ordered = all(a < b for a, b in pairwise(came))
-    return "FIFO" if ordered and (not came or all(time > came[-1] for time in present.values())) else "any"
+def _maker(query: Any, schema: Any) -> _Maker:
+    """Returns how the join of a query is planned for rates and a tree; that of a bag or a group is counted."""
+    relation: Any = parse(query, schema) if isinstance(query, str) and not query.lstrip().startswith("{") else query
+    rows = relation.input if isinstance(relation, Group) else relation
+    if isinstance(rows, Query) and not is_set(rows) and all(s.join == "inner" and not s.input for s in rows.sources):
+        core = rows
+        return lambda rates, tree: plan_of(core, rates, tree, counted=True)
+    return lambda rates, tree: make_plan(relation, schema, rates=rates, tree=tree)
 
 
 def lifespans(plan: Plan, updates: Iterable[tuple[int, Row, bool]]) -> list[list[tuple[int, int]]]:
@@ -232,23 +219,6 @@ def _on(
     if not same:
         updates = updates_of(made, log)
     return [(names[name], row, insert) for name, row, insert in updates]
-
-
-def _passing(plan: Plan, node: Node, log: Sequence[Event]) -> list[bool]:
-    """Returns for each update of the log, whether the node's predicate lets its row through."""
-    if node.predicate is None:
-        return [True] * len(log)
-    mine = [i for i, (relation, _, _) in enumerate(log) if relation.lower() == node.relation.lower()]
-    table = plan.table(node.relation)
-    columns = {
-        column.name: pa.array([log[i][1][p] for i in mine], arrow_type(column.type))
-        for p, column in enumerate(table.columns)
-    }
-    verdicts = node.predicate.evaluate(columns, len(mine)).to_pylist()
-    kept = [False] * len(log)
-    for i, verdict in zip(mine, verdicts, strict=True):
-        kept[i] = verdict is True
-    return kept
 
 
 def _check(plan: Plan, log: Sequence[Event]) -> None:

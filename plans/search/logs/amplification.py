@@ -6,11 +6,10 @@ results. `work` per update is what Theorem 6.5 bounds by the enclosureness; comp
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from plans.plan import Plan
-
-Row = tuple[Hashable, ...]
+from plans.search.logs.updates import Row
 
 
 class Replay:

@@ -1,0 +1,1 @@
+"""Recorded update logs: what they say about a query and its trees."""

@@ -1,0 +1,136 @@
+"""What publications touch under a tree whose rows are counted, replayed on a recorded log.
+
+The counters of `plans.search.logs.amplification`, and payloads that count: per group what its parents have been told
+(`Pub`) and what they have not, which is published once per batch, the deepest edges first. A touch is a row of a parent
+that a publication looks at; the engine's tally `touched` counts the same. Where there are sums, a group is taken to
+change whenever a row below it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from plans.payload import COUNTED, EXISTS
+from plans.plan import Plan
+from plans.search.logs.amplification import Replay
+from plans.search.logs.updates import Copies, Row
+
+
+class PayloadReplay(Replay):
+    """The counters of a plan with a payload. `touched` counts rows of parents that publications looked at."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        assert plan.payload is not None, "a plan with a payload is wanted"
+        kinds = plan.payload.kinds
+        self.touched = 0
+        self.touched_above = [0] * len(plan.nodes)
+        self.sums = len(plan.payload.terms) > 1
+        self.counted = [kind == COUNTED for kind in kinds]
+        self.pays = [not node.free and kind != EXISTS for node, kind in zip(plan.nodes, kinds, strict=True)]
+        self.links = [[c for c in below if self.pays[c]] for below in self.children]
+        self.weight: list[dict[Row, int]] = [{} for _ in plan.nodes]
+        self.told: list[dict[Row, int]] = [{} for _ in plan.nodes]  # Pub of the groups above a node
+        self.change: list[dict[Row, int]] = [{} for _ in plan.nodes]
+        depth = [0] * len(plan.nodes)
+        for i, node in enumerate(plan.nodes[1:], 1):
+            depth[i] = depth[node.parent] + 1
+        self.edges = sorted((i for i, pays in enumerate(self.pays) if pays), key=lambda i: -depth[i])
+
+    def reweigh(self, node: int, row: Row, before: int, after: int) -> None:
+        """Changes how many copies of a row of an input node there are; the first comes, the last one goes."""
+        if before == 0 or after == 0:
+            self.weight[node][row] = after or before
+            self.update(node, row, after > 0)
+        elif self.counted[node]:
+            if self.pays[node] and self.missing[node][row] == 0:
+                self._pend(node, self._key(node, row), self._own(node, row, after - before))
+            self.weight[node][row] = after
+        if after == 0:
+            del self.weight[node][row]
+
+    def publish(self) -> None:
+        """Tells the parents of every changed group, the deepest edges first."""
+        for c in self.edges:
+            parent = self.parent[c]
+            for key, change in list(self.change[c].items()):
+                if change or self.sums:
+                    self._tell(c, parent, key, change)
+                self.told[c][key] += change
+            self.change[c].clear()
+
+    def _tell(self, c: int, parent: int, key: Row, change: int) -> None:
+        rows = self.rows_by_key[c].get(key, ())
+        self.touched += len(rows)
+        self.touched_above[c] += len(rows)
+        for row in rows if self.pays[parent] else ():
+            if self.missing[parent][row] == 0:
+                weight = self._weight(parent, row)
+                self._pend(parent, self._key(parent, row), self._own(parent, row, weight, (c, change)))
+
+    def _s_update(self, node: int, row: Row, change: int) -> None:
+        """The row enters or leaves V_s. A new group is told at birth; who leaves with a dying one does by the old."""
+        if not self.pays[node]:
+            super()._s_update(node, row, change)
+            return
+        key, count = self._key(node, row), self.joinable[node].get(self._key(node, row), 0)
+        own = self._own(node, row, change * self._weight(node, row))
+        if count == 0:
+            self.told[node][key] = own
+        elif change > 0 or count > 1:
+            self._pend(node, key, own)
+        super()._s_update(node, row, change)
+        if change < 0 and count == 1:
+            del self.told[node][key]
+            self.change[node].pop(key, None)
+
+    def _key(self, node: int, row: Row) -> Row:
+        return tuple(row[p] for p in self.own_key[node])
+
+    def _weight(self, node: int, row: Row) -> int:
+        return self.weight[node][row] if self.counted[node] else 1
+
+    def _own(self, node: int, row: Row, weight: int, instead: tuple[int, int] | None = None) -> int:
+        """Returns what a row counts as with that weight; `instead`: a child, and what replaces its `Pub`."""
+        for c in self.links[node]:
+            if instead is not None and c == instead[0]:
+                weight *= instead[1]
+            else:
+                weight *= self.told[c][tuple(row[p] for p in self.in_parent[c])]
+        return weight
+
+    def _pend(self, node: int, key: Row, value: int) -> None:
+        self.change[node][key] = self.change[node].get(key, 0) + value
+
+
+def replayed(plan: Plan, changes: Iterable[Copies], batch: int) -> PayloadReplay:
+    """Returns the replay of a plan with a payload after changes in batches of so many events of the log.
+
+    As the engine does it, a batch is netted per row, deletions go before insertions, and relations one after the other.
+    """
+    replay = PayloadReplay(plan)
+    number = {node.name: i for i, node in enumerate(plan.nodes)}
+    net: dict[tuple[int, Row], tuple[int, int]] = {}
+    last = 0
+    for one in changes:
+        if one.event // batch != last:
+            _apply(replay, net)
+            net, last = {}, one.event // batch
+        slot = (number[one.node], one.row)
+        net[slot] = (net[slot][0] if slot in net else one.before, one.after)
+    _apply(replay, net)
+    return replay
+
+
+def _apply(replay: PayloadReplay, net: dict[tuple[int, Row], tuple[int, int]]) -> None:
+    for sign in (-1, 1):
+        for (node, row), (before, after) in sorted(net.items(), key=lambda item: item[0][0]):
+            if (after - before) * sign > 0:
+                replay.reweigh(node, row, before, after)
+    replay.publish()
+
+
+def touches(plan: Plan, changes: Iterable[Copies], batch: int) -> float:
+    """Returns rows touched by publications per change; 0 for no change."""
+    given = list(changes)
+    return replayed(plan, given, batch).touched / len(given) if given else 0.0

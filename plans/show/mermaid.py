@@ -1,0 +1,95 @@
+"""EXPLAIN as a mermaid flowchart: the join tree of a plan, or the stages of a program with the trees inside."""
+
+from __future__ import annotations
+
+from plans.expressions.expr import Expr
+from plans.plan import Plan
+from plans.program import JoinStage, LinearStage, Program
+from plans.reads import sources
+from plans.search.counted.classes import edges
+from plans.show import explain, programs, upkeep
+
+_CLASSES = (
+    "  classDef free fill:#dbeafe,stroke:#1d4ed8,color:#0f172a",
+    "  classDef bound fill:#f1f5f9,stroke:#94a3b8,color:#334155",
+)
+_SHAPES = {"input": ('["', '"]'), "virtual": ('(["', '"])'), "bag": ('[["', '"]]')}
+
+
+def mermaid(program: Program) -> str:
+    """Returns the tables and stages, with what reads what, and the tree of each join; of a plan its tree alone."""
+    verdict = f'  verdict>"{_escaped(upkeep.verdict(program))}"]'
+    if program.plan is not None:
+        return "\n".join(["flowchart TD", verdict, *_tree(program.plan, "n"), *_CLASSES, ""])
+    lines = ["flowchart TD", verdict]
+    names = {table.name: f"t{index}" for index, table in enumerate(program.tables)}
+    for table in program.tables:
+        key = f"key ({', '.join(table.key)})" if table.key else "distinct" if table.distinct else ""
+        lines.append(f'  {names[table.name]}["{_escaped(table.name, key)}"]')
+    drawn = False
+    for number, stage in enumerate(program.stages):
+        if stage == LinearStage(()):
+            continue  # it has been dropped
+        cost = upkeep.upkeep(stage)
+        if isinstance(stage, JoinStage):
+            drawn = True
+            title = _escaped(f"{number}: {programs.kind(stage)}, {cost.name}", cost.update)
+            lines += [f'  subgraph s{number}["{title}"]', *_tree(stage.plan, f"s{number}n"), "  end"]
+        else:
+            lines.append(f'  s{number}(["{_escaped(f"{number}: {programs.kind(stage)}", cost.update)}"])')
+        lines += [f"  {names[s] if isinstance(s, str) else f's{s}'} --> s{number}" for s in sources(stage)]
+    return "\n".join([*lines, *(_CLASSES if drawn else ()), ""])
+
+
+def _tree(plan: Plan, prefix: str) -> list[str]:
+    """Returns the nodes and edges of a join tree; `prefix` goes before the number of a node."""
+    lines = []
+    known = edges(plan)
+    for index, node in enumerate(plan.nodes):
+        opening, closing = _SHAPES[node.kind]
+        lines.append(f"  {prefix}{index}{opening}{_escaped(*_label(plan, index))}{closing}")
+    for index, node in enumerate(plan.nodes):
+        if node.parent >= 0:
+            mark = f"{'; ' if node.key else ''}{explain.edge_mark(known[index])}" if index in known else ""
+            lines.append(f'  {prefix}{node.parent} ---|"{_escaped(", ".join(node.key) + mark)}"| {prefix}{index}')
+    for free, name in ((True, "free"), (False, "bound")):
+        members = ",".join(f"{prefix}{i}" for i, node in enumerate(plan.nodes) if node.free is free)
+        if members:
+            lines.append(f"  class {members} {name}")
+    return lines
+
+
+def _label(plan: Plan, index: int) -> list[str]:
+    node = plan.nodes[index]
+    if node.kind != "input":
+        lines = [node.name]
+        if node.bag is not None:
+            lines.append(f"{node.bag.method} bag, width {node.bag.width:.4g}")
+            for atom in node.bag.atoms:
+                named = atom.name if atom.name.endswith("]") else f"{atom.name}({', '.join(atom.attributes)})"
+                lines += [named + _key(explain.key_columns(plan, atom)), *_where(atom.predicate)]
+        return lines
+    lines = [node.name, f"({', '.join(node.attributes)})", *_where(node.predicate)]
+    if node.relation.lower() != node.name.lower():
+        lines.insert(1, f"of {node.relation}")
+    key = _key(explain.key_columns(plan, node)).strip()
+    return [*lines, *([key] if key else [])]
+
+
+def _key(columns: tuple[str, ...]) -> str:
+    return f" key ({', '.join(columns)})" if columns else ""
+
+
+def _where(predicate: Expr | None) -> list[str]:
+    return [] if predicate is None else [f"where {predicate}"]
+
+
+def _escaped(*lines: str) -> str:
+    """Returns the lines of a label."""
+    marks = (('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"))
+    made = []
+    for line in lines:
+        for mark, written in marks:
+            line = line.replace(mark, written)
+        made += [line] if line else []
+    return "<br/>".join(made)

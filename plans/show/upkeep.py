@@ -1,0 +1,117 @@
+"""What a program costs to keep: per stage its class, the cost of a change and the memory; and the verdict in a line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from plans.payload import EXISTS, limbs_of
+from plans.plan import Plan
+from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
+from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
+from plans.serial import kind_name
+
+ORDERED = ("min", "max")
+_ROW, _GROUP = 2, 4  # words of a row besides its values and children, of a group besides its key
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What a stage costs: `name` of its class, `growth` (`plans.search.counted.classes`), `update` and `memory` in
+    words; `witness` and `path` of a join.
+    """
+
+    name: str
+    growth: int
+    update: str
+    memory: str
+    witness: str = ""
+    path: tuple[str, ...] = ()
+
+
+def upkeep(stage: Stage) -> Upkeep:
+    """Returns what a change of a stage's input costs, and what the stage keeps."""
+    if isinstance(stage, JoinStage):
+        return of_plan(stage.plan)
+    if isinstance(stage, LinearStage):
+        return Upkeep("linear", CONSTANT, "O(1) per change", "nothing")
+    if isinstance(stage, PointwiseStage):
+        return Upkeep("pointwise", CONSTANT, "O(1) per change", "a row and a count for each row of what is stored")
+    return _of_group(stage)
+
+
+def _of_group(stage: GroupStage) -> Upkeep:
+    ordered = [a for a in stage.aggregates if a.function in ORDERED]
+    several = [a for a in stage.aggregates if a.distinct or a.function in ORDERED]
+    memory = f"for each group its key of {len(stage.keys)} and its sums" if stage.keys else "one group"
+    if several:
+        names = dict.fromkeys(name for call in several for name in call.arguments)
+        memory += f", a row for each distinct value of {', '.join(names)}"
+    if ordered:
+        witness = f"{ordered[0].function.upper()} keeps its values in order"
+        return Upkeep("group", LOGARITHMIC, "O(log n) per change, n the values of a group", memory, witness)
+    return Upkeep("group", CONSTANT, "O(1) per change", memory)
+
+
+def of_plan(plan: Plan) -> Upkeep:
+    """Returns what a join core costs."""
+    found = join_class(plan)
+    return Upkeep(found.name, found.growth, found.update, _memory(plan), found.witness, found.path)
+
+
+def _memory(plan: Plan) -> str:
+    rows = [f"{plan.nodes[i].name} {row_words(plan, i)}" for i in range(len(plan.nodes))]
+    keys = [f"{node.name} {group_words(plan, i)}" for i, node in enumerate(plan.nodes) if i]
+    groups = f"; words of a key above a node: {', '.join(keys)}" if keys else ""
+    return f"words of a row: {', '.join(rows)}{groups}"
+
+
+def row_words(plan: Plan, i: int) -> int:
+    """Returns the words of a row of a node: its values, which aliases of a relation share, and its links."""
+    return len(plan.nodes[i].attributes) + _ROW + len(plan.children(i))
+
+
+def group_words(plan: Plan, i: int) -> int:
+    """Returns the words of a group above a node, with its payload."""
+    words = payload_words(plan, i)
+    return len(plan.nodes[i].key) + _GROUP + (words + 1 if words else 0)
+
+
+def payload_words(plan: Plan, i: int) -> int:
+    """Returns the words of the payload of a group above a node; 0 where it has none."""
+    if plan.payload is None or plan.nodes[i].free or plan.payload.kinds[i] == EXISTS:
+        return 0
+    inside = {i}
+    for below in range(i + 1, len(plan.nodes)):
+        if plan.nodes[below].parent in inside:
+            inside.add(below)
+    parts = {tuple(sorted(factor for factor in term if factor[0] in inside)) for term in plan.payload.terms}
+    return sum(limbs_of(plan.attributes[factor[1]].type for factor in part) for part in parts)
+
+
+def verdict(program: Program) -> str:
+    """Returns what a change costs at worst, in one line, with the stage that decides it."""
+    costs = [upkeep(stage) for stage in program.stages]
+    worst = max(range(len(costs)), key=lambda i: costs[i].growth, default=None)
+    if worst is None:
+        return "nothing is maintained yet"
+    where = f" (stage {worst})" if len(costs) > 1 and costs[worst].growth != CONSTANT else ""
+    return "incremental: " + _in_short(costs[worst]) + where
+
+
+def _in_short(cost: Upkeep) -> str:
+    if cost.growth == FIRST_ORDER:
+        return f"first order along {' -> '.join(cost.path)}"
+    if cost.growth == ENUMERATED:
+        return f"{cost.update[:4]} per change, and the joined rows that change"
+    if cost.growth == ENCLOSED:
+        return cost.update.replace(" amortized", "").partition(", and")[0]
+    return cost.update.partition(";")[0] if cost.growth == BAG else cost.update.partition(" and ")[0]
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """Returns verdict and costs in a JSON-able form."""
+    stages = [{"kind": kind_name(type(stage)), **asdict(upkeep(stage))} for stage in program.stages]
+    for stage in stages:
+        del stage["growth"]
+    return {"verdict": verdict(program), "stages": stages}
