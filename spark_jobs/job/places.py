@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.cell.history import SparkHistory, stream_of
 from spark_jobs.errors import CheckpointError, SparkJobError
+from spark_jobs.log.history import SparkHistory, stream_of
 
 _SINK = re.compile(r"([0-9]+)(?:\.compact)?")
 
