@@ -31,13 +31,13 @@ from plans.search import cuts
 from plans.search.shares import Grid, hashable, solve
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.cell.history import reconcile, stream_of
-from spark_jobs.cell.state_log import check_meta, read_meta
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import WEIGHT, cell_plan, envelope_of
 from spark_jobs.dispatch.shuffle import dispatched
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.ingest.types import spark_type, table_of_spark
+from spark_jobs.log.history import reconcile, stream_of
+from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.session import quietly
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ For batch ``b`` (the state before it is version ``v``, the last batch this cell 
 1. Lock the live engine: an attempt that Spark gave up on may still be writing it.
 2. It says "b, clean": ``b`` was applied before (a retry, a restart, a plan that Spark runs twice). Take it back by
    applying the stored input with negated weights, and go on at 4. The engine is invertible, so that costs O(Δ).
-3. It says "v, clean": go on, O(1). Anything else (dirty, absent, older, newer): newest snapshot before ``b``, then
-   replay the log. A hole in the chain is an error that names cell and batch; so is a batch that Spark executed and
-   this cell has not, or the other way round (``spark_jobs.cell.history``).
+3. It says "v, clean", and v is the batch before b: go on, without a look at more than two files of the log. Anything
+   else (dirty, absent, older, newer): newest snapshot before ``b``, then replay the log. A hole in the chain, and a
+   link of another history, is an error that names cell and batch; so is a batch that Spark executed and this cell has
+   not, or the other way round (``spark_jobs.log.history``).
 4. Mark dirty; check and code the input; publish ``b.delta``, apply while the output leaves in batches, mark clean at
    ``b``. A crash in between leaves "dirty", hence 3 next time.
 5. Take a snapshot when the log outweighs the last one; delete what no replay can need.
@@ -17,38 +18,28 @@ No Spark here: ``spark_jobs.operator`` calls it inside a task.
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
 from crown.errors import ChangeError, SnapshotError
-from crown.ingest.batch import MissingDeletes
 from crown.maintained import Durable
 from plans.program import Maintainable
-from spark_jobs.cell import history
-from spark_jobs.cell.delta_file import Changes, Link
 from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.cell.state_log import BACKFILL, EMPTY, CellLog
-from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
+from spark_jobs.cell.live import Live, Place
+from spark_jobs.errors import DamagedStateError
+from spark_jobs.log import history
+from spark_jobs.log.delta_file import Changes, Link
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, Load
 
 Deltas = Generator[pa.RecordBatch, None, None]
 
-LOCK_SECONDS = 300.0
-SNAPSHOT_FLOOR = 4 << 20  # bytes of log below which no snapshot is worth its fsync
-
-_attached: dict[Path, tuple[tuple[int, int, str], Durable]] = {}
-"""Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
-
-Bounded; see ``_remember``.
-"""
+SNAPSHOT_FLOOR = 4 << 20  # load of the log below which no snapshot is worth its fsync
+_NOTHING = Load(0, 0)
 
 
 @dataclass
@@ -86,18 +77,12 @@ class Cell:
         on_missing: str = "ignore",
         snapshot_floor: int = SNAPSHOT_FLOOR,
     ) -> None:
-        self.plan = plan
         self.log = log
-        self.live = live
-        self.engines = engines
+        self.live = Live(plan, live, engines, on_missing)
         self.base = base
         self.keep = keep
         self.spark = spark
-        self.on_missing = on_missing
         self.snapshot_floor = snapshot_floor
-        self._arena = live / "engine.arena"
-        self._holds = engines.fingerprint(plan)
-        self._missing = live / "clamps.json"
 
     def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
         """Applies batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
@@ -105,184 +90,158 @@ class Cell:
         If the consumer stops early, the batch is still applied in full. Raises ``CheckpointError`` and its kin when the
         state is not what it should be, ``ChangeError`` (nothing applied) when the changes cannot be taken.
         """
-        with self._locked():
-            engine, version = self._before(batch, report)
+        with self.live.locked(self.log.cell):
+            engine, place = self._before(batch, report)
             started = time.perf_counter()
             engine.begin()  # before prepare: that may already write new strings into the arena
-            mine = Link(batch, version, dict(changes))
+            mine = Link(batch, place.version, dict(changes), place.digest)
             try:
                 prepared = engine.prepare(mine.changes)
                 report.prepare_ms = _since(started)
                 started = time.perf_counter()
-                link = self.log.publish(mine)
-                if link is not mine:  # go by the log's order of rows, for that is what undo will go by
+                link, first = self.log.publish(mine)
+                if first:
+                    load = replace(place.load, logged=place.load.logged + self.log.weight(batch))
+                else:  # go by the log's order of rows, for that is what undo will go by
                     prepared = engine.prepare(link.changes)
+                    load = self.log.weigh(batch)
                 report.log_ms = _since(started)
                 started = time.perf_counter()
                 output = cast(Deltas, engine.run(prepared, consolidate=consolidate))
                 report.apply_ms = _since(started)
             except ChangeError:
-                _commit(engine, version)  # refused before anything was applied
+                self.live.settle(engine, place)  # refused before anything was applied
                 raise
             report.rows = prepared.rows
             try:
                 yield from self._timed(output, report)
             except GeneratorExit:  # the consumer has enough (limit); the engine applies the rest without output
                 output.close()
-                self._finish(engine, batch)
+                self._finish(engine, link, load)
                 raise
-            self._finish(engine, batch)
+            place = self._finish(engine, link, load)
             started = time.perf_counter()
-            if self.log.snapshot_due(self.snapshot_floor):
-                self._snapshot(engine, batch)
+            if self.log.snapshot_due(load, self.snapshot_floor):
+                self._snapshot(engine, place)
                 self.log.retain(batch, self.keep)
                 report.snapshot_ms = _since(started)
 
     def stats(self) -> dict[str, Any]:
         """Returns the engine's sizes and counters after the last batch."""
-        return self._engine().stats()
+        return self.live.engine().stats()
 
     # -- the state before a batch -------------------------------------------------------------------------------------
 
-    def _before(self, batch: int, report: Report) -> tuple[Durable, int]:
-        """Returns the engine as it was before ``batch``, and its version: by doing nothing, by undoing, or by
-        restoring."""
+    def _before(self, batch: int, report: Report) -> tuple[Durable, Place]:
+        """Returns the engine as it was before ``batch``, and its place: by doing nothing, by undoing, or by
+        restoring.
+
+        Nothing is to be done, and no folder is listed, if the live engine is at the batch before, which is in the log
+        as it was applied, and ``batch`` is not there yet.
+        """
+        live = self.live.found()
+        if live is not None and self._is_next(live[1], batch):
+            return live
+        return self._looked_up(live, batch, report)
+
+    def _is_next(self, place: Place, batch: int) -> bool:
+        return (
+            place.version == batch - 1 >= 0
+            and place.digest == self.log.digest(place.version) != ""
+            and not self.log.delta_path(batch).exists()
+        )
+
+    def _looked_up(self, live: tuple[Durable, Place] | None, batch: int, report: Report) -> tuple[Durable, Place]:
+        """Returns the same by a look at all that is in the log. O(files), and the changes that are to be replayed."""
         batches, snapshots = self.log.batches(), self.log.snapshots()
         versions = [EMPTY if self.base is None else BACKFILL, *batches, *snapshots]
         if max(versions) > batch:
             raise history.ahead(self.spark, batch, max(versions), self.log.cell, self.log.folder.parent)
         before = max(version for version in versions if version < batch)
-        engine = self._usable()
-        if engine is not None and _version(engine) not in batches:
-            if any(_version(engine) < version < batch for version in snapshots):
-                engine = None  # another host went on, and what follows this version may no longer be kept
-            elif _version(engine) not in versions:
-                raise history.lost(self.log, _version(engine))
+        if live is not None and not self._usable(live[1], batches, snapshots):
+            live = None
         history.check_next(self.log, before, batch, self.spark)
-        if engine is not None and _version(engine) == batch:
-            self._undo(engine, batch)
+        if live is not None and live[1].version == batch:
+            live = self._undone(*live)
             report.redone = True
-        if engine is None:
-            engine = self._restored([version for version in snapshots if version < batch])
+        if live is None:
+            live = self._restored([version for version in snapshots if version < batch])
             report.restored = 0
+        engine, place = live
         for number in batches:
-            if _version(engine) < number < batch:
-                self._replay(engine, number)
+            if place.version < number < batch:
+                place = self._replayed(engine, place, number)
                 report.restored = max(report.restored, 0) + 1
-        if _version(engine) != before:
-            raise history.lost(self.log, _version(engine))
-        return engine, before
+        if place.version != before:
+            raise history.lost(self.log, place.version)
+        return engine, replace(place, load=self.log.weigh(before))
 
-    def _usable(self) -> Durable | None:
-        try:
-            engine = self._engine()
-        except (SnapshotError, FileNotFoundError):
-            return None  # absent, torn or foreign: the log rebuilds it
-        return engine if engine.clean else None
+    def _usable(self, place: Place, batches: list[int], snapshots: list[int]) -> bool:
+        """Returns False if the log has gone on without the live engine, which is then of no use."""
+        version = place.version
+        if version in batches:
+            if place.digest == self.log.digest(version):
+                return True
+            if version == max(batches):  # nothing that follows says that the log is right
+                raise history.replaced(self.log, version)
+            return False
+        if any(version < snapshot for snapshot in snapshots):
+            return False  # another host went on, and what follows this version may no longer be kept
+        if version not in (EMPTY if self.base is None else BACKFILL, *snapshots):
+            raise history.lost(self.log, version)
+        return True
 
-    def _engine(self) -> Durable:
-        """Returns the live engine: the mapping this process already has of the same file, or a new one. O(1)."""
-        known = _attached.get(self._arena)
-        if known is not None and known[0] == self._identity() and known[1].fingerprint == self._holds:
-            return known[1]
-        return self._remember(self.engines.attach(self.plan, self._arena, self.on_missing))
-
-    def _identity(self) -> tuple[int, int, str]:
-        status = os.stat(self._arena)
-        return status.st_dev, status.st_ino, self.on_missing
-
-    def _remember(self, engine: Durable) -> Durable:
-        _attached.pop(self._arena, None)
-        while len(_attached) >= 32:
-            _attached.pop(next(iter(_attached)))
-        _attached[self._arena] = (self._identity(), engine)
-        return engine
-
-    def _restored(self, snapshots: list[int]) -> Durable:
+    def _restored(self, snapshots: list[int]) -> tuple[Durable, Place]:
         """Returns an engine from the newest of these snapshots; the empty engine, or the backfill, if there is none
         yet."""
-        _attached.pop(self._arena, None)
         source = self.log.snapshot_path(snapshots[-1]) if snapshots else self.base
         if source is None:
-            engine = self.engines.create(self.plan, self._arena, self.on_missing)
-            _commit(engine, EMPTY)
-            return self._remember(engine)
+            engine, place = self.live.created(), Place(EMPTY, "", _NOTHING)
+            self.live.settle(engine, place)
+            return engine, place
         try:
-            engine, extra = self.engines.load(source, self.plan, self._arena, self.on_missing)
+            engine, extra = self.live.loaded(source)
         except SnapshotError as error:
             raise DamagedStateError(
                 f"cell {self.log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy; "
                 "or, if an older snapshot and every delta since are still there, delete it"
             ) from None
         version = snapshots[-1] if snapshots else BACKFILL
-        wanted = (self.log if snapshots else CellLog(source.parent, self.log.owner.fingerprint)).mark(version)
-        found = {**wanted, "version": None, **extra}  # older snapshots name neither cell nor stream
-        if any(found[key] != value for key, value in wanted.items()):
-            raise DamagedStateError(
-                f"the snapshot {source} is of version {found['version']} of cell {found['cell']} of stream "
-                f"{found['stream']}: it was copied or renamed. Put the right one back from a copy, or start with a new "
-                "checkpoint"
-            )
-        _commit(engine, version)
-        return self._remember(engine)
+        owner = self.log.owner
+        log = self.log if snapshots else CellLog(source.parent, owner.fingerprint, owner.format, owner.cut)
+        place = Place(version, log.demand_mark(source, extra, version), _NOTHING)
+        self.live.settle(engine, place)
+        return engine, place
 
-    def _replay(self, engine: Durable, number: int) -> None:
+    def _replayed(self, engine: Durable, place: Place, number: int) -> Place:
         link = self.log.read(number)
-        if link.batch != number or link.prev != _version(engine):
-            raise BrokenChainError(
-                f"cell {self.log.cell}: batch {number} follows batch {link.prev}, but the state before it is that "
-                f"of batch {_version(engine)}: a delta or a snapshot is missing in {self.log.folder}. Put it back "
-                "from a copy, or start with a new checkpoint"
-            )
+        self.log.demand_next(link, place.version, place.digest)
         engine.begin()
         for _ in engine.run(engine.prepare(link.changes), deltas=False):
             pass
-        self._finish(engine, number)
+        return self._finish(engine, link, _NOTHING)
 
-    def _undo(self, engine: Durable, batch: int) -> None:
-        link = self.log.read(batch)
-        missing = MissingDeletes.from_rows(json.loads(self._missing.read_text()))
+    def _undone(self, engine: Durable, place: Place) -> tuple[Durable, Place]:
+        link = self.log.read(place.version)
         engine.begin()
-        engine.undo(link.changes, missing)
-        _commit(engine, link.prev)
+        engine.undo(link.changes, self.live.missing(place))
+        before = Place(link.prev, link.parent or self.log.digest(link.prev), _NOTHING)
+        self.live.settle(engine, before)
+        return engine, before
 
-    def _snapshot(self, engine: Durable, batch: int) -> None:
+    def _snapshot(self, engine: Durable, place: Place) -> None:
         """Writes the engine down. Dirty meanwhile, since that may tidy the arena first."""
         engine.begin()
-        self.log.write_snapshot(batch, lambda path: engine.save(path, self.log.mark(batch)))
-        _commit(engine, batch)
+        mark = self.log.mark(place.version, place.digest)
+        self.log.write_snapshot(place.version, lambda path: engine.save(path, mark))
+        taken = Load(self.log.snapshot_path(place.version).stat().st_size, 0)
+        self.live.settle(engine, replace(place, load=taken))
 
-    def _finish(self, engine: Durable, batch: int) -> None:
-        """Writes down what undoing would need, then mark the engine clean at ``batch``."""
-        self._missing.write_text(json.dumps(engine.missing.to_rows()))
-        _commit(engine, batch)
-
-    # -- who may touch it ---------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Holds the live engine alone; the lock goes with the process that held it."""
-        self.live.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.live / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > deadline:
-                        owner = os.pread(handle, 32, 0).decode(errors="replace") or "unknown"
-                        raise CheckpointError(
-                            f"cell {self.log.cell} has been held by process {owner} for {LOCK_SECONDS:.0f} s: if "
-                            "that is a worker of a killed attempt, end it"
-                        ) from None
-                    time.sleep(0.01)
-            os.truncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
-            yield
-        finally:
-            os.close(handle)
+    def _finish(self, engine: Durable, link: Link, load: Load) -> Place:
+        """Marks the engine clean after a batch, with what undoing it would need."""
+        place = Place(link.batch, link.digest, load, engine.missing.to_rows())
+        self.live.settle(engine, place)
+        return place
 
     @staticmethod
     def _timed(output: Deltas, report: Report) -> Iterator[pa.RecordBatch]:
@@ -294,14 +253,6 @@ class Cell:
                 return
             report.deltas += batch.num_rows
             yield batch
-
-
-def _version(engine: Durable) -> int:
-    return engine.version - 1  # the engine counts from −1, the log from EMPTY = −2
-
-
-def _commit(engine: Durable, version: int) -> None:
-    engine.commit(version + 1)
 
 
 def _since(started: float) -> float:

@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell.cell import Cell, Report
-from spark_jobs.cell.delta_file import format_of
 from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.cell.state_log import BACKFILL, CellLog, check_meta
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import complete
 from spark_jobs.dispatch.envelope import Envelope
 from spark_jobs.errors import BrokenChainError, CheckpointError
+from spark_jobs.log.delta_file import format_of
+from spark_jobs.log.meta import check_meta
+from spark_jobs.log.state_log import BACKFILL, CellLog
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Runs a batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a
-    snapshot."""
+    snapshot, unless a stream has begun with an earlier one."""
     changes, bad = step.envelope.split(batches)
     _quarantine(step, Path(step.run), 0, cell, bad)
     engine = step.engines.create(maintainable(step.plan), None, step.on_missing)
@@ -101,8 +102,16 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     if step.backfill and step.root is not None:
         folder = Path(step.root) / "backfill" / step.operator
         check_meta(folder, step.meta)
-        log = CellLog(folder / str(cell), step.fingerprint, format_of(step.grid.cells))
-        log.write_snapshot(BACKFILL, lambda path: engine.save(path, log.mark(BACKFILL)))
+        refuse_streams(Path(step.root), step.operator)
+        log = CellLog.of(folder / str(cell), step.meta)
+        mark = log.mark(BACKFILL, uuid.uuid4().hex)  # the history of a stream begins with this backfill and no other
+        log.write_snapshot(BACKFILL, lambda path: engine.save(path, mark))
+
+
+def refuse_streams(root: Path, operator: str) -> None:
+    """Raises :class:`CheckpointError` if a stream has state of that operator under ``root`` already."""
+    if any(root.glob(f"*/{operator}/*/*.delta")):
+        raise CheckpointError(f"a stream already runs from {root.parent}: a backfill needs a checkpoint without one")
 
 
 def micro_batch(
@@ -118,7 +127,7 @@ def micro_batch(
     operator = Path(step.root) / query_id / step.operator
     check_meta(operator, step.meta)
     _quarantine(step, Path(query_id) / step.operator, batch, cell, bad)
-    log = CellLog(operator / str(cell), step.fingerprint, format_of(step.grid.cells))
+    log = CellLog.of(operator / str(cell), step.meta)
     state = Cell(
         maintainable(step.plan),
         log,

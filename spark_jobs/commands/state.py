@@ -9,9 +9,11 @@ from typing import Any
 
 from crown.engine import snapshot
 from crown.errors import SnapshotError
-from spark_jobs.cell.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_meta, strangers
+from crown.stages import snapshot as programs
 from spark_jobs.errors import CheckpointError
 from spark_jobs.job.progress import size
+from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, strangers
 from spark_jobs.triangles import engine as triangle_engine
 
 HELP = "show, check or roll back the state that a Spark job keeps in its checkpoint"
@@ -58,7 +60,7 @@ def operators(checkpoint: Path) -> list[Path]:
 def cells(folder: Path, meta: dict[str, Any]) -> Iterator[CellLog]:
     """Yields the logs of an operator's cells."""
     for cell in cell_folders(folder):
-        yield CellLog(cell, meta["fingerprint"], meta["format"])
+        yield CellLog.of(cell, meta)
 
 
 def summary(log: CellLog) -> str:
@@ -73,33 +75,25 @@ def summary(log: CellLog) -> str:
 
 def troubles(log: CellLog) -> Iterator[str]:
     """Yields what is wrong with a cell's files, in words. O(log + snapshots)."""
-    previous = None
-    for batch in log.batches():
-        try:
-            link = log.read(batch)
-        except CheckpointError as error:
-            yield str(error)
-            previous = batch
-            continue
-        starts = {EMPTY, BACKFILL, *log.snapshots()} if previous is None else {previous}
-        if link.prev not in starts:
-            yield f"{log.delta_path(batch)} follows batch {link.prev}, which is not there"
-        previous = batch
+    yield from map(str, log.troubles(whole=True))
     for version in log.snapshots():
+        path = log.snapshot_path(version)
         try:
-            read_snapshot(log.snapshot_path(version))
+            log.demand_mark(path, read_snapshot(path), version)
         except SnapshotError as error:
             yield str(error)
 
 
-def read_snapshot(path: Path) -> None:
-    """Loads a snapshot, of whatever engine, into memory. Raises ``SnapshotError`` if it is not whole. O(state)."""
+def read_snapshot(path: Path) -> dict[str, Any]:
+    """Loads a snapshot, of whatever engine, into memory; returns what was saved with it. O(state).
+
+    Raises ``SnapshotError`` if it is not whole.
+    """
     with path.open("rb") as file:
         counts = file.read(len(triangle_engine.MAGIC)) == triangle_engine.MAGIC
     if counts:
-        triangle_engine.read(path)
-    else:
-        snapshot.load(path)
+        return triangle_engine.read(path)[2]
+    return programs.load(path)[1] if programs.is_one(path) else snapshot.load(path)[1]
 
 
 def roll_back(log: CellLog, batch: int) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.cell.step import Step
+from spark_jobs.cell.step import Step, refuse_streams
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
-from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.errors import SourceError
 from spark_jobs.operator import Query, applied, cut, default_cells, local_folder, planned
 
 
@@ -45,8 +45,7 @@ def bulk_load(
                 f"relation {name!r} is a stream: bulk_load() takes batch tables, maintain() takes streams"
             )
     folder = local_folder(checkpoint)
-    if any((folder / "crown").glob(f"*/{operator}/*/*.delta")):
-        raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
+    refuse_streams(folder / "crown", operator)
     plan = planned(query, tables, schema, change, rates, dialect)
     grid = cut(plan, default_cells(spark, plan) if cells is None else cells)
     envelope = envelope_of(plan, cells=grid.cells, quarantine=False)

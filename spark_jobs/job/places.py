@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.cell.history import SparkHistory, stream_of
 from spark_jobs.errors import CheckpointError, SparkJobError
+from spark_jobs.log.history import SparkHistory, stream_of
 
+_LOCK = ".crown.lock"
 _SINK = re.compile(r"([0-9]+)(?:\.compact)?")
 
 
@@ -37,17 +38,18 @@ def usable(folder: Path, option: str) -> None:
 
 
 @contextmanager
-def held(checkpoint: Path) -> Iterator[None]:
-    """Holds a checkpoint as long as a job runs. Raises :class:`CheckpointError` if another job holds it."""
-    handle = os.open(checkpoint / ".crown.lock", os.O_RDWR | os.O_CREAT, 0o600)
+def held(folder: Path, what: str = "checkpoint") -> Iterator[None]:
+    """Holds a checkpoint, or an output, as long as a job runs. Raises :class:`CheckpointError` if another job holds
+    it."""
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             owner = os.pread(handle, 32, 0).decode(errors="replace") or "unknown"
             raise CheckpointError(
-                f"another job (process {owner}) is running on the checkpoint {checkpoint}: wait for its end, or give "
-                "this one a checkpoint of its own"
+                f"another job (process {owner}) is running on the {what} {folder}: wait for its end, or give "
+                f"this one a {what} of its own"
             ) from None
         os.truncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -66,6 +68,30 @@ def without_output(checkpoint: Path) -> None:
         )
 
 
+@contextmanager
+def held_output(folder: Path, checkpoint: Path) -> Iterator[None]:
+    """Holds an output folder, claimed for this job, as long as the job runs. See ``held`` and ``claim_output``.
+
+    Two jobs that begin at once both find the folder empty; each would skip the batches of the other.
+    """
+    _claimable(folder, checkpoint)
+    with held(folder, "output"):
+        claim_output(folder, checkpoint)
+        yield
+
+
+def _claimable(folder: Path, checkpoint: Path) -> None:
+    """Makes the folder if the job has written nothing yet."""
+    if SparkHistory(checkpoint).committed() >= 0 and not folder.exists():
+        written = SparkHistory(checkpoint).committed() + 1
+        raise SparkJobError(
+            f"--output {folder} is not there, but the job of {checkpoint} has written {written} batches"
+            f"{_where(_read(checkpoint / 'output.json'))}: give that folder, put it back, or begin again with a new "
+            "checkpoint and output"
+        )
+    usable(folder, "--output")
+
+
 def claim_output(folder: Path, checkpoint: Path) -> None:
     """Makes sure that an output folder is empty, or this job's with all of its batches; then marks it as this job's.
 
@@ -74,14 +100,9 @@ def claim_output(folder: Path, checkpoint: Path) -> None:
     """
     committed = SparkHistory(checkpoint).committed()
     mine, theirs = _read(checkpoint / "output.json"), _read(folder / "_crown.json")
-    if committed >= 0 and not folder.exists():
-        raise SparkJobError(
-            f"--output {folder} is not there, but the job of {checkpoint} has written {committed + 1} batches"
-            f"{_where(mine)}: give that folder, put it back, or begin again with a new checkpoint and output"
-        )
-    usable(folder, "--output")
+    _claimable(folder, checkpoint)
     written = _written(folder)
-    found = sorted({path.name for path in folder.iterdir()} - {"_crown.json", "_spark_metadata"})
+    found = sorted({path.name for path in folder.iterdir()} - {"_crown.json", "_spark_metadata", _LOCK})
     if written < 0 and not found:
         theirs = None  # a job that failed before its first batch has no claim
     foreign = theirs is not None and (mine is None or theirs.get("job") != mine.get("job"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cell.state_log import cell_folders, read_note
+from spark_jobs.log.state_log import cell_folders, read_note
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -91,9 +91,9 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     try:
         with places.held(checkpoint):
             if job.output not in (sinks.CONSOLE, sinks.NOOP):
-                places.claim_output(Path(job.output).resolve(), checkpoint)
-            else:
-                places.without_output(checkpoint)
+                with places.held_output(Path(job.output).resolve(), checkpoint):
+                    return _run(job, checkpoint, say)
+            places.without_output(checkpoint)
             return _run(job, checkpoint, say)
     except (PySparkException, Py4JError, ConnectionError) as error:
         if isinstance(error, BrokenPipeError) or _interrupted(error):

@@ -17,10 +17,8 @@ import pytest
 import plans
 from crown.engine.engine import Engine
 from crown.errors import MissingDeleteError
-from spark_jobs.cell import cell as cells
+from spark_jobs.cell import live
 from spark_jobs.cell.cell import Cell, Report
-from spark_jobs.cell.delta_file import Link
-from spark_jobs.cell.state_log import CellLog
 from spark_jobs.commands.state import roll_back
 from spark_jobs.errors import (
     BrokenChainError,
@@ -29,6 +27,8 @@ from spark_jobs.errors import (
     InputChangedError,
     PlanChangedError,
 )
+from spark_jobs.log.delta_file import Link
+from spark_jobs.log.state_log import CellLog
 from tests.oracles.expectation import net
 
 SCHEMA = {"g": {"src": "int64", "dst": "int64"}}
@@ -199,7 +199,7 @@ def _apply_all(make, batch, changes):
 def test_an_attempt_waits_for_the_one_that_still_holds_the_engine(make, monkeypatch):
     changes = stream(2, 60)
     deltas = expected(HOPS, changes)
-    monkeypatch.setattr(cells, "LOCK_SECONDS", 0.2)
+    monkeypatch.setattr(live, "LOCK_SECONDS", 0.2)
     zombie = make().apply(0, changes[0], Report(), None)
     next(zombie)
     with pytest.raises(CheckpointError, match=f"held by process {os.getpid()}"):
@@ -255,8 +255,8 @@ def test_a_missing_delta_is_an_error_that_names_cell_and_batch(make, tmp_path):
         ("1.delta", lambda data: data[:-30] + bytes([data[-30] ^ 1]) + data[-29:], "checksum does not match"),
         ("1.delta", lambda data: data[: len(data) // 2], "checksum does not match"),
         ("1.delta", lambda _: b"PK\x03\x04 something else entirely", "not a delta"),
-        ("0.snapshot", lambda data: data[:-30] + bytes([data[-30] ^ 1]) + data[-29:], "0.snapshot cannot be used"),
-        ("0.snapshot", lambda _: b"something else", "0.snapshot cannot be used"),
+        ("1.snapshot", lambda data: data[:-30] + bytes([data[-30] ^ 1]) + data[-29:], "1.snapshot cannot be used"),
+        ("1.snapshot", lambda _: b"something else", "1.snapshot cannot be used"),
     ],
 )
 def test_a_damaged_file_is_an_error_with_advice(make, tmp_path, name, damage, message):

@@ -10,15 +10,22 @@ import shutil
 
 import pytest
 
-from spark_jobs.cell import delta_file
 from spark_jobs.cell.cell import Cell
-from spark_jobs.cell.delta_file import MASKED
-from spark_jobs.cell.history import SparkHistory, reconcile
-from spark_jobs.cell.state_log import CellLog, check_meta
 from spark_jobs.errors import BrokenChainError, DamagedStateError
+from spark_jobs.log import delta_file
+from spark_jobs.log.delta_file import MASKED
+from spark_jobs.log.history import SparkHistory, reconcile
+from spark_jobs.log.meta import check_meta
+from spark_jobs.log.state_log import CellLog
 from tests.spark.test_cell import HOPS, apply, expected, stream
 
-META = {"format": MASKED, "fingerprint": HOPS.fingerprint, "cells": 2, "grid": {}, "query": "Q"}
+META = {
+    "format": MASKED,
+    "fingerprint": HOPS.fingerprint,
+    "cells": 2,
+    "grid": {"attributes": ["b"], "shares": [2]},
+    "query": "Q",
+}
 
 
 class Job:
@@ -44,7 +51,7 @@ class Job:
                 (self.folder / kind / str(batch)).write_text(text)
 
     def cell(self, number, **options):
-        log = CellLog(self.state / str(number), HOPS.fingerprint, MASKED)
+        log = CellLog.of(self.state / str(number), META)
         return Cell(HOPS, log, self.scratch / self.stream / str(number), spark=self.folder, **options)
 
     def run(self, changes, cells=(0, 1), **options):
@@ -176,7 +183,7 @@ def test_a_file_of_another_cell_batch_or_stream_is_refused(job, tmp_path, monkey
     job.run(CHANGES[:3])
     other = Job(tmp_path / "other", "t")
     other.run(CHANGES[:3])
-    beside = CellLog(job.state.parent / "second" / "0", HOPS.fingerprint, MASKED)
+    beside = CellLog.of(job.state.parent / "second" / "0", META)
     folder = {
         "another cell": job.state / "1",
         "another batch": job.state / "0",
@@ -193,22 +200,39 @@ def test_a_file_of_another_cell_batch_or_stream_is_refused(job, tmp_path, monkey
         apply(job.cell(0), 3, CHANGES[3])
 
 
-def test_files_from_before_streams_were_noted_are_taken(job, monkeypatch):
-    pack = delta_file.pack
-
+@pytest.mark.parametrize("lacking", [("cut", "parent"), ("cut", "parent", "stream")])
+@pytest.mark.parametrize("from_snapshot", [True, False])
+def test_a_checkpoint_from_before_there_was_a_chain_of_digests_is_gone_on_with(
+    job, monkeypatch, lacking, from_snapshot
+):
     def older(link, owner):
-        return pack(link, owner).replace(b'"stream"', b'"ztream"')
+        data = delta_file.pack(link, owner)
+        end = 12 + int.from_bytes(data[8:12], "little")
+        header = {key: value for key, value in json.loads(data[12:end]).items() if key not in lacking}
+        text = json.dumps(header).encode()
+        return resigned(data[:8] + len(text).to_bytes(4, "little") + text + data[end:])
+
+    def mark(self, version, digest):
+        said = {"version": version, "cell": self.cell, "stream": self.owner.stream}
+        return {key: value for key, value in said.items() if key not in lacking}
 
     with monkeypatch.context() as patched:
         patched.setattr(CellLog, "snapshot_due", lambda *_: True)
-        patched.setattr("spark_jobs.cell.state_log.pack", lambda link, owner: resigned(older(link, owner)))
-        patched.setattr(CellLog, "mark", lambda self, version: {"version": version})
+        patched.setattr("spark_jobs.log.state_log.pack", older)
+        patched.setattr(CellLog, "mark", mark)
         job.run(CHANGES[:2])
-    (job.state / "0" / "1.snapshot").unlink()
+    if not from_snapshot:
+        (job.state / "0" / "1.snapshot").unlink()
     shutil.rmtree(job.scratch)
-    assert b"ztream" in (job.state / "0" / "1.delta").read_bytes()
-    got, report = apply(job.cell(0), 2, CHANGES[2])
-    assert (got, report.restored) == (DELTAS[2], 1)
+    job.reconcile()
+    assert b"parent" not in (job.state / "0" / "1.delta").read_bytes()
+    for batch in (2, 3):
+        job.spark(batch)
+        got, report = apply(job.cell(0), batch, CHANGES[batch])
+        assert got == DELTAS[batch]
+        assert report.restored == ([0, 1][not from_snapshot] if batch == 2 else -1)
+    assert job.cell(0).log.read(2).parent == job.cell(0).log.digest(1)
+    assert not list(job.cell(0).log.troubles(whole=True))
 
 
 def resigned(data):

@@ -96,6 +96,33 @@ def _hold(checkpoint, ready, done):
         done.wait(30)
 
 
+def _hold_output(output, checkpoint, ready, done):
+    with places.held_output(output, checkpoint):
+        ready.set()
+        done.wait(30)
+
+
+def test_two_jobs_that_begin_with_one_output_are_one_too_many(job):
+    """Both find it empty; Spark's file sink would skip, in each, the batches whose numbers the other has written."""
+    checkpoint, output = job
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=_hold_output, args=(output, checkpoint, ready, done))
+    other.start()
+    assert ready.wait(30)
+    mine = checkpoint.with_name("mine")
+    mine.mkdir()
+    with (
+        pytest.raises(CheckpointError, match=rf"process {other.pid}\) is running on the output .*output of its own"),
+        places.held_output(output, mine),
+    ):
+        pass
+    done.set()
+    other.join()
+    with places.held_output(output, mine):
+        pass
+
+
 def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
     checkpoint, _ = job
     context = multiprocessing.get_context("spawn")

@@ -15,9 +15,10 @@ import pytest
 
 from crown.ingest.masks import given_masks
 from spark_jobs import maintain
-from spark_jobs.cell.delta_file import MASKED, ONE_CELL
-from spark_jobs.cell.state_log import CellLog, cell_folders, read_meta
 from spark_jobs.errors import CheckpointError
+from spark_jobs.log.delta_file import MASKED, ONE_CELL
+from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_log import CellLog, cell_folders
 from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, run
 
 SCHEMA = {"e": {"a": "int64", "b": "int64"}, "w": {"a": "int64", "b": "int64", "c": "int64"}}
@@ -68,7 +69,7 @@ def given(state):
     operator = next((state / "crown").glob("*/crown"))
     meta = read_meta(operator)
     for folder in cell_folders(operator):
-        log = CellLog(folder, meta["fingerprint"], meta["format"])
+        log = CellLog.of(folder, meta)
         for batch in log.batches():
             yield folder.name, log.read(batch).changes
 

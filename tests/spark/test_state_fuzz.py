@@ -13,9 +13,9 @@ import struct
 import pyarrow as pa
 import pytest
 
-from spark_jobs.cell.delta_file import MASKED, Link, Owner, pack, unpack
-from spark_jobs.cell.state_log import check_meta, read_meta
 from spark_jobs.errors import CheckpointError
+from spark_jobs.log.delta_file import MASKED, Link, Owner, pack, unpack
+from spark_jobs.log.meta import check_meta, read_meta
 from tests.spark.test_history import resigned
 
 OWNER = Owner("f" * 64, "3", "5e884898-da28-4e0d/crown", MASKED)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.cell.delta_file import MASKED, ONE_CELL, Link
-from spark_jobs.cell.state_log import CellLog, check_meta, read_meta, read_note
 from spark_jobs.errors import DamagedStateError, InputChangedError, PlanChangedError
+from spark_jobs.log.delta_file import MASKED, ONE_CELL, Link
+from spark_jobs.log.meta import check_meta, read_meta
+from spark_jobs.log.state_log import BATCH_WEIGHT, CellLog, Load, read_note
 
 META = {
     "format": MASKED,
@@ -27,7 +30,9 @@ def table(n=3):
 def test_a_delta_reads_back_as_it_was_written(tmp_path):
     log = CellLog(tmp_path / "7", "f")
     link = Link(5, 3, {"r": table(), "s": table(2)})
-    assert log.publish(link) is link
+    published, first = log.publish(link)
+    assert first
+    assert published == replace(link, digest=log.digest(5))
     again = CellLog(tmp_path / "7", "f").read(5)
     assert (again.batch, again.prev) == (5, 3)
     assert again.changes == link.changes
@@ -39,7 +44,8 @@ def test_whoever_publishes_second_gets_the_first_ones_rows(tmp_path):
     log = CellLog(tmp_path / "0", "f")
     log.publish(Link(0, -2, {"r": table()}))
     split = pa.concat_tables([table().slice(1), table().slice(0, 1)])
-    won = log.publish(Link(0, -2, {"r": split}))
+    won, first = log.publish(Link(0, -2, {"r": split}))
+    assert not first
     assert won.changes["r"] == table()
     for other in (
         Link(0, -1, {"r": table()}),
@@ -59,17 +65,22 @@ def test_numbers_sort_as_numbers(tmp_path):
     assert log.newest() == 100
 
 
-def test_a_snapshot_is_due_when_the_log_outweighs_the_last_one(tmp_path):
-    log = CellLog(tmp_path / "0", "f")
-    due = []
-    for batch in range(40):
-        log.publish(Link(batch, batch - 1, {"r": table()}))
-        due.append(log.snapshot_due(1))
+@pytest.mark.parametrize("rows", [1, 60_000], ids=["tiny", "large"])
+def test_a_snapshot_is_due_when_the_log_outweighs_the_last_one_or_has_too_many_batches(tmp_path, rows):
+    log, size = CellLog(tmp_path / "0", "f"), 20 * BATCH_WEIGHT
+    noise = {"r": pa.table({"at": np.random.default_rng(0).integers(0, 1 << 60, rows), "_weight": np.ones(rows, int)})}
+    due, load = [], Load(0, 0)
+    for batch in range(50):
+        log.publish(Link(batch, batch - 1, noise))
+        load = Load(load.snapshot, load.logged + log.weight(batch))
+        assert load == log.weigh(batch)
+        due.append(log.snapshot_due(load, 1))
         if due[-1]:
-            log.write_snapshot(batch, lambda path: path.write_bytes(b"s" * 10_000))
-    size = log.delta_path(0).stat().st_size
-    assert due[0]
-    assert sum(due) == 1 + 39 // (10_000 // size + 1)
+            log.write_snapshot(batch, lambda path: path.write_bytes(b"s" * size))
+            load = Load(size, 0)
+    every = size // max(log.delta_path(0).stat().st_size, BATCH_WEIGHT) + 1
+    assert (every < 10) == (rows > 1)
+    assert due == [batch % every == 0 for batch in range(50)]
 
 
 def test_meta_is_written_once_and_then_demanded(tmp_path):

@@ -17,10 +17,10 @@ from crown.engine.engine import Engine
 from crown.errors import CrownError
 from crown.ingest import window
 from plans.errors import PlanError
-from spark_jobs.cell.state_log import CellLog
 from spark_jobs.commands import state, submit
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.job.failures import failure
+from spark_jobs.log.state_log import CellLog
 
 PATHS = "Q(a,b,c) :- g(a,b), g(b,c), c > 12."
 
@@ -185,7 +185,7 @@ def test_state_shows_checks_and_rolls_back(spark, tmp_path, capsys):
     assert "checksum" in capsys.readouterr().out
     (cell / "1.delta").unlink()
     assert command(state, cell.parent, "--check") == 1
-    assert "follows batch 1, which is not there" in capsys.readouterr().out
+    assert "batch 2 follows batch 1" in capsys.readouterr().out
     (cell / "1.delta").write_bytes(data)
     assert command(state, tmp_path / "state", "--rollback-to", 0) == 0
     assert CellLog(cell, "").batches() == [0]

@@ -1,7 +1,8 @@
 """The file of one batch of one cell: whose it is, the rows the cell was given, and a checksum over everything.
 
 File form: magic, header length (uint32), header (JSON), an Arrow IPC stream per relation, BLAKE2b of all before. The
-header names format, plan fingerprint, stream, cell, batch, the batch before, and each relation with its rows and bytes.
+header names format, plan fingerprint, stream, cut, cell, batch, the batch before with the digest of its file, and each
+relation with its rows and bytes. So the digests are a hash chain: a file fits one history only.
 Format 1 is that of a single cell. With several cells it is 2: a row has the mask of the atoms that read it there.
 Nothing is ever unpickled, so a foreign file is an error, not code.
 """
@@ -12,19 +13,21 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.errors import DamagedStateError, PlanChangedError
+from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
 
 ONE_CELL, MASKED = 1, 2
 _MAGIC = b"CROWNDLT"
 _DIGEST = 16
+_START = len(_MAGIC) + 4
 _WEIGHT = "_weight"
+_MALFORMED = (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError, struct.error)
 _RESTORE = "Restore the file from a copy, or start with a new checkpoint"
 
 Changes = Mapping[str, pa.Table]
@@ -32,21 +35,29 @@ Changes = Mapping[str, pa.Table]
 
 @dataclass(frozen=True)
 class Link:
-    """One batch of a cell: its number, the batch before it, and the rows the cell was given, by relation."""
+    """One batch of a cell: its number, the batch before it, and the rows the cell was given, by relation.
+
+    ``parent``: the digest of the batch before, "" if it is not known; ``digest``: of the link's own file, once it has
+    one.
+    """
 
     batch: int
     prev: int
     changes: dict[str, pa.Table]
+    parent: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a file is: the plan's fingerprint, the cell, the stream as ``<stream id>/<operator>``, and the format."""
+    """Whose a file is: the plan's fingerprint, the cell, the stream as ``<stream id>/<operator>``, the format, and how
+    the state is cut into cells."""
 
     fingerprint: str
     cell: str
     stream: str
     format: int = ONE_CELL
+    cut: str = ""
 
 
 def format_of(cells: int) -> int:
@@ -71,9 +82,11 @@ def pack(link: Link, owner: Owner) -> bytes:
             "format": owner.format,
             "fingerprint": owner.fingerprint,
             "stream": owner.stream,
+            "cut": owner.cut,
             "cell": owner.cell,
             "batch": link.batch,
             "prev": link.prev,
+            "parent": link.parent,
             "relations": relations,
         }
     ).encode()
@@ -81,48 +94,79 @@ def pack(link: Link, owner: Owner) -> bytes:
     return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
 
+def digest_of(data: bytes) -> str:
+    """Returns the digest at the end of a file, by which the next batch names it."""
+    return data[-_DIGEST:].hex()
+
+
+def digest_at(path: Path) -> str:
+    """Returns the digest at the end of a file without reading the rest; "" if the file is not there. O(1)."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-_DIGEST, 2)
+            return file.read(_DIGEST).hex()
+    except OSError:
+        return ""
+
+
 def unpack(data: bytes, path: Path, owner: Owner, batch: int) -> Link:
     """Returns the link in the bytes of a file, which must be whole, and the one of that owner and batch.
 
-    Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another plan. A header without a stream, as
-    written before there was one, is taken by plan, cell and batch alone.
+    Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another plan. A header without a stream or a
+    cut, as written before there was one, is taken by plan, cell and batch alone; one without the digest of the batch
+    before, by the number of that.
     """
     if data[: len(_MAGIC)] != _MAGIC:
         raise DamagedStateError(f"{path} is not a delta of this operator: restore it from a copy")
-    start = len(_MAGIC) + 4
     body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if len(body) < start or hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+    if len(body) < _START or hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise DamagedStateError(f"{path} is damaged: its checksum does not match. {_RESTORE}")
-    (length,) = struct.unpack("<I", body[len(_MAGIC) : start])
+    (length,) = struct.unpack("<I", body[len(_MAGIC) : _START])
     try:
-        header = json.loads(body[start : start + length])
-        if header["format"] != owner.format:
-            raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {owner.format}")
-        _demand(header, path, owner, batch)
-        prev, relations = int(header["prev"]), header["relations"]
+        header = json.loads(body[_START : _START + length])
+        link = _link(header, path, owner, batch)
+        relations = header["relations"]
         sizes = [int(relation["bytes"]) for relation in relations]
-        if prev >= batch or min(sizes, default=0) < 0 or start + length + sum(sizes) != len(body):
+        if min(sizes, default=0) < 0 or _START + length + sum(sizes) != len(body):
             raise ValueError
-        changes = {}
-        offset = start + length
+        offset = _START + length
         for relation, size in zip(relations, sizes, strict=True):
             table = pa.ipc.open_stream(pa.py_buffer(body)[offset : offset + size]).read_all()
             if table.num_rows != relation["rows"]:
                 raise ValueError
-            changes[str(relation["name"])] = table
+            link.changes[str(relation["name"])] = table
             offset += size
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError, pa.ArrowException):
+    except (*_MALFORMED, pa.ArrowException):
         raise DamagedStateError(f"{path} is whole, but its contents are not those of a delta. {_RESTORE}") from None
-    return Link(batch, prev, changes)
+    return replace(link, digest=digest.hex())
 
 
-def _demand(header: Mapping[str, Any], path: Path, owner: Owner, batch: int) -> None:
-    """Raises unless the header is of this plan, stream, cell and batch."""
+def unpack_head(path: Path, owner: Owner, batch: int) -> Link:
+    """Returns the link of a file without its rows, from header and digest alone. O(1); errors as for ``unpack``."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START)
+            if start[: len(_MAGIC)] != _MAGIC or len(start) < _START:
+                raise ValueError
+            header = json.loads(file.read(struct.unpack("<I", start[len(_MAGIC) :])[0]))
+        return replace(_link(header, path, owner, batch), digest=digest_at(path))
+    except OSError as error:
+        raise CheckpointError(f"cannot read the state log {path}: {error.strerror}") from None
+    except _MALFORMED:
+        raise DamagedStateError(f"{path} is not a delta of this operator, or damaged. {_RESTORE}") from None
+
+
+def _link(header: Mapping[str, Any], path: Path, owner: Owner, batch: int) -> Link:
+    """Returns the link that a header tells of, without rows. Raises unless it is of this plan, stream, cell and
+    batch."""
+    if header["format"] != owner.format:
+        raise DamagedStateError(f"{path} has format {header['format']}, this version reads format {owner.format}")
     if header["fingerprint"] != owner.fingerprint:
         raise PlanChangedError(
             f"{path} was written by plan {header['fingerprint']}, but this is plan {owner.fingerprint}: give the "
             "changed query a new checkpoint, or go back to the query of this one"
         )
+    cut = header.get("cut", owner.cut)
     found = (header.get("stream", owner.stream), header["cell"], header["batch"])
     if found != (owner.stream, owner.cell, batch):
         raise DamagedStateError(
@@ -130,6 +174,15 @@ def _demand(header: Mapping[str, Any], path: Path, owner: Owner, batch: int) -> 
             f"that of batch {batch} of cell {owner.cell} of stream {owner.stream} belongs: it was copied or renamed. "
             f"{_RESTORE}"
         )
+    if cut != owner.cut:
+        raise DamagedStateError(
+            f"{path} is of a state that is cut into cells along {cut}, but this one is cut along {owner.cut}: "
+            f"meta.json was replaced, or the file comes from another checkpoint. {_RESTORE}"
+        )
+    prev = int(header["prev"])
+    if prev >= batch:
+        raise ValueError
+    return Link(batch, prev, {}, str(header.get("parent", "")))
 
 
 def same_rows(a: Changes, b: Changes) -> bool:

@@ -18,8 +18,9 @@ import json
 import re
 from pathlib import Path
 
-from spark_jobs.cell.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_meta
-from spark_jobs.errors import BrokenChainError
+from spark_jobs.errors import BrokenChainError, DamagedStateError
+from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 
@@ -83,9 +84,11 @@ def stream_of(folder: Path) -> str | None:
 
 
 def reconcile(folder: Path, stream: str, operator: str) -> None:
-    """Compares Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before it goes on.
+    """Compares Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before it goes on;
+    then, in each cell, every delta since the newest snapshot with the one before it.
 
-    Raises :class:`BrokenChainError` that names both. Cost: listings of Spark's folders and of the cells'.
+    Raises :class:`BrokenChainError` that names both, or :class:`DamagedStateError`. Cost: listings of Spark's folders
+    and of the cells', and the headers of those deltas.
     """
     spark, state = SparkHistory(folder), folder / "crown" / stream / operator
     committed = spark.committed()  # in this order, so that a stream which is running meanwhile is no contradiction
@@ -101,6 +104,9 @@ def reconcile(folder: Path, stream: str, operator: str) -> None:
         if lost:
             others = [name for name, has in newest.items() if has >= lost[0]]
             raise behind(folder, lost[0], cell, state, committed, bool(others))
+        if meta is not None and cell in newest:
+            for trouble in CellLog.of(state / cell, meta).troubles(whole=False):
+                raise trouble
 
 
 def _after(version: int, stop: int) -> range:
@@ -202,6 +208,14 @@ def lost(log: CellLog, version: int) -> BrokenChainError:
     return BrokenChainError(
         f"cell {log.cell} has applied batch {version}, but {log.folder} has no trace of it: files of the state were "
         "lost or removed. Put them back from a copy, or start again with a new checkpoint"
+    )
+
+
+def replaced(log: CellLog, version: int) -> DamagedStateError:
+    """Returns the error for a newest delta that is not the one that the live engine has applied."""
+    return DamagedStateError(
+        f"cell {log.cell} has applied another batch {version} than the one in {log.delta_path(version)}: that file was "
+        "replaced. Put the right one back from a copy, or start again with a new checkpoint"
     )
 
 

@@ -1,0 +1,149 @@
+"""The live engine of a cell on this host: mapped files, a lock, and a note of where in the log it stands.
+
+All executors of one host that use the same scratch folder attach the same files, so a cell that wanders between them,
+and between their worker processes, is attached in O(1). On another host there is another live engine, or none.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crown.errors import SnapshotError
+from crown.ingest.batch import MissingDeletes
+from crown.maintained import Durable
+from plans.program import Maintainable
+from spark_jobs.cell.engines import EngineFactory
+from spark_jobs.errors import CheckpointError
+from spark_jobs.log.state_log import Load
+
+LOCK_SECONDS = 300.0
+
+_attached: dict[Path, tuple[tuple[int, int, str], Durable]] = {}
+"""Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
+
+Bounded; see ``_remember``.
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in its log an engine stands: the last version applied, and the digest of that version's delta.
+
+    ``load``: what decides when the next snapshot is due; ``missing``: what the deletes of that version did not find, as
+    rows; undoing it wants them back.
+    """
+
+    version: int
+    digest: str
+    load: Load
+    missing: list[Any] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns a JSON-able form; ``from_json`` is its inverse."""
+        load = [self.load.snapshot, self.load.logged]
+        return {"version": self.version, "digest": self.digest, "load": load, "missing": self.missing}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Place:
+        """Returns the inverse of ``to_json``."""
+        return Place(data["version"], data["digest"], Load(*data["load"]), data["missing"])
+
+
+class Live:
+    """The live engine of one cell in ``folder``, which may vanish at any time; the log is what it is rebuilt from."""
+
+    def __init__(self, plan: Maintainable, folder: Path, engines: EngineFactory, on_missing: str) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.engines = engines
+        self.on_missing = on_missing
+        self._arena = folder / "engine.arena"
+        self._place = folder / "place.json"
+        self._holds = engines.fingerprint(plan)
+
+    def engine(self) -> Durable:
+        """Returns the live engine: the mapping this process already has of the same file, or a new one. O(1).
+
+        Raises ``SnapshotError`` or ``FileNotFoundError`` if there is none.
+        """
+        known = _attached.get(self._arena)
+        if known is not None and known[0] == self._identity() and known[1].fingerprint == self._holds:
+            return known[1]
+        return self._remember(self.engines.attach(self.plan, self._arena, self.on_missing))
+
+    def found(self) -> tuple[Durable, Place] | None:
+        """Returns the live engine and its place, or None if it is absent, torn or foreign. O(1)."""
+        try:
+            engine = self.engine()
+            place = Place.from_json(json.loads(self._place.read_bytes()))
+        except (SnapshotError, FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+        return (engine, place) if engine.clean and engine.version == place.version + 1 else None
+
+    def created(self) -> Durable:
+        """Returns a new, empty engine in the place of the live one."""
+        _attached.pop(self._arena, None)
+        return self._remember(self.engines.create(self.plan, self._arena, self.on_missing))
+
+    def loaded(self, source: Path) -> tuple[Durable, dict[str, Any]]:
+        """Returns the engine of a snapshot in the place of the live one, and what was saved with it. O(state).
+
+        Raises ``SnapshotError``.
+        """
+        _attached.pop(self._arena, None)
+        engine, extra = self.engines.load(source, self.plan, self._arena, self.on_missing)
+        return self._remember(engine), extra
+
+    def settle(self, engine: Durable, place: Place) -> None:
+        """Writes down where the engine stands, then marks it clean there."""
+        self._place.write_text(json.dumps(place.to_json()))
+        engine.commit(place.version + 1)  # the engine counts from −1, the log from EMPTY = −2
+
+    @staticmethod
+    def missing(place: Place) -> MissingDeletes:
+        """Returns what the deletes of the last batch did not find."""
+        return MissingDeletes.from_rows(place.missing)
+
+    def _identity(self) -> tuple[int, int, str]:
+        status = os.stat(self._arena)
+        return status.st_dev, status.st_ino, self.on_missing
+
+    def _remember(self, engine: Durable) -> Durable:
+        _attached.pop(self._arena, None)
+        while len(_attached) >= 32:
+            _attached.pop(next(iter(_attached)))
+        _attached[self._arena] = (self._identity(), engine)
+        return engine
+
+    @contextmanager
+    def locked(self, cell: str) -> Iterator[None]:
+        """Holds the live engine alone; the lock goes with the process that held it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if time.monotonic() > deadline:
+                        owner = os.pread(handle, 32, 0).decode(errors="replace") or "unknown"
+                        raise CheckpointError(
+                            f"cell {cell} has been held by process {owner} for {LOCK_SECONDS:.0f} s: if "
+                            "that is a worker of a killed attempt, end it"
+                        ) from None
+                    time.sleep(0.01)
+            os.truncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(handle)

@@ -1,0 +1,107 @@
+"""``meta.json`` of an operator: of which plan its state is, and how it is cut into cells. It decides who may go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
+from spark_jobs.log.delta_file import format_of
+from spark_jobs.log.state_log import cell_folders, sync_folder, write_durably
+
+_META = {"format": int, "fingerprint": str, "cells": int, "grid": dict, "query": str}
+
+
+def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
+    """Writes ``meta.json`` of an operator if it is the first, else demands that plan and cells are the same.
+
+    ``meta`` holds format, fingerprint, cells, grid, query. Raises :class:`PlanChangedError` with both sides and what to
+    do, and :class:`DamagedStateError` if there are cells without it.
+    """
+    path = folder / "meta.json"
+    stored = read_meta(folder)
+    if stored is None:
+        _refuse_orphans(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
+        write_durably(temporary, json.dumps({"checksum": _checksum(meta), **meta}, indent=1).encode())
+        try:
+            os.link(temporary, path)
+            sync_folder(folder)
+        except FileExistsError:
+            pass  # another cell was first; its words are checked below like any others
+        finally:
+            temporary.unlink(missing_ok=True)
+        stored = read_meta(folder)
+        if stored is None:
+            raise CheckpointError(f"{path} vanished while it was being written")
+    known, cells = format_of(stored["cells"]), stored["cells"]
+    if stored["format"] != known:
+        raise PlanChangedError(
+            f"the state in {folder} has format {stored['format']}, this version reads format {known} of a state in "
+            f"{cells} {'cell' if cells == 1 else 'cells'}: go on with the version that wrote it, or start with a new "
+            "checkpoint"
+        )
+    if stored["fingerprint"] != meta["fingerprint"]:
+        raise PlanChangedError(
+            f"the state in {folder} was written by plan {stored['fingerprint']} ({stored['query']}), "
+            f"but this is plan {meta['fingerprint']} ({meta['query']}). A changed query needs its own state: give it a "
+            "new checkpoint, or go back to the query of this one. Two queries in one stream need different operator= "
+            "names"
+        )
+    if stored["cells"] != meta["cells"]:
+        raise PlanChangedError(
+            f"the state in {folder} is cut into {stored['cells']} cells ({stored['fingerprint']}), this run asks for "
+            f"{meta['cells']}: go on with cells={stored['cells']}, or start with a new checkpoint"
+        )
+    if stored["grid"] != meta["grid"]:
+        raise PlanChangedError(
+            f"the state in {folder} is cut along {stored['grid']}, this run would cut along {meta['grid']}: leave "
+            "out rates=, or start with a new checkpoint"
+        )
+
+
+def read_meta(folder: Path) -> dict[str, Any] | None:
+    """Returns ``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it is not what we
+    write.
+
+    A file without a checksum, as written before there were any, is taken as it stands. (The checksum comes first in
+    the file: what is left when a cut has taken it away is either not JSON, or lacks a key, or is the same.)
+    """
+    path = folder / "meta.json"
+    try:
+        meta = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise DamagedStateError(f"{path} is damaged: it is not JSON. Restore it from a copy") from None
+    if not isinstance(meta, dict):
+        raise DamagedStateError(f"{path} was not written by this operator: choose another checkpoint folder")
+    checksum = meta.pop("checksum", None)
+    if set(meta) != set(_META) or any(type(meta[key]) is not kind for key, kind in _META.items()):
+        raise DamagedStateError(f"{path} was not written by this operator: choose another checkpoint folder")
+    if checksum is not None and checksum != _checksum(meta):
+        raise DamagedStateError(f"{path} is damaged: its checksum does not match. Restore it from a copy")
+    return meta
+
+
+def _refuse_orphans(folder: Path) -> None:
+    """Raises if the folder has cells, which nobody makes before ``meta.json`` is there."""
+    cells = cell_folders(folder)
+    if cells and read_meta(folder) is None:
+        raise DamagedStateError(
+            f"{folder / 'meta.json'} is gone, but there are cells ({', '.join(path.name for path in cells)}): without "
+            "it nobody knows into how many cells the state is cut. Put it back from a copy, or start with a new "
+            "checkpoint"
+        )
+
+
+def _checksum(meta: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(meta, sort_keys=True).encode(), digest_size=16).hexdigest()
