@@ -12,11 +12,15 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["View", "load", "view"]
+__all__ = ["View", "load", "open", "view"]
 
 
 def __getattr__(name: str) -> Any:
     # Loaded on first use: importing crown alone stays fast.
+    if name == "open":
+        from crown.durable.opening import open_view
+
+        return open_view
     if name in __all__:
         from crown import views
 
