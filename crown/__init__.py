@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Database", "View", "database", "load", "load_database", "view"]
+__all__ = ["Database", "View", "database", "load", "load_database", "open", "view"]
 _DATABASES = ("Database", "database", "load_database")
 
 
@@ -22,6 +22,10 @@ def __getattr__(name: str) -> Any:
         from crown import databases
 
         return getattr(databases, name)
+    if name == "open":
+        from crown.durable.opening import open_view
+
+        return open_view
     if name in __all__:
         from crown import views
 

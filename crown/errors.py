@@ -43,3 +43,23 @@ class SnapshotError(CrownError):
 
 class ConcurrentChangeError(CrownError):
     """A result iterator was used after the view had changed, or a view was used while a batch was being applied."""
+
+
+class LockedStateError(CrownError):
+    """The folder of a durable view is open already, in this process or another one."""
+
+
+class QueryChangedError(SnapshotError):
+    """The folder of a durable view holds the state of another query, or of one that was made with other options."""
+
+
+class DamagedStateError(SnapshotError):
+    """Files of a durable view are damaged or gone, and batches that were applied cannot be read from them."""
+
+
+class NotDurableError(CrownError):
+    """A batch could not be written down, or the view was closed; the batch was not applied."""
+
+
+class RecoveryWarning(UserWarning):
+    """A durable view was brought back, but not from everything that was there; what was left out is said."""

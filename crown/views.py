@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -15,6 +15,7 @@ from crown import engines
 from crown.arguments import Size, file_of, number_of, path_of, size_of
 from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
+from crown.ingest.batch import Prepared
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
@@ -94,8 +95,11 @@ class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make 
 
     def _run(self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None) -> Delivery:
         prepared = self._engine.prepare(changes, strict=self._quarantine_dir is None)
-        set_aside = partial(self._set_aside, prepared.bad) if prepared.bad else None
-        return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=set_aside)
+        return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=self._closing(prepared))
+
+    def _closing(self, prepared: Prepared) -> Callable[[], None] | None:
+        """Returns what is still to be done when all of a batch is applied, before it stands."""
+        return partial(self._set_aside, prepared.bad) if prepared.bad else None
 
     def _set_aside(self, bad: Mapping[str, CheckedBatch]) -> None:
         """Quarantines the rows of a batch that could not be taken, when all else of it is done."""
@@ -147,7 +151,8 @@ def view(
 
     ``schema``: relation -> {column: type} (or pyarrow schema, or ``plans.schema.Table`` to declare keys); not needed
     for a Plan.
-    ``path``: keep the state in that file (memory-mapped, may exceed RAM; overwritten) instead of memory.
+    ``path``: keep the state in that new file (memory-mapped, may exceed RAM) instead of memory. It is of no use to
+    another process: ``crown.open`` makes a view that can be opened again.
     ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel.
     ``memory_budget``: bytes of state, or a text such as ``"512 MiB"``; a batch that would pass it is refused, undone.
     ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch, ``"trust"`` takes the
@@ -165,6 +170,11 @@ def view(
     threads = number_of(threads, "threads", 1, MOST_THREADS)
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     state = None if path is None else file_of(path, "path")
+    if state is not None and os.path.lexists(state):
+        raise CrownError(
+            f"path={str(state)!r} is there already; delete it if no view needs it, or name another file "
+            "(crown.open keeps a view and reopens it)"
+        )
     folder = quarantine_of(on_bad_row, quarantine)
     program = make_program(query, schema, **options)
     return View(engines.create(program, state, threads, budget, on_missing), folder)

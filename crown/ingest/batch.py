@@ -113,12 +113,17 @@ def for_aliases(
 class Prepared:
     """A batch, ready to be applied.
 
-    No error of its rows can come any more. ``rows``: rows taken; ``bad``: left out, by relation.
+    No error of its rows can come any more. ``rows``: rows taken; ``checked``: what the batch was, by relation.
     """
 
     changes: tuple[RelationChange, ...]
     rows: int
-    bad: dict[str, CheckedBatch]
+    checked: dict[str, CheckedBatch]
+
+    @property
+    def bad(self) -> dict[str, CheckedBatch]:
+        """Returns the relations of which rows were left out."""
+        return {name: batch for name, batch in self.checked.items() if batch.bad}
 
 
 class MissingDeletes:

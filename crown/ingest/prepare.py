@@ -72,7 +72,7 @@ class Preparer:
                     done[same] = self._net(relation, batch_of)
                 out.append(_change(relation, batch_of, done[same]))
         rows = sum(len(batch.weights) for batch in checked.values())
-        return Prepared(tuple(out), rows, {name: batch for name, batch in checked.items() if batch.bad})
+        return Prepared(tuple(out), rows, checked)
 
     def _coded(self, relation: str, batch: CheckedBatch) -> _Coded:
         codes = {}

@@ -118,7 +118,7 @@ class Intake:
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
         nets: dict[str, Zset] = {}
-        bad: dict[str, CheckedBatch] = {}
+        checked: dict[str, CheckedBatch] = {}
         rows = 0
         for given, data in relations_of(changes).items():
             name = given.lower()
@@ -128,14 +128,13 @@ class Intake:
             if name in nets:
                 raise ChangeError(f"relation {given!r} occurs twice in one batch; concatenate its changes")
             batch = without_too_large(self._checkers[name].check(data), self._summed[name])
-            if batch.bad:
+            if batch.bad and strict:
                 row, reason = next(iter(batch.bad.items()))
-                if strict:
-                    raise BadRowError(self._names[name], row, reason)
-                bad[self._names[name]] = batch
+                raise BadRowError(self._names[name], row, reason)
+            checked[self._names[name]] = batch
             rows += len(batch.weights)
             nets[name] = self._net(name, batch)
-        return Nets((), rows, bad, nets)
+        return Nets((), rows, checked, nets)
 
     def _net(self, name: str, batch: CheckedBatch) -> Zset:
         columns = self._used[name]

@@ -1,0 +1,104 @@
+"""Whose a folder is: ``meta.json`` says which query, with which options, and gives the view an id.
+
+It is written once, last of all files of a new view, and never changed. Every other file names the id, so that none can
+be taken for another view's.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crown.durable.files import write_durably
+from crown.errors import DamagedStateError, QueryChangedError
+from plans.errors import PlanError
+from plans.program import Program
+
+NAME, FORMAT = "meta.json", 1
+_FIELDS = {"view": str, "fingerprint": str, "query": str, "on_missing": str, "threads": int, "program": dict}
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What ``meta.json`` says: the view's id, and what decides the layout of its state."""
+
+    view: str
+    fingerprint: str
+    query: str
+    on_missing: str
+    threads: int
+    program: dict[str, Any]
+
+    @classmethod
+    def of(cls, program: Program, on_missing: str, threads: int) -> Identity:
+        """Returns the identity of a new view."""
+        query, fingerprint = program.query, program.fingerprint
+        return cls(secrets.token_hex(16), fingerprint, query, on_missing, threads, program.to_json())
+
+    def write(self, folder: Path) -> None:
+        """Writes ``meta.json``; it is on the disk when this returns."""
+        meta = {"format": FORMAT, **asdict(self)}
+        write_durably(folder / NAME, json.dumps({"crc32": _checksum(meta), **meta}, indent=1).encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Identity | None:
+        """Returns what ``meta.json`` says; None if there is none.
+
+        DamagedStateError if it is not as it was written.
+        """
+        path = folder / NAME
+        try:
+            meta = json.loads(path.read_bytes())
+            crc = meta.pop("crc32")
+            whole = crc == _checksum(meta)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DamagedStateError(f"cannot read {path}: {error.strerror}") from None
+        except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise DamagedStateError(f"{path} is damaged, or was not written by crown.open: put it back from a copy")
+        if meta.pop("format", None) != FORMAT:
+            raise DamagedStateError(f"{path} is of another version of crown; open it with the version that wrote it")
+        return cls(**{name: meta[name] for name in _FIELDS})
+
+    def stored_program(self, folder: Path) -> Program:
+        """Returns the program that the view maintains. DamagedStateError if this version cannot read it."""
+        try:
+            return Program.from_json(self.program)
+        except PlanError as error:
+            raise DamagedStateError(
+                f"{folder / NAME}: {error.message}; open it with the version that wrote it"
+            ) from None
+
+    def demand(self, program: Program, folder: Path) -> None:
+        """Raises QueryChangedError, with both sides, unless the folder holds the state of this program."""
+        if program.fingerprint == self.fingerprint:
+            return
+        same = program.query.split() == self.query.split()
+        why = "with another schema, rates or tree" if same else f"and this is {_quoted(program.query)}"
+        raise QueryChangedError(
+            f"{folder} holds the state of {_quoted(self.query)}, {why}; give the changed query a folder of its own"
+        )
+
+    def demand_options(self, on_missing: str | None, threads: int | None, folder: Path) -> None:
+        """Raises QueryChangedError for options, if they are given, with which the folder was not made."""
+        for name, given, kept in (("on_missing", on_missing, self.on_missing), ("threads", threads, self.threads)):
+            if given is not None and given != kept:
+                raise QueryChangedError(
+                    f"{folder} was made with {name}={kept!r}, which decides what is stored, not with {given!r}; leave "
+                    f"{name} out, or open a new folder"
+                )
+
+
+def _checksum(meta: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(meta, sort_keys=True).encode())
+
+
+def _quoted(query: str) -> str:
+    return "“" + " ".join(query.split()) + "”"

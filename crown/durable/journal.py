@@ -1,0 +1,187 @@
+"""The open folder of a durable view: where its batches are written down before they stand.
+
+    lock             held while the view is open
+    meta.json        whose folder this is (``crown.durable.identity``)
+    acknowledged     how far it came (``crown.durable.mark``)
+    n.snapshot       the view after batch n (``View.save``)
+    n.log            batches n + 1, n + 2, ... (``crown.durable.segment``)
+
+A batch is written when all of it has been applied and before it stands: if that fails it is taken back. When the log
+since the newest snapshot outweighs that, another snapshot is written, so that snapshots cost O(1) per logged byte.
+Files that no recovery needs are deleted then. Kept are ``keep`` snapshots before the newest, with the log since.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from crown.durable.files import Lock, sync_folder
+from crown.durable.identity import Identity
+from crown.durable.mark import Mark
+from crown.durable.recovery import Recovered, Recovery, numbers
+from crown.durable.segment import Segment, Tables
+from crown.errors import NotDurableError
+
+Sync = str | float
+
+
+class Journal:
+    """A folder, locked, with the log open for appending. Made by ``crown.durable.opening``."""
+
+    def __init__(self, folder: Path, identity: Identity, lock: Lock, mark: Mark, sync: Sync, keep: int) -> None:
+        self.folder = folder
+        self.identity = identity
+        self.batches = 0
+        self.synced = 0
+        self.logged = 0  # bytes since the newest snapshot
+        self._snapshot_bytes = 0
+        self._lock = lock
+        self._mark = mark
+        self._sync = sync
+        self._keep = keep
+        self._last_sync = time.monotonic()
+        self._segment: Segment | None = None
+        self._process = os.getpid()
+        self._refusal = ""
+
+    def begin(self) -> None:
+        """Makes the log and the identity of a new view."""
+        self._segment = Segment.create(self.folder / "0.log", self.identity.view, 0)
+        self._mark.write(0, 0)
+        self.identity.write(self.folder)
+
+    def recover(self, budget: int | None, repair: bool) -> Recovered:
+        """Brings the view back and opens the log where it ends. See ``crown.durable.recovery``."""
+        found = Recovery(self.folder, self.identity, self._mark.read(), repair).run(budget)
+        path = self.folder / f"{found.base}.log"
+        if found.end is None:
+            self._segment = Segment.create(path, self.identity.view, found.base)
+        else:
+            self._segment = Segment(path, self.identity.view, found.end)
+            self._segment.cut(found.end)
+            self._segment.sync()
+        snapshots = numbers(self.folder, "snapshot")
+        self._snapshot_bytes = self._size(snapshots[-1]) if snapshots else 0
+        since = snapshots[-1] if snapshots else 0
+        self.logged = sum(
+            (self.folder / f"{base}.log").stat().st_size for base in numbers(self.folder, "log") if base >= since
+        )
+        self.batches = self.synced = found.batches
+        self._mark.write(self.batches, self.synced)
+        return found
+
+    # -- a batch -------------------------------------------------------------------------------------------------------
+
+    def ready(self) -> None:
+        """Raises NotDurableError if nothing can be written here any more."""
+        if self._refusal:
+            raise NotDurableError(self._refusal)
+        if os.getpid() != self._process:
+            raise NotDurableError(
+                f"{self.folder} was opened by process {self._process}, and this is another one: a view cannot be used "
+                "by two; open it there alone"
+            )
+
+    def append(self, tables: Tables) -> None:
+        """Writes the next batch down; when this returns, it stands. NotDurableError if it could not be written."""
+        self.ready()
+        assert self._segment is not None
+        try:
+            size = self._segment.append(self.batches + 1, tables)
+        except OSError as error:
+            raise NotDurableError(
+                f"the batch could not be written to {self._segment.path} ({error.strerror}) and was not applied; make "
+                "room and apply it again"
+            ) from None
+        due = self._sync == "batch" or (
+            isinstance(self._sync, float) and time.monotonic() - self._last_sync >= self._sync
+        )
+        if due:
+            self._put_on_disk()
+        self.batches += 1
+        self.logged += size
+        if due:
+            self.synced = self.batches
+        self._mark.write(self.batches, self.synced)
+
+    def sync(self) -> None:
+        """Puts all batches on the disk, whatever ``sync=`` says."""
+        self.ready()
+        self._put_on_disk()
+        self.synced = self.batches
+        self._mark.write(self.batches, self.synced)
+
+    def _put_on_disk(self) -> None:
+        assert self._segment is not None
+        try:
+            self._segment.sync()
+        except OSError as error:  # what of it is on the disk is not known, and asking again would not tell
+            self._refusal = (
+                f"{self._segment.path} could not be put on the disk ({error.strerror}): the view takes no more "
+                "batches. Close it and open it again; it then has all batches that were acknowledged"
+            )
+            raise NotDurableError(self._refusal) from None
+        self._last_sync = time.monotonic()
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def due(self, floor: int) -> bool:
+        """Returns True when the log since the newest snapshot outweighs it, or ``floor`` bytes, whichever is more."""
+        return self.logged > max(floor, self._snapshot_bytes)
+
+    def snapshot(self, save: Callable[[Path], None]) -> None:
+        """Writes a snapshot and begins a new log file; deletes what no recovery needs. ``save`` writes the file.
+
+        Raises SnapshotError or OSError if it cannot be written; the view goes on without it.
+        """
+        self.ready()
+        assert self._segment is not None
+        if numbers(self.folder, "snapshot")[-1:] == [self.batches]:
+            return
+        path = self.folder / f"{self.batches}.snapshot"
+        self._segment.sync()  # whatever follows the snapshot follows a whole log
+        save(path)
+        sync_folder(self.folder)
+        if self._segment.path != self.folder / f"{self.batches}.log":
+            made = Segment.create(self.folder / f"{self.batches}.log", self.identity.view, self.batches)
+            self._segment.close()
+            self._segment = made
+        self.synced = self.batches
+        self._mark.write(self.batches, self.synced)
+        self.logged, self._snapshot_bytes = 0, self._size(self.batches)
+        self._retain()
+
+    def _retain(self) -> None:
+        snapshots = numbers(self.folder, "snapshot")
+        if len(snapshots) <= self._keep:
+            return
+        oldest = snapshots[-1 - self._keep]
+        for kind in ("snapshot", "log"):
+            for number in numbers(self.folder, kind):
+                if number < oldest:
+                    (self.folder / f"{number}.{kind}").unlink(missing_ok=True)
+
+    def _size(self, version: int) -> int:
+        return (self.folder / f"{version}.snapshot").stat().st_size
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Puts everything on the disk and lets go of the folder; does nothing the second time."""
+        segment, self._segment = self._segment, None
+        failed = bool(self._refusal)
+        self._refusal = self._refusal or f"this view of {self.folder} is closed; crown.open it again"
+        if os.getpid() != self._process:
+            return  # the descriptors are shared with the process that uses them
+        try:
+            if segment is not None and not failed:
+                segment.sync()
+                self._mark.write(self.batches, self.batches)
+        finally:
+            if segment is not None:
+                segment.close()
+            self._mark.close(sync=not failed)
+            self._lock.release()

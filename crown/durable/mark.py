@@ -1,0 +1,53 @@
+"""How many batches were acknowledged, and how many of them are surely on the disk: two numbers beside the log.
+
+They are overwritten after the log was written, and not synced. So they never say too much; and after the death of a
+process they say exactly how far it came. That tells the end of a batch that was never acknowledged from a batch that
+was, and is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+NAME = "acknowledged"
+_NUMBERS = struct.Struct("<qq")
+
+
+class Mark:
+    """The file ``acknowledged`` of a folder, open for writing."""
+
+    def __init__(self, folder: Path) -> None:
+        self._handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def read(self) -> tuple[int, int] | None:
+        """Returns the numbers of batches acknowledged and synced; None if they cannot be read."""
+        data = os.pread(self._handle, _NUMBERS.size + 5, 0)
+        if len(data) != _NUMBERS.size + 4:
+            return None
+        numbers = data[: _NUMBERS.size]
+        if data[_NUMBERS.size :] != _crc(numbers):
+            return None
+        acknowledged, synced = _NUMBERS.unpack(numbers)
+        return acknowledged, synced
+
+    def write(self, acknowledged: int, synced: int) -> None:
+        """Notes both numbers. O(1); not synced."""
+        numbers = _NUMBERS.pack(acknowledged, synced)
+        os.pwrite(self._handle, numbers + _crc(numbers), 0)
+
+    def close(self, sync: bool = True) -> None:
+        """Closes the file, synced if asked; does nothing the second time."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            try:
+                if sync:
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def _crc(numbers: bytes) -> bytes:
+    return struct.pack("<I", zlib.crc32(numbers))

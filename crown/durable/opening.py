@@ -1,0 +1,145 @@
+"""``crown.open``: a durable view, made or brought back."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from crown import engines
+from crown.arguments import Size, number_of, path_of, size_of
+from crown.durable.files import Lock
+from crown.durable.identity import NAME, Identity
+from crown.durable.journal import Journal, Sync
+from crown.durable.mark import Mark
+from crown.durable.recovery import numbers
+from crown.durable.view import DurableView
+from crown.errors import CrownError, DamagedStateError
+from crown.views import MOST_THREADS, quarantine_of
+from plans import program as make_program
+from plans.plan import Plan
+from plans.program import Program
+
+SNAPSHOT_BYTES = 4 << 20
+"""Bytes of log below which no snapshot is worth its write."""
+
+
+def open_view(
+    query: str | Plan | Program | None,
+    path: str | os.PathLike[str],
+    schema: Any = None,
+    *,
+    threads: int | None = None,
+    memory_budget: Size | None = None,
+    on_missing: str | None = None,
+    on_bad_row: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
+    sync: Sync = "batch",
+    snapshot_bytes: Size = SNAPSHOT_BYTES,
+    keep: int = 1,
+    repair: bool = False,
+    **options: Any,
+) -> DurableView:
+    """Returns the durable view in the folder ``path``: a new one if nothing is there, else the one that is.
+
+    Every batch that was applied is there again, also after a crash. ``query`` None: whatever query the folder has.
+    State lives in memory; reopening reads the newest snapshot and the log since.
+
+    ``sync``: when a batch is put on the disk: ``"batch"``, before ``apply`` returns; a number of seconds, with the
+    next batch after that time; ``"never"``, when the system likes. All three survive the death of the process;
+    ``"batch"`` that of the machine, too.
+    ``snapshot_bytes``: write a snapshot when the log outweighs that and the last snapshot. ``keep``: snapshots kept
+    before the newest, with their log: one of them, and the newest may be damaged. ``repair``: go on with what can be
+    read of a damaged folder. ``threads``, ``on_missing``: as in ``crown.view``; they stay what the folder was made
+    with. The other arguments are those of ``crown.view``.
+
+    Raises LockedStateError if the folder is open already, QueryChangedError for another query, DamagedStateError, with
+    what to do, for files that were damaged, and what ``crown.view`` raises. RecoveryWarning says what was left out.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with open_view("SELECT a, COUNT(*) AS n FROM r GROUP BY a", folder, {"r": {"a": "int64"}}) as view:
+    ...     view.update({"r": {"a": [1, 1, 2]}})
+    >>> with open_view(None, folder) as view:
+    ...     view.batches, view.get({"a": 1})
+    (1, {'a': 1, 'n': 2})
+    """
+    given_threads = None if threads is None else number_of(threads, "threads", 1, MOST_THREADS)
+    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    floor = size_of(snapshot_bytes, "snapshot_bytes")
+    kept = number_of(keep, "keep", 0)
+    policy = _policy(sync)
+    bad = quarantine_of(on_bad_row, quarantine)
+    program = None if query is None else make_program(query, schema, **options)
+    if query is None and (schema is not None or options):
+        raise CrownError("query=None opens what the folder has; leave out schema and the planner's options, too")
+    folder = _folder(path, program is not None)
+    with ExitStack() as undone:
+        lock = Lock(folder)
+        undone.callback(lock.release)
+        mark = Mark(folder)
+        undone.callback(mark.close, sync=False)
+        identity = Identity.read(folder)
+        if identity is None:
+            _demand_empty(folder)
+            if program is None:
+                raise CrownError(f"{folder} has no view yet; give the query that it shall have")
+            identity = Identity.of(program, on_missing or "ignore", given_threads or 1)
+            engine = engines.create(program, None, identity.threads, budget, identity.on_missing)
+            journal = Journal(folder, identity, lock, mark, policy, kept)
+            journal.begin()
+        else:
+            if program is not None:
+                identity.demand(program, folder)
+            identity.demand_options(on_missing, given_threads, folder)
+            journal = Journal(folder, identity, lock, mark, policy, kept)
+            engine = journal.recover(budget, repair).engine
+        view = DurableView(engine, journal, bad, floor)
+        undone.pop_all()
+    return view
+
+
+def _policy(sync: Any) -> Sync:
+    if sync in ("batch", "never") and isinstance(sync, str):
+        return sync
+    if isinstance(sync, (int, float)) and not isinstance(sync, bool) and 0 < sync < float("inf"):
+        return float(sync)
+    raise CrownError(f'sync must be "batch", "never" or a positive number of seconds, not {sync!r}')
+
+
+def _folder(given: Any, make: bool) -> Path:
+    """Returns the folder, made if it is not there."""
+    folder = path_of(given, "path")
+    if folder.is_dir():
+        return folder
+    if os.path.lexists(folder):
+        raise CrownError(
+            f"path={str(folder)!r} is a file; crown.open keeps a view in a folder (crown.load reads files)"
+        )
+    if not folder.parent.is_dir():
+        raise CrownError(f"path={str(folder)!r}: there is no folder {str(folder.parent)!r}; make it first")
+    if not make:
+        raise CrownError(f"path={str(folder)!r}: there is no such folder; give the query that a new view shall have")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise CrownError(f"path={str(folder)!r}: the folder cannot be made ({error.strerror})") from None
+    return folder
+
+
+def _demand_empty(folder: Path) -> None:
+    """Raises unless a folder without ``meta.json`` has at most what a view leaves that was never made to the end."""
+    names = {name for name in os.listdir(folder) if not name.startswith(".")}
+    ours = bool(numbers(folder, "snapshot")) or numbers(folder, "log") not in ([], [0]) or _has_batches(folder)
+    if ours:
+        raise DamagedStateError(f"{folder / NAME} is gone: put it back from a copy, or open a new folder")
+    strange = sorted(names - {"lock", "acknowledged", "0.log"})
+    if strange:
+        raise CrownError(f"{folder} has files of something else ({strange[0]}); name a new or an empty folder")
+
+
+def _has_batches(folder: Path) -> bool:
+    """Returns True iff the first log file has more than its first line."""
+    path = folder / "0.log"
+    return path.exists() and path.read_bytes().partition(b"\n")[2] != b""

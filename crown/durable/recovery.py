@@ -1,0 +1,177 @@
+"""Bringing a view back: the newest snapshot that is whole, and every batch of the log since.
+
+The log is read as far as it is whole, and what is missing at its end is judged by the mark (``crown.durable.mark``):
+
+- a batch that was never acknowledged may be dropped; so may those that were, but that ``sync=`` had not asked to be on
+  the disk when the machine went down. Both are said (``RecoveryWarning``).
+- anything else is damage: DamagedStateError says what is left, and ``repair=True`` goes on with that. What does not
+  belong to it is set aside (``*.damaged``), never deleted.
+
+A snapshot that cannot be read is no loss as long as the one before it and the log since are whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crown import engines
+from crown.durable.identity import Identity
+from crown.durable.segment import Reader
+from crown.errors import DamagedStateError, RecoveryWarning, SnapshotError
+from crown.maintained import Queryable
+
+_NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
+_COPY = "Put it back from a copy"
+
+
+def numbers(folder: Path, kind: str) -> list[int]:
+    """Returns the numbers of the files of a kind (``snapshot`` or ``log``) in a folder, ascending."""
+    found = (_NAME.fullmatch(name) for name in os.listdir(folder))
+    return sorted(int(match[1]) for match in found if match is not None and match[2] == kind)
+
+
+def stamp(view: str, version: int) -> dict[str, Any]:
+    """Returns what a snapshot says of itself: whose it is, and after which batch."""
+    return {"view": view, "version": version}
+
+
+@dataclass
+class Recovered:
+    """A view that was brought back: its engine, after ``batches``; ``base``: the last log file, which ends at ``end``.
+
+    ``end`` None: that file is not there yet.
+    """
+
+    engine: Queryable
+    batches: int
+    base: int
+    end: int | None
+
+
+class Recovery:
+    """Brings one view back from its folder."""
+
+    def __init__(self, folder: Path, identity: Identity, mark: tuple[int, int] | None, repair: bool) -> None:
+        self._folder = folder
+        self._identity = identity
+        self._acknowledged, self._synced = mark or (0, 0)
+        self._repair = repair
+        self._aside: list[Path] = []
+        if mark is None:
+            _warn(f"{folder / 'acknowledged'} cannot be read: whether the log is complete is not known")
+
+    def run(self, budget: int | None) -> Recovered:
+        """Returns the view as it was after the last batch that can be read. O(state + bytes of the log since)."""
+        engine, start = self._base(budget)
+        logs = [base for base in numbers(self._folder, "log") if base >= start]
+        version, base, end = start, start, None
+        said = torn = ""
+        for number in logs:
+            if number != version:
+                said = f"{self._folder / f'{version}.log'} is gone"
+                break
+            reader = Reader(self._folder / f"{number}.log", self._identity.view, number)
+            base, end = number, None
+            try:
+                for _, tables in reader.batches():
+                    version += 1
+                    engine.run(engine.prepare(tables), deltas=False).close()
+            except DamagedStateError as error:
+                said = str(error)
+                break
+            end = reader.end
+            if reader.fault is not None:
+                said = f"{reader.path}: {reader.fault.said}"
+                if number == logs[-1] and reader.fault.torn:
+                    said, torn = "", said
+                break
+        said = said or self._short(version, torn)
+        if said:
+            self._damaged(version, said)
+            self._set_aside(base, end, version)
+            base = version if end is None else base
+        engine.batches = version
+        for path in self._aside:
+            os.replace(path, path.with_name(path.name + ".damaged"))
+        return Recovered(engine, version, base, end)
+
+    # -- where to begin ------------------------------------------------------------------------------------------------
+
+    def _base(self, budget: int | None) -> tuple[Queryable, int]:
+        """Returns an engine from the newest snapshot that is whole, or an empty one, and the number of its batch."""
+        reasons = []
+        for version in reversed(numbers(self._folder, "snapshot")):
+            path = self._folder / f"{version}.snapshot"
+            try:
+                engine, extra = engines.load(path, None, budget)
+                if extra.get("durable") != stamp(self._identity.view, version):
+                    raise SnapshotError(f"{path} is not the snapshot of batch {version} of this view: it was copied")
+                if engine.fingerprint != self._identity.fingerprint:
+                    raise SnapshotError(f"{path} is of another query")
+            except SnapshotError as error:
+                reasons.append(str(error))
+                self._aside.append(path)
+                continue
+            if reasons:
+                _warn(f"{reasons[0]}; it was rebuilt from {path.name} and the log")
+            return engine, version
+        if not (self._folder / "0.log").exists():
+            raise DamagedStateError(
+                f"no state can be read in {self._folder}: "
+                + (reasons[0] if reasons else "its snapshots and its log are gone")
+                + f". {_COPY}, or open a new folder"
+            )
+        if reasons:
+            _warn(f"{reasons[0]}; it was rebuilt from the log")
+        identity = self._identity
+        program = identity.stored_program(self._folder)
+        return engines.create(program, None, identity.threads, budget, identity.on_missing), 0
+
+    # -- where to end --------------------------------------------------------------------------------------------------
+
+    def _short(self, version: int, torn: str) -> str:
+        """Returns what is wrong with a log that ends with batch ``version``, or an empty text.
+
+        ``torn``: what stands behind that batch, if anything.
+        """
+        lost = self._acknowledged - version
+        if lost <= 0:
+            if torn:
+                _warn(f"{torn}; it had not been acknowledged, and was dropped")
+            return ""
+        which = f"{lost} of {self._acknowledged} acknowledged batches are gone from the end of {self._folder}"
+        if version >= self._synced:
+            _warn(f"{which}: the machine went down before sync= put them on the disk. Apply them again")
+            return ""
+        return f"{which} ({torn})" if torn else which
+
+    def _damaged(self, version: int, said: str) -> None:
+        """Raises DamagedStateError, or warns if the view is to go on with batch ``version``."""
+        lost = max(self._acknowledged - version, 0)
+        if not self._repair:
+            raise DamagedStateError(
+                f"{said}. {_COPY}; or go on after batch {version} with repair=True, and apply again what came later"
+            )
+        told = f"at least {lost} acknowledged batches" if lost else "whatever came later"
+        _warn(f"{said}; gone on after batch {version}, without {told}")
+
+    def _set_aside(self, base: int, end: int | None, version: int) -> None:
+        """Sets aside what is not read any more: log file ``base`` from byte ``end`` on (None: all), later ones."""
+        for number in numbers(self._folder, "log"):
+            if number > base or (number == base and end is None):
+                self._aside.append(self._folder / f"{number}.log")
+        self._aside += [self._folder / f"{n}.snapshot" for n in numbers(self._folder, "snapshot") if n > version]
+        self._aside = list(dict.fromkeys(self._aside))
+        if end is not None:
+            path = self._folder / f"{base}.log"
+            shutil.copyfile(path, path.with_name(path.name + ".damaged"))
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RecoveryWarning, stacklevel=6)

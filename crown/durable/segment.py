@@ -1,0 +1,156 @@
+"""One file of the log: the batches of a view from one snapshot on, each appended when it was applied.
+
+    a line of JSON: kind, format, the view's id, ``base``, and a CRC-32 of the line without it
+    per batch: "CRWB", number (int64), length (int64), CRC-32 of these; then what ``crown.durable.packing`` made
+
+Batch ``base + 1`` comes first; every batch names the view and its number, so nothing can be taken for something else.
+A file may end in a batch that was not written whole: the process died while it wrote it. Anything else that is not as
+it was written is damage. Which of the two it is, is told by where it is (``Fault``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from crown.durable.files import write_durably
+from crown.durable.packing import pack, unpack
+from crown.errors import DamagedStateError
+
+KIND, FORMAT = "crown log", 1
+_MAGIC = b"CRWB"
+_FRAME = struct.Struct("<4sqqI")
+_BATCH = b"CROWNBAT"
+_LONGEST = 1 << 16  # bytes of the first line
+
+Tables = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a file could not be read to its end, and from which byte on.
+
+    ``torn``: nothing whole can follow, so it may be the end of a batch that was being written; else it is damage.
+    """
+
+    at: int
+    torn: bool
+    said: str
+
+
+class Segment:
+    """A log file, open for appending at ``end``."""
+
+    def __init__(self, path: Path, view: str, end: int) -> None:
+        self.path = path
+        self._view = view
+        self.end = end
+        self._handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    @classmethod
+    def create(cls, path: Path, view: str, base: int) -> Segment:
+        """Makes a log file that has no batch yet; it is on the disk when this returns."""
+        head = _head(view, base)
+        write_durably(path, head)
+        return cls(path, view, len(head))
+
+    def append(self, number: int, tables: Tables) -> int:
+        """Writes batch ``number`` to the end; returns its bytes. OSError if that fails: the file is then as before."""
+        body = pack(_BATCH, {"view": self._view, "batch": number}, tables)
+        data = memoryview(_frame(number, len(body)) + body)
+        written = 0
+        try:
+            while written < len(data):
+                written += os.pwrite(self._handle, data[written:], self.end + written)
+        except OSError:
+            self.cut(self.end)
+            raise
+        self.end += len(data)
+        return len(data)
+
+    def cut(self, end: int) -> None:
+        """Drops everything behind byte ``end``."""
+        os.ftruncate(self._handle, end)
+        self.end = end
+
+    def sync(self) -> None:
+        """Puts everything that was appended on the disk."""
+        (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._handle)
+
+    def close(self) -> None:
+        """Closes the file; does nothing the second time."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+
+class Reader:
+    """Reads a log file. After ``batches`` has ended: ``end`` (byte behind the last whole batch) and ``fault``."""
+
+    def __init__(self, path: Path, view: str, base: int) -> None:
+        self.path = path
+        self._view = view
+        self._base = base
+        self.end = 0
+        self.fault: Fault | None = None
+
+    def batches(self) -> Iterator[tuple[int, dict[str, pa.Table]]]:
+        """Yields number and tables of every whole batch, in order, up to the end or the first fault. O(bytes).
+
+        Raises DamagedStateError if the file is not the log that belongs here.
+        """
+        with open(self.path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            line = file.readline(_LONGEST)
+            if line != _head(self._view, self._base):
+                raise DamagedStateError(
+                    f"{self.path} is not the log of this view from batch {self._base} on: it is damaged, or was copied "
+                    "from elsewhere"
+                )
+            self.end, number = len(line), self._base
+            while self.end < size:
+                number += 1
+                frame = file.read(_FRAME.size)
+                rest = size - self.end - len(frame)
+                if len(frame) < _FRAME.size:
+                    return self._stop(True, f"batch {number} was not written whole")
+                magic, found, length, crc = _FRAME.unpack(frame)
+                if magic != _MAGIC or crc != zlib.crc32(frame[:-4]) or length < 0:
+                    return self._stop(_all_zero(frame, file), f"the head of batch {number} is damaged")
+                if length > rest:
+                    return self._stop(True, f"batch {number} was not written whole")
+                try:
+                    header, tables = unpack(_BATCH, file.read(length))
+                    if (found, header["batch"], header["view"]) != (number, number, self._view):
+                        raise ValueError("it is another batch, or another view's")
+                except (ValueError, KeyError) as error:
+                    return self._stop(length == rest, f"batch {number} is damaged: {error}")
+                yield number, tables
+                self.end += _FRAME.size + length
+        return None
+
+    def _stop(self, torn: bool, said: str) -> None:
+        self.fault = Fault(self.end, torn, said)
+
+
+def _all_zero(frame: bytes, file: BinaryIO) -> bool:
+    """Returns True iff the file is zeros from ``frame`` on: a machine went down that had only made it longer."""
+    return not any(frame) and not any(any(block) for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def _frame(number: int, length: int) -> bytes:
+    start = struct.pack("<4sqq", _MAGIC, number, length)
+    return start + struct.pack("<I", zlib.crc32(start))
+
+
+def _head(view: str, base: int) -> bytes:
+    line = json.dumps({"kind": KIND, "format": FORMAT, "view": view, "base": base})
+    return b"%s %08x\n" % (line.encode(), zlib.crc32(line.encode()))
