@@ -9,7 +9,7 @@ the engine sees it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -40,7 +40,8 @@ class Conjunction:
     """Atoms, residual predicates and outputs over variables.
 
     `fixed` are the variables whose value follows from an output row: output ones, and those that keys derive from them.
-    `counted`: the result is a bag, and every atom's multiplicities count.
+    `counted`: the result is a bag, and every atom's multiplicities count. `kept`: the variables of columns that atoms
+    keep although nothing of this reads them.
     """
 
     text: str
@@ -52,6 +53,7 @@ class Conjunction:
     notes: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
     counted: bool = False
+    kept: tuple[str, ...] = ()
 
 
 def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
@@ -90,13 +92,15 @@ def _is_literal_of(literal: Expr, type_: str) -> bool:
     return cast(literal, type_).op == "literal"
 
 
-def conjunction(query: Query, counted: bool = False) -> Conjunction:
+def conjunction(query: Query, counted: bool = False, kept: Sequence[Expr] = ()) -> Conjunction:
     """Returns the atoms of a query.
 
     With `counted`, every source is an atom of its own, because the multiplicities of all reach the result. Without it,
-    PlanError where a row of a query without DISTINCT may occur more than once.
+    PlanError where a row of a query without DISTINCT may occur more than once. `kept` are columns that the atoms keep.
     """
     classes, pending, constants = _classes(query)
+    for column in kept:
+        classes.add(column)
     if not (query.distinct or counted):
         error = repetition(query, classes, constants)
         if error is not None:
@@ -105,7 +109,7 @@ def conjunction(query: Query, counted: bool = False) -> Conjunction:
     for name in classes.parent:
         members.setdefault(classes.find(name), []).append(name)
     predicates, residual_parts = _place(query, classes, members, constants, pending)
-    return _assemble(query, classes, members, constants, predicates, residual_parts, counted)
+    return _assemble(query, classes, members, constants, predicates, residual_parts, counted, kept)
 
 
 def is_set(query: Query) -> bool:
@@ -228,8 +232,10 @@ def _assemble(
     predicates: dict[str, Expr],
     residual_parts: list[Expr],
     counted: bool,
+    kept: Sequence[Expr],
 ) -> Conjunction:
-    needed = {classes.find(name) for _, expr in query.outputs for name in expr.columns}
+    needed = {classes.find(column.value) for column in kept}
+    needed |= {classes.find(name) for _, expr in query.outputs for name in expr.columns}
     needed |= {classes.find(name) for expr in residual_parts for name in expr.columns}
     needed |= {root for root, names in members.items() if len({split(name)[0] for name in names}) > 1}
     needed -= set(constants)
@@ -264,7 +270,10 @@ def _assemble(
     residual = tuple(dict.fromkeys(expr.substitute(variable) for expr in residual_parts))
     known = fixed_by_output(query, classes, constants)
     fixed = frozenset(name for root, name in names.items() if root in known)
-    return Conjunction(query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed, counted)
+    columns_kept = tuple(names[classes.find(column.value)] for column in kept)
+    return Conjunction(
+        query.text, tuple(atoms), attributes, residual, outputs, tables, query.notes, fixed, counted, columns_kept
+    )
 
 
 def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[Atom]:

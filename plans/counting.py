@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plans.errors import PlanError
-from plans.payload import COUNTED, EXISTS, INDICATOR, Payload, factor_bits
+from plans.payload import COUNTED, DOWN, EXISTS, INDICATOR, MINUS, PLUS, UP, VALID, VALUE, Payload, factor_bits
 from plans.plan import Node, Plan
 
 
@@ -57,11 +57,13 @@ def check(plan: Plan) -> None:
     if not payload.terms or payload.terms[0]:
         raise PlanError("the first term of a payload is empty: it counts")
     for term in payload.terms:
-        if len({i for i, _ in term}) < len(term):
-            raise PlanError("a term has two factors of one node", hint="compute their product as one attribute")
-        for i, name in term:
+        if tuple(sorted(term)) != term:
+            raise PlanError("the factors of a term are not in order")
+        for i, name, what in term:
             if nodes[i].free or kinds[i] == EXISTS:
                 raise PlanError(f"{name} of {nodes[i].name} cannot be a factor: the node is not bound and counted")
             if name not in nodes[i].attributes:
                 raise PlanError(f"{name} is not an attribute of {nodes[i].name}")
-            factor_bits(plan.attributes[name].type)
+            if what not in (VALUE, VALID, PLUS, MINUS, UP, DOWN):
+                raise PlanError(f"{what!r} of {name} cannot be a factor")
+            factor_bits(plan.attributes[name].type, what)

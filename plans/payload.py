@@ -1,7 +1,8 @@
 """What a join core maintains beside its tuples: payloads, exact integers that count and sum over bound attributes.
 
-A *term* is a product of local factors, one attribute of a node each; the value of a tuple of the output attributes is,
-per term, the sum over its valuations of the multiplicities times the factors. The first term is empty: it counts.
+A *term* is a product of local factors, each a function of one attribute of a node; the value of a tuple of the output
+attributes is, per term, the sum over its valuations of the multiplicities times the factors. The first term is empty:
+it counts.
 """
 
 from __future__ import annotations
@@ -15,12 +16,22 @@ from plans.errors import PlanError
 from plans.schema import decimal_parts
 
 COUNTED, INDICATOR, EXISTS = "counted", "indicator", "exists"
-LIMB = 64
-_COUNT_BITS = 63
+VALUE, VALID, PLUS, MINUS, UP, DOWN = "value", "valid", "plus", "minus", "up", "down"
+"""What a factor is of its attribute: its value, 0 where it is NULL; or 1 where something holds, else 0.
 
-Factor = tuple[int, str]
-"""(node, attribute of it): the attribute's value, 0 where it is NULL."""
-Term = frozenset[Factor]
+`valid`: it is not NULL. `plus`: it is NaN or +Infinity. `minus`: it is NaN or -Infinity. `up`: it is at least 0, or
+NaN. `down`: it is at most 0, or NaN. The last four follow the sign of products that are not finite.
+"""
+LIMB = 64
+FLOAT_BITS = 112
+"""A double is summed as an integer, in units of 2^-FLOAT_BITS."""
+COUNT_BITS = 63
+_FLOAT_SIZE = 192
+
+Factor = tuple[int, str, str]
+"""(node, attribute of it, what of it)."""
+Term = tuple[Factor, ...]
+"""Factors in order; one may occur several times."""
 
 
 @dataclass(frozen=True)
@@ -32,32 +43,42 @@ class Payload:
     """
 
     kinds: tuple[str, ...]
-    terms: tuple[Term, ...] = (frozenset(),)
+    terms: tuple[Term, ...] = ((),)
 
     def to_json(self) -> dict[str, Any]:
         """Returns a JSON-able form; `from_json` is its inverse."""
-        return {"kinds": list(self.kinds), "terms": [sorted([i, name] for i, name in term) for term in self.terms]}
+        return {"kinds": list(self.kinds), "terms": [[list(factor) for factor in term] for term in self.terms]}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Payload:
         """Returns the inverse of `to_json`."""
-        terms = tuple(frozenset((int(i), str(name)) for i, name in term) for term in data["terms"])
+        terms = tuple(tuple((int(i), str(name), str(what)) for i, name, what in term) for term in data["terms"])
         return Payload(tuple(data["kinds"]), terms)
 
 
-def factor_bits(kind: str) -> int:
-    """Returns the bits of the largest absolute value of a factor of that type. Raises PlanError where it has none."""
+def factor_bits(kind: str, what: str = VALUE) -> int:
+    """Returns the bits of the largest absolute value of a factor of an attribute of that type. PlanError if it has
+    none."""
+    if what == VALID:
+        return 0
+    if what in (PLUS, MINUS) and kind != "float64":
+        raise PlanError(f"a value of type {kind} is always finite")
     parts = decimal_parts(kind)
     if parts and parts[0] <= 18:
-        return ceil(3.33 * parts[0])
-    bits = {"bool": 0, "int32": 31, "int64": 63}.get(kind)
+        bits: int | None = ceil(3.33 * parts[0])
+    else:
+        bits = {"bool": 0, "int32": 31, "int64": 63, "float64": _FLOAT_SIZE}.get(kind)
     if bits is None:
-        raise PlanError(f"a factor must be a whole number of one word, not {kind}")
-    return bits
+        raise PlanError(f"a factor must be a number of one word, not {kind}")
+    return bits if what == VALUE else 0
 
 
-def limbs_of(types: Iterable[str]) -> int:
-    """Returns limbs of a sum of products of factors of these types that cannot overflow while the count fits 63
-    bits."""
-    bits = _COUNT_BITS + sum(map(factor_bits, types)) + 1
-    return ceil(bits / LIMB)
+def sum_bits(factors: Iterable[tuple[str, str]]) -> int:
+    """Returns the bits, without the sign, of a sum of products of factors, given by type and what of it, while the
+    count fits 63 bits."""
+    return COUNT_BITS + sum(factor_bits(kind, what) for kind, what in factors)
+
+
+def limbs_of(factors: Iterable[tuple[str, str]]) -> int:
+    """Returns limbs of a sum of products of factors that cannot overflow while the count fits 63 bits."""
+    return ceil((sum_bits(factors) + 1) / LIMB)

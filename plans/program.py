@@ -49,7 +49,8 @@ class JoinStage:
     """A join core: a tree plan. Its relations are base tables, or `#i` for stage i.
 
     `mode`: `set` (every result once; today's plans), `bag` (a result's weight is the sum over its valuations of the
-    products of multiplicities). In bag mode equal atoms are not merged. The product is over the input nodes but those
+    products of multiplicities), `payload` (a bag whose rows also carry the sums that the plan's payload names; only
+    group stages read it). But in set mode equal atoms are not merged. The product is over the input nodes but those
     whose names end in `[...]`: these and bags only say which rows meet, and have weight 1. An atom of a bag is also a
     node of its own.
     """
@@ -76,11 +77,45 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class Summed:
+    """An argument of aggregates that the payload has the sums of; it need not be a column of the feed.
+
+    A value of `expr`, over the relations behind the join, is summed as an integer, times 2^-`bits` times 10^-`digits`.
+    """
+
+    json_row: ClassVar[bool] = True
+    name: str
+    type: str
+    expr: Expr
+    bits: int = 0
+    digits: int = 0
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A sum (see `plans.sums.Term`, whose fields come first) that the feed's payload has, of `limbs` limbs.
+
+    `parts` are pairs of a coefficient and the number of a term of the payload: the sum is theirs.
+    """
+
+    json_row: ClassVar[bool] = True
+    needs: tuple[str, ...]
+    where: str | None
+    factors: tuple[str, ...]
+    side: int
+    of: str
+    limbs: int
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class GroupStage:
     """GROUP BY: one row per key that has rows, `−old, +new` when it changes.
 
     `keys` are names of feed columns; `having` and `outputs` are expressions over the names of keys and aggregates.
-    `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row.
+    `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row. Of a
+    join stage in payload mode `summed` are the arguments whose sums the payload has, `carried` these sums; the feed has
+    columns for the others.
     """
 
     feed: Feed
@@ -89,6 +124,14 @@ class GroupStage:
     outputs: tuple[Output, ...]
     having: Expr | None = None
     whole: bool = False
+    summed: tuple[Summed, ...] = ()
+    carried: tuple[Carried, ...] = ()
+
+    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried")
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that only groups of a payload have."""
+        return () if self.carried else ("summed", "carried")
 
 
 @dataclass(frozen=True)

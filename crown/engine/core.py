@@ -73,9 +73,9 @@ class Core:
     def events(self, changes: Sequence[RelationChange]) -> Iterator[Zset]:
         """Applies a batch as ``apply`` does, of a plan with a payload; yields what is added to the values of its terms.
 
-        Rows of the free attributes: the weight is what is added to the count, perhaps 0; ``payload`` are the words of
-        all terms (``CompiledPlan.payload.result`` says which are whose), None if there is the count alone. A row may
-        come more than once. Residual predicates are not applied.
+        Output tuples: the weight is what is added to the count, perhaps 0; ``payload`` are the words of all terms
+        (``CompiledPlan.payload.result`` says which are whose), None if there is the count alone. A tuple may come more
+        than once.
         """
         self.guard.ready()
         batch = self._told(changes)
@@ -84,7 +84,8 @@ class Core:
 
     def _told(self, changes: Sequence[RelationChange]) -> Generator[Zset, None, None]:
         try:
-            yield from self.begin(changes, True)
+            for block in self.begin(changes, True):
+                yield self.head.codes(block)
         except BaseException as error:
             self.roll_back(error)
             raise
@@ -125,19 +126,29 @@ class Core:
         Returns the net change of the result as output tuples, if ``wanted``. No budget stands in its way. O(changes *
         lambda + deltas).
         """
-        inverse = [missing.effective(i, change).inverse() for i, change in enumerate(changes)]
-        net = Zset.empty(self.head.width)
         with self.state.budget.lifted():
+            net = Zset.empty(self.head.width)
             if wanted or self.results.counted:
-                net = self.results.changed(self.net(self.begin(inverse, True)))
+                net = self.results.changed(self.net(self.begin(_inverse(changes, missing), True)))
             else:
                 self.state.arena[A.H_OPEN] = 1
-                self.propagation.apply_quietly(inverse)
-            self._forget()
-            self._tally(changes, missing, -1)
-            self._changes = ()
-            self.state.arena[A.H_OPEN] = 0
+                self.propagation.apply_quietly(_inverse(changes, missing))
+            self._undone(changes, missing)
         return net
+
+    def undo_events(self, changes: Sequence[RelationChange], missing: MissingDeletes) -> list[Zset]:
+        """Takes back the last batch as ``undo`` does, of a plan with a payload; returns what ``events`` yields, as
+        output tuples."""
+        with self.state.budget.lifted():
+            blocks = [self.head.codes(block) for block in self.begin(_inverse(changes, missing), True)]
+            self._undone(changes, missing)
+        return blocks
+
+    def _undone(self, changes: Sequence[RelationChange], missing: MissingDeletes) -> None:
+        self._forget()
+        self._tally(changes, missing, -1)
+        self._changes = ()
+        self.state.arena[A.H_OPEN] = 0
 
     # The parts of a transaction
     # ------------------------------------------------------------------------------------------------------------
@@ -198,3 +209,8 @@ class Core:
     def rows(self) -> Iterator[Zset]:
         """Yields the rows of the free attributes. See ``enumerated``."""
         return enumerated(self.state, self.guard)
+
+
+def _inverse(changes: Sequence[RelationChange], missing: MissingDeletes) -> list[RelationChange]:
+    """Returns the changes that take back what took place of others."""
+    return [missing.effective(i, change).inverse() for i, change in enumerate(changes)]

@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from crown.engine.kernels import layout as L
-from crown.kernels.arena import PLAIN
 from crown.kernels.geometry import link_of, payload_words
 from plans.counting import check
-from plans.payload import COUNTED, EXISTS, Payload, Term, limbs_of
+from plans.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Payload, Term, limbs_of
 from plans.plan import Plan
 
 Place = Callable[[Sequence[int]], int]
 """Puts words into the plan array and returns their offset."""
+_HOW = {VALUE: L.WORD, VALID: L.IS_VALID, UP: L.IS_UP, DOWN: L.IS_DOWN}
+_HOW_OF_FLOATS = {
+    VALUE: L.FLOAT, PLUS: L.IS_PLUS, MINUS: L.IS_MINUS, UP: L.IS_UP, DOWN: L.IS_DOWN_FLOAT,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Parts:
     @staticmethod
     def of(terms: Iterable[Term], plan: Plan) -> Parts:
         """Returns the distinct terms among ``terms`` as parts."""
-        limbs = {term: limbs_of(plan.attributes[name].type for _, name in term) for term in terms}
+        limbs = {term: limbs_of((plan.attributes[name].type, what) for _, name, what in term) for term in terms}
         ordered = sorted(limbs, key=lambda term: (limbs[term], len(term)))
         at, word = {}, 0
         for term in ordered:
@@ -66,7 +69,7 @@ class PayloadLayout:
     def below(self, term: Term, i: int) -> Term:
         """Returns the factors of a term that are in node ``i`` or below it."""
         inside = self._subtree(i)
-        return frozenset(factor for factor in term if factor[0] in inside)
+        return tuple(factor for factor in term if factor[0] in inside)
 
     def _subtree(self, i: int) -> set[int]:
         return {i}.union(*(self._subtree(c) for c in self._children[i]))
@@ -126,9 +129,8 @@ class PayloadLayout:
         pairs = [w for c in links for w in (link_of(self._children[i].index(c)), len(self._plan.nodes[c].key))]
         parts: list[int] = []
         for term in self.parts[i].terms:
-            own = [name for e, name in term if e == i]
-            factor = word_of(own[0]) if own else int(PLAIN)
-            parts += [self.parts[i].at[term], self.parts[i].limbs[term], factor]
+            own = [w for e, name, what in term if e == i for w in (word_of(name), self._how(name, what))]
+            parts += [self.parts[i].at[term], self.parts[i].limbs[term], len(own) // 2, place(own)]
             for c in links:
                 rest = self.below(term, c)
                 parts += [self.parts[c].at[rest], self.parts[c].limbs[rest]]
@@ -137,10 +139,15 @@ class PayloadLayout:
         weighed = int(self._payload.kinds[i] == COUNTED)
         return place([*_sizes(self.parts[i]), weighed, column, above, len(links), place(pairs), place(parts)])
 
+    def _how(self, name: str, what: str) -> int:
+        """Returns how kernels get a factor from the code of an attribute."""
+        floating = self._plan.attributes[name].type == "float64"
+        return _HOW_OF_FLOATS[what] if floating and what in _HOW_OF_FLOATS else _HOW[what]
+
     def header(self, place: Place) -> dict[int, int]:
         """Returns the header words of the plan array."""
         edges = self.edges()
-        parts = [w for term in self.result.terms for w in (self.result.at[term], self.result.limbs[term], int(PLAIN))]
+        parts = [w for term in self.result.terms for w in (self.result.at[term], self.result.limbs[term], 0, 0)]
         value = place([*_sizes(self.result), 0, 0, 0, 0, 0, place(parts)])
         return {
             L.P_EDGES: len(edges),

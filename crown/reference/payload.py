@@ -17,7 +17,10 @@ A parent reads ``Pub`` only: what it will be told would count twice. Filters (ki
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +28,9 @@ import pyarrow as pa
 from crown.reference.view import ReferenceView, Result, Row, _check
 from crown.store.relations import Alias
 from plans.counting import check
-from plans.payload import COUNTED, EXISTS, Term
+from plans.payload import COUNTED, DOWN, EXISTS, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
+from plans.schema import decimal_parts
 
 Value = dict[Term, int]
 _TOLD = ""  # under this name a result that is told has its value: no attribute is called so
@@ -152,7 +156,7 @@ class PayloadReference(ReferenceView):
         return {e}.union(*(self._subtree(c) for c in self.children[e]))
 
     def _below(self, term: Term, e: int) -> Term:
-        return frozenset(factor for factor in term if factor[0] in self.inside[e])
+        return tuple(factor for factor in term if factor[0] in self.inside[e])
 
     def _weight(self, e: int, row: Row) -> int:
         return self.relation[e][row] if self.payload.kinds[e] == COUNTED else 1
@@ -164,9 +168,9 @@ class PayloadReference(ReferenceView):
         own = {}
         for term in {self._below(term, e) for term in self.payload.terms}:
             value = weight
-            for i, name in term:
+            for i, name, what in term:
                 if i == e:
-                    value *= _number(attributes[name])
+                    value *= factor(attributes[name], self.plan.attributes[name].type, what)
             for c in self.children[e]:
                 if self.worth[c]:
                     pub = self.pub[c][self.key_in_parent[c](row)]
@@ -218,12 +222,21 @@ class PayloadReference(ReferenceView):
                 for row in children:
                     total = _sum(self._own(e, row, self._weight(e, row)), total)
                 _check(total == self.pub[e][key], f"a group above {name} is worth what its rows are")
-                _check(total[frozenset()] > 0, f"a group above {name} counts its rows")
+                _check(total[()] > 0, f"a group above {name} counts its rows")
 
 
 def _sum(one: Value, other: Value) -> Value:
     return {term: value + other.get(term, 0) for term, value in one.items()}
 
 
-def _number(value: object) -> int:
-    return 0 if value is None else int(value)  # type: ignore[call-overload]
+def factor(value: Any, kind: str, what: str) -> int:
+    """Returns what a value of a type counts as in a product: see `plans.payload`."""
+    if value is None or what == VALID:
+        return int(value is not None)
+    if what == VALUE:
+        if isinstance(value, float):
+            return round(Fraction(value) * (1 << FLOAT_BITS)) if math.isfinite(value) else 0
+        parts = decimal_parts(kind)
+        return int(value.scaleb(parts[1])) if parts is not None and isinstance(value, Decimal) else int(value)
+    holds = {PLUS: value == math.inf, MINUS: value == -math.inf, UP: value >= 0, DOWN: value <= 0}
+    return int(value != value or holds[what])

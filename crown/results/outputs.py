@@ -25,7 +25,7 @@ class Outputs(Protocol):
         ...
 
     def codes(self, block: Zset) -> Zset:
-        """Returns the output tuples for such a block; equal outputs have equal codes."""
+        """Returns the output tuples for such a block, with its payload, in new memory; equal ones have equal codes."""
         ...
 
 
@@ -47,7 +47,8 @@ class PlainOutputs:
 
     def codes(self, block: Zset) -> Zset:
         """See ``Outputs``. O(codes)."""
-        return Zset.of_columns(block.columns()[self._positions], block.weights)
+        payload = None if block.payload is None else block.payload.copy()
+        return Zset.of_columns(block.columns()[self._positions], block.weights, payload)
 
 
 class ComputedOutputs:
@@ -61,18 +62,24 @@ class ComputedOutputs:
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """See ``Outputs``. O(codes)."""
+        arrays, kept = self._kept(block)
+        return arrays, block.weights[kept]
+
+    def _kept(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
+        """Returns the output columns, and the positions in the block of the rows that they are of."""
         columns = block.columns()
         named = {a: decode(columns[i].copy(), kind, self._extern) for i, (a, kind) in enumerate(self._kinds)}
-        named, weights = filtered(self._plan, named, block.weights.copy())
-        return computed(self._plan, named, len(weights)), weights
+        named, kept = filtered(self._plan, named, np.arange(len(block)))
+        return computed(self._plan, named, len(kept)), kept
 
     def codes(self, block: Zset) -> Zset:
         """See ``Outputs``. O(codes)."""
-        arrays, weights = self.columns(block)
-        codes = np.empty((len(arrays), len(weights)), np.int64)
+        arrays, kept = self._kept(block)
+        codes = np.empty((len(arrays), len(kept)), np.int64)
         for i, (array, output) in enumerate(zip(arrays, self._plan.output, strict=True)):
             codes[i] = encode(array, output.type, self._intern)
-        return Zset.of_columns(codes, weights)
+        payload = None if block.payload is None else block.payload[:, kept]
+        return Zset.of_columns(codes, block.weights[kept], payload)
 
 
 def outputs_of(plan: Plan, intern: Intern, extern: Extern) -> Outputs:

@@ -13,31 +13,26 @@ import pyarrow as pa
 from crown.errors import BadRowError, ChangeError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
-from crown.stages.groups.aggregates import COUNTS
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.store.codec import UnencodableError, encode
 from crown.store.zset import Zset
+from plans.payload import VALUE
 from plans.program import GroupStage, JoinStage, Program
-from plans.reads import feeds
+from plans.reads import occurrences
 from plans.schema import Column, Table
+from plans.sums import COUNTS, ORDERED
 
 
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
     """Returns per base relation (in lower case) the columns that some stage reads, in the order of the table.
 
-    A join stage gets whole tuples, and so does everybody if ``whole``.
+    All of them if ``whole``.
     """
     tables = {table.name.lower(): table for table in program.tables}
     used: dict[str, set[str]] = {name: set() for name in tables}
-    for stage in program.stages:
-        if isinstance(stage, JoinStage):
-            for table in stage.plan.tables:
-                if table.name.lower() in tables:
-                    used[table.name.lower()] |= {column.name.lower() for column in table.columns}
-        for feed in feeds(stage):
-            if isinstance(feed.source, str):
-                read = [output.expr for output in feed.columns] + ([] if feed.where is None else [feed.where])
-                used[feed.source.lower()] |= {name.lower() for expr in read for name in expr.columns}
+    for atom in occurrences(program):
+        read = () if atom.predicate is None else atom.predicate.columns
+        used[atom.relation.lower()] |= {name.lower() for name in (*atom.columns, *read)}
     return {
         name: tuple(c for c in table.columns if whole or c.name.lower() in used[name]) for name, table in tables.items()
     }
@@ -50,8 +45,15 @@ def summed_columns(program: Program) -> dict[str, frozenset[str]]:
         if isinstance(stage, GroupStage) and isinstance(stage.feed.source, str) and stage.feed.where is None:
             plain = {o.name: o.expr.value for o in stage.feed.columns if o.expr.op == "col" and o.type == "float64"}
             for call in stage.aggregates:
-                if call.where is None and len(call.arguments) == 1 and call.function not in (*COUNTS, "min", "max"):
+                if call.where is None and len(call.arguments) == 1 and call.function not in (*COUNTS, *ORDERED):
                     found[stage.feed.source.lower()] |= {plain[name] for name in call.arguments if name in plain}
+        elif isinstance(stage, JoinStage) and stage.plan.payload is not None:
+            for term in stage.plan.payload.terms:
+                for i, name, what in term:
+                    node = stage.plan.nodes[i]
+                    floating = what == VALUE and stage.plan.attributes[name].type == "float64"
+                    if floating and node.predicate is None and node.relation.lower() in found:
+                        found[node.relation.lower()].add(node.columns[node.attributes.index(name)])
     return {name: frozenset(columns) for name, columns in found.items()}
 
 

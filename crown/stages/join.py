@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from crown.engine.core import Core
 from crown.engine.invariants import tree as invariants
+from crown.engine.payload import PayloadLayout
 from crown.engine.state.arenas import State
 from crown.engine.statistics import statistics
+from crown.errors import ChangeError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.kernels import arena as A
+from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
 from crown.store.codec import decode
 from crown.store.zset import Zset
+from plans.payload import VALUE
+from plans.plan import Plan
 from plans.program import JoinStage
 from plans.schema import Column
 
@@ -25,13 +31,20 @@ class Join:
     """Runs a join stage (see ``crown.stages.protocol.Stage``).
 
     ``sources``: the columns of what it reads, by relation; its parts in ``memory`` begin with number ``first``.
+    ``added``: whoever reads its rows adds them up, so they need not be net.
     """
 
     def __init__(
-        self, stage: JoinStage, sources: Mapping[str | int, Sequence[Column]], memory: ProgramMemory, first: int
+        self,
+        stage: JoinStage,
+        sources: Mapping[str | int, Sequence[Column]],
+        memory: ProgramMemory,
+        first: int,
+        added: bool = False,
     ) -> None:
-        plan = stage.plan
+        plan = _narrowed(stage.plan, sources)
         self.stage = stage
+        self._added = added and plan.payload is not None
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
         self._relations = [table.name for table in plan.tables]
         self.inputs = tuple(_source(name) for name in self._relations)
@@ -47,11 +60,40 @@ class Join:
         self.parts = tuple(self._state.parts)
         self._dictionary = memory.dictionary
         self._core = Core(self._state)
+        self._floats = _summed_floats(plan)
+
+    @property
+    def payload(self) -> PayloadLayout | None:
+        """Returns where the words of the rows' payload are, if they have one."""
+        return self._state.compiled.payload
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
-        """See ``Stage.apply``. O(changes * lambda + deltas)."""
-        blocks = [block.copy() for block in self._core.apply(self._changes(nets))]
+        """See ``Stage.apply``; in payload mode the rows carry their sums. O(changes * lambda + deltas).
+
+        Raises ChangeError for a double that cannot be summed.
+        """
+        changes = self._changes(nets)
+        for change in changes if self._floats else ():
+            self._refuse_too_large(change)
+        if self._added:
+            return self._gathered(list(self._core.events(changes)))
+        blocks = [block.copy() for block in self._core.apply(changes)]
         return Zset.gathered(blocks, len(self.columns))
+
+    def _gathered(self, blocks: list[Zset]) -> Zset:
+        return blocks[0] if len(blocks) == 1 else Zset.gathered(blocks, len(self.columns))
+
+    def _refuse_too_large(self, change: RelationChange) -> None:
+        """Raises ChangeError if a value that is a factor of a sum has no fixed point."""
+        for relation, column in self._floats:
+            if change.relation.name.lower() != relation or column not in change.relation.columns:
+                continue
+            word = change.relation.columns.index(column)
+            for sign in (-1, 1):
+                values = np.ascontiguousarray(change.tuples(sign).rows[:, word]).view(np.float64)
+                found = too_large(values)
+                if found.any():
+                    raise ChangeError(f"column {column!r}: {float(values[found.argmax()])!r} {TOO_LARGE}")
 
     def _changes(self, nets: Sequence[Zset]) -> tuple[RelationChange, ...]:
         given = {
@@ -71,6 +113,8 @@ class Join:
 
     def undo(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.undo``."""
+        if self._added:
+            return self._gathered(self._core.undo_events(self._changes(nets), MissingDeletes()))
         return self._core.undo(self._changes(nets), MissingDeletes())
 
     def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
@@ -97,6 +141,27 @@ class Join:
     def stats(self) -> dict[str, Any]:
         """See ``Stage.stats``."""
         return statistics(self._state)
+
+
+def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
+    """Returns the plan over tables that have only the columns that come."""
+    come = [{column.name.lower() for column in sources[_source(table.name)]} for table in plan.tables]
+    tables = tuple(
+        replace(table, columns=tuple(c for c in table.columns if c.name.lower() in names), key=(), distinct=False)
+        for table, names in zip(plan.tables, come, strict=True)
+    )
+    return replace(plan, tables=tables)
+
+
+def _summed_floats(plan: Plan) -> list[tuple[str, str]]:
+    """Returns the relations (in lower case) and columns of doubles that are factors of sums."""
+    found = set()
+    for term in plan.payload.terms if plan.payload is not None else ():
+        for i, name, what in term:
+            node = plan.nodes[i]
+            if what == VALUE and plan.attributes[name].type == "float64":
+                found.add((node.relation.lower(), node.columns[node.attributes.index(name)]))
+    return sorted(found)
 
 
 def _source(name: str) -> str | int:

@@ -38,6 +38,7 @@ from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
 from plans.program import GroupStage, JoinStage, LinearStage, Program
 from plans.program import Stage as Planned
+from plans.reads import sources
 from plans.schema import Column
 
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
@@ -109,13 +110,22 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(stage, LinearStage):
             return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
         if isinstance(stage, JoinStage):
-            sources: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
-            sources.update(self._used.items())
-            return Join(stage, sources, self.memory, first)
+            known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
+            known.update(self._used.items())
+            return Join(stage, known, self.memory, first, self._only_added(len(self.stages)))
         part = self.memory.part(first)
         if isinstance(stage, GroupStage):
-            return Groups(stage, self._columns_of(stage.feed.source), part)
+            below = self.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
+            join = below if isinstance(below, Join) else None
+            return Groups(stage, self._columns_of(stage.feed.source), part, join)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
+
+    def _only_added(self, number: int) -> bool:
+        """Returns True iff only groups read a stage: they add up its rows, so those need not be net."""
+        if number in {result.stage for result in self._program.results or ()}:
+            return False
+        readers = [stage for stage in self._program.stages if number in sources(stage)]
+        return bool(readers) and all(isinstance(stage, GroupStage) for stage in readers)
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
         return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]

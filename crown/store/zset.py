@@ -25,13 +25,14 @@ class Zset:
     """Tuples of codes with weights; nobody changes one that another part of the program may see.
 
     ``rows`` int64[n, width] in any memory layout, ``weights`` int64[n], not 0; ``payload``, if there is one,
-    int64[words, n], what a tuple carries besides its weight. A Z-set that a kernel filled may be a view of a buffer
-    that is used again: ``copy`` it to keep it.
+    int64[words, n], what a tuple carries besides its weight, to be taken ``sign`` times. A Z-set that a kernel filled
+    may be a view of a buffer that is used again: ``copy`` it to keep it.
     """
 
     rows: np.ndarray
     weights: np.ndarray
     payload: np.ndarray | None = None
+    sign: int = 1
 
     @classmethod
     def empty(cls, width: int) -> Zset:
@@ -55,7 +56,8 @@ class Zset:
             rows[start : start + len(part)] = part.rows
             start += len(part)
         payload = None if parts[0].payload is None else np.concatenate([_payload(part) for part in parts], axis=1)
-        return cls(rows, weights, payload)
+        assert all(part.sign == parts[0].sign for part in parts), "payloads of one sign lie together"
+        return cls(rows, weights, payload, parts[0].sign)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -63,7 +65,7 @@ class Zset:
     def __getitem__(self, keep: slice | np.ndarray) -> Zset:
         """Returns the tuples where ``keep`` (bool[n], or a slice) says so."""
         payload = None if self.payload is None else self.payload[:, keep]
-        return Zset(self.rows[keep], self.weights[keep], payload)
+        return Zset(self.rows[keep], self.weights[keep], payload, self.sign)
 
     @property
     def width(self) -> int:
@@ -83,16 +85,16 @@ class Zset:
         """Returns the tuples with only the codes at these positions, in this order; equal ones are not summed."""
         if tuple(words) == tuple(range(self.width)):
             return self
-        return Zset(np.ascontiguousarray(self.rows[:, list(words)]), self.weights, self.payload)
+        return Zset(np.ascontiguousarray(self.rows[:, list(words)]), self.weights, self.payload, self.sign)
 
     def copy(self) -> Zset:
         """Returns the same tuples in memory of their own, one after the other."""
         rows = np.array(self.rows, order="C")
-        return Zset(rows, self.weights.copy(), None if self.payload is None else self.payload.copy())
+        return Zset(rows, self.weights.copy(), None if self.payload is None else self.payload.copy(), self.sign)
 
     def negated(self) -> Zset:
         """Returns the inverse: what comes goes, and what goes comes."""
-        return Zset(self.rows, -self.weights, None if self.payload is None else -self.payload)
+        return Zset(self.rows, -self.weights, self.payload, self.sign if self.payload is None else -self.sign)
 
     def sums(self) -> np.ndarray:
         """Returns int64[n]: the first of equal tuples has the sum of their weights, the others 0. Expected O(n)."""

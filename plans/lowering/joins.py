@@ -47,19 +47,24 @@ def joined(query: Query, stages: Stages) -> int:
         return stages.linear(found)
     counted = not is_set(query)
     if counted:
-        query = without_groups(query, stages, lambda inner: joined(inner, stages))
-    made = plan_of(query, _rates(query, stages.rates), None, counted)
-    return stages.add(JoinStage(_typed(made, query), "bag" if counted else "set"))
+        query = counting(query, stages)
+    made = plan_of(query, rates_of(query, stages.rates), None, counted)
+    return stages.add(JoinStage(typed(made, query), "bag" if counted else "set"))
 
 
-def _typed(plan: Plan, query: Query) -> Plan:
+def counting(query: Query, stages: Stages) -> Query:
+    """Returns an equivalent query whose sources all count."""
+    return without_groups(query, stages, lambda inner: joined(inner, stages))
+
+
+def typed(plan: Plan, query: Query) -> Plan:
     """Returns the plan with outputs of the query's types: joined with a wider column, a variable has the wider type."""
     types = dict(zip((name for name, _ in query.outputs), (expr.type for _, expr in query.outputs), strict=True))
     output = tuple(Output(out.name, types[out.name], cast(out.expr, types[out.name])) for out in plan.output)
     return plan if output == plan.output else replace(plan, output=output)
 
 
-def _rates(query: Query, rates: Mapping[str, float]) -> dict[str, float]:
+def rates_of(query: Query, rates: Mapping[str, float]) -> dict[str, float]:
     """Returns the rates of what this query reads."""
     names = {name.lower() for source in query.sources for name in (source.alias, source.table.name)}
     return {name: rate for name, rate in rates.items() if name in names}

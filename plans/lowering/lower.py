@@ -9,8 +9,9 @@ from plans.algebra import Group, Query, Relation, SetOperation, Source, bases, w
 from plans.conjunction import is_set
 from plans.errors import PlanError
 from plans.lowering.existence import without_distinct
-from plans.lowering.joins import feed, joined, plan_of, selection
+from plans.lowering.joins import counting, feed, joined, plan_of, selection
 from plans.lowering.outer import inner_joined
+from plans.lowering.payloads import summed
 from plans.lowering.stages import STAGE, Stages, passed
 from plans.plan import Output
 from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, program_of
@@ -63,6 +64,8 @@ def _made(relation: Relation, stages: Stages) -> int:
     if isinstance(relation, Query):
         return joined(_plain(relation, stages), stages)
     if isinstance(relation, Group):
+        if isinstance(relation.input, Query) and (made := _summed(relation, relation.input, stages)) is not None:
+            return stages.add(made)
         rows = _rows(relation, stages)
         outputs = tuple(Output(name, expr.type, expr) for name, expr in relation.outputs)
         return stages.add(
@@ -89,6 +92,19 @@ def _rows(group: Group, stages: Stages) -> Feed:
         if selection(rows) is None:
             return feed(replace(rows, distinct=True), stages)
     return _feed(group.input, stages)
+
+
+def _summed(group: Group, given: Query, stages: Stages) -> GroupStage | None:
+    """Returns the stage of a group whose sums are formed in the join below it; None if it has none, or reads no
+    join."""
+    rows = _plain(given, stages)
+    if rows.distinct or selection(rows) is not None:
+        return None
+    made = len(stages.made)
+    found = summed(group, counting(rows, stages), stages)
+    if found is None:
+        del stages.made[made:]
+    return found
 
 
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:

@@ -86,7 +86,7 @@ def payload_words(plan: Plan, i: int) -> int:
         if plan.nodes[below].parent in inside:
             inside.add(below)
     parts = {tuple(sorted(factor for factor in term if factor[0] in inside)) for term in plan.payload.terms}
-    return sum(limbs_of(plan.attributes[factor[1]].type for factor in part) for part in parts)
+    return sum(limbs_of((plan.attributes[name].type, what) for _, name, what in part) for part in parts)
 
 
 def verdict(program: Program) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crown.reference import PayloadReference
 from plans.conjunction import Attribute
 from plans.counting import with_multiplicities
-from plans.payload import COUNTED, EXISTS, INDICATOR, Payload
+from plans.payload import COUNTED, DOWN, EXISTS, INDICATOR, UP, VALID, VALUE, Payload
 from plans.plan import Node, Plan
 from plans.schema import Schema
 from tests.engine.payload_driver import Driver
@@ -32,13 +32,17 @@ def payloads_of(draw: st.DrawFn, plan: Plan) -> Payload:
         if kinds[i] != EXISTS and not virtual:
             kinds[i] = draw(st.sampled_from([COUNTED, COUNTED, COUNTED, INDICATOR]))
     factors = [
-        (i, a) for i, node in enumerate(plan.nodes) if not node.free and kinds[i] != EXISTS for a in node.attributes
+        (i, a, what)
+        for i, node in enumerate(plan.nodes)
+        if not node.free and kinds[i] != EXISTS
+        for a in node.attributes
+        for what in (VALUE, VALUE, VALID, UP, DOWN)
     ]
     terms = []
     if factors:
-        one_per_node = st.lists(st.sampled_from(factors), min_size=1, max_size=3, unique_by=lambda factor: factor[0])
-        terms = draw(st.lists(one_per_node.map(frozenset), max_size=3, unique=True))
-    return Payload(tuple(kinds), (frozenset(), *terms))
+        products = st.lists(st.sampled_from(factors), min_size=1, max_size=3)
+        terms = draw(st.lists(products.map(lambda term: tuple(sorted(term))), max_size=3, unique=True))
+    return Payload(tuple(kinds), ((), *terms))
 
 
 class Sides:
@@ -155,10 +159,10 @@ def snow() -> Plan:
     )
     types = {name: kind for columns in SNOW.values() for name, kind in columns.items()}
     attributes = {name: Attribute(name, kind) for name, kind in types.items()}
-    x, u, y, v, z = (1, "x"), (1, "u"), (2, "y"), (2, "v"), (4, "z")
-    products = [(), (x,), (u,), (x, y), (x, y, z), (u, v), (z,), (v, z), (x, v)]
+    x, u, y, v, z = ((i, name, VALUE) for i, name in ((1, "x"), (1, "u"), (2, "y"), (2, "v"), (4, "z")))
+    products = [(), (x,), (u,), (x, y), (x, y, z), (u, v), (z,), (v, z), (v, x), (x, x), ((1, "x", VALID),)]
     plan = Plan("", nodes, attributes, ("a",), (), (), False, False, tuple(Schema.of(SNOW).values()))
-    terms = tuple(map(frozenset, products))
+    terms = tuple(tuple(sorted(product)) for product in products)
     return replace(plan, payload=replace(with_multiplicities(plan).payload or Payload(()), terms=terms))
 
 
@@ -175,7 +179,7 @@ def snow_changes(draw: st.DrawFn) -> Batch:
 @given(st.lists(snow_changes(), min_size=2, max_size=5))
 def test_sums_of_products_do_not_overflow_whatever_their_factors(steps: list[Batch]) -> None:
     sides = Sides(snow(), Database(SNOW), 64)
-    assert sorted(sides.driver.layout.result.limbs.values()) == [1, 1, 2, 2, 2, 3, 3, 3, 4]
+    assert sorted(sides.driver.layout.result.limbs.values()) == [1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4]
     for batch in steps:
         sides.step(batch)
     sides.step(sides.database.everything(-1))
@@ -246,7 +250,7 @@ def test_the_count_of_paths_goes_through_known_payloads() -> None:
         assert twin.apply_valued({"G": to_dicts(Schema.of(HOP3), "G", rows)}) == {(): [told]}
         assert driver.apply({"G": rows}) == {(): (told,)}
         for name, expected in payloads_after.items():
-            found = {key[0] if key else 0: value[frozenset()] for key, value in twin.pub[names.index(name)].items()}
+            found = {key[0] if key else 0: value[()] for key, value in twin.pub[names.index(name)].items()}
             assert found == expected, name
         twin.check_invariants()
         driver.check()

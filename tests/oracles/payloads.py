@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from math import prod
 
+from crown.reference.payload import factor
 from plans.payload import COUNTED, EXISTS
 from plans.plan import Plan
 from tests.oracles.database import Database, Row
@@ -53,9 +54,5 @@ def results(plan: Plan, database: Database) -> Valued:
         )
         totals = found.setdefault(tuple(values[a] for a in plan.free), [0] * len(payload.terms))
         for j, term in enumerate(payload.terms):
-            totals[j] += weight * prod(_factor(values[name]) for _, name in term)
+            totals[j] += weight * prod(factor(values[name], plan.attributes[name].type, what) for _, name, what in term)
     return {row: tuple(totals) for row, totals in found.items()}
-
-
-def _factor(value: object) -> int:
-    return 0 if value is None else int(value)  # type: ignore[call-overload, no-any-return]

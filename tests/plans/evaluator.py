@@ -14,15 +14,19 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from crown.reference.payload import factor
 from plans.expressions.expr import Expr
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program
 from plans.schema import arrow_type, decimal_parts
+from plans.sums import Sums, Term
 from tests.oracles.database import Database, Row, canonical
 
 Bag = Counter[Row]
 Relation = tuple[list[tuple[str, str]], Bag]
 """Columns, as pairs of name and type, and rows with their multiplicities."""
+CARRIED = "#"
+"""A column with what a row of a payload carries: the value of every term, for one valuation."""
 
 
 def results(program: Program, database: Database) -> Bag:
@@ -46,7 +50,11 @@ def results(program: Program, database: Database) -> Bag:
 
 
 def arrays(columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> dict[str, pa.Array]:
-    return {name: pa.array([row[i] for row in rows], arrow_type(type_)) for i, (name, type_) in enumerate(columns)}
+    return {
+        name: pa.array([row[i] for row in rows], arrow_type(type_))
+        for i, (name, type_) in enumerate(columns)
+        if name != CARRIED
+    }
 
 
 def computed(exprs: Iterable[Expr], columns: Sequence[tuple[str, str]], rows: Sequence[Row]) -> list[Row]:
@@ -68,8 +76,12 @@ def fed(feed: Feed, known: dict[str | int, Relation]) -> Relation:
     made: Bag = Counter()
     for i, row in enumerate(rows):
         if kept is None or kept[i]:
-            made[wanted[i]] += feed.weight * bag[row]
-    return shape(feed.columns), made
+            made[(*wanted[i], *(row[-1:] if carries(columns) else ()))] += feed.weight * bag[row]
+    return shape(feed.columns) + columns[-1:] * carries(columns), made
+
+
+def carries(columns: list[tuple[str, str]]) -> bool:
+    return columns[-1:] == [(CARRIED, "")]
 
 
 def linear(stage: LinearStage, terms: list[Relation]) -> Relation:
@@ -120,7 +132,7 @@ def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
         for row, copies in selected(atom, known).items():
             values = dict(zip(atom.attributes, row, strict=True))
             if all(values[n] is not None or uses[n] == 1 or plan.attributes[n].null_safe for n in values):
-                weight = copies if stage.mode == "bag" and "[" not in atom.name else 1
+                weight = copies if stage.mode != "set" and "[" not in atom.name else 1
                 matches[tuple(values[name] for name in keys)].append((values, weight))
         bindings = [(old | new, m * n) for old, m in bindings for new, n in matches[tuple(old[name] for name in keys)]]
         bound |= set(atom.attributes)
@@ -129,14 +141,23 @@ def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
     kept = computed(plan.residual, columns, rows)
     outputs = computed([out.expr for out in plan.output], columns, rows)
     made: Bag = Counter()
-    for (_, weight), mask, row in zip(bindings, kept, outputs, strict=True):
+    for (binding, weight), mask, row in zip(bindings, kept, outputs, strict=True):
         if all(value is True for value in mask):
-            made[row] += weight
+            made[(*row, *([products(plan, binding)] if stage.mode == "payload" else []))] += weight
     if stage.mode == "set":
         made = Counter(dict.fromkeys(made, 1))
     else:
         counts_every_atom(plan)
-    return shape(plan.output), made
+    return shape(plan.output) + [(CARRIED, "")] * (stage.mode == "payload"), made
+
+
+def products(plan: Plan, binding: dict[str, object]) -> tuple[int, ...]:
+    """The terms of the payload for one valuation."""
+    assert plan.payload is not None
+    return tuple(
+        math.prod(factor(binding[name], plan.attributes[name].type, what) for _, name, what in term)
+        for term in plan.payload.terms
+    )
 
 
 def counts_every_atom(plan: Plan) -> None:
@@ -168,10 +189,10 @@ def grouped(stage: GroupStage, rows: Relation) -> Relation:
     groups: dict[Row, list[tuple[Row, int]]] = {(): []} if stage.whole else {}
     for row, copies in bag.items():
         groups.setdefault(tuple(row[names.index(key)] for key in stage.keys), []).append((row, copies))
-    types = dict(columns)
+    types = dict(columns) | {one.name: one.type for one in stage.summed}
     made = [(key, types[key]) for key in stage.keys] + [(call.name, call.type) for call in stage.aggregates]
     values = [
-        (*key, *(aggregated(call, names, types, members) for call in stage.aggregates))
+        (*key, *(value_of(stage, call, names, types, members) for call in stage.aggregates))
         for key, members in groups.items()
     ]
     values = canonical(values)
@@ -179,6 +200,41 @@ def grouped(stage: GroupStage, rows: Relation) -> Relation:
         mask = computed([stage.having], made, values)
         values = [row for row, kept in zip(values, mask, strict=True) if kept[0] is True]
     return shape(stage.outputs), Counter(computed([out.expr for out in stage.outputs], made, values))
+
+
+def value_of(
+    stage: GroupStage, call: Aggregate, names: list[str], types: dict[str, str], rows: list[tuple[Row, int]]
+) -> object:
+    """An aggregate of a group: of its rows, or of the sums that they carry."""
+    carried = {
+        Term(one.needs, one.where, one.factors, one.side, one.of): sum(
+            (copies * sum(c * row[-1][number] for c, number in one.parts) for row, copies in rows), 0
+        )
+        for one in stage.carried
+    }
+    terms = Sums(call, types).terms
+    if not set(terms) <= set(carried) or not terms or terms == (Term(),):
+        return aggregated(call, names, types, rows)
+    units = {one.name: Fraction(1, (1 << one.bits) * 10**one.digits) for one in stage.summed}
+    of = Sums(call, types)
+    n = carried[of.term()]
+    if call.function in ("count", "count_if", "regr_count"):
+        return n
+    if n == 0:
+        return None
+    sides = [[carried[term] for term in of.sides(name)] for name in of.needs if of.sides(name)]
+    if any(plus or minus for plus, minus in sides):
+        if call.function not in ("sum", "avg") or all(sides[0]):
+            return math.nan
+        return math.inf if sides[0][0] else -math.inf
+
+    def total(*factors: str) -> Fraction:
+        return carried[of.term(*factors)] * math.prod((units[name] for name in factors), start=Fraction(1))
+
+    y, x = of.arguments[0], of.arguments[-1]
+    if call.function in ("sum", "avg"):
+        return summed(call, total(x), n)
+    return moments(call.function, n, total(x), total(y), total(x, x), total(y, y), total(x, y))
 
 
 def aggregated(call: Aggregate, names: list[str], types: dict[str, str], rows: list[tuple[Row, int]]) -> object:
@@ -213,26 +269,30 @@ def numbers(call: Aggregate, types: list[str], found: Bag) -> object:
     if wild:
         return sum(wild) if call.function in ("sum", "avg") else math.nan
     exact = [(tuple(Fraction(v) for v in row), copies) for row, copies in found.items()]
-    total = sum((row[0] * copies for row, copies in exact), Fraction(0))
-    if call.function == "sum":
-        parts = decimal_parts(call.type)
-        if parts is not None:
-            return Decimal(int(total * 10 ** parts[1])).scaleb(-parts[1])
-        return float(total) if call.type == "float64" else int(total)
+    if call.function in ("sum", "avg"):
+        return summed(call, sum((row[0] * copies for row, copies in exact), Fraction(0)), n)
+
+    def total(i: int, j: int | None = None) -> Fraction:
+        return sum((row[i] * (1 if j is None else row[j]) * copies for row, copies in exact), Fraction(0))
+
+    return moments(call.function, n, total(-1), total(0), total(-1, -1), total(0, 0), total(0, -1))
+
+
+def summed(call: Aggregate, total: Fraction, n: int) -> object:
+    """SUM or AVG of an exact sum."""
     if call.function == "avg":
         return float(total / n)
-    return moments(call.function, exact, n)
+    parts = decimal_parts(call.type)
+    if parts is not None:
+        return Decimal(int(total * 10 ** parts[1])).scaleb(-parts[1])
+    return float(total) if call.type == "float64" else int(total)
 
 
-def moments(function: str, rows: list[tuple[tuple[Fraction, ...], int]], n: int) -> float | None:
+def moments(
+    function: str, n: int, xs: Fraction, ys: Fraction, xx: Fraction, yy: Fraction, xy: Fraction
+) -> float | None:
     """Variances, covariances and regressions. The first argument is y, the second x."""
-    if len(rows[0][0]) == 1:
-        rows = [((row[0], row[0]), copies) for row, copies in rows]
-    ys = sum((y * c for (y, _), c in rows), Fraction(0))
-    xs = sum((x * c for (_, x), c in rows), Fraction(0))
-    sxy = sum((x * y * c for (y, x), c in rows), Fraction(0)) - xs * ys / n
-    sxx = sum((x * x * c for (_, x), c in rows), Fraction(0)) - xs * xs / n
-    syy = sum((y * y * c for (y, _), c in rows), Fraction(0)) - ys * ys / n
+    sxy, sxx, syy = xy - xs * ys / n, xx - xs * xs / n, yy - ys * ys / n
     if function in ("var_pop", "stddev_pop", "covar_pop"):
         value = sxy / n
     elif function in ("var_samp", "stddev_samp", "covar_samp"):

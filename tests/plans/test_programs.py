@@ -77,8 +77,19 @@ def test_regressions_over_equal_values_have_no_slope() -> None:
 
 
 def test_keys_prove_that_a_join_under_a_group_is_a_set() -> None:
-    made = program("SELECT k, SUM(v) AS s FROM t JOIN (SELECT DISTINCT a FROM r) d ON k = d.a GROUP BY k", TABLES)
+    made = program("SELECT k, MAX(v) AS s FROM t JOIN (SELECT DISTINCT a FROM r) d ON k = d.a GROUP BY k", TABLES)
     assert [stage.mode for stage in made.stages if isinstance(stage, JoinStage)] == ["set"]
+
+
+def test_a_sum_over_a_join_is_formed_in_the_join() -> None:
+    made = program("SELECT r.a, SUM(t.v * r.b) AS s FROM r JOIN t ON r.b = t.k GROUP BY r.a", TABLES)
+    join = next(stage for stage in made.stages if isinstance(stage, JoinStage))
+    group = made.stages[-1]
+    assert isinstance(group, GroupStage)
+    assert join.mode == "payload"
+    assert join.plan.payload is not None
+    assert [len(term) for term in join.plan.payload.terms] == [0, 2, 2]
+    assert [out.name for out in join.plan.output] == [out.name for out in group.feed.columns] == ["a"]
 
 
 def test_one_relation_needs_no_join_stage() -> None:

@@ -5,7 +5,9 @@ Between batches no change waits, a group is worth the sum of its children's wort
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -18,10 +20,10 @@ from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels.strings import NULL
 from crown.kernels.tables import LOW32, table_at
-from plans.payload import Term
+from plans.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
 
-_COUNT: Term = frozenset()
+_COUNT: Term = ()
 
 
 def number(words: Sequence[int] | np.ndarray) -> int:
@@ -63,6 +65,21 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
             assert at.lo(halves, at.entry_field(g, k, parts.words)) == 0, f"{name}: a group has an entry"
 
 
+def _factor(code: int, kind: str, what: str) -> int:
+    """Returns what a code counts as."""
+    if code == NULL:
+        return 0
+    if what == VALID:
+        return 1
+    value = float(np.int64(code).view(np.float64)) if kind == "float64" else code
+    if what == VALUE:
+        if kind != "float64":
+            return code
+        return round(Fraction(value) * (1 << FLOAT_BITS)) if math.isfinite(value) else 0
+    holds = {PLUS: value == math.inf, MINUS: value == -math.inf, UP: value >= 0, DOWN: value <= 0}
+    return int(value != value or holds[what])
+
+
 def _own(
     arena: np.ndarray, halves: np.ndarray, plan: Plan, compiled: CompiledPlan, payload: PayloadLayout, i: int, row: int
 ) -> dict[Term, int]:
@@ -70,10 +87,10 @@ def _own(
     weighed = compiled.array[int(compiled.array[node_at(i) + N_PAYLOAD]) + Y_WEIGHED]
     own = {term: int(at.row_weight(halves, row)) if weighed else 1 for term in payload.parts[i].terms}
     for term in own:
-        for e, a in term:
+        for e, a, what in term:
             if e == i:
-                value = int(arena[row + compiled.words[i][a] - compiled.offset[i]])
-                own[term] *= 0 if value == NULL else value
+                code = int(arena[row + compiled.words[i][a] - compiled.offset[i]])
+                own[term] *= _factor(code, plan.attributes[a].type, what)
         for c in payload.links(i):
             g = int(at.linked_group(halves, row, at.link_of(compiled.children[i].index(c))))
             first = int(at.published(g, len(plan.nodes[c].key)))

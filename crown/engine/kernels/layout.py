@@ -43,9 +43,11 @@ Y_COLUMN = 5  # of a free node: the column with the handles of its rows
 Y_ABOVE = 6  # of a bound node: the number of its edge among the links of its parent
 Y_LINKS, Y_LINK0 = 7, 8  # bound children with payloads: how many; plan offset of (link, key words) pairs
 Y_PARTS = 9  # plan offset of the parts
-# A part: first word, limbs, word of the factor counted from the row or PLAIN; then per link first word and limbs of the
-# child's part that it is multiplied by.
-Z_WORD, Z_LIMBS, Z_FACTOR, Z_LINKS = 0, 1, 2, 3
+# A part: first word, limbs, how many factors, plan offset of (word counted from the row, what of it) pairs; then per
+# link first word and limbs of the child's part that it is multiplied by.
+Z_WORD, Z_LIMBS, Z_FACTORS, Z_FACTOR0, Z_LINKS = 0, 1, 2, 3, 4
+# What of a word is a factor: an integer, a double in fixed point, or 1 where something holds (see ``plans.payload``).
+WORD, FLOAT, IS_VALID, IS_PLUS, IS_MINUS, IS_UP, IS_DOWN, IS_DOWN_FLOAT = 0, 1, 2, 3, 4, 5, 6, 7
 
 # Words of a record descriptor in the plan array.
 R_WIDTH, R_WORDS, R_TABLE = 0, 1, 2  # words of the tuple, of the record; header words of the table

@@ -11,8 +11,13 @@ drops them.
 
 from __future__ import annotations
 
-from crown.engine.kernels.enumerate import delta_enum, enumerate_resume
-from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.enumerate import (
+    delta_enum,
+    enumerate_resume,
+)
+from crown.engine.kernels.groups import (
+    node_at,
+)
 from crown.engine.kernels.layout import (
     MODE_DELTAS,
     N_FREE,
@@ -35,13 +40,11 @@ from crown.engine.kernels.layout import (
     X_LINK,
     X_MODE,
     X_PHASE,
-    X_PRODUCT,
     X_RECORD,
     X_VALUE,
     X_WEIGHT,
     X_WITNESS,
     Y_COLUMN,
-    Y_LINK0,
     Y_LINKS,
     Y_ONES,
     Y_OTHERS,
@@ -49,19 +52,25 @@ from crown.engine.kernels.layout import (
     Y_PARTS,
     Y_WEIGHED,
     Y_WORDS,
-    Z_FACTOR,
     Z_LIMBS,
     Z_LINKS,
     Z_WORD,
 )
-from crown.kernels.arena import H_WRAPPED, NONE, ONE, PLAIN, ZERO, alloc, lo, set_lo
+from crown.engine.kernels.worth import begin, checked_product, multiply_by_row, weight_of
+from crown.kernels.arena import (
+    H_WRAPPED,
+    NONE,
+    ZERO,
+    alloc,
+    lo,
+    set_lo,
+)
 from crown.kernels.geometry import (
     T_ENTRIES,
     children_count,
     entry_change,
     entry_field,
     entry_words,
-    linked_group,
     live_parents,
     published,
     row_group,
@@ -71,173 +80,18 @@ from crown.kernels.geometry import (
     set_entry_next,
     set_row_weight,
 )
-from crown.kernels.jit import device
+from crown.kernels.jit import (
+    device,
+)
 from crown.kernels.limbs import (
     add,
     clear,
-    extend,
-    multiply,
-    multiply_word,
     plus,
-    product_leaves,
-    product_of_pairs,
     sum_leaves,
     sum_of_pairs,
-    times,
 )
-from crown.kernels.strings import NULL
 
 WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is to follow, its results are being enumerated
-
-# What a row is worth
-# ----------------------------------------------------------------------------------------------------------------------
-
-
-@device
-def _times(ctx, value, factor):
-    """The product of a part of one limb; says so in the header if it leaves 63 bits."""
-    if product_leaves(value, factor):
-        ctx.arena[H_WRAPPED] = 1
-    return times(value, factor)
-
-
-@device
-def weight_of(ctx, y, row):
-    """What the row weighs: the copies with which it has been accounted, or 1."""
-    if ctx.plan[y + Y_WEIGHED] == 1:
-        return row_weight(ctx.halves, row)
-    return ONE
-
-
-@device
-def _factor(ctx, row, word):
-    """The row's value at a word that is a factor; NULL adds nothing."""
-    value = ctx.arena[row + word]
-    if value == NULL:
-        value = 0
-    return value
-
-
-@device
-def begin(ctx, y, weight):
-    """Every part of the value that is being calculated becomes ``weight``."""
-    plan, scratch = ctx.plan, ctx.scratch
-    at = scratch[X_VALUE]
-    ones = plan[y + Y_ONES]
-    words = plan[y + Y_WORDS]
-    for w in range(ones):
-        scratch[at + w] = weight
-    if words > ones:
-        sign = weight >> 63
-        for w in range(ones, words):
-            scratch[at + w] = sign
-        for q in range(plan[y + Y_PAIRS]):
-            scratch[at + ones + 2 * q] = weight
-        stride = Z_LINKS + 2 * plan[y + Y_LINKS]
-        z = plan[y + Y_PARTS] + stride * (ones + plan[y + Y_PAIRS])
-        for _ in range(plan[y + Y_OTHERS]):
-            scratch[at + plan[z + Z_WORD]] = weight
-            z += stride
-
-
-@device
-def _payload_below(ctx, y, row, x, link, delta):
-    """Where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
-    if x == link:
-        return delta
-    pair = ctx.plan[y + Y_LINK0] + 2 * x
-    return published(linked_group(ctx.halves, row, ctx.plan[pair]), ctx.plan[pair + 1])
-
-
-@device
-def _multiply_pairs(ctx, y, row, link, delta):
-    """``multiply_by_row`` for the parts of two limbs."""
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
-    links = plan[y + Y_LINKS]
-    stride = Z_LINKS + 2 * links
-    z = plan[y + Y_PARTS] + stride * plan[y + Y_ONES]
-    at = scratch[X_VALUE] + plan[y + Y_ONES]
-    for _ in range(plan[y + Y_PAIRS]):
-        low, high = scratch[at], scratch[at + 1]
-        if plan[z + Z_FACTOR] != PLAIN:
-            factor = _factor(ctx, row, plan[z + Z_FACTOR])
-            low, high = product_of_pairs(low, high, factor, factor >> 63)
-        for x in range(links):
-            part = z + Z_LINKS + 2 * x
-            base = _payload_below(ctx, y, row, x, link, delta) + plan[part]
-            above = arena[base] >> 63
-            if plan[part + 1] == 2:
-                above = arena[base + 1]
-            low, high = product_of_pairs(low, high, arena[base], above)
-        scratch[at] = low
-        scratch[at + 1] = high
-        z += stride
-        at += 2
-
-
-@device
-def _multiply_others(ctx, y, row, link, delta):
-    """``multiply_by_row`` for the parts of more than two limbs."""
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
-    links = plan[y + Y_LINKS]
-    stride = Z_LINKS + 2 * links
-    z = plan[y + Y_PARTS] + stride * (plan[y + Y_ONES] + plan[y + Y_PAIRS])
-    product = scratch[X_PRODUCT]
-    for _ in range(plan[y + Y_OTHERS]):
-        at = scratch[X_VALUE] + plan[z + Z_WORD]
-        n = plan[z + Z_LIMBS]
-        if plan[z + Z_FACTOR] != PLAIN:
-            multiply_word(scratch, at, n, _factor(ctx, row, plan[z + Z_FACTOR]))
-        for x in range(links):
-            part = z + Z_LINKS + 2 * x
-            base = _payload_below(ctx, y, row, x, link, delta) + plan[part]
-            if plan[part + 1] == 1:
-                multiply_word(scratch, at, n, arena[base])
-            else:
-                extend(scratch, product, n, arena, base, plan[part + 1])
-                multiply(scratch, product + n, scratch, at, scratch, product, n)
-                extend(scratch, at, n, scratch, product + n, n)
-        z += stride
-
-
-@device
-def multiply_by_row(ctx, y, row, link, delta):
-    """Multiply the value by the row's factors and by the payloads that its links lead to.
-
-    On link ``link``, if that is not -1, the payload at ``delta`` takes the place of the one that is there.
-    """
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
-    links = plan[y + Y_LINKS]
-    stride = Z_LINKS + 2 * links
-    z = plan[y + Y_PARTS]
-    at = scratch[X_VALUE]
-    for w in range(plan[y + Y_ONES]):
-        value = scratch[at + w]
-        if plan[z + Z_FACTOR] != PLAIN:
-            value = _times(ctx, value, _factor(ctx, row, plan[z + Z_FACTOR]))
-        for x in range(links):
-            base = _payload_below(ctx, y, row, x, link, delta) + plan[z + Z_LINKS + 2 * x]
-            value = _times(ctx, value, arena[base])
-        scratch[at + w] = value
-        z += stride
-    if plan[y + Y_WORDS] > plan[y + Y_ONES]:
-        _multiply_pairs(ctx, y, row, link, delta)
-        _multiply_others(ctx, y, row, link, delta)
-
-
-@device
-def occurrences(ctx, ring, d, row):
-    """As how many a row of a free node counts, without its free children."""
-    if ring is None:
-        return ONE
-    y = ctx.plan[d + N_PAYLOAD]
-    count = ONE
-    if y != 0:
-        count = weight_of(ctx, y, row)
-        for x in range(ctx.plan[y + Y_LINKS]):
-            count *= ctx.arena[_payload_below(ctx, y, row, x, NONE, ZERO)]
-    return count
-
 
 # Groups
 # ----------------------------------------------------------------------------------------------------------------------
@@ -374,7 +228,7 @@ def _multiply_rows(ctx, ring, out, start):
         for x in range(weighing, weighing + count):
             y = plan[node_at(plan[x]) + N_PAYLOAD]
             if plan[x] != scratch[X_WITNESS]:
-                weight = _times(ctx, weight, weight_of(ctx, y, out[plan[y + Y_COLUMN] * capacity + i]))
+                weight = checked_product(ctx, weight, weight_of(ctx, y, out[plan[y + Y_COLUMN] * capacity + i]))
         begin(ctx, value, weight)
         for x in range(weighing, weighing + count):
             y = plan[node_at(plan[x]) + N_PAYLOAD]

@@ -19,7 +19,7 @@ from crown.engine.kernels.layout import (
     R_WIDTH,
 )
 from crown.engine.kernels.live import set_live
-from crown.engine.kernels.payload import occurrences
+from crown.engine.kernels.worth import occurrences
 from crown.kernels.arena import (
     FORMAT,
     H_BUDGET,

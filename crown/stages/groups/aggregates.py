@@ -6,7 +6,7 @@ worked out anew, is the row that was told before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,16 +15,15 @@ from crown.errors import ChangeError
 from crown.kernels.strings import NULL
 from crown.stages.columns import Column
 from crown.stages.groups import rounded
-from crown.stages.groups.moments import MOMENTS, Moments
-from crown.stages.groups.terms import Layout, Term, Values
+from crown.stages.groups.moments import MOMENTS, Moments, Unit
+from crown.stages.groups.terms import Layout
 from crown.stages.kernels import multisets
-from crown.stages.kernels.sums import FLOAT_BITS
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
+from plans.payload import FLOAT_BITS
 from plans.program import Aggregate
 from plans.schema import arrow_type, decimal_parts
-
-COUNTS = ("count", "count_if", "regr_count")
+from plans.sums import COUNTS, Sums, Term, Values
 
 
 @dataclass(frozen=True)
@@ -54,55 +53,30 @@ class OutOfRange(ChangeError):
 
 
 class Rule:
-    """An aggregate whose arguments have the ``types`` of feed columns."""
+    """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have ``units`` of their own."""
 
-    def __init__(self, aggregate: Aggregate, types: Mapping[str, str]) -> None:
+    def __init__(
+        self, aggregate: Aggregate, types: Mapping[str, str], carried: Container[Term], units: Mapping[str, Unit]
+    ) -> None:
         self.aggregate = aggregate
-        self._types = types
-        arguments, function = aggregate.arguments, aggregate.function
-        where = aggregate.where
-        if function == "count_if":
-            where, arguments = arguments[0], ()
-        self._side = {"min": multisets.MINIMA, "max": multisets.MAXIMA}.get(function, 0)
-        valued = aggregate.distinct or self._side
-        self.values = Values(arguments[0], where) if valued else None
-        self._distinct = self.values if aggregate.distinct and not self._side else None
-        self._where = None if self._distinct else where
-        self._needs = tuple(sorted(set(arguments)))
-        self._arguments = arguments
-        self.terms = () if self._side else self._terms()
+        self._sums = Sums(aggregate, types)
+        self.values = self._sums.values
+        self.terms = self._sums.terms
+        known = bool(self.terms) and all(term in carried for term in self.terms)
+        self._units = {name: units[name] if known else unit(types[name]) for name in aggregate.arguments}
+        self._side = {"min": multisets.MINIMA, "max": multisets.MAXIMA}.get(aggregate.function, 0)
 
     @property
     def top(self) -> tuple[Values, int] | None:
         """Returns the multiset and the side of it whose first value this is; None if it is none of MIN and MAX."""
         return (self.values, self._side) if self.values is not None and self._side else None
 
-    def _term(self, *factors: str, side: int = 0, of: str = "") -> Term:
-        return Term(self._needs, self._where, tuple(sorted(factors)), side, of, self._distinct)
-
-    def _sides(self, name: str) -> tuple[Term, ...]:
-        """Returns the terms that count what is not finite."""
-        floating = self._types[name] == "float64"
-        return tuple(self._term(side=side, of=name) for side in (1, -1)) if floating else ()
-
-    def _terms(self) -> tuple[Term, ...]:
-        function = self.aggregate.function
-        found = [self._term()]
-        if function in ("sum", "avg"):
-            found.append(self._term(*self._arguments))
-        if function in MOMENTS:
-            y, x = self._arguments[0], self._arguments[-1]
-            found += [self._term(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y))]
-        if function not in COUNTS:
-            found += [term for name in self._needs for term in self._sides(name)]
-        return tuple(dict.fromkeys(found))
-
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""
         aggregate = self.aggregate
         if self.top is not None:
             return Column(aggregate.type, dictionary, totals.tops[self.top])
-        count = totals.count(self._term())
+        count = totals.count(self._sums.term())
         if aggregate.function in COUNTS:
             return Column(aggregate.type, dictionary, np.ascontiguousarray(count))
         null = count == 0
@@ -113,7 +87,7 @@ class Rule:
         else:
             values, null = MOMENTS[aggregate.function](self._moments(totals, count))
             few = count <= aggregate.function.endswith("_samp")
-            for term in (term for name in self._needs for term in self._sides(name)):
+            for term in (term for name in self._sums.needs for term in self._sums.sides(name)):
                 special = totals.count(term) != 0
                 values[special] = np.nan
                 null = null & (few | ~special)
@@ -121,7 +95,7 @@ class Rule:
 
     def _exact(self, totals: Totals, null: np.ndarray, dictionary: Dictionary) -> Column:
         """Returns SUM of whole numbers or decimals."""
-        rows, type_ = totals.sum(self._term(*self._arguments)), self.aggregate.type
+        rows, type_ = totals.sum(self._sums.term(*self._sums.arguments)), self.aggregate.type
         parts = decimal_parts(type_)
         if parts is None:
             codes, refused = rounded.words(rows, null)
@@ -137,24 +111,26 @@ class Rule:
 
     def _quotient(self, totals: Totals, count: np.ndarray) -> np.ndarray:
         """Returns SUM or AVG as doubles; infinities and NaN as in IEEE arithmetic."""
-        name = self._arguments[0]
+        name = self._sums.arguments[0]
         average = self.aggregate.function == "avg"
         divisors = count.reshape(-1, 1) if average else np.ones((len(count), 1), np.int64)
-        shift, power = unit(self._types[name])
-        values = rounded.ratio(totals.sum(self._term(name)), rounded.scaled(divisors, 10**power), shift)
-        sides = self._sides(name)
+        shift, power = self._units[name]
+        values = rounded.ratio(totals.sum(self._sums.term(name)), rounded.scaled(divisors, 10**power), shift)
+        sides = self._sums.sides(name)
         if sides:
             plus, minus = (totals.count(term) > 0 for term in sides)
             values[plus], values[minus], values[plus & minus] = np.inf, -np.inf, np.nan
         return values
 
     def _moments(self, totals: Totals, count: np.ndarray) -> Moments:
-        y, x = self._arguments[0], self._arguments[-1]
-        sx, sy, sxx, syy, sxy = (totals.sum(self._term(*factors)) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
-        return Moments(count, sx, sy, sxx, syy, sxy, unit(self._types[x]), unit(self._types[y]))
+        y, x = self._sums.arguments[0], self._sums.arguments[-1]
+        sx, sy, sxx, syy, sxy = (
+            totals.sum(self._sums.term(*factors)) for factors in ((x,), (y,), (x, x), (y, y), (x, y))
+        )
+        return Moments(count, sx, sy, sxx, syy, sxy, self._units[x], self._units[y])
 
 
-def unit(type_: str) -> tuple[int, int]:
+def unit(type_: str) -> Unit:
     """Returns (b, s): the integer that stands for a value of a type is the value times 2^b times 10^s."""
     parts = decimal_parts(type_)
     return (FLOAT_BITS if type_ == "float64" else 0, 0 if parts is None else parts[1])

@@ -20,14 +20,17 @@ from crown.kernels.tables import table_at
 from crown.stages.columns import Column, Frame, matrix
 from crown.stages.feeds import Reader
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
+from crown.stages.groups.carried import Carriage, term_of
 from crown.stages.groups.multisets import Multisets
-from crown.stages.groups.terms import ROWS, Addends, Layout, Term, Values
+from crown.stages.groups.terms import Addends, Layout
+from crown.stages.join import Join
 from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import decode
 from crown.store.zset import Zset
 from plans.program import GroupStage
 from plans.schema import Column as Declared
+from plans.sums import ROWS, Term, Values
 
 _SCANNED = 1 << 12  # groups per block of a scan
 _MOST_ROWS = 1 << 62
@@ -37,10 +40,11 @@ _GROUPS, _VALUES = 0, 1  # tables
 class Groups(Lasting):
     """Runs a group stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
 
-    A group exists while it has rows; ``whole``: the only one does from the first batch on.
+    A group exists while it has rows; ``whole``: the only one does from the first batch on. ``join``: the stage that it
+    reads, if its rows carry sums.
     """
 
-    def __init__(self, stage: GroupStage, source: Sequence[Declared], part: Part) -> None:
+    def __init__(self, stage: GroupStage, source: Sequence[Declared], part: Part, join: Join | None = None) -> None:
         self.stage = stage
         self.inputs: tuple[str | int, ...] = (stage.feed.source,)
         self.columns = tuple(Declared(output.name, output.type) for output in stage.outputs)
@@ -49,8 +53,14 @@ class Groups(Lasting):
         self._reader = Reader(stage.feed, source, part.dictionary)
         self._types = {column.name: column.type for column in self._reader.columns}
         self._keys = tuple(Declared(name, self._types[name]) for name in stage.keys)
-        self._rules = [Rule(aggregate, self._types) for aggregate in stage.aggregates]
-        self._layout = Layout((term for rule in self._rules for term in rule.terms), self._types)
+        types = self._types | {one.name: one.type for one in stage.summed}
+        carried = {term_of(one): one.limbs for one in stage.carried}
+        units = {one.name: (one.bits, one.digits) for one in stage.summed}
+        self._rules = [Rule(aggregate, types, carried, units) for aggregate in stage.aggregates]
+        self._layout = Layout((term for rule in self._rules for term in rule.terms), types, carried)
+        self._carriage: Carriage | None = None
+        if join is not None and join.payload is not None and join.stage.plan.payload is not None and carried:
+            self._carriage = Carriage(stage.carried, self._layout, join.payload, join.stage.plan.payload)
         self._tops = tuple(dict.fromkeys(rule.top for rule in self._rules if rule.top is not None))
         k = self._k = len(self._keys)
         self._table = int(table_at(_GROUPS))
@@ -59,7 +69,7 @@ class Groups(Lasting):
         )
         self._words = self._layout.words + self._multisets.words
         self._identity = np.arange(max(k, 1), dtype=np.int64)
-        self._of_rows = [term for term in self._layout.terms if term.distinct is None]
+        self._of_rows = [t for t in self._layout.terms if t.distinct is None and t not in carried]
         self._of_values: dict[Values, list[Term]] = {multiset.values: [] for multiset in self._multisets.all}
         for term in self._layout.terms:
             if term.distinct is not None:
@@ -93,19 +103,19 @@ class Groups(Lasting):
 
         Raises ChangeError if an aggregate leaves its type, naming group and column; MemoryBudgetError.
         """
-        return self._change(*self._reader.frame(nets[0]), 1)
+        return self._change(nets[0], 1)
 
     def undo(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.undo``."""
-        frame, weights = self._reader.frame(nets[0])
         with self._part.budget.lifted():
-            return self._change(frame, -weights, -1)
+            return self._change(nets[0].negated(), -1)
 
-    def _change(self, frame: Frame, weights: np.ndarray, sign: int) -> Zset:
+    def _change(self, net: Zset, sign: int) -> Zset:
         """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
+        frame, weights = self._reader.frame(net)
         handles, where = self._located(frame, len(weights))
         try:
-            old, new = self._totals(frame, weights, where, handles)
+            old, new = self._totals(net, frame, weights, where, handles)
             changed = self._difference(handles, old, new, sign)
         except BaseException:
             self._multisets.take_back(handles)
@@ -145,7 +155,7 @@ class Groups(Lasting):
             groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
 
     def _totals(
-        self, frame: Frame, weights: np.ndarray, where: np.ndarray, handles: np.ndarray
+        self, net: Zset, frame: Frame, weights: np.ndarray, where: np.ndarray, handles: np.ndarray
     ) -> tuple[Totals, Totals]:
         """Returns the totals of groups before and after the events; those of multisets change at once."""
         layout = self._layout
@@ -153,6 +163,8 @@ class Groups(Lasting):
         deltas = np.zeros_like(old.rows)
         addends = Addends(frame, weights, where)
         addends.add(layout, self._of_rows, deltas)
+        if self._carriage is not None:
+            self._carriage.add(net, where, deltas)
         for values, changed, flips, of in self._multisets.apply(addends, frame, where, handles):
             Addends(changed, flips, of).add(layout, self._of_values[values], deltas)
         rows = old.rows.copy()

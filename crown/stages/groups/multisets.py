@@ -11,11 +11,12 @@ from crown.errors import ChangeError
 from crown.kernels.arena import T_COUNT
 from crown.stages.columns import Column, Frame
 from crown.stages.groups.aggregates import order_of
-from crown.stages.groups.terms import Addends, Values
+from crown.stages.groups.terms import Addends
 from crown.stages.kernels import multisets as kernels
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
+from plans.sums import Values
 
 _IDENTITY = np.arange(kernels.VALUE_KEY, dtype=np.int64)
 

@@ -8,15 +8,16 @@ limbs as 2^63 rows can need, so it cannot wrap, and does not depend on the order
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from crown.errors import ChangeError
+from crown.kernels.fixed import FLOAT_LIMBS, FLOAT_TOP
 from crown.stages.columns import Frame
 from crown.stages.kernels import sums
 from crown.store.codec import uses_dictionary
 from plans.schema import decimal_parts
+from plans.sums import ROWS, Term
 
 _INFINITY = 2047 << 52
 _MINUS_INFINITY = _INFINITY - 2**63
@@ -25,33 +26,6 @@ TOO_LARGE = (
     "is too large to be summed exactly, which takes absolute values below 2^80; leave such rows out with WHERE or "
     "FILTER, or scale the column"
 )
-
-
-@dataclass(frozen=True)
-class Values:
-    """The multiset of the values of ``argument`` where ``where`` is TRUE."""
-
-    argument: str
-    where: str | None
-
-
-@dataclass(frozen=True)
-class Term:
-    """The sum of the product of ``factors`` over the rows where none of ``needs`` is NULL and ``where`` is TRUE.
-
-    ``side``: +1 or -1 counts instead the rows where the argument ``of`` is NaN or the infinity of that sign.
-    ``distinct``: over the values of a multiset, each once, instead of over rows.
-    """
-
-    needs: tuple[str, ...] = ()
-    where: str | None = None
-    factors: tuple[str, ...] = ()
-    side: int = 0
-    of: str = ""
-    distinct: Values | None = None
-
-
-ROWS = Term()
 
 
 def limbs_of(term: Term, types: Mapping[str, str]) -> int:
@@ -70,12 +44,14 @@ def _bits(type_: str) -> int:
 
 
 class Layout:
-    """Where the terms of a stage lie in a group's state: ROWS in word 0, then the others."""
+    """Where the terms of a stage lie in a group's state: ROWS in word 0, then the others.
 
-    def __init__(self, terms: Iterable[Term], types: Mapping[str, str]) -> None:
-        self.types = dict(types)
+    ``carried``: the limbs of those that are not added up from arguments of ``types``.
+    """
+
+    def __init__(self, terms: Iterable[Term], types: Mapping[str, str], carried: Mapping[Term, int]) -> None:
         self.terms = tuple(dict.fromkeys([ROWS, *terms]))
-        self.limbs = {term: limbs_of(term, types) for term in self.terms}
+        self.limbs = {term: carried[term] if term in carried else limbs_of(term, types) for term in self.terms}
         self.at: dict[Term, int] = {}
         self.words = 0
         for term in self.terms:
@@ -137,7 +113,7 @@ class Addends:
     def _lift_floats(self, name: str) -> np.ndarray:
         """Returns a column of doubles in fixed point, int64[n, 4]; NaN, infinities, NULL and what is too large as 0."""
         codes = np.ascontiguousarray(self._frame[name].codes)
-        out = np.empty((len(codes), sums.FLOAT_LIMBS), np.int64)
+        out = np.empty((len(codes), FLOAT_LIMBS), np.int64)
         if sums.lift_floats(codes, out) >= 0:
             self._too_large[name] = too_large(codes.view(np.float64))
         return out
@@ -158,7 +134,7 @@ def _beyond(codes: np.ndarray, side: int) -> np.ndarray:
 
 def too_large(values: np.ndarray) -> np.ndarray:
     """Returns bool[n]: which doubles are numbers that cannot be summed exactly."""
-    return np.asarray(np.isfinite(values) & (np.abs(values) >= 2.0**sums.FLOAT_TOP))
+    return np.asarray(np.isfinite(values) & (np.abs(values) >= 2.0**FLOAT_TOP))
 
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:

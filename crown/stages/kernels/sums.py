@@ -6,27 +6,21 @@ other. Floats are fixed point, in units of 2^-112: a value below 2^80 takes four
 
 from __future__ import annotations
 
+from crown.kernels.fixed import FLOAT_LIMBS, lift_float
 from crown.kernels.jit import kernel
 from crown.kernels.limbs import (
     add,
     add_multiple,
-    clear,
     extend,
     high_product,
     minus,
     multiply,
+    multiply_word,
     negate,
     sum_of_pairs,
     times,
 )
 from crown.kernels.pointers import words
-
-FLOAT_BITS = 112  # the unit of fixed point is 2^-112
-FLOAT_LIMBS = 4
-FLOAT_TOP = 80  # values from 2^80 on are refused
-_BIAS = 1075  # a double is mantissa * 2^(exponent - _BIAS)
-_NOT_FINITE = 2047
-_MANTISSA = (1 << 52) - 1
 
 
 @kernel
@@ -39,34 +33,8 @@ def lift_floats(codes, out):
     codes, out = words(codes), words(out)
     refused = -1
     for i in range(n):
-        at = FLOAT_LIMBS * i
-        clear(out, at, FLOAT_LIMBS)
-        exponent = (codes[i] >> 52) & 2047
-        mantissa = codes[i] & _MANTISSA
-        if exponent == _NOT_FINITE:
-            continue
-        if exponent >= FLOAT_TOP + 1023:
+        if lift_float(codes[i], out, FLOAT_LIMBS * i):
             refused = i
-            continue
-        if exponent == 0:
-            exponent = 1
-        else:
-            mantissa |= _MANTISSA + 1
-        shift = exponent - _BIAS + FLOAT_BITS
-        if shift >= 0:
-            limb, bits = shift >> 6, shift & 63
-            out[at + limb] = mantissa << bits
-            if bits > 11:
-                out[at + limb + 1] = mantissa >> (64 - bits)
-        elif shift > -55:
-            kept = mantissa >> -shift
-            rest = mantissa & ((1 << -shift) - 1)
-            half = 1 << (-shift - 1)
-            if rest > half or (rest == half and kept & 1 == 1):
-                kept += 1
-            out[at] = kept
-        if codes[i] < 0:
-            negate(out, at, FLOAT_LIMBS)
     return refused
 
 
@@ -118,6 +86,44 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
         else:
             extend(scratch, 0, limbs, values, i * m, m)
             add_multiple(state, place, scratch, 0, limbs, weight)
+
+
+@kernel
+def carry_over(where, payload, sign, recipe, scratch, state, width):
+    """Add ``sign`` times the sums that events carry (``payload`` int64[words, n]) to the states of their groups.
+
+    ``recipe``: how many numbers; of each its word in the state, its limbs, how many parts it is the sum of; of each
+    part the first word and the limbs in the payload, then the limbs of a coefficient and that itself, or where it is in
+    ``recipe`` if it has several; limbs 0 stand for a coefficient of 1. ``scratch`` int64[3 * limbs].
+    """
+    n = where.size
+    where, payload, recipe, scratch, state = words(where), words(payload), words(recipe), words(scratch), words(state)
+    for i in range(n):
+        base = where[i] * width
+        r = 1
+        for _ in range(recipe[0]):
+            at, limbs, parts = base + recipe[r], recipe[r + 1], recipe[r + 2]
+            r += 3
+            for _ in range(parts):
+                word, m, c = recipe[r], recipe[r + 1], recipe[r + 2]
+                if limbs == 1 and c == 0:
+                    state[at] += sign * payload[word * n + i]
+                    r += 4
+                    continue
+                for x in range(min(m, limbs)):
+                    scratch[x] = payload[(word + x) * n + i]
+                for x in range(m, limbs):
+                    scratch[x] = scratch[m - 1] >> 63
+                if c == 1:
+                    multiply_word(scratch, 0, limbs, recipe[r + 3])
+                elif c > 1:
+                    extend(scratch, limbs, limbs, recipe, recipe[r + 3], c)
+                    multiply(scratch, 2 * limbs, scratch, 0, scratch, limbs, limbs)
+                    extend(scratch, 0, limbs, scratch, 2 * limbs, limbs)
+                if sign < 0:
+                    negate(scratch, 0, limbs)
+                add(state, at, scratch, 0, limbs)
+                r += 4
 
 
 @kernel

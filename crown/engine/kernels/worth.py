@@ -1,0 +1,218 @@
+"""What a row is worth: per part of a payload its weight times its factors times the payloads that its links lead to."""
+
+from __future__ import annotations
+
+from crown.engine.kernels.layout import (
+    FLOAT,
+    IS_DOWN,
+    IS_DOWN_FLOAT,
+    IS_MINUS,
+    IS_PLUS,
+    IS_UP,
+    N_PAYLOAD,
+    WORD,
+    X_PRODUCT,
+    X_VALUE,
+    Y_LINK0,
+    Y_LINKS,
+    Y_ONES,
+    Y_OTHERS,
+    Y_PAIRS,
+    Y_PARTS,
+    Y_WEIGHED,
+    Y_WORDS,
+    Z_FACTOR0,
+    Z_FACTORS,
+    Z_LIMBS,
+    Z_LINKS,
+    Z_WORD,
+)
+from crown.kernels.arena import H_WRAPPED, NONE, ONE, ZERO
+from crown.kernels.fixed import FLOAT_LIMBS, lift_float
+from crown.kernels.geometry import linked_group, published, row_weight
+from crown.kernels.jit import device
+from crown.kernels.limbs import (
+    extend,
+    multiply,
+    multiply_word,
+    product_leaves,
+    product_of_pairs,
+    times,
+)
+from crown.kernels.strings import NULL
+
+_INFINITY = 2047 << 52
+_MINUS_INFINITY = _INFINITY - 2**63
+
+
+@device
+def checked_product(ctx, value, factor):
+    """The product of a part of one limb; says so in the header if it leaves 63 bits."""
+    if product_leaves(value, factor):
+        ctx.arena[H_WRAPPED] = 1
+    return times(value, factor)
+
+
+@device
+def weight_of(ctx, y, row):
+    """What the row weighs: the copies with which it has been accounted, or 1."""
+    if ctx.plan[y + Y_WEIGHED] == 1:
+        return row_weight(ctx.halves, row)
+    return ONE
+
+
+@device
+def _holds(code, what):
+    """1 iff what a factor asks for holds for a code; never of NULL."""
+    holds = code != NULL
+    if what == IS_UP:
+        holds = code >= 0
+    elif what == IS_PLUS:
+        holds = code >= _INFINITY
+    elif what == IS_MINUS:
+        holds = code == _MINUS_INFINITY or code > _INFINITY
+    elif what == IS_DOWN:
+        holds = holds and code <= 0
+    elif what == IS_DOWN_FLOAT:
+        holds = holds and (code <= 0 or code > _INFINITY)
+    return ONE if holds else ZERO
+
+
+@device
+def _factor(ctx, row, pair):
+    """The factor of one word that a pair (word, what of it) names; the value of NULL is 0."""
+    value = ctx.arena[row + ctx.plan[pair]]
+    what = ctx.plan[pair + 1]
+    if what != WORD:
+        return _holds(value, what)
+    if value == NULL:
+        return ZERO
+    return value
+
+
+@device
+def begin(ctx, y, weight):
+    """Every part of the value that is being calculated becomes ``weight``."""
+    plan, scratch = ctx.plan, ctx.scratch
+    at = scratch[X_VALUE]
+    ones = plan[y + Y_ONES]
+    words = plan[y + Y_WORDS]
+    for w in range(ones):
+        scratch[at + w] = weight
+    if words > ones:
+        sign = weight >> 63
+        for w in range(ones, words):
+            scratch[at + w] = sign
+        for q in range(plan[y + Y_PAIRS]):
+            scratch[at + ones + 2 * q] = weight
+        stride = Z_LINKS + 2 * plan[y + Y_LINKS]
+        z = plan[y + Y_PARTS] + stride * (ones + plan[y + Y_PAIRS])
+        for _ in range(plan[y + Y_OTHERS]):
+            scratch[at + plan[z + Z_WORD]] = weight
+            z += stride
+
+
+@device
+def payload_below(ctx, y, row, x, link, delta):
+    """Where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
+    if x == link:
+        return delta
+    pair = ctx.plan[y + Y_LINK0] + 2 * x
+    return published(linked_group(ctx.halves, row, ctx.plan[pair]), ctx.plan[pair + 1])
+
+
+@device
+def _multiply_pairs(ctx, y, row, link, delta):
+    """``multiply_by_row`` for the parts of two limbs."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    links = plan[y + Y_LINKS]
+    stride = Z_LINKS + 2 * links
+    z = plan[y + Y_PARTS] + stride * plan[y + Y_ONES]
+    at = scratch[X_VALUE] + plan[y + Y_ONES]
+    for _ in range(plan[y + Y_PAIRS]):
+        low, high = scratch[at], scratch[at + 1]
+        for f in range(plan[z + Z_FACTORS]):
+            factor = _factor(ctx, row, plan[z + Z_FACTOR0] + 2 * f)
+            low, high = product_of_pairs(low, high, factor, factor >> 63)
+        for x in range(links):
+            part = z + Z_LINKS + 2 * x
+            base = payload_below(ctx, y, row, x, link, delta) + plan[part]
+            above = arena[base] >> 63
+            if plan[part + 1] == 2:
+                above = arena[base + 1]
+            low, high = product_of_pairs(low, high, arena[base], above)
+        scratch[at] = low
+        scratch[at + 1] = high
+        z += stride
+        at += 2
+
+
+@device
+def _multiply_others(ctx, y, row, link, delta):
+    """``multiply_by_row`` for the parts of more than two limbs."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    links = plan[y + Y_LINKS]
+    stride = Z_LINKS + 2 * links
+    z = plan[y + Y_PARTS] + stride * (plan[y + Y_ONES] + plan[y + Y_PAIRS])
+    product = scratch[X_PRODUCT]
+    for _ in range(plan[y + Y_OTHERS]):
+        at = scratch[X_VALUE] + plan[z + Z_WORD]
+        n = plan[z + Z_LIMBS]
+        for f in range(plan[z + Z_FACTORS]):
+            pair = plan[z + Z_FACTOR0] + 2 * f
+            if plan[pair + 1] == FLOAT:
+                lift_float(arena[row + plan[pair]], scratch, product)
+                extend(scratch, product, n, scratch, product, FLOAT_LIMBS)
+                multiply(scratch, product + n, scratch, at, scratch, product, n)
+                extend(scratch, at, n, scratch, product + n, n)
+            else:
+                multiply_word(scratch, at, n, _factor(ctx, row, pair))
+        for x in range(links):
+            part = z + Z_LINKS + 2 * x
+            base = payload_below(ctx, y, row, x, link, delta) + plan[part]
+            if plan[part + 1] == 1:
+                multiply_word(scratch, at, n, arena[base])
+            else:
+                extend(scratch, product, n, arena, base, plan[part + 1])
+                multiply(scratch, product + n, scratch, at, scratch, product, n)
+                extend(scratch, at, n, scratch, product + n, n)
+        z += stride
+
+
+@device
+def multiply_by_row(ctx, y, row, link, delta):
+    """Multiply the value by the row's factors and by the payloads that its links lead to.
+
+    On link ``link``, if that is not -1, the payload at ``delta`` takes the place of the one that is there.
+    """
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    links = plan[y + Y_LINKS]
+    stride = Z_LINKS + 2 * links
+    z = plan[y + Y_PARTS]
+    at = scratch[X_VALUE]
+    for w in range(plan[y + Y_ONES]):
+        value = scratch[at + w]
+        for f in range(plan[z + Z_FACTORS]):
+            value = checked_product(ctx, value, _factor(ctx, row, plan[z + Z_FACTOR0] + 2 * f))
+        for x in range(links):
+            base = payload_below(ctx, y, row, x, link, delta) + plan[z + Z_LINKS + 2 * x]
+            value = checked_product(ctx, value, arena[base])
+        scratch[at + w] = value
+        z += stride
+    if plan[y + Y_WORDS] > plan[y + Y_ONES]:
+        _multiply_pairs(ctx, y, row, link, delta)
+        _multiply_others(ctx, y, row, link, delta)
+
+
+@device
+def occurrences(ctx, ring, d, row):
+    """As how many a row of a free node counts, without its free children."""
+    if ring is None:
+        return ONE
+    y = ctx.plan[d + N_PAYLOAD]
+    count = ONE
+    if y != 0:
+        count = weight_of(ctx, y, row)
+        for x in range(ctx.plan[y + Y_LINKS]):
+            count *= ctx.arena[payload_below(ctx, y, row, x, NONE, ZERO)]
+    return count

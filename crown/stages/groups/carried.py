@@ -1,0 +1,56 @@
+"""Sums that events bring with them: a join stage has added up products of factors, the group adds those up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.engine.payload import PayloadLayout
+from crown.stages.groups.rounded import limbs
+from crown.stages.groups.terms import Layout
+from crown.stages.kernels import sums
+from crown.store.zset import Zset
+from plans.payload import Payload
+from plans.program import Carried
+from plans.sums import Term
+
+
+def term_of(carried: Carried) -> Term:
+    """Returns the sum that is carried."""
+    return Term(carried.needs, carried.where, carried.factors, carried.side, carried.of)
+
+
+class Carriage:
+    """Adds what events carry, whose words are where ``source`` says, to the terms of a ``layout``."""
+
+    def __init__(self, carried: Sequence[Carried], layout: Layout, source: PayloadLayout, payload: Payload) -> None:
+        self._width = layout.words
+        wanted = [one for one in carried if term_of(one) in layout.at]
+        recipe, wide = [len(wanted)], []
+        for one in wanted:
+            term = term_of(one)
+            recipe += [layout.at[term], layout.limbs[term], len(one.parts)]
+            for coefficient, number in one.parts:
+                part = payload.terms[number]
+                recipe += [source.result.at[part], source.result.limbs[part]]
+                if coefficient == 1:
+                    recipe += [0, 0]
+                elif -(1 << 63) < coefficient < 1 << 63:
+                    recipe += [1, coefficient]
+                else:
+                    wide.append((len(recipe), coefficient))
+                    recipe += [0, 0]
+        for at, coefficient in wide:
+            words = limbs(coefficient, coefficient.bit_length() // 64 + 1)[0]
+            recipe[at : at + 2] = [len(words), len(recipe)]
+            recipe += words.tolist()
+        self._recipe = np.array(recipe, np.int64)
+        self._scratch = np.empty(3 * max([1, *(layout.limbs[term_of(one)] for one in wanted)]), np.int64)
+
+    def add(self, net: Zset, where: np.ndarray, deltas: np.ndarray) -> None:
+        """Adds events to the states of their groups (``where`` int64[n]), int64[groups, words]. O(events * parts)."""
+        if len(net):
+            assert net.payload is not None, "the events carry their sums"
+            payload = np.ascontiguousarray(net.payload)
+            sums.carry_over(where, payload, net.sign, self._recipe, self._scratch, deltas, self._width)

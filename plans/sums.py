@@ -1,0 +1,82 @@
+"""What aggregates are made of: a few sums of products of their arguments, shared by all that need them.
+
+COUNT, SUM, AVG, VAR, COVAR and what follows from them are functions of sums of products of arguments over the rows
+where none of certain arguments is NULL and a filter is TRUE. MIN, MAX and DISTINCT need the values themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from plans.program import Aggregate
+
+COUNTS = ("count", "count_if", "regr_count")
+ORDERED = ("min", "max")
+
+
+@dataclass(frozen=True)
+class Values:
+    """The multiset of the values of `argument` where `where` is TRUE."""
+
+    argument: str
+    where: str | None
+
+
+@dataclass(frozen=True)
+class Term:
+    """The sum of the product of `factors` over the rows where none of `needs` is NULL and `where` is TRUE.
+
+    `side`: +1 or -1 counts instead the rows where the argument `of` is NaN or the infinity of that sign. `distinct`:
+    over the values of a multiset, each once, instead of over rows.
+    """
+
+    needs: tuple[str, ...] = ()
+    where: str | None = None
+    factors: tuple[str, ...] = ()
+    side: int = 0
+    of: str = ""
+    distinct: Values | None = None
+
+
+ROWS = Term()
+
+
+class Sums:
+    """The sums that an aggregate, whose arguments have the `types`, is made of.
+
+    `needs`: the arguments that must not be NULL; `values`: the multiset that it is made of, if any; `terms`: its sums.
+    """
+
+    def __init__(self, aggregate: Aggregate, types: Mapping[str, str]) -> None:
+        self._types = types
+        arguments, where = aggregate.arguments, aggregate.where
+        if aggregate.function == "count_if":
+            where, arguments = arguments[0], ()
+        self.arguments = arguments
+        self.needs = tuple(sorted(set(arguments)))
+        ordered = aggregate.function in ORDERED
+        self.values = Values(arguments[0], where) if aggregate.distinct or ordered else None
+        self._distinct = self.values if aggregate.distinct and not ordered else None
+        self._where = None if self._distinct else where
+        self.terms = () if ordered else self._terms(aggregate.function)
+
+    def term(self, *factors: str, side: int = 0, of: str = "") -> Term:
+        """Returns the sum of the products of arguments where the aggregate looks."""
+        return Term(self.needs, self._where, tuple(sorted(factors)), side, of, self._distinct)
+
+    def sides(self, name: str) -> tuple[Term, ...]:
+        """Returns the sums that count what is not finite."""
+        floating = self._types[name] == "float64"
+        return tuple(self.term(side=side, of=name) for side in (1, -1)) if floating else ()
+
+    def _terms(self, function: str) -> tuple[Term, ...]:
+        found = [self.term()]
+        if function in ("sum", "avg"):
+            found.append(self.term(*self.arguments))
+        elif function not in COUNTS:
+            y, x = self.arguments[0], self.arguments[-1]
+            found += [self.term(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y))]
+        if function not in COUNTS:
+            found += [term for name in self.needs for term in self.sides(name)]
+        return tuple(dict.fromkeys(found))
