@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from plans import serial
 from plans.errors import PlanError
@@ -119,7 +119,8 @@ Stage = JoinStage | GroupStage | PointwiseStage | LinearStage
 class Program:
     """The stages of a query over base `tables`, in topological order; the last one is the result.
 
-    A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path.
+    A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path. `whole`:
+    what a delete finds is decided by all columns of the tables, also by those that no stage reads.
     """
 
     query: str
@@ -127,6 +128,13 @@ class Program:
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    whole: bool = False
+
+    json_may_lack: ClassVar[tuple[str, ...]] = ("whole",)
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that have their defaults in almost every program."""
+        return () if self.whole else ("whole",)
 
     @property
     def plan(self) -> Plan | None:

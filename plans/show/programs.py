@@ -9,6 +9,7 @@ from plans.expressions.sqltext import identifier
 from plans.plan import Output
 from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
 from plans.reads import sources
+from plans.show import cells as cut
 from plans.show import explain
 
 _SIGNS = {
@@ -18,12 +19,16 @@ _SIGNS = {
 _ORDERED = ("min", "max")
 
 
-def text(program: Program) -> str:
-    """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that."""
+def text(program: Program, *, cells: int | None = None) -> str:
+    """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that.
+
+    With `cells`, for so many cells; PlanError if it cannot be cut into them.
+    """
     if program.plan is not None:
-        return explain.text(program.plan)
+        return explain.text(program.plan, cells=cells)
     lines = explain.field("query", " ".join(program.query.split()))
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
+    lines += explain.field("cells", cut.line(program, cells))
     for note in program.notes:
         lines += explain.field("note", note)
     last = len(program.stages) - 1
@@ -37,8 +42,9 @@ def text(program: Program) -> str:
 
 
 def to_json(program: Program) -> str:
-    """Returns the program as indented JSON, with its fingerprint; `Program.from_json` reads it."""
-    return json.dumps({**program.to_json(), "fingerprint": program.fingerprint}, indent=2) + "\n"
+    """Returns the program as indented JSON, with its fingerprint and how it is cut; `Program.from_json` reads it."""
+    cells = {} if program.plan is not None else {"cells": cut.to_json(program)}
+    return json.dumps({**program.to_json(), "fingerprint": program.fingerprint, **cells}, indent=2) + "\n"
 
 
 def mermaid(program: Program) -> str:

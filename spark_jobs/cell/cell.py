@@ -131,6 +131,9 @@ class Cell:
                 output.close()
                 self._finish(engine, batch)
                 raise
+            except ChangeError:  # refused on the way; the engine has taken back what it had applied
+                _commit(engine, version)
+                raise
             self._finish(engine, batch)
             started = time.perf_counter()
             if self.log.snapshot_due(self.snapshot_floor):
