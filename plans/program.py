@@ -209,6 +209,7 @@ class Program:
     A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path. A program
     with named `results` has those instead, of which one may be read by the stages of others, and may have no stage at
     all. A stage that nobody needs any more is a linear stage without terms: the others keep their numbers.
+    `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads.
     """
 
     query: str
@@ -217,12 +218,13 @@ class Program:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     results: tuple[Result, ...] | None = None
+    whole: bool = False
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("results",)
+    json_may_lack: ClassVar[tuple[str, ...]] = ("results", "whole")
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only programs with named results have."""
-        return ("results",) if self.results is None else ()
+        """Returns the fields that have their defaults in almost every program."""
+        return (*(("results",) if self.results is None else ()), *(() if self.whole else ("whole",)))
 
     @property
     def plan(self) -> Plan | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from plans.plan import BagAtom, Plan
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from plans.plan import BagAtom, Node, Plan
 from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Stage
-from plans.schema import Table
+from plans.schema import Column, Table
 
 
 def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
@@ -32,8 +35,7 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
 def sources(stage: Stage) -> list[str | int]:
     """Returns the relations (by name) and stages (by number) that a stage reads, each once."""
     if isinstance(stage, JoinStage):
-        names = [table.name for table in stage.plan.tables]
-        return [int(name[1:]) if name.startswith("#") else name for name in names]
+        return [_source(table.name) for table in stage.plan.tables]
     return list(dict.fromkeys(feed.source for feed in feeds(stage)))
 
 
@@ -44,6 +46,53 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
     if isinstance(stage, PointwiseStage):
         return stage.leaves
     return stage.terms if isinstance(stage, LinearStage) else ()
+
+
+def inputs(stage: Stage) -> tuple[str | int, ...]:
+    """Returns what each occurrence in a stage reads, a relation (by name) or a stage (by number), in their order."""
+    if isinstance(stage, JoinStage):
+        return tuple(_source(atom.relation) for atom in occurrences_of_plan(stage.plan))
+    return tuple(feed.source for feed in feeds(stage))
+
+
+def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
+    """Returns a stage whose occurrences, in the order of `inputs`, read these relations and stages instead."""
+    if isinstance(stage, GroupStage):
+        return replace(stage, feed=replace(stage.feed, source=sources[0]))
+    found = tuple(replace(feed, source=source) for feed, source in zip(feeds(stage), sources, strict=False))
+    if isinstance(stage, PointwiseStage):
+        return replace(stage, leaves=found)
+    if isinstance(stage, LinearStage):
+        return replace(stage, terms=found)
+    names = [f"#{source}" if isinstance(source, int) else source for source in sources]
+    old = {table.name.lower(): table for table in stage.plan.tables}
+    read = zip(names, (atom.relation.lower() for atom in occurrences_of_plan(stage.plan)), strict=True)
+    tables = {name: replace(old[relation], name=name) for name, relation in read}
+    rest = iter(names)
+    nodes = tuple(_reading(node, rest) for node in stage.plan.nodes)
+    return replace(stage, plan=replace(stage.plan, nodes=nodes, tables=tuple(tables.values())))
+
+
+def _reading(node: Node, names: Iterator[str]) -> Node:
+    if node.kind == "input":
+        return replace(node, relation=next(names))
+    if node.bag is None:
+        return node
+    return replace(node, bag=replace(node.bag, atoms=tuple(replace(a, relation=next(names)) for a in node.bag.atoms)))
+
+
+def _source(relation: str) -> str | int:
+    return int(relation[1:]) if relation.startswith("#") else relation
+
+
+def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
+    """Returns the columns of a table that some atom reads, in table order; the first one if none does, to count rows
+    by."""
+    names: set[str] = set()
+    for atom in atoms:
+        if atom.relation.lower() == table.name.lower():
+            names |= {name.lower() for name in (*atom.columns, *(atom.predicate.columns if atom.predicate else ()))}
+    return tuple(column for column in table.columns if column.name.lower() in names) or table.columns[:1]
 
 
 def occurrences_of_plan(plan: Plan) -> tuple[BagAtom, ...]:

@@ -2,6 +2,8 @@
 
     change DataFrames → check → dispatch to cells → ``mapInArrow(step)`` → deltas
 
+A program that only meets in the end takes two such rounds (``plans.search.rounds``).
+
 One micro-batch costs O(changes + deltas), amortized: now and then a cell writes its state down. Exactly once with any
 replayable source and any idempotent or transactional sink, through retries, killed workers and drivers, and restarts:
 see ``spark_jobs.cell.cell``.
@@ -9,39 +11,32 @@ see ``spark_jobs.cell.cell``.
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T
 
 import plans
 from crown.ingest.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
-from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Maintainable, Program
 from plans.schema import Schema
 from plans.search import cuts
-from plans.search.shares import Grid, hashable, solve
+from plans.search.rounds import Round, rounds
+from plans.search.shares import Grid, hashable
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.cell.step import Step
-from spark_jobs.dispatch.envelope import WEIGHT, cell_plan, envelope_of
-from spark_jobs.dispatch.shuffle import dispatched
+from spark_jobs.dispatch.chain import applied, strides
+from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.ingest.types import spark_type, table_of_spark
+from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile, stream_of
 from spark_jobs.log.meta import check_meta, read_meta
-from spark_jobs.session import quietly
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Query = str | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
@@ -81,13 +76,15 @@ def maintain(
     - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
     - ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names.
     - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
-      else one per two cores, up to four. ``rates``: rows per batch by relation, to choose join tree and cut.
+      else one per two cores, up to four. A query of several stages that no column of its result cuts takes a second
+      round of cells, the operator ``<operator>.merge``; its default is one cell. ``rates``: rows per batch by relation,
+      to choose join tree and cut.
     - ``consolidate``: leave out what one batch both adds and removes; default: yes.
     - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
       reason; ``"quarantine"`` writes such rows as JSON lines to the folder ``quarantine`` (default: ``quarantine/`` in
       the checkpoint), once, and goes on without them.
-    - ``on_missing``: deletes of absent rows are counted (``"ignore"``) or an error (``"raise"``, for a query that is
-      one join); ``"trust"``, for a query of several stages, takes the streams' word that there are none.
+    - ``on_missing``: deletes of absent rows are counted (``"ignore"``) or an error (``"raise"``); ``"trust"``, for a
+      query of several stages, takes the streams' word that there are none.
     - ``operator``: a name, needed when one stream has more than one.
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``sample``: how many deltas per batch to keep for the progress display.
@@ -110,65 +107,37 @@ def maintain(
     plan = planned(query, changes, schema, change, rates, dialect)
     _check_missing(plan, on_missing)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
-    grid = _grid(spark, plan, cells, stored)
-    envelope = envelope_of(plan, cells=grid.cells, quarantine=on_bad_row == "quarantine")
     space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
-    step = Step(
-        plan=json.dumps(cell_plan(plan, envelope).to_json()),
+    found = strides(
+        _rounds(spark, plan, cells, stored),
+        operator=operator,
+        on_missing=on_missing,
+        consolidate=consolidate,
+        quarantine=str(local_folder(quarantine)) if on_bad_row == "quarantine" and quarantine is not None else None,
+        sample=sample,
         query=plan.query,
         fingerprint=engines.fingerprint(plan),
-        grid=grid,
-        envelope=envelope,
-        operator=operator,
         root=str(folder / "crown") if folder is not None and streaming else None,
         scratch=str(space) if space is not None else None,
-        consolidate=consolidate,
-        on_missing=on_missing,
         keep=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
-        quarantine=str(local_folder(quarantine)) if quarantine is not None else None,
         run=uuid.uuid4().hex,
-        sample=sample,
         engines=engines,
     )
     if certain and stored is not None and folder is not None:
-        check_meta(stored, step.meta)
-        reconcile(folder, stored.parent.name, operator)
-    return applied(spark, plan, step, changes, change)
+        for stride in found:
+            check_meta(stored.parent / stride.step.operator, stride.step.meta)
+            reconcile(folder, stored.parent.name, stride.step.operator)
+    return applied(spark, found, changes, change)
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
-    offered = ("ignore", "raise") if isinstance(plan, Plan) else ("ignore", "trust")
+    offered = ("ignore", "raise") if isinstance(plan, Plan) else ("ignore", "raise", "trust")
     if on_missing not in offered:
-        known = "" if isinstance(plan, Plan) else ", for a query of several stages"
-        raise SparkJobError(f'on_missing={on_missing!r}: give "{offered[0]}" or "{offered[1]}"{known}')
+        known = " or ".join(f'"{word}"' for word in offered)
+        trust = '; "trust" is for queries of several stages' if on_missing == "trust" else ""
+        raise SparkJobError(f"on_missing={on_missing!r}: give {known}{trust}")
     if on_missing == "raise" and isinstance(plan, Plan):
         not_covering(plan)
-
-
-def applied(
-    spark: SparkSession, plan: Maintainable, step: Step, changes: Mapping[str, DataFrame], change: str | None
-) -> DataFrame:
-    """Returns the DataFrame whose partitions run ``step``, one per cell."""
-    by_name = {name.lower(): frame for name, frame in changes.items()}
-    frames = {name: by_name[name.lower()] for name in step.envelope.relations}
-    cores = spark.sparkContext.defaultParallelism
-    counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
-    cells = dispatched(plan, step.envelope, step.grid, frames, change, cores, counter)
-    fields = [T.StructField(name, spark_type(type_)) for name, type_ in step.engines.columns(plan)]
-    with quietly():
-        return cells.mapInArrow(_task(step), T.StructType(fields))
-
-
-def _task(step: Step) -> Any:
-    """Returns the function that travels. It reaches the engine by importing it, so the worker's caches are one per
-    process."""
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from spark_jobs.cell import step as module
-
-        return module.run(step, batches)
-
-    return task
 
 
 def planned(
@@ -240,33 +209,19 @@ def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
     return folder / "crown" / stream / operator, True
 
 
-def _grid(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Path | None) -> Grid:
-    """Returns the stored cut if it is this plan's and as many cells are wanted, else the best one."""
+def _rounds(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Path | None) -> tuple[Round, ...]:
+    """Returns the rounds in as many cells as the state has, if it is this plan's and no other number is wanted."""
     meta = read_meta(stored) if stored is not None else None
-    if meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"]):
-        return Grid.from_json(meta["grid"])
-    return cut(plan, default_cells(spark, plan) if cells is None else cells)
-
-
-def cut(plan: Maintainable, cells: int) -> Grid:
-    """Returns the best cut into that many cells. PlanError if there is none."""
+    if meta is None or meta["fingerprint"] != plan.fingerprint or cells not in (None, meta["cells"]):
+        return rounds(plan, default_cells(spark, plan) if cells is None else cells)
     if isinstance(plan, Plan):
-        return solve(plan, cells)
-    if cells == 1:
-        return Grid()
-    found = cuts.axis(plan)
-    if cells < 1 or found is None:
-        raise PlanError(
-            f"the query cannot be cut into {cells} cells",
-            witness="no column of its result comes, through every stage, from one column of each relation",
-            hint="run it in one cell: cells=1",
-        )
-    return Grid((found.name,), (cells,))
+        return (Round(plan, Grid.from_json(meta["grid"])),)
+    return rounds(plan, meta["cells"])
 
 
 def default_cells(spark: SparkSession, plan: Maintainable) -> int:
     """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. One if it
-    cannot be cut.
+    cannot be cut, or only in two rounds: the second costs every batch a shuffle.
     """
-    cuttable = bool(hashable(plan)) if isinstance(plan, Plan) else cuts.axis(plan) is not None
+    cuttable = bool(hashable(plan)) if isinstance(plan, Plan) else cuts.by_output(plan) is not None
     return max(1, min(spark.sparkContext.defaultParallelism // 2, 4)) if cuttable else 1

@@ -62,7 +62,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.memory = memory
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
-        self._used = used_columns(program, whole or on_missing == "raise")
+        self._used = used_columns(program, whole or program.whole or on_missing == "raise")
         self._intake = Intake(
             program.tables, self._used, memory.dictionary.intern, summed_columns(program), on_missing == "trust"
         )

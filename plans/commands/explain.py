@@ -10,7 +10,7 @@ from plans.commands.plan import add_choice, planned, write
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
-from plans.show import explain, programs
+from plans.show import programs
 from plans.show.mermaid import mermaid
 from plans.show.picture import html, svg
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=[*FORMATS, *PICTURES], default="text", help="text (default), json, mermaid, html, svg"
     )
-    parser.add_argument("--cells", type=int, metavar="N", help="show how the rows are copied to N HyperCube cells")
+    parser.add_argument("--cells", type=int, metavar="N", help="show how the rows are copied to N cells")
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file instead of the screen")
 
 
@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
     made = planned(args)
     if args.format in PICTURES:
         shown = PICTURES[args.format](_one_join(made, "a picture"))
-    elif args.format == "text" and args.cells is not None:
-        shown = explain.text(_one_join(made, "--cells"), cells=args.cells)
+    elif args.format == "text":
+        shown = programs.text(made, cells=args.cells)
     else:
         shown = FORMATS[args.format](made)
     write(shown, args.output)

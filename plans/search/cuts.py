@@ -1,133 +1,256 @@
-"""Cutting a program into cells that never talk to one another, by the values of one column.
+"""Cutting a program into cells that never talk to one another, by the values of a column.
 
-A program can be cut if a column of its result comes, through every stage, from one column of each base relation that
-it depends on: then rows of the result, of every group and of every stage between are made in one cell alone. A relation
-that does not have the column is copied to all cells; what is computed from copies only is the same in all of them.
+A stage is *cut by* a column if each of its rows is made in one cell alone, which the value of the column decides. What
+it reads is then cut by the column that the value comes from, or is *everywhere*: all of it in every cell, what is
+computed of it, too. Down to the base relations every occurrence gets its columns to hash, or none.
 
-Only lineage decides: a key of a group that is a column, a column that has the same place in all branches of a UNION, a
-hashable attribute of a join core (`plans.search.shares.hashable`). All occurrences of a relation must agree on the
-column, so that a row goes to one cell or to all, and a cell knows all copies of the rows that it has.
+- A group stage is cut by a key, a pointwise or linear stage by a column that has the same place in all terms.
+- A join stage is cut by an attribute: atoms that have it are cut, the others everywhere. If every result is there once
+  the attribute has to be an output as it is. In a bag weights add up, so any attribute of an atom that counts will do:
+  every valuation has one value of it. (One of an atom that only says which rows meet could have several.)
+- Nobody asks where the rows of a sum come from, if they are added up again: then each term is cut as it likes, a base
+  relation by all the columns that are read.
+
+Two occurrences of a relation may be hashed by different columns. A cell's program then has a relation for each of
+these *roles*; all have the columns that any of them reads, so that they agree on what a delete finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from plans.program import Feed, GroupStage, JoinStage, Program, Stage
-from plans.reads import feeds, occurrences_of_plan, sources
+from plans.algebra import unused
+from plans.plan import Plan
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, Program
+from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
 from plans.search.shares import HASHABLE, hashable
 
-Lineage = Mapping[str, str | None]
-"""By base relation (lower case): the column that the value comes from, or None if all its rows are in every cell."""
+Hashed = tuple[tuple[str, str], ...]
+"""Columns, each with the type as which its values are hashed; none: every row is in every cell."""
+_MOST = 500  # cuts looked at; few programs have ten
 
 
 @dataclass(frozen=True)
-class Axis:
-    """The column by which a program is cut: its `name` and `type` in the result, and where its values come from."""
+class Role:
+    """What a relation of a cell's program has of a base `relation`: the rows whose `hashed` columns fall to the
+    cell."""
+
+    relation: str
+    hashed: Hashed = ()
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A way to cut: its `name`, for people and for the state; the `program` of a cell; and the role of each of the
+    relations that it reads."""
 
     name: str
-    type: str
-    columns: Lineage
+    program: Program
+    roles: Mapping[str, Role]
+
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """Returns the base relations of which every cell has all rows."""
+        return tuple(dict.fromkeys(role.relation for role in self.roles.values() if not role.hashed))
 
 
-def axis(program: Program) -> Axis | None:
-    """Returns the axis that copies the fewest relations, the first of those; None if the program cannot be cut."""
-    lineages = _stages(program)[-1]
+def uncut(program: Program) -> Cut:
+    """Returns the program in one cell."""
+    return Cut("", program, {table.name: Role(table.name) for table in program.tables})
+
+
+def by_output(program: Program) -> Cut | None:
+    """Returns the cut by a column of the result that copies least, the first of those; None if there is none.
+
+    Cells deliver disjoint rows.
+    """
+    search = _Search(program)
     found = [
-        Axis(output.name, output.type, lineage)
+        (output.name, hashed)
         for output in program.output
-        if output.type in HASHABLE and (lineage := lineages.get(output.name)) is not None and any(lineage.values())
+        if output.type in HASHABLE
+        for hashed in search.ways(_By(output.name, output.type))
     ]
-    return min(found, key=lambda one: list(one.columns.values()).count(None), default=None)
+    best = min(found, key=lambda one: _copies(one[1]), default=None)
+    return None if best is None else _cut(program, best[0], best[1])
 
 
-def _stages(program: Program) -> list[dict[str, Lineage]]:
-    """Returns the lineage of each output column of each stage that has one."""
-    done: list[dict[str, Lineage]] = []
-    everywhere: list[Lineage] = []
-    for stage in program.stages:
-        if isinstance(stage, JoinStage):
-            done.append(_of_join(stage, done, everywhere))
-        elif isinstance(stage, GroupStage):
-            done.append(_of_group(stage, done))
+def by_anything(program: Program) -> Cut | None:
+    """Returns the cut that copies least, the first of those, of a program whose rows are added up by somebody else.
+
+    None if there is none. Cells may deliver the same row.
+    """
+    best = min(_Search(program).ways(ANYHOW), key=_copies, default=None)
+    if best is None:
+        return None
+    made = _cut(program, "", best)
+    return replace(made, name="; ".join(said(made)))
+
+
+def said(cut: Cut) -> list[str]:
+    """Returns of each relation, in words, by what it is cut."""
+    return [
+        f"{role.relation} by {', '.join(name for name, _ in role.hashed)}" if role.hashed else f"all of {role.relation}"
+        for role in cut.roles.values()
+    ]
+
+
+@dataclass(frozen=True)
+class _By:
+    """What is asked of a stage or relation: to be cut by a column, hashed as a type; everywhere; or anyhow."""
+
+    column: str = ""
+    type: str = ""
+    everywhere: bool = False
+
+
+ANYHOW, EVERYWHERE = _By(), _By(everywhere=True)
+_At = tuple[int, int]  # a stage, and the number of an occurrence in it
+_Ways = Mapping[_At, Hashed]
+
+
+class _Search:
+    """Finds for every occurrence of a base relation what it is hashed by."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._tables = {table.name.lower(): table for table in program.tables}
+        atoms = occurrences(program)
+        self._read = {name: tuple((c.name, c.type) for c in used(table, atoms)) for name, table in self._tables.items()}
+        self._steps = 0
+
+    def ways(self, by: _By) -> Iterator[_Ways]:
+        """Yields the ways to cut the result so."""
+        self._steps = 0
+        return self._found([((-1, 0), len(self._program.stages) - 1, by)], {}, {})
+
+    def _found(
+        self, todo: list[tuple[_At, str | int, _By]], known: dict[int, object], hashed: dict[_At, Hashed]
+    ) -> Iterator[_Ways]:
+        todo = list(todo)
+        while todo:
+            at, source, by = todo.pop()
+            if isinstance(source, str):
+                how = self._hashed(source, by)
+                if how is None:
+                    return
+                hashed = {**hashed, at: how}
+                continue
+            options = self._options(source, by)
+            if source in known:
+                if all(label != known[source] for label, _ in options):
+                    return  # two stages want it cut in different ways
+                continue
+            self._steps += len(options)
+            if not options or self._steps > _MOST:
+                return
+            if len(options) == 1:
+                known = {**known, source: options[0][0]}
+                todo += options[0][1]
+                continue
+            for label, wishes in options:
+                yield from self._found([*todo, *wishes], {**known, source: label}, hashed)
+            return
+        yield hashed
+
+    def _hashed(self, relation: str, by: _By) -> Hashed | None:
+        if by.everywhere:
+            return ()
+        if not by.column:
+            return self._read[relation.lower()] or None
+        column = self._tables[relation.lower()].column(by.column)
+        return None if column is None else ((column.name, by.type),)
+
+    def _options(self, number: int, by: _By) -> list[tuple[object, list[tuple[_At, str | int, _By]]]]:
+        """Returns the ways to cut a stage so: a name for each, and what is asked of each of its occurrences."""
+        stage = self._program.stages[number]
+        read = inputs(stage)
+        options: list[tuple[object, list[_By]]] = []
+        if by.everywhere:
+            options.append(("everywhere", [EVERYWHERE] * len(read)))
+        elif isinstance(stage, JoinStage):
+            options += _of_join(stage, by)
         else:
-            done.append(_of_terms(stage, done))
-        everywhere.append(_copied(stage, everywhere))
-    return done
+            options += _of_feeds(stage, by)
+            if isinstance(stage, LinearStage) and by == ANYHOW:
+                options.append(("anyhow", [ANYHOW] * len(read)))
+        return [
+            (label, [((number, i), source, wish) for i, (source, wish) in enumerate(zip(read, wishes, strict=True))])
+            for label, wishes in options
+        ]
 
 
-def _of_feed(feed: Feed, done: list[dict[str, Lineage]]) -> dict[str, Lineage]:
-    found: dict[str, Lineage] = {}
-    for column in feed.columns:
-        if column.expr.op != "col":
-            continue
-        if isinstance(feed.source, str):
-            found[column.name] = {feed.source.lower(): column.expr.value.lower()}
-        elif column.expr.value in done[feed.source]:
-            found[column.name] = done[feed.source][column.expr.value]
-    return found
-
-
-def _of_group(stage: GroupStage, done: list[dict[str, Lineage]]) -> dict[str, Lineage]:
-    below = _of_feed(stage.feed, done)
-    return {
-        output.name: below[output.expr.value]
-        for output in stage.outputs
-        if output.expr.op == "col" and output.expr.value in stage.keys and output.expr.value in below
-    }
-
-
-def _of_terms(stage: Stage, done: list[dict[str, Lineage]]) -> dict[str, Lineage]:
-    """Returns the columns that have a lineage in all terms, if the terms agree on the relations that they share."""
-    terms = feeds(stage)
-    below = [_of_feed(feed, done) for feed in terms]
-    found: dict[str, Lineage] = {}
-    for place, column in enumerate(terms[0].columns):
-        parts = [lineages.get(feed.columns[place].name) for feed, lineages in zip(terms, below, strict=True)]
-        merged = _agreed(parts)
-        if merged is not None:
-            found[column.name] = merged
-    return found
-
-
-def _of_join(stage: JoinStage, done: list[dict[str, Lineage]], everywhere: list[Lineage]) -> dict[str, Lineage]:
+def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
     plan = stage.plan
-    found: dict[str, Lineage] = {}
-    for output in plan.output:
-        if output.expr.op != "col" or output.expr.value not in hashable(plan):
-            continue
-        attribute = output.expr.value
-        parts: list[Lineage | None] = []
-        for atom in occurrences_of_plan(plan):
-            column = atom.columns[atom.attributes.index(attribute)] if attribute in atom.attributes else None
-            if not atom.relation.startswith("#"):
-                parts.append({atom.relation.lower(): None if column is None else column.lower()})
-            elif column is None:
-                parts.append(everywhere[int(atom.relation[1:])])
-            else:
-                parts.append(done[int(atom.relation[1:])].get(column))
-        merged = _agreed(parts)
-        if merged is not None:
-            found[output.name] = merged
-    return found
+    names = hashable(plan) if stage.mode == "set" else _counted(plan)
+    if by.column:
+        plain = {out.expr.value for out in plan.output if out.name == by.column and out.expr.op == "col"}
+        names = tuple(name for name in names if name in plain)
+    for attribute in names:
+        type_ = by.type or plan.attributes[attribute].type
+        wishes = [
+            _By(atom.columns[atom.attributes.index(attribute)], type_) if attribute in atom.attributes else EVERYWHERE
+            for atom in occurrences_of_plan(plan)
+        ]
+        yield (attribute, type_), wishes
 
 
-def _copied(stage: Stage, everywhere: list[Lineage]) -> Lineage:
-    """Returns the lineage of a stage that is computed in full in every cell: all its base relations are copied."""
-    relations: dict[str, str | None] = {}
-    for source in sources(stage):
-        relations.update({source.lower(): None} if isinstance(source, str) else everywhere[source])
-    return relations
+def _counted(plan: Plan) -> tuple[str, ...]:
+    """Returns the attributes of the atoms of a bag that count, of a type that can be hashed."""
+    nodes = [node for node in plan.nodes if node.kind == "input" and not node.name.endswith("]")]
+    names = dict.fromkeys(name for node in nodes for name in node.attributes)
+    return tuple(name for name in names if plan.attributes[name].type in HASHABLE)
 
 
-def _agreed(parts: Iterable[Lineage | None]) -> Lineage | None:
-    """Returns the union of lineages; None if one is missing, or two differ on a relation."""
-    merged: dict[str, str | None] = {}
-    for part in parts:
-        if part is None:
-            return None
-        for relation, column in part.items():
-            if merged.setdefault(relation, column) != column:
-                return None
-    return merged
+def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
+    """Yields the columns of a stage's feeds by which it may be cut, and where each feed has them from."""
+    assert not isinstance(stage, JoinStage)
+    terms: tuple[Feed, ...] = feeds(stage)  # type: ignore[arg-type]
+    places: Iterable[int] = range(len(terms[0].columns))
+    if isinstance(stage, GroupStage):
+        keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
+        shown = {out.expr.value for out in stage.outputs if out.name == by.column and out.expr.op == "col"}
+        places = [i for i in keys if not by.column or terms[0].columns[i].name in shown]
+    elif by.column:
+        places = [i for i, column in enumerate(terms[0].columns) if column.name == by.column][:1]
+    for place in places:
+        columns = [feed.columns[place] for feed in terms]
+        type_ = by.type or columns[0].type
+        if type_ in HASHABLE and all(column.expr.op == "col" for column in columns):
+            yield (place, type_), [_By(column.expr.value, type_) for column in columns]
+
+
+def _copies(hashed: _Ways) -> int:
+    return sum(not columns for columns in hashed.values())
+
+
+def _cut(program: Program, name: str, hashed: _Ways) -> Cut:
+    """Returns the cut that hashes the occurrences so: a relation per role, if a base relation has several."""
+    tables = {table.name.lower(): table for table in program.tables}
+    wanted: dict[str, list[Hashed]] = {key: [] for key in tables}
+    for number, stage in enumerate(program.stages):
+        for i, source in enumerate(inputs(stage)):
+            if isinstance(source, str) and hashed[number, i] not in wanted[source.lower()]:
+                wanted[source.lower()].append(hashed[number, i])
+    names: dict[tuple[str, Hashed], str] = {}
+    for key, table in tables.items():
+        for columns in wanted[key]:
+            by = f" by {', '.join(column for column, _ in columns)}" if columns else " everywhere"
+            wish = table.name + (by if len(wanted[key]) > 1 else "")
+            names[key, columns] = wish if len(wanted[key]) == 1 else unused(wish, [*tables, *names.values()])
+    roles = {role: Role(tables[key].name, columns) for (key, columns), role in names.items()}
+    if all(len(found) == 1 for found in wanted.values()):
+        return Cut(name, program, roles)
+    stages = tuple(
+        reading(
+            stage,
+            [
+                names[source.lower(), hashed[number, i]] if isinstance(source, str) else source
+                for i, source in enumerate(inputs(stage))
+            ],
+        )
+        for number, stage in enumerate(program.stages)
+    )
+    made = tuple(replace(tables[key], name=role) for (key, _), role in names.items())
+    return Cut(name, replace(program, tables=made, stages=stages, whole=True), roles)

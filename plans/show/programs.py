@@ -9,6 +9,7 @@ from plans.expressions.sqltext import identifier
 from plans.plan import Output
 from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
 from plans.serial import kind_name
+from plans.show import cells as cut
 from plans.show import explain, upkeep
 
 _SIGNS = {
@@ -17,13 +18,17 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def text(program: Program) -> str:
-    """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that."""
+def text(program: Program, *, cells: int | None = None) -> str:
+    """Returns what is maintained and at what cost, for a terminal; a program that is a plan is shown as that.
+
+    With `cells`, for so many cells; PlanError if it cannot be cut into them.
+    """
     if program.plan is not None:
-        return explain.text(program.plan)
+        return explain.text(program.plan, cells=cells)
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
+    lines += explain.field("cells", cut.line(program, cells))
     for note in program.notes:
         lines += explain.field("note", note)
     for named in program.results or ():
@@ -40,13 +45,14 @@ def text(program: Program) -> str:
 
 
 def to_json(program: Program) -> str:
-    """Returns the program as indented JSON, with its fingerprint; `Program.from_json` reads it."""
-    return json.dumps({**program.to_json(), "fingerprint": program.fingerprint}, indent=2) + "\n"
+    """Returns the program as indented JSON, with its fingerprint and how it is cut; `Program.from_json` reads it."""
+    cells = {} if program.plan is not None else {"cells": cut.to_json(program)}
+    return json.dumps({**program.to_json(), "fingerprint": program.fingerprint, **cells}, indent=2) + "\n"
 
 
 def explained(program: Program) -> str:
     """Returns `to_json`, with the verdict and what each stage costs under `explained`; `Program.from_json` reads it."""
-    shown = {**program.to_json(), "fingerprint": program.fingerprint, "explained": upkeep.to_json(program)}
+    shown = {**json.loads(to_json(program)), "explained": upkeep.to_json(program)}
     return json.dumps(shown, indent=2) + "\n"
 
 

@@ -119,6 +119,9 @@ class Cell:
                 output.close()
                 self._finish(engine, link, load)
                 raise
+            except ChangeError:  # refused on the way; the engine has taken back what it had applied
+                self.live.settle(engine, place)
+                raise
             place = self._finish(engine, link, load)
             started = time.perf_counter()
             if self.log.snapshot_due(load, self.snapshot_floor):

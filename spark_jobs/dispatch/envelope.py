@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 from crown.ingest.masks import with_masks
 from plans.plan import BagAtom, Plan
 from plans.program import JoinStage, Maintainable
-from plans.reads import occurrences
+from plans.reads import occurrences, used
 from plans.schema import Column, Table, arrow_type
+from plans.search.cuts import Role
 from spark_jobs.errors import SparkJobError
 
 MAX_ATOMS = 62  # bits of a bigint, with room for the sign
@@ -35,8 +36,9 @@ class Envelope:
     """``relations[t]`` has tag ``t``; ``placed[t]`` maps its used columns to slot numbers; ``slots`` are planner types.
 
     ``masked``: rows carry masks, because there are several cells, of which the aliases of a relation read different
-    rows. A row comes to a cell once, and a relation is stored there once. Programs need none: they are cut so that
-    whoever reads a relation in a cell reads all rows that are there.
+    rows. A row comes to a cell once, and a relation is stored there once. Programs need none: where occurrences of a
+    relation read different rows, the cell's program has a relation for each (``plans.search.cuts``). ``whole``: rows
+    that no atom wants travel, too, and all their columns.
     """
 
     relations: tuple[str, ...]
@@ -44,6 +46,7 @@ class Envelope:
     slots: tuple[str, ...]
     masked: bool
     quarantine: bool
+    whole: bool = False
 
     @property
     def tagged(self) -> bool:
@@ -85,8 +88,15 @@ class Envelope:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def envelope_of(plan: Maintainable, *, cells: int, quarantine: bool) -> Envelope:
-    """Returns the envelope for a plan in that many cells. SparkJobError if it has more atoms than a mask has bits."""
+def envelope_of(
+    plan: Maintainable, *, cells: int, quarantine: bool, roles: Mapping[str, Role] | None = None, whole: bool = False
+) -> Envelope:
+    """Returns the envelope for a plan or program in that many cells. SparkJobError if it has more atoms than a mask
+    has bits.
+
+    ``roles``: what a program's relations have of base relations; those of one base relation carry the same columns.
+    ``whole``: all columns of a relation are carried, not only those that are read.
+    """
     atoms = occurrences(plan)
     masked = cells > 1 and isinstance(plan, Plan)
     if masked and len(atoms) > MAX_ATOMS:
@@ -96,32 +106,32 @@ def envelope_of(plan: Maintainable, *, cells: int, quarantine: bool) -> Envelope
     slots: list[str] = []
     placed: list[dict[str, int]] = []
     relations = tuple(dict.fromkeys(plan.table(atom.relation).name for atom in atoms))
+    base = {name.lower(): roles[name].relation for name in relations} if roles is not None else {}
     for relation in relations:
         taken: dict[str, int] = {}
-        for column in used(plan.table(relation), atoms):
+        for column in _carried(plan.table(relation), atoms, base, whole):
             free = [i for i, type_ in enumerate(slots) if type_ == column.type and i not in taken.values()]
             if not free:
                 slots.append(column.type)
                 free = [len(slots) - 1]
             taken[column.name] = free[0]
         placed.append(taken)
-    return Envelope(relations, tuple(placed), tuple(slots), masked, quarantine)
+    return Envelope(relations, tuple(placed), tuple(slots), masked, quarantine, whole)
 
 
-def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:
-    """Returns the columns of a table that some atom reads, in table order; the first one if none does, to count rows
-    by."""
-    names: set[str] = set()
-    for atom in atoms:
-        if atom.relation.lower() == table.name.lower():
-            names |= {name.lower() for name in (*atom.columns, *(atom.predicate.columns if atom.predicate else ()))}
-    return tuple(column for column in table.columns if column.name.lower() in names) or table.columns[:1]
+def _carried(table: Table, atoms: Iterable[BagAtom], base: Mapping[str, str], whole: bool) -> tuple[Column, ...]:
+    """Returns the columns of a relation that travel: those that some relation of the same base relation reads."""
+    mine = base.get(table.name.lower(), table.name)
+    same = [atom for atom in atoms if base.get(atom.relation.lower(), atom.relation) == mine]
+    return table.columns if whole else used(table, [replace(atom, relation=table.name) for atom in same])
 
 
 def cell_plan(plan: Maintainable, envelope: Envelope) -> Maintainable:
-    """Returns what a cell's engine runs: the query's plan or program, with tables cut down to the columns used."""
-    atoms = occurrences(plan)
-    cut = {table.name.lower(): Table(table.name, used(table, atoms)) for table in map(plan.table, envelope.relations)}
+    """Returns what a cell's engine runs: the query's plan or program, with tables cut down to the columns carried."""
+    cut = {
+        name.lower(): Table(name, tuple(column for column in plan.table(name).columns if column.name in placed))
+        for name, placed in zip(envelope.relations, envelope.placed, strict=True)
+    }
     if isinstance(plan, Plan):
         return replace(plan, tables=tuple(cut.values()))
     stages = tuple(

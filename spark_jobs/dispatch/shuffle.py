@@ -1,13 +1,15 @@
 """From change DataFrames to the one DataFrame whose partitions are the cells' inputs.
 
-Per relation: check → copy to the cells that want the row → mask (which atoms of the relation read it there) → lay into
-slots; then the union of all relations, sent by ``repartitionById``: the partition number is the cell (``groupBy`` would
-hash and collide). All of it is built-in expressions in generated code; no Python runs before the shuffle.
+Per relation: check → copy to the cells that want the row → mask (which atoms of the relation read it there), or tag
+(which relation of the cell's program it is a row of) → lay into slots; then the union of all relations, sent by
+``repartitionById``: the partition number is the cell (``groupBy`` would hash and collide). All of it is built-in
+expressions in generated code; no Python runs before the shuffle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -15,13 +17,11 @@ from pyspark.sql import functions as F
 
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
-from plans.program import Maintainable
 from plans.reads import occurrences
 from plans.schema import decimal_parts
-from plans.search import cuts
+from plans.search.rounds import Round
 from plans.search.shares import Grid
-from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, used
-from spark_jobs.errors import SparkJobError
+from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope
 from spark_jobs.ingest.rows import CheckedRows, check
 from spark_jobs.ingest.types import spark_type
 
@@ -35,66 +35,80 @@ _COMPARE: dict[str, Callable[[Column, Column], Column]] = {
     "nseq": Column.eqNullSafe,
 }
 ONE_TASK_CORES = 3
+_PLACE = "_place"
 _LOGIC = ("and", "or", "not", "isnull", "in", "col", "literal")
 _MAX_DEPTH = 100
 _PUSHED_TYPES = {"bool", "int32", "int64", "float64", "string", "date"}
 
 
 def dispatched(
-    plan: Maintainable,
+    given: Round,
     envelope: Envelope,
-    grid: Grid,
     frames: Mapping[str, DataFrame],
     change: str | None,
     cores: int,
     counter: str | None = None,
 ) -> DataFrame:
-    """Returns the rows of all ``frames`` (by relation), checked, masked and partitioned by cell; columns as in
+    """Returns the rows of all ``frames`` (by base relation), checked, masked and partitioned by cell; columns as in
     ``envelope``.
 
     Without quarantine a bad row fails the stage before the shuffle with relation, row and reason in the message. One
     cell on ``ONE_TASK_CORES`` cores or fewer needs no shuffle: reading, checking and applying are one task, which
     saves 0.15 s of a 0.8 s batch; a bad row then fails it before the step has read its input, so before it touches
-    state.
+    state. ``cores`` = 0: the rows come out of other cells, and each of those needs its own task.
 
     ``counter``, for streams: a name under which Spark's progress tells the rows sent to cells. Spark optimizes a plan
     over nothing away, up to the first node that counts; and a projection above the shuffle, too. So with the counter
     below the shuffle and nothing above it, every cell runs a task for every batch that is read, also without rows.
     """
-    parts = [_relation(plan, envelope, grid, tag, frames[name], change) for tag, name in enumerate(envelope.relations)]
-    union = reduce(DataFrame.unionAll, parts)
+    union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name], change) for name in frames])
     if counter is not None:
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
-    if grid.cells == 1 and cores <= ONE_TASK_CORES:
+    if given.grid.cells == 1 and 0 < cores <= ONE_TASK_CORES:
         return union.coalesce(1)
-    return union.repartitionById(grid.cells, F.col(CELL))
+    return union.repartitionById(given.grid.cells, F.col(CELL))
 
 
-def _relation(
-    plan: Maintainable, envelope: Envelope, grid: Grid, tag: int, frame: DataFrame, change: str | None
-) -> DataFrame:
-    table = plan.table(envelope.relations[tag])
-    atoms = occurrences(plan)
-    rows = check(frame, table, [column.name for column in used(table, atoms)], change)
-    placed = envelope.placed[tag]
+def base_relations(given: Round, envelope: Envelope) -> list[str]:
+    """Returns the relations whose changes the cells are made of, in the order in which they are first read."""
+    return list(dict.fromkeys(_base(given, name) for name in envelope.relations))
+
+
+def _base(given: Round, relation: str) -> str:
+    return relation if given.roles is None else given.roles[relation].relation
+
+
+def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, change: str | None) -> DataFrame:
+    """Returns the rows of a base relation, for all relations of the cells that are made of it."""
+    plan, tags = given.maintained, [t for t, name in enumerate(envelope.relations) if _base(given, name) == base]
+    names = {envelope.relations[tag].lower() for tag in tags}
+    table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
+    rows = check(frame, table, list(placed), change)
     selected = [
         rows.columns[name].cast(spark_type(envelope.slots[slot])).alias(f"s{slot}") for name, slot in placed.items()
     ]
     selected.append(_strict_weight(rows, table.name, envelope.quarantine).alias(WEIGHT))
-    if envelope.tagged:
-        selected.append(F.lit(tag).alias(TAG))
     if envelope.quarantine:
         selected.append(_bad(rows, table.name).alias(BAD))
     typed = frame.select(*selected)
-    mine = [(bit, atom) for bit, atom in enumerate(atoms) if plan.table(atom.relation).name == table.name]
+    mine = [(bit, atom) for bit, atom in enumerate(occurrences(plan)) if atom.relation.lower() in names]
     column = {name.lower(): F.col(f"s{slot}") for name, slot in placed.items()}
-    sent = _sent(plan, envelope, grid, typed, mine, column)
+    wanted = {bit: _wanted(atom, column) for bit, atom in mine}
+    if not (envelope.masked or envelope.whole) and all(condition is not None for condition in wanted.values()):
+        keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
+        typed = typed.filter(keep | _noteworthy(envelope))
+    if given.grid.cells == 1:
+        sent = typed.select("*", F.lit(0).alias(CELL), F.lit(tags[0]).alias(TAG))
+    elif isinstance(plan, Plan):
+        sent = _masked(plan, envelope, given.grid, typed, mine, wanted, column).withColumn(TAG, F.lit(tags[0]))
+    else:
+        sent = _cut(given, envelope, typed, tags, column)
     slots = [
         F.col(f"s{i}") if i in placed.values() else F.lit(None).cast(spark_type(t)).alias(f"s{i}")
         for i, t in enumerate(envelope.slots)
     ]
-    carried = [name for name in (CELL, TAG, MASK, WEIGHT, BAD) if name in sent.columns]
-    return sent.select(*carried, *slots)
+    carried = [CELL, *([TAG] if envelope.tagged else []), *([MASK] if envelope.masked else []), WEIGHT]
+    return sent.select(*carried, *([BAD] if envelope.quarantine else []), *slots)
 
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:
@@ -113,33 +127,49 @@ def _bad(rows: CheckedRows, relation: str) -> Column:
     return F.when(rows.reason.isNotNull(), F.to_json(note))
 
 
-def _sent(
-    plan: Maintainable,
+def _cut(
+    given: Round, envelope: Envelope, typed: DataFrame, tags: list[int], column: Mapping[str, Column]
+) -> DataFrame:
+    """Returns the rows with ``_cell`` and ``_tag``: for each relation made of them, once in the cell that their hashed
+    columns name, or in every cell."""
+    cells, targets = given.grid.cells, []
+    for tag in tags:
+        hashed = (given.roles or {})[envelope.relations[tag]].hashed
+        values = [_hashable(column[name.lower()], type_) for name, type_ in hashed]
+        where = [F.pmod(F.xxhash64(F.lit(0), *values), F.lit(cells))] if hashed else map(F.lit, range(cells))
+        targets += [F.struct(cell.cast("int").alias(CELL), F.lit(tag).alias(TAG)) for cell in where]
+    places = F.array(*targets)
+    if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
+        home = F.pmod(F.xxhash64(F.col(BAD)), F.lit(cells)).cast("int").alias(CELL)
+        places = F.when(F.col(BAD).isNotNull(), F.array(F.struct(home, F.lit(tags[0]).alias(TAG)))).otherwise(places)
+    return typed.withColumn(_PLACE, F.explode(places)).select("*", f"{_PLACE}.{CELL}", f"{_PLACE}.{TAG}")
+
+
+def _hashable(value: Column, type_: str) -> Column:
+    """Returns a value such that equal ones have equal hashes: of the two zeros there is one left."""
+    return value.cast(spark_type(type_)) if type_ != "float64" else value + F.lit(0.0)
+
+
+def _masked(
+    plan: Plan,
     envelope: Envelope,
     grid: Grid,
     typed: DataFrame,
     atoms: list[tuple[int, BagAtom]],
+    wanted: Mapping[int, Column | None],
     column: Mapping[str, Column],
 ) -> DataFrame:
-    """Returns the rows once per cell that wants them, with ``_cell`` and, if the envelope says so, ``_mask``.
+    """Returns the rows once per cell that wants them, with ``_cell`` and ``_mask``.
 
     In a cell the mask is a function of the tuple that an atom reads: the hashed columns are among the atom's own, and
     what else can clear a bit is the atom's predicate, by which the engine leaves the row out anyway.
     """
-    wanted = {bit: _wanted(atom, column) for bit, atom in atoms}
-    if not envelope.masked and all(condition is not None for condition in wanted.values()):
-        keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
-        typed = typed.filter(keep | _noteworthy(envelope))
-    if grid.cells == 1:
-        return typed.withColumn(CELL, F.lit(0))
     coordinates = {bit: _coordinates(plan, grid, atom, column) for bit, atom in atoms}
     cells = F.array_distinct(F.concat(*(_targets(grid, coordinates[bit]) for bit, _ in atoms)))
     if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
         home = F.array(F.pmod(F.xxhash64(F.col(BAD)), F.lit(grid.cells)).cast("int"))
         cells = F.when(F.col(BAD).isNotNull(), home).otherwise(cells)
     exploded = typed.withColumn(CELL, F.explode(cells))
-    if not envelope.masked:
-        return exploded
     mask = F.lit(0).cast("bigint")
     for bit, _ in atoms:
         conditions = [_coordinate_of(grid, axis) == value for axis, value in coordinates[bit].items()]
@@ -157,27 +187,15 @@ def _noteworthy(envelope: Envelope) -> Column:
     return F.col(BAD).isNotNull() if envelope.quarantine else F.col(WEIGHT).isNull()
 
 
-def _coordinates(plan: Maintainable, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:
+def _coordinates(plan: Plan, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:
     """Returns the coordinate of a row of the atom along every axis whose attribute it has."""
     found = {}
     for number, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
-        name, type_ = _hashed(plan, atom, attribute)
-        if name is not None:
-            value = column[name.lower()].cast(spark_type(type_))
+        if attribute in atom.attributes:
+            name = atom.columns[atom.attributes.index(attribute)]
+            value = column[name.lower()].cast(spark_type(plan.attributes[attribute].type))
             found[number] = F.pmod(F.xxhash64(F.lit(number), value), F.lit(share)).cast("int")
     return found
-
-
-def _hashed(plan: Maintainable, atom: BagAtom, attribute: str) -> tuple[str | None, str]:
-    """Returns the column of the atom's relation that has an attribute of the grid, or None, and the attribute's
-    type."""
-    if isinstance(plan, Plan):
-        has = attribute in atom.attributes
-        return atom.columns[atom.attributes.index(attribute)] if has else None, plan.attributes[attribute].type
-    found = cuts.axis(plan)
-    if found is None:
-        raise SparkJobError("a program that cannot be cut runs in one cell")
-    return found.columns[atom.relation.lower()], found.type
 
 
 def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> Column:

@@ -6,17 +6,17 @@ same checkpoint starts from. The stream then needs to bring only what changed si
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.cell.step import Step, refuse_streams
-from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from plans.search.rounds import rounds
+from spark_jobs.cell.step import refuse_streams
+from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.errors import SourceError
-from spark_jobs.operator import Query, applied, cut, default_cells, local_folder, planned
+from spark_jobs.operator import Query, default_cells, local_folder, planned
 
 
 def bulk_load(
@@ -47,22 +47,16 @@ def bulk_load(
     folder = local_folder(checkpoint)
     refuse_streams(folder / "crown", operator)
     plan = planned(query, tables, schema, change, rates, dialect)
-    grid = cut(plan, default_cells(spark, plan) if cells is None else cells)
-    envelope = envelope_of(plan, cells=grid.cells, quarantine=False)
-    step = Step(
-        plan=json.dumps(cell_plan(plan, envelope).to_json()),
+    found = strides(
+        rounds(plan, default_cells(spark, plan) if cells is None else cells),
+        operator=operator,
+        on_missing=on_missing,
         query=plan.query,
         fingerprint=plan.fingerprint,
-        grid=grid,
-        envelope=envelope,
-        operator=operator,
         root=str(folder / "crown"),
         scratch=None,
-        consolidate=None,
-        on_missing=on_missing,
         keep=0,
-        quarantine=None,
         run=uuid.uuid4().hex,
         backfill=True,
     )
-    return applied(spark, plan, step, tables, change)
+    return applied(spark, found, tables, change)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.log.state_log import cell_folders, read_note
 
 if TYPE_CHECKING:
@@ -123,13 +124,16 @@ class Watcher:
 
     def _batch(self, progress: dict[str, Any]) -> BatchProgress:
         batch = progress["batchId"]
-        found = (read_note(cell, batch) for cell in cell_folders(self._folder))
-        notes = [note for note in found if note is not None]
+        merged = _notes(
+            self._folder.with_name(self._folder.name + MERGE), batch
+        )  # of the second round, if there is one
+        first = _notes(self._folder, batch)
+        notes = first + merged
         states = [note["state"] for note in notes]
         return BatchProgress(
             batch=batch,
             rows=progress["numInputRows"],
-            deltas=sum(note["deltas"] for note in notes),
+            deltas=sum(note["deltas"] for note in merged or first),
             seconds=progress["durationMs"]["triggerExecution"] / 1000,
             state_rows=sum(state["input_rows"] for state in states),
             state_bytes=sum(state["live_bytes"] for state in states),
@@ -139,6 +143,12 @@ class Watcher:
             redone=any(note["redone"] for note in notes),
             sample=tuple(tuple(row) for note in notes for row in note["sample"]),
         )
+
+
+def _notes(operator: Path, batch: int) -> list[dict[str, Any]]:
+    """Returns what the cells of an operator say about a batch."""
+    found = (read_note(cell, batch) for cell in cell_folders(operator))
+    return [note for note in found if note is not None]
 
 
 def size(count: float) -> str:

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from plans.expressions.sqltext import spark_sql
 from plans.plan import Plan
 from plans.program import Maintainable, Program
-from plans.reads import occurrences
-from spark_jobs.dispatch.envelope import WEIGHT, used
+from plans.reads import occurrences, used
+from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import FILE

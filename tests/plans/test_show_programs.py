@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,38 @@ def test_the_command_explains_a_program(capsys: pytest.CaptureFixture[str], tmp_
     assert (tmp_path / "explained").read_text() == run(capsys)
 
 
-@pytest.mark.parametrize("options", [("--format", "svg"), ("--cells", "4")])
-def test_what_is_drawn_of_a_tree_is_refused_for_several_stages(
-    capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
-) -> None:
+def test_a_picture_is_of_one_tree(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PlanError, match="this one has 4 stages"):
-        run(capsys, *options)
+        run(capsys, "--format", "svg")
+
+
+CUT = {
+    "SELECT a, SUM(b) AS s FROM r GROUP BY a": "any number, by r (a)",
+    "SELECT SUM(a) AS s FROM r": "any number, by r (a); their groups are merged in one cell, by a second operator",
+    "SELECT x.a + y.b AS c, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a GROUP BY x.a + y.b": (
+        "any number, up to stage 0 by r (b), r (a); their groups are merged in cells, by c, by a second operator"
+    ),
+    "SELECT x.a, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a GROUP BY x.a": (
+        "any number, by r (a); every cell has all of r"
+    ),
+    "SELECT COUNT(DISTINCT y.b) AS n FROM r x JOIN r y ON x.b = y.a": (
+        "any number, up to stage 0 by b; the rows of stage 0 are merged in one cell, by a second operator"
+    ),
+    "SELECT x.a + y.b AS c FROM r x JOIN r y ON x.b = y.a": "one: no column of its result comes, through every stage",
+    "SELECT a, SUM(x) AS s FROM u GROUP BY a": "any number, by u (a)",
+    "SELECT SUM(x) AS s FROM u": "any number, by u (x); their rows are merged in one cell, by a second operator",
+}
+
+
+@pytest.mark.parametrize("query", CUT)
+def test_how_a_program_is_cut_is_said(query: str) -> None:
+    made = program(query, TABLES)
+    said = " ".join(programs.text(made).split())
+    assert f"cells {CUT[query]}" in said
+    rounds = json.loads(programs.to_json(made))["cells"]["rounds"]
+    assert len(rounds) == (0 if CUT[query].startswith("one") else 2 if "merged" in CUT[query] else 1)
+    if rounds:
+        assert f"cells {CUT[query].replace('any number', '4')}" in " ".join(programs.text(made, cells=4).split())
+    else:
+        with pytest.raises(PlanError, match="cannot be cut into 4 cells"):
+            programs.text(made, cells=4)

@@ -24,7 +24,7 @@ GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src"
 
 
-def assassin(scratch, marks, batches):
+def assassin(scratch, marks, batches, operator="crown"):
     """A stage behind the operator that kills the operator's worker, once per batch named, at its first deltas."""
 
     def stage(deltas):
@@ -40,7 +40,7 @@ def assassin(scratch, marks, batches):
             mark = Path(marks) / f"{batch}.{cell}"
             if int(batch) in batches and cell == 0 and not mark.exists():
                 mark.touch()
-                lock = next(Path(scratch).glob(f"*/*/crown/{cell}/lock"))
+                lock = next(Path(scratch).glob(f"*/*/{operator}/{cell}/lock"))
                 os.kill(int(lock.read_text()), signal.SIGKILL)
             yield rows
 
@@ -54,8 +54,8 @@ UNION = "SELECT src v FROM g UNION ALL SELECT dst FROM g"
 
 @pytest.mark.parametrize(
     ("sql", "cells"),
-    [(HOPS, 1), (HOPS, 2), (OUTER, 1), (TOTAL, 1), (UNION, 1)],
-    ids=["3-hop-1", "3-hop-2", "outer join", "total", "union all"],
+    [(HOPS, 1), (HOPS, 2), (OUTER, 1), (OUTER, 4), (TOTAL, 1), (TOTAL, 2), (UNION, 1), (UNION, 2)],
+    ids=["3-hop-1", "3-hop-2", "outer-1", "outer-4", "total-1", "total-2", "union-1", "union-2"],
 )
 def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else(spark, tmp_path, sql, cells):
     rng = random.Random(5)
@@ -70,7 +70,8 @@ def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else
     scratch = tmp_path / "scratch"
     state = str(tmp_path / "state")
     deltas = maintain(spark, sql, files.frames(spark), checkpoint=state, cells=cells, scratch=str(scratch))
-    killed = deltas.mapInArrow(assassin(str(scratch), str(marks), {0, 2}), deltas.schema)
+    operator = "crown.merge" if (sql, cells) == (TOTAL, 2) else "crown"
+    killed = deltas.mapInArrow(assassin(str(scratch), str(marks), {0, 2}, operator), deltas.schema)
     stream = killed.writeStream.foreachBatch(sink.write).option("checkpointLocation", state)
     query = stream.trigger(availableNow=True).start()
     query.awaitTermination()

@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from plans.errors import PlanError
 from spark_jobs import maintain
@@ -19,11 +20,18 @@ pytestmark = pytest.mark.spark
 SCHEMA = {"r": {"k": "int64", "x": "int64"}, "s": {"k": "int64", "y": "int64"}}
 QUERIES = {
     "grouped": ("SELECT k, COUNT(*) AS n, SUM(x) AS s, MIN(x) AS lo FROM r GROUP BY k HAVING COUNT(*) > 1", (1, 2)),
-    "total": ("SELECT COUNT(*) AS n, SUM(x) AS s FROM r", (1,)),
+    "total": ("SELECT COUNT(*) AS n, SUM(x) AS s FROM r", (1, 2)),
     "joined": ("SELECT r.k, SUM(r.x + s.y) AS t FROM r JOIN s ON r.k = s.k GROUP BY r.k", (1, 2)),
-    "bag": ("SELECT r.k, s.y FROM r JOIN s ON r.k = s.k", (1,)),
-    "outer": ("SELECT r.k, r.x, s.y FROM r LEFT JOIN s ON r.k = s.k", (1,)),
+    "merged": (
+        "SELECT r.x + s.y AS z, COUNT(*) AS n, MIN(x) AS lo, COUNT(DISTINCT y) AS d FROM r JOIN s ON r.k = s.k "
+        "GROUP BY r.x + s.y HAVING COUNT(*) > 1",
+        (2,),
+    ),
+    "bag": ("SELECT r.k, s.y FROM r JOIN s ON r.k = s.k", (2,)),
+    "outer": ("SELECT r.k, r.x, s.y FROM r LEFT JOIN s ON r.k = s.k", (1, 2)),
+    "two hops": ("SELECT a.k, a.x, b.x AS y FROM r a LEFT JOIN r b ON a.x = b.k", (2,)),
     "union": ("SELECT k FROM r UNION SELECT k FROM s", (1, 2)),
+    "union of both ends": ("SELECT k FROM r UNION ALL SELECT x FROM r", (2,)),
     "except all": ("SELECT k FROM r EXCEPT ALL SELECT k FROM s", (1, 2)),
     "not exists": ("SELECT DISTINCT k FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.k = r.k)", (1,)),
 }
@@ -79,13 +87,27 @@ def test_state_comes_back_from_the_log_and_a_batch_again_changes_nothing(spark, 
         shutil.rmtree(tmp_path / "state" / "scratch", ignore_errors=True)
 
 
-def test_a_total_cannot_be_cut_into_cells(spark, tmp_path):
-    files = ChangeFiles(tmp_path / "in", {"r": SCHEMA["r"]})
+def test_what_cannot_be_cut_and_what_makes_no_sense_is_a_sentence(spark, tmp_path):
+    files = ChangeFiles(tmp_path / "in", SCHEMA)
     files.add({"r": [(1, 2, 1)]})
+    frames, state = files.frames(spark), str(tmp_path / "c")
     with pytest.raises(PlanError, match="cannot be cut into 2 cells"):
-        maintain(spark, QUERIES["total"][0], files.frames(spark), checkpoint=str(tmp_path / "c"), cells=2)
-    with pytest.raises(SparkJobError, match='give "ignore" or "trust", for a query of several stages'):
-        maintain(spark, QUERIES["total"][0], files.frames(spark), checkpoint=str(tmp_path / "c"), on_missing="raise")
+        maintain(spark, "SELECT r.x + s.y AS z FROM r JOIN s ON r.k = s.k", frames, checkpoint=state, cells=2)
+    with pytest.raises(SparkJobError, match='give "ignore" or "raise" or "trust"'):
+        maintain(spark, QUERIES["joined"][0], frames, checkpoint=state, on_missing="count")
+
+
+@pytest.mark.parametrize("cells", [1, 2])
+def test_a_delete_of_what_is_not_there_can_stop_a_program(spark, tmp_path, cells):
+    """The sentence names the row; x is not read by the query, and yet it decides which row is there."""
+    sql, schema = "SELECT COUNT(*) AS n, SUM(k) AS s FROM r", {"r": SCHEMA["r"]}
+    files = ChangeFiles(tmp_path / "in", schema)
+    files.add({"r": [(1, 2, 1), (1, 3, 1)]})
+    sink = run(spark, sql, files, tmp_path / "state", schema=schema, cells=cells, on_missing="raise")
+    files.add({"r": [(1, 2, -1), (1, 4, -1)]})
+    with pytest.raises(StreamingQueryException, match=r"deletes 1 copies of \{'k': 1, 'x': 4\}, more than there are"):
+        run(spark, sql, files, tmp_path / "state", sink=sink, schema=schema, cells=cells, on_missing="raise")
+    assert sink.state() == {(2, 2): 1}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,253 @@
+"""Maintaining a program in cells that meet once: two rounds, where the rows of one stage are all that travels between.
+
+A program that no column of its result cuts may still be *split* at a stage: if the stages after it read it and nothing
+else of what comes before, the stages up to it are a program, and those after it are one over a relation, the stage's
+rows. The first can be cut by anything, for the second adds its rows up: COUNT and SUM over a join, by no key or by one
+that few relations have. The second is cut by a column of the result, or is one cell.
+
+What travels are net changes of a bag, so the second round is as exact as the first and has no delete of an absent row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from plans.algebra import unused
+from plans.errors import PlanError
+from plans.lowering.stages import passed
+from plans.plan import Output, Plan
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Program, Stage
+from plans.reads import feeds, inputs, reading
+from plans.schema import WEIGHT, Column, Table
+from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
+from plans.search.partials import merged, partial
+from plans.search.shares import Grid, hashable, solve
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the cells of one operator run: a plan or program, `grid.cells` times.
+
+    `roles`: what each relation of a program has of a base relation; None for a plan, whose atoms the grid cuts.
+    `carries`: None in the last round, else the relation of the next one that this one's rows are; `grouped`: they are
+    groups, of one cell each, of the rows of that name.
+    """
+
+    maintained: Maintainable
+    grid: Grid
+    roles: Mapping[str, Role] | None = None
+    carries: str | None = None
+    grouped: bool = False
+
+
+@dataclass(frozen=True)
+class Split:
+    """A program as two: `after` reads `relation`, which is the rows of `before`, the stages up to number `stage`.
+
+    `partial`: what every cell groups them by, before they travel; `relation` is the rows of that then.
+    """
+
+    before: Program
+    after: Program
+    stage: int
+    relation: str
+    partial: GroupStage | None = None
+
+
+def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
+    """Returns how a plan or program runs in that many cells: one round, or two. PlanError if it cannot be cut so."""
+    if isinstance(maintained, Plan):
+        return (Round(maintained, solve(maintained, cells)),)
+    if cells == 1:
+        return (_round(uncut(maintained), 1),)
+    if cells < 1:
+        raise PlanError(f"cells={cells} is not a number of cells", hint="give 1 or more")
+    whole = by_output(maintained)
+    if whole is not None:
+        return (_round(whole, cells),)
+    for split in splits(maintained):
+        first = _first(split, cells)
+        if first is not None:
+            first = replace(first, carries=split.relation, grouped=split.partial is not None)
+            return (first, _last(split.after, cells))
+    raise PlanError(f"the query cannot be cut into {cells} cells", witness=WHY, hint="run it in one cell: cells=1")
+
+
+WHY = (
+    "no column of its result comes, through every stage, from one column of each relation, and there is no stage whose "
+    "rows are all that later stages read and which could be cut"
+)
+
+
+def _first(split: Split, cells: int) -> Round | None:
+    plan = split.before.plan
+    if plan is not None and split.partial is None:
+        return Round(plan, solve(plan, cells)) if hashable(plan) else None
+    found = by_anything(split.before)
+    if found is None:
+        return None
+    return _round(found if split.partial is None else replace(found, program=_grouped(found, split.partial)), cells)
+
+
+def _grouped(cut: Cut, partial: GroupStage) -> Program:
+    """Returns the program of a cell with its groups as the last stage."""
+    stages = cut.program.stages
+    source = stages[-1]
+    if isinstance(source, LinearStage) and len(source.terms) == 1:  # the group's own feed
+        stages, feed = stages[:-1], source.terms[0]
+        columns = zip(feed.columns, partial.feed.columns, strict=True)
+        feed = replace(feed, columns=tuple(replace(theirs, name=mine.name) for theirs, mine in columns))
+    else:
+        feed = replace(partial.feed, source=len(stages) - 1)
+    return replace(cut.program, stages=(*stages, replace(partial, feed=feed)))
+
+
+def _last(after: Program, cells: int) -> Round:
+    """Returns the second round, in one cell if it cannot be cut."""
+    plan = after.plan
+    if plan is not None:
+        return Round(plan, solve(plan, cells if hashable(plan) else 1))
+    found = by_output(after)
+    return _round(uncut(after), 1) if found is None else _round(found, cells)
+
+
+def _round(cut: Cut, cells: int) -> Round:
+    return Round(cut.program, Grid() if cells == 1 else Grid((cut.name,), (cells,)), cut.roles)
+
+
+def splits(program: Program) -> Iterator[Split]:
+    """Yields the ways to split a program, the latest stage first."""
+    for number in reversed(range(len(program.stages) - 1)):
+        found = _split_at(program, number) if _alone(program, number) else None
+        if found is not None:
+            yield found
+    readers = [number for number, stage in enumerate(program.stages) for s in inputs(stage) if isinstance(s, str)]
+    if readers == [0] and not isinstance(program.stages[0], JoinStage | LinearStage):
+        found = _split_below(program)
+        if found is not None:
+            yield found
+
+
+def _alone(program: Program, number: int) -> bool:
+    """Returns whether the stages that a stage does not depend on read it, and one another, alone."""
+    inner = _below(program, number)
+    return all(
+        source == number or (isinstance(source, int) and source not in inner)
+        for other, stage in enumerate(program.stages)
+        if other not in inner
+        for source in inputs(stage)
+    )
+
+
+def _below(program: Program, number: int) -> set[int]:
+    """Returns a stage and those that it depends on."""
+    found, todo = {number}, [number]
+    while todo:
+        new = {source for source in inputs(program.stages[todo.pop()]) if isinstance(source, int)} - found
+        found |= new
+        todo += new
+    return found
+
+
+def _split_at(program: Program, number: int) -> Split | None:
+    inner = sorted(_below(program, number))
+    place: dict[str | int, str | int] = {old: new for new, old in enumerate(inner)}
+    stages = [reading(s, [place.get(x, x) for x in inputs(s)]) for s in (program.stages[i] for i in inner)]
+    outer = [other for other in range(len(program.stages)) if other not in place]
+    readers = [feed for other in outer for feed in feeds(program.stages[other]) if feed.source == number]
+    joined = any(number in inputs(s) for s in (program.stages[i] for i in outer) if isinstance(s, JoinStage))
+    columns = tuple(Column(out.name, out.type) for out in _outputs(program.stages[number]))
+    taken = readers[0] if len(readers) == 1 and not joined else None
+    if taken is not None and taken.columns == passed(columns) and _plain(taken) and _fit(columns):
+        taken = None
+    if taken is None:
+        return _split(program, number, stages, outer, columns, None) if _fit(columns) else None
+    stages.append(LinearStage((replace(taken, source=len(stages) - 1),)))  # what is left out of it does not travel
+    return _split(program, number, stages, outer, (), taken)
+
+
+def _split_below(program: Program) -> Split | None:
+    """Returns the split at what the one feed that reads a relation lets in."""
+    (taken,) = feeds(program.stages[0])
+    return _split(program, -1, [LinearStage((taken,))], list(range(len(program.stages))), (), taken)
+
+
+def _split(
+    program: Program,
+    number: int,
+    stages: list[Stage],
+    outer: list[int],
+    columns: tuple[Column, ...],
+    taken: Feed | None,
+) -> Split | None:
+    """Returns the split between `stages` and those with the numbers `outer`; `taken`: the feed that is the last of
+    `stages`, whose columns get names that no two share."""
+    relation = f"stage {number}" if number >= 0 else "rows"
+    arrived = None
+    if taken is not None:
+        names: list[str] = []
+        for out in taken.columns:
+            names.append(unused(out.name, [*names, WEIGHT]))
+        columns = tuple(Column(name, out.type) for name, out in zip(names, taken.columns, strict=True))
+        assert isinstance(stages[-1], LinearStage)
+        renamed = tuple(replace(out, name=name) for out, name in zip(taken.columns, names, strict=True))
+        stages[-1] = LinearStage((replace(stages[-1].terms[0], columns=renamed),))
+        mine = zip(taken.columns, passed(columns), strict=True)
+        arrived = Feed(relation, tuple(replace(out, expr=column.expr) for out, column in mine))
+    place: dict[str | int, str | int] = {old: new for new, old in enumerate(outer)}
+    place[number] = relation
+    after = []
+    for other in outer:
+        stage = program.stages[other]
+        if taken is not None and arrived is not None and taken in feeds(stage):
+            after.append(_feeding(stage, taken, arrived, place))
+        else:
+            after.append(reading(stage, [place[source] for source in inputs(stage)]))
+    read = {source.lower() for stage in stages for source in inputs(stage) if isinstance(source, str)}
+    tables = tuple(table for table in program.tables if table.name.lower() in read)
+    before = Program(program.query, tables, tuple(stages))
+    parts = _parts(after, relation)
+    if parts is None and number >= 0 and _carries_sums(program.stages[number]):
+        return None
+    if parts is not None:
+        columns = tuple(Column(out.name, out.type) for out in parts.outputs)
+        groups = [other for other in after if isinstance(other, GroupStage) and relation in inputs(other)]
+        after[after.index(groups[0])] = merged(groups[0], relation, columns)
+    made = Program(program.query, (Table(relation, columns),), tuple(after))
+    return Split(before, made, number, relation, parts)
+
+
+def _parts(after: list[Stage], relation: str) -> GroupStage | None:
+    """Returns what every cell may group its rows by, if a group stage is all that reads them."""
+    readers = [stage for stage in after for source in inputs(stage) if source == relation]
+    return partial(readers[0]) if len(readers) == 1 and isinstance(readers[0], GroupStage) else None
+
+
+def _carries_sums(stage: Stage) -> bool:
+    """Returns whether a stage's rows have sums beside their weights, which do not travel."""
+    return isinstance(stage, JoinStage) and stage.plan.payload is not None and len(stage.plan.payload.terms) > 1
+
+
+def _feeding(stage: Stage, old: Feed, new: Feed, place: Mapping[str | int, str | int]) -> Stage:
+    """Returns a stage that reads `new` instead of the feed `old`."""
+    if isinstance(stage, GroupStage):
+        return replace(stage, feed=new)
+    found = tuple(new if feed == old else replace(feed, source=place[feed.source]) for feed in feeds(stage))
+    return PointwiseStage(found, stage.function) if isinstance(stage, PointwiseStage) else LinearStage(found)
+
+
+def _plain(feed: Feed) -> bool:
+    return feed.where is None and feed.weight == 1
+
+
+def _fit(columns: tuple[Column, ...]) -> bool:
+    """Returns whether a table may have these columns."""
+    names = [column.name.lower() for column in columns]
+    return len({*names, WEIGHT}) == len(names) + 1
+
+
+def _outputs(stage: Stage) -> tuple[Output, ...]:
+    if isinstance(stage, JoinStage):
+        return stage.plan.output
+    return stage.outputs if isinstance(stage, GroupStage) else feeds(stage)[0].columns

@@ -1,0 +1,51 @@
+"""How a program is cut into cells, in words: by what, where the cells meet, and why it is one cell where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plans.errors import PlanError
+from plans.plan import Plan
+from plans.program import Program
+from plans.search.rounds import WHY, Round, rounds
+
+
+def line(program: Program, cells: int | None = None) -> str:
+    """Returns the line of EXPLAIN. With a number of `cells`: PlanError if the program cannot be cut into so many."""
+    try:
+        found = rounds(program, cells or 2)
+    except PlanError:
+        if cells is not None:
+            raise
+        return f"one: {WHY}"
+    if cells == 1:
+        return "one"
+    first, last = found[0], found[-1]
+    many = cells or "any number"
+    if len(found) == 1:
+        return f"{many}, by {_by(first)}"
+    where = "one cell" if last.grid.cells == 1 else f"cells, by {' and '.join(last.grid.attributes)}"
+    up_to = "" if first.carries == "rows" else f"up to {first.carries} "
+    rows = "their groups" if first.grouped else "their rows" if not up_to else f"the rows of {first.carries}"
+    return f"{many}, {up_to}by {_by(first)}; {rows} are merged in {where}, by a second operator"
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """Returns the same for programs that read the plan: the rounds of cells, or why there is one cell."""
+    try:
+        found = rounds(program, 2)
+    except PlanError:
+        return {"rounds": [], "why_one": WHY}
+    return {"rounds": [{"by": _by(one), "one_cell": one.grid.cells == 1, "carries": one.carries} for one in found]}
+
+
+def _by(given: Round) -> str:
+    """Returns what the cells of a round are cut by, and what every one of them has all rows of."""
+    if isinstance(given.maintained, Plan):
+        return " and ".join(given.grid.attributes)
+    if given.grid.cells == 1:
+        return "nothing"
+    roles = (given.roles or {}).values()
+    hashed = [f"{role.relation} ({', '.join(name for name, _ in role.hashed)})" for role in roles if role.hashed]
+    copied = [role.relation for role in roles if not role.hashed]
+    return ", ".join(hashed) + (f"; every cell has all of {', '.join(copied)}" if copied else "")

@@ -1,0 +1,115 @@
+"""The rounds of a query as DataFrames: the rows that one round delivers are the changes of the next.
+
+    changes → cells → deltas                                    one round
+    changes → cells → net changes of a stage → cells → deltas   two rounds
+
+Each round is an operator with a log of its own, and all are given the same number of the batch. When the first is
+executed again it takes its batch back and applies it once more, and delivers the same rows: they are the net change of
+a bag. The second finds them in its log, where batches are compared as bags, in whatever order the rows come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from plans.plan import Plan
+from plans.search.rounds import Round
+from spark_jobs.cell.step import Step
+from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from spark_jobs.dispatch.shuffle import base_relations, dispatched
+from spark_jobs.ingest.types import spark_type
+from spark_jobs.session import quietly
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MERGE = ".merge"
+"""What follows the operator's name in that of its second round."""
+
+
+@dataclass(frozen=True)
+class Stride:
+    """A round, and the step that its cells take."""
+
+    round: Round
+    step: Step
+
+
+def strides(
+    rounds: Sequence[Round],
+    *,
+    operator: str,
+    on_missing: str,
+    consolidate: bool | None = None,
+    quarantine: str | None = None,
+    sample: int = 0,
+    **common: Any,
+) -> tuple[Stride, ...]:
+    """Returns the rounds with their steps; ``common``: fields of ``Step`` that are the same in all.
+
+    Only the first round has rows that can be bad or absent, only the last one deltas to show.
+    """
+    made = []
+    for number, given in enumerate(rounds):
+        first, last = number == 0, given.carries is None
+        envelope = envelope_of(
+            given.maintained,
+            cells=given.grid.cells,
+            quarantine=first and quarantine is not None,
+            roles=given.roles,
+            whole=first and on_missing == "raise" and not isinstance(given.maintained, Plan),
+        )
+        step = Step(
+            plan=json.dumps(cell_plan(given.maintained, envelope).to_json()),
+            grid=given.grid,
+            envelope=envelope,
+            operator=operator + MERGE * number,
+            consolidate=consolidate if last else True,
+            on_missing=on_missing if first else "ignore" if isinstance(given.maintained, Plan) else "trust",
+            quarantine=quarantine if first else None,
+            sample=sample if last else 0,
+            **common,
+        )
+        made.append(Stride(given, step))
+    return tuple(made)
+
+
+def applied(
+    spark: SparkSession, given: Sequence[Stride], changes: Mapping[str, DataFrame], change: str | None
+) -> DataFrame:
+    """Returns the DataFrame of the last round, whose partitions are its cells."""
+    frames = {name.lower(): frame for name, frame in changes.items()}
+    out, cores = None, spark.sparkContext.defaultParallelism
+    for stride in given:
+        step = stride.step
+        mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}
+        counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
+        cells = dispatched(stride.round, step.envelope, mine, change, cores, counter)
+        fields = [T.StructField(*_field(column)) for column in step.engines.columns(stride.round.maintained)]
+        with quietly():
+            out = cells.mapInArrow(_task(step), T.StructType(fields))
+        frames, change, cores = {str(stride.round.carries).lower(): out}, None, 0
+    assert out is not None, "a query has a round"
+    return out
+
+
+def _field(column: tuple[str, str]) -> tuple[str, T.DataType]:
+    return column[0], spark_type(column[1])
+
+
+def _task(step: Step) -> Any:
+    """Returns the function that travels. It reaches the engine by importing it, so the worker's caches are one per
+    process."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_jobs.cell import step as module
+
+        return module.run(step, batches)
+
+    return task
