@@ -33,6 +33,7 @@ from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import WEIGHT, cell_plan, envelope_of
+from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import dispatched
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.ingest.types import spark_type, table_of_spark
@@ -66,6 +67,7 @@ def maintain(
     scratch: str | None = None,
     sample: int = 0,
     engines: EngineFactory = QUERY,
+    placement: str = AUTO,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -92,6 +94,8 @@ def maintain(
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``sample``: how many deltas per batch to keep for the progress display.
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
+    - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
+      ``"auto"`` pins on a cluster.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -133,7 +137,7 @@ def maintain(
     if certain and stored is not None and folder is not None:
         check_meta(stored, step.meta)
         reconcile(folder, stored.parent.name, operator)
-    return applied(spark, plan, step, changes, change)
+    return applied(spark, plan, step, changes, change, placement)
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
@@ -146,14 +150,20 @@ def _check_missing(plan: Maintainable, on_missing: str) -> None:
 
 
 def applied(
-    spark: SparkSession, plan: Maintainable, step: Step, changes: Mapping[str, DataFrame], change: str | None
+    spark: SparkSession,
+    plan: Maintainable,
+    step: Step,
+    changes: Mapping[str, DataFrame],
+    change: str | None,
+    placement: str = AUTO,
 ) -> DataFrame:
     """Returns the DataFrame whose partitions run ``step``, one per cell."""
     by_name = {name.lower(): frame for name, frame in changes.items()}
     frames = {name: by_name[name.lower()] for name in step.envelope.relations}
     cores = spark.sparkContext.defaultParallelism
     counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
-    cells = dispatched(plan, step.envelope, step.grid, frames, change, cores, counter)
+    anchored = step.scratch is not None and pins(spark, placement)
+    cells = dispatched(plan, step.envelope, step.grid, frames, change, cores, counter, anchored)
     fields = [T.StructField(name, spark_type(type_)) for name, type_ in step.engines.columns(plan)]
     with quietly():
         return cells.mapInArrow(_task(step), T.StructType(fields))

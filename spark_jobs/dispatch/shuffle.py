@@ -21,6 +21,7 @@ from plans.schema import decimal_parts
 from plans.search import cuts
 from plans.search.shares import Grid
 from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, used
+from spark_jobs.dispatch.placement import pinned
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.rows import CheckedRows, check
 from spark_jobs.ingest.types import spark_type
@@ -48,6 +49,7 @@ def dispatched(
     change: str | None,
     cores: int,
     counter: str | None = None,
+    anchored: bool = False,
 ) -> DataFrame:
     """Returns the rows of all ``frames`` (by relation), checked, masked and partitioned by cell; columns as in
     ``envelope``.
@@ -60,11 +62,15 @@ def dispatched(
     ``counter``, for streams: a name under which Spark's progress tells the rows sent to cells. Spark optimizes a plan
     over nothing away, up to the first node that counts; and a projection above the shuffle, too. So with the counter
     below the shuffle and nothing above it, every cell runs a task for every batch that is read, also without rows.
+
+    ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``.
     """
     parts = [_relation(plan, envelope, grid, tag, frames[name], change) for tag, name in enumerate(envelope.relations)]
     union = reduce(DataFrame.unionAll, parts)
     if counter is not None:
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
+    if anchored:
+        return pinned(union, grid.cells)
     if grid.cells == 1 and cores <= ONE_TASK_CORES:
         return union.coalesce(1)
     return union.repartitionById(grid.cells, F.col(CELL))
