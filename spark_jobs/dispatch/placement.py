@@ -56,7 +56,7 @@ def pinned(rows: DataFrame, cells: int) -> DataFrame:
     anchors = spark.range(cells).select(keys[F.col("id").cast("int")].alias(_ANCHOR), owner)
     anchors = anchors.repartition(cells, _ANCHOR).persist()
     anchors.count()  # from now on every anchor has a place
-    sent = rows.withColumn(_ANCHOR, keys[F.col(CELL)]).repartition(cells, _ANCHOR)
+    sent = rows.withColumn(_ANCHOR, keys[F.col(CELL) % cells]).repartition(cells, _ANCHOR)
     return anchors.hint("merge").join(sent, _ANCHOR).drop(_ANCHOR, _OWNER)
 
 

@@ -20,7 +20,7 @@ from plans.reads import occurrences
 from plans.schema import decimal_parts
 from plans.search import cuts
 from plans.search.shares import Grid
-from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, used
+from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, stamp_period, used
 from spark_jobs.dispatch.placement import pinned
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.rows import CheckedRows, check
@@ -68,6 +68,8 @@ def dispatched(
     parts = [_relation(plan, envelope, grid, tag, frames[name], change) for tag, name in enumerate(envelope.relations)]
     union = reduce(DataFrame.unionAll, parts)
     if counter is not None:
+        begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(grid.cells)))  # of the batch, to Spark
+        union = union.withColumn(CELL, (begun * grid.cells + F.col(CELL)).cast("int"))
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
     if anchored:
         return pinned(union, grid.cells)
