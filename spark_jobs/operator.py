@@ -33,6 +33,7 @@ from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.dispatch.envelope import WEIGHT
+from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile, stream_of
@@ -61,6 +62,7 @@ def maintain(
     scratch: str | None = None,
     sample: int = 0,
     engines: EngineFactory = QUERY,
+    placement: str = AUTO,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -89,6 +91,8 @@ def maintain(
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``sample``: how many deltas per batch to keep for the progress display.
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
+    - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
+      ``"auto"`` pins on a cluster.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -127,7 +131,7 @@ def maintain(
         for stride in found:
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(folder, stored.parent.name, stride.step.operator)
-    return applied(spark, found, changes, change)
+    return applied(spark, found, changes, change, placement)
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:

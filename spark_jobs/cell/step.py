@@ -24,9 +24,10 @@ from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import complete
-from spark_jobs.dispatch.envelope import Envelope
+from spark_jobs.dispatch.envelope import CELL, Envelope, stamp
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.log.delta_file import format_of
+from spark_jobs.log.history import SparkHistory, foreign_rows
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import BACKFILL, CellLog
 
@@ -122,7 +123,9 @@ def micro_batch(
     """
     if step.root is None or step.scratch is None:
         raise RuntimeError("a micro-batch needs a state directory and a scratch directory")
-    changes, bad = step.envelope.split(batches)
+    stamps: list[int] = []
+    changes, bad = step.envelope.split(_noting(batches, stamps))
+    _demand_own(step, query_id, batch, cell, stamps)
     started = time.perf_counter()
     operator = Path(step.root) / query_id / step.operator
     check_meta(operator, step.meta)
@@ -145,6 +148,25 @@ def micro_batch(
     total_ms = 1000.0 * (time.perf_counter() - started)
     note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
     log.write_note(batch, note)
+
+
+def _noting(batches: Iterable[pa.RecordBatch], stamps: list[int]) -> Iterator[pa.RecordBatch]:
+    """Yields the same batches; notes the ``_cell`` of the first row of each."""
+    for batch in batches:
+        if batch.num_rows:
+            stamps.append(batch.column(CELL)[0].as_py())
+        yield batch
+
+
+def _demand_own(step: Step, query_id: str, batch: int, cell: int, stamps: list[int]) -> None:
+    """Raises :class:`BrokenChainError` if rows were read for another batch, as far as Spark says when this one began.
+
+    O(1): one look into Spark's checkpoint, if it is in the same folder.
+    """
+    spark, cells = SparkHistory.of(Path(str(step.root)).parent, query_id), step.grid.cells
+    began = spark.began(batch) if spark is not None else None
+    if began is not None and any(stamped // cells != stamp(began, cells) for stamped in stamps):
+        raise foreign_rows(cell, batch)
 
 
 class _Sample:

@@ -22,6 +22,7 @@ from plans.plan import Plan
 from plans.search.rounds import Round
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
@@ -81,7 +82,11 @@ def strides(
 
 
 def applied(
-    spark: SparkSession, given: Sequence[Stride], changes: Mapping[str, DataFrame], change: str | None
+    spark: SparkSession,
+    given: Sequence[Stride],
+    changes: Mapping[str, DataFrame],
+    change: str | None,
+    placement: str = AUTO,
 ) -> DataFrame:
     """Returns the DataFrame of the last round, whose partitions are its cells."""
     frames = {name.lower(): frame for name, frame in changes.items()}
@@ -90,7 +95,8 @@ def applied(
         step = stride.step
         mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
-        cells = dispatched(stride.round, step.envelope, mine, change, cores, counter)
+        anchored = step.scratch is not None and pins(spark, placement)
+        cells = dispatched(stride.round, step.envelope, mine, change, cores, counter, anchored)
         fields = [T.StructField(*_field(column)) for column in step.engines.columns(stride.round.maintained)]
         with quietly():
             out = cells.mapInArrow(_task(step), T.StructType(fields))

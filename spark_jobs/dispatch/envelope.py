@@ -4,7 +4,7 @@ Relations differ in their columns, a shuffle wants one schema. The columns a que
 ``k``-th column of type ``t`` of any relation goes to the ``k``-th slot of that type. Two edge tables travel in two
 slots, not in four. Beside the slots::
 
-    _cell    int     where the row goes; the partition is the cell
+    _cell    int     where the row goes; the partition is the cell. In a stream also when its batch began, see ``stamp``
     _tag     int     which relation it is of (left out if there is only one)
     _mask    bigint  bit i: the i-th occurrence of a relation in the plan reads it there (left out with one cell)
     _weight  bigint  copies added (> 0) or removed (< 0)
@@ -117,6 +117,20 @@ def envelope_of(
             taken[column.name] = free[0]
         placed.append(taken)
     return Envelope(relations, tuple(placed), tuple(slots), masked, quarantine, whole)
+
+
+def stamp(milliseconds: int, cells: int) -> int:
+    """Returns what the rows of a batch that began at that time have in ``_cell``, divided by the number of cells.
+
+    By it a worker knows the batch that a row was read for: a frame that somebody kept, and reads while another batch
+    is being executed, has the number of that batch, but its own rows.
+    """
+    return milliseconds % stamp_period(cells)
+
+
+def stamp_period(cells: int) -> int:
+    """Returns how many stamps there are, so that stamp and cell fit into an int together."""
+    return (2**31 - cells) // cells
 
 
 def _carried(table: Table, atoms: Iterable[BagAtom], base: Mapping[str, str], whole: bool) -> tuple[Column, ...]:

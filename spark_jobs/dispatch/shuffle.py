@@ -21,7 +21,8 @@ from plans.reads import occurrences
 from plans.schema import decimal_parts
 from plans.search.rounds import Round
 from plans.search.shares import Grid
-from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope
+from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, stamp_period
+from spark_jobs.dispatch.placement import pinned
 from spark_jobs.ingest.rows import CheckedRows, check
 from spark_jobs.ingest.types import spark_type
 
@@ -48,6 +49,7 @@ def dispatched(
     change: str | None,
     cores: int,
     counter: str | None = None,
+    anchored: bool = False,
 ) -> DataFrame:
     """Returns the rows of all ``frames`` (by base relation), checked, masked and partitioned by cell; columns as in
     ``envelope``.
@@ -60,13 +62,20 @@ def dispatched(
     ``counter``, for streams: a name under which Spark's progress tells the rows sent to cells. Spark optimizes a plan
     over nothing away, up to the first node that counts; and a projection above the shuffle, too. So with the counter
     below the shuffle and nothing above it, every cell runs a task for every batch that is read, also without rows.
+
+    ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``.
     """
     union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name], change) for name in frames])
+    cells = given.grid.cells
     if counter is not None:
+        begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
+        union = union.withColumn(CELL, (begun * cells + F.col(CELL)).cast("int"))
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
-    if given.grid.cells == 1 and 0 < cores <= ONE_TASK_CORES:
+    if anchored:
+        return pinned(union, cells)
+    if cells == 1 and 0 < cores <= ONE_TASK_CORES:
         return union.coalesce(1)
-    return union.repartitionById(given.grid.cells, F.col(CELL))
+    return union.repartitionById(cells, F.col(CELL))
 
 
 def base_relations(given: Round, envelope: Envelope) -> list[str]:

@@ -55,6 +55,15 @@ class SparkHistory:
             return now is None or any(line != "-" for line in now)
         return now is None or now != before
 
+    def began(self, batch: int) -> int | None:
+        """Returns when a batch began, in milliseconds since 1970; None if Spark does not (yet, or any longer) say."""
+        try:
+            return int(
+                json.loads((self.folder / "offsets" / str(batch)).read_text().splitlines()[1])["batchTimestampMs"]
+            )
+        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            return None
+
     def _newest(self, kind: str) -> int:
         try:
             names = [path.name for path in (self.folder / kind).iterdir()]
@@ -216,6 +225,15 @@ def replaced(log: CellLog, version: int) -> DamagedStateError:
     return DamagedStateError(
         f"cell {log.cell} has applied another batch {version} than the one in {log.delta_path(version)}: that file was "
         "replaced. Put the right one back from a copy, or start again with a new checkpoint"
+    )
+
+
+def foreign_rows(cell: int, batch: int) -> BrokenChainError:
+    """Returns the error for rows that were read for another batch than the one that is being executed."""
+    return BrokenChainError(
+        f"cell {cell}: the rows that were read in batch {batch} are not those of batch {batch}: a foreachBatch "
+        "function kept the frame of an earlier batch and read it again. Read each frame in the call that it is given "
+        "to, and keep what you need of it as a table, or with collect()"
     )
 
 

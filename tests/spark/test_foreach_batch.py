@@ -82,6 +82,26 @@ def test_a_thread_that_does_not_know_its_batch_is_refused_and_not_given_another_
 
 
 @pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("own_too", [True, False], ids=["and its own", "alone"])
+def test_a_frame_kept_from_an_earlier_batch_is_refused_and_changes_nothing(spark, tmp_path, files, cells, own_too):
+    """Read in a later call, it would be executed under the later batch's number, with its own rows."""
+    sink, kept = Result(), []
+
+    def late(frame, number):
+        if number == 2:
+            kept[0].collect()
+        if own_too or number != 2:
+            sink.write(frame, number)
+        kept[:] = [frame]
+
+    said = "rows that were read in batch 2 are not those of batch 2: .* kept the frame of an earlier batch"
+    with pytest.raises(Exception, match=said):
+        run(spark, HOPS, files, tmp_path / "state", consume=late, schema=GRAPH, cells=cells)
+    run(spark, HOPS, files, tmp_path / "state", sink=sink, schema=GRAPH, cells=cells)
+    assert_right(sink, files)
+
+
+@pytest.mark.parametrize("cells", [1, 2])
 def test_limits_after_a_whole_read_change_nothing(spark, tmp_path, files, cells):
     sink = Result()
 

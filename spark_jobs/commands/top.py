@@ -1,0 +1,45 @@
+"""``crown top``: how the cells of a running job are doing, again and again; also as a file of metrics."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from spark_jobs.commands.state import operators
+from spark_jobs.errors import SparkJobError
+from spark_jobs.job.vitals import behind, vitals, write_prometheus
+
+HELP = "show how the cells of a running Spark job are doing, from its checkpoint"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.add_argument("checkpoint", help="the job's checkpoint folder, or one operator's folder in it")
+    parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="how often to look (2)")
+    parser.add_argument("--once", action="store_true", help="look once, and end")
+    parser.add_argument(
+        "--prometheus", metavar="FILE", help="also write the numbers to this file, in Prometheus' text format"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Shows the cells until interrupted, or once."""
+    if args.every <= 0:
+        raise SparkJobError(f"--every {args.every:g}: give a number of seconds above 0")
+    seen: list[str] = []
+    while True:
+        lines, cells = [], []
+        for folder in operators(Path(args.checkpoint).resolve()):
+            found = vitals(folder)
+            cells += found
+            lines += [f"{folder}", *([f"  {said}"] if (said := behind(folder)) else [])]
+            lines += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
+        if args.prometheus is not None:
+            write_prometheus(Path(args.prometheus).resolve(), cells)
+        if lines != seen:
+            print("\n".join(lines), flush=True)
+            seen = lines
+        if args.once:
+            return 0
+        time.sleep(args.every)

@@ -1,0 +1,68 @@
+"""Where cells run on a cluster: each on the executor that has its live engine.
+
+Spark gives a task behind a shuffle to whichever executor is free. With executors on several hosts a cell would change
+hosts in about half of the batches, and catch up there from the log. Here every cell has an *anchor*: a cached row of
+its own, whose block stays with one executor, and the rows of the cell are joined with it. Spark runs a task where the
+first of its inputs that has a place has it, and the anchor is the first.
+
+The join is a sort-merge join over one key per cell: it lets every row through once, and sorts by a key that is the
+same for all rows of a cell. (The inputs of a hash join come in the other order.) If an executor is lost, Spark makes
+its anchors anew on another, and the cell is restored there.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.dispatch.envelope import CELL
+from spark_jobs.errors import SparkJobError
+
+AUTO, PINNED, ANYWHERE = "auto", "pinned", "anywhere"
+_ANCHOR, _OWNER = "_anchor", "_anchored"
+
+
+def pins(spark: SparkSession, placement: str) -> bool:
+    """Returns True if cells are to stay on their executors: ``"pinned"``, or ``"auto"`` on a cluster.
+
+    Adaptive execution would leave out the join, and with it the cells, when a batch has no rows. Raises
+    :class:`SparkJobError` for ``"pinned"`` with it, warns for ``"auto"``, and for any other word.
+    """
+    if placement not in (AUTO, PINNED, ANYWHERE):
+        raise SparkJobError(f'placement={placement!r}: give "{AUTO}", "{PINNED}" or "{ANYWHERE}"')
+    local = str(spark.sparkContext.master).split("[")[0] == "local"
+    if placement == ANYWHERE or (placement == AUTO and local):
+        return False
+    if spark.conf.get("spark.sql.adaptive.enabled") != "true":
+        return True
+    said = "cells cannot be kept on their executors while spark.sql.adaptive.enabled is true: set it to false"
+    if placement == PINNED:
+        raise SparkJobError(f'{said}, or give placement="{ANYWHERE}"')
+    warnings.warn(f'{said}, or give placement="{ANYWHERE}" if all of them are on one host', stacklevel=4)
+    return False
+
+
+def pinned(rows: DataFrame, cells: int) -> DataFrame:
+    """Returns ``rows`` partitioned by cell, and each partition with a preference for one executor.
+
+    Cost: two small jobs now; per batch a sort of each cell's rows by one key.
+    """
+    spark = rows.sparkSession
+    keys = F.array(*map(F.lit, _keys(spark, cells)))
+    owner = F.lit(uuid.uuid4().hex).alias(_OWNER)  # else Spark would share the anchors of all streams
+    anchors = spark.range(cells).select(keys[F.col("id").cast("int")].alias(_ANCHOR), owner)
+    anchors = anchors.repartition(cells, _ANCHOR).persist()
+    anchors.count()  # from now on every anchor has a place
+    sent = rows.withColumn(_ANCHOR, keys[F.col(CELL) % cells]).repartition(cells, _ANCHOR)
+    return anchors.hint("merge").join(sent, _ANCHOR).drop(_ANCHOR, _OWNER)
+
+
+def _keys(spark: SparkSession, cells: int) -> list[int]:
+    """Returns a key per cell that Spark's hash partitioning sends to the partition with the cell's number."""
+    number = F.col("id").cast("int")
+    hashed = spark.range(40 * cells).select(number, F.pmod(F.hash(number), F.lit(cells)))
+    found = {partition: key for key, partition in hashed.collect()}
+    return [found[cell] for cell in range(cells)]

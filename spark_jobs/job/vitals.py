@@ -1,0 +1,134 @@
+"""How a running job is doing, from the notes that its cells leave and from Spark's own checkpoint; no Spark runs here.
+
+Whoever can read the checkpoint can watch the job. The notes are those of the newest batches (``state_log.NOTES``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.job.progress import size
+from spark_jobs.log.history import SparkHistory
+from spark_jobs.log.state_log import cell_folders, read_note
+
+_NOTE = re.compile(r"(0|[1-9][0-9]{0,17})\.json")
+
+
+@dataclass(frozen=True)
+class Vitals:
+    """One cell of an operator after its newest batch; times in milliseconds.
+
+    ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: how long one took in the cell, how
+    many found no live engine of the batch before, and how many were executed again.
+    """
+
+    stream: str
+    operator: str
+    cell: str
+    batch: int
+    rows: int
+    deltas: int
+    milliseconds: float
+    median_ms: float
+    seen: int
+    restored: int
+    redone: int
+    quarantined: int
+    state_rows: int
+    state_bytes: int
+    absent: int
+
+    def line(self) -> str:
+        """Returns a line for people."""
+        notes = [f"{self.restored} of {self.seen} restored"] if self.restored else []
+        notes += [f"{self.redone} executed again"] if self.redone else []
+        notes += [f"{self.quarantined:,} rows quarantined"] if self.quarantined else []
+        notes += [f"{self.absent:,} deletes found nothing"] if self.absent else []
+        return (
+            f"cell {self.cell}: batch {self.batch}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  "
+            f"{self.milliseconds:>7,.0f} ms (median {self.median_ms:,.0f})  state {self.state_rows:,} rows "
+            f"{size(self.state_bytes)}" + (f"  ({', '.join(notes)})" if notes else "")
+        )
+
+
+def vitals(operator: Path) -> list[Vitals]:
+    """Returns how the cells of an operator's folder are doing, by number; cells without a note are left out."""
+    found = ((cell, _notes(cell)) for cell in cell_folders(operator))
+    return [_vitals(operator, cell.name, notes) for cell, notes in found if notes]
+
+
+def _notes(cell: Path) -> dict[int, dict[str, Any]]:
+    numbers = sorted(int(match[1]) for match in map(_NOTE.fullmatch, os.listdir(cell)) if match is not None)
+    found = {number: read_note(cell, number) for number in numbers}
+    return {number: note for number, note in found.items() if note is not None}
+
+
+def _vitals(operator: Path, cell: str, notes: dict[int, dict[str, Any]]) -> Vitals:
+    newest = max(notes)
+    note, state = notes[newest], notes[newest]["state"]
+    return Vitals(
+        stream=operator.parent.name,
+        operator=operator.name,
+        cell=cell,
+        batch=newest,
+        rows=note["rows"],
+        deltas=note["deltas"],
+        milliseconds=note["total_ms"],
+        median_ms=statistics.median(each["total_ms"] for each in notes.values()),
+        seen=len(notes),
+        restored=sum(each["restored"] >= 0 for number, each in notes.items() if number),  # the first found nothing
+        redone=sum(each["redone"] for each in notes.values()),
+        quarantined=sum(each["bad"] for each in notes.values()),
+        state_rows=state["input_rows"],
+        state_bytes=state["live_bytes"],
+        absent=sum(state["missing_deletes"].values()),
+    )
+
+
+def behind(operator: Path) -> str:
+    """Returns a line about Spark's own checkpoint of the stream, if it is in the same folder; else ""."""
+    spark = SparkHistory.of(operator.parent.parent.parent, operator.parent.name)
+    if spark is None:
+        return ""
+    begun, committed = spark.begun(), spark.committed()
+    return f"Spark has committed batch {committed}" + (f" and begun {begun}" if begun > committed else "")
+
+
+# -- for Prometheus ---------------------------------------------------------------------------------------------------
+
+_METRICS = (
+    ("crown_batch", "gauge", "Newest batch that the cell has applied", "batch"),
+    ("crown_batch_rows", "gauge", "Changes that the cell was given in that batch", "rows"),
+    ("crown_batch_deltas", "gauge", "Deltas that the cell gave out in that batch", "deltas"),
+    ("crown_batch_milliseconds", "gauge", "What that batch took in the cell", "milliseconds"),
+    ("crown_recent_batches_restored", "gauge", "Newest batches that found no live engine", "restored"),
+    ("crown_recent_batches_redone", "gauge", "Newest batches that were executed again", "redone"),
+    ("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside", "quarantined"),
+    ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
+    ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
+    ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),
+)
+
+
+def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
+    """Yields the lines of Prometheus' text format: a metric per number, labelled by stream, operator and cell."""
+    cells = list(cells)
+    for name, kind, meaning, field in _METRICS:
+        yield f"# HELP {name} {meaning}."
+        yield f"# TYPE {name} {kind}"
+        for cell in cells:
+            labels = f'stream="{cell.stream}",operator="{cell.operator}",cell="{cell.cell}"'
+            yield f"{name}{{{labels}}} {getattr(cell, field)}"
+
+
+def write_prometheus(path: Path, cells: Iterable[Vitals]) -> None:
+    """Writes those lines to a file that is replaced in one step, as the textfile collector wants it."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text("".join(f"{line}\n" for line in prometheus(cells)))
+    os.replace(partial, path)
