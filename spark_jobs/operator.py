@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
@@ -37,7 +36,9 @@ from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import WEIGHT, cell_plan, envelope_of
 from spark_jobs.dispatch.shuffle import dispatched
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.folders import local_folder, unclaimed, usable
 from spark_jobs.ingest.types import spark_type, table_of_spark
+from spark_jobs.same_query import kept
 from spark_jobs.session import quietly
 
 if TYPE_CHECKING:
@@ -107,11 +108,20 @@ def maintain(
         if folder is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         quarantine = str(folder / "quarantine")
+    aside = local_folder(quarantine, "quarantine") if quarantine is not None else None
     plan = planned(query, changes, schema, change, rates, dialect)
     _check_missing(plan, on_missing)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
+    plan = kept(
+        plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, change, rates, d)
+    )
     grid = _grid(spark, plan, cells, stored)
     envelope = envelope_of(plan, cells=grid.cells, quarantine=on_bad_row == "quarantine")
+    if folder is not None and streaming:
+        usable(folder, "checkpoint")
+        unclaimed(folder)
+    if aside is not None and on_bad_row == "quarantine":
+        usable(aside, "quarantine")
     space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
     step = Step(
         plan=json.dumps(cell_plan(plan, envelope).to_json()),
@@ -125,7 +135,7 @@ def maintain(
         consolidate=consolidate,
         on_missing=on_missing,
         keep=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
-        quarantine=str(local_folder(quarantine)) if quarantine is not None else None,
+        quarantine=str(aside) if aside is not None else None,
         run=uuid.uuid4().hex,
         sample=sample,
         engines=engines,
@@ -199,20 +209,6 @@ def planned(
             known = ", ".join(table.name for table in plan.tables)
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
     return plan
-
-
-def local_folder(path: str) -> Path:
-    """Returns a folder given as a path or a ``file:`` URI. Raises :class:`CheckpointError` for any other file
-    system."""
-    parts = urlparse(path)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path)).resolve()
-    if "://" in path:
-        raise CheckpointError(
-            f"{path}: the state log needs a file system with atomic links, mounted on this host; give a local or "
-            "network-mounted folder"
-        )
-    return Path(path).resolve()
 
 
 def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:

@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.operator import Query, applied, cut, default_cells, local_folder, planned
+from spark_jobs.folders import local_folder, usable
+from spark_jobs.operator import Query, applied, cut, default_cells, planned
 
 
 def bulk_load(
@@ -50,6 +51,7 @@ def bulk_load(
     plan = planned(query, tables, schema, change, rates, dialect)
     grid = cut(plan, default_cells(spark, plan) if cells is None else cells)
     envelope = envelope_of(plan, cells=grid.cells, quarantine=False)
+    usable(folder, "checkpoint")
     step = Step(
         plan=json.dumps(cell_plan(plan, envelope).to_json()),
         query=plan.query,
