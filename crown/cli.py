@@ -4,17 +4,10 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-import warnings
 from collections.abc import Sequence
-from importlib.metadata import entry_points
 from typing import Any
-
-from crown import __version__
-from crown.errors import CrownError
-from plans.errors import PlanError, QueryWarning
 
 NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
 
@@ -22,9 +15,33 @@ NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand.
 
+    Everything that takes time to import is imported in here: Ctrl-C meanwhile is no traceback.
+
     Exit codes: 0 done, 1 a check failed, 2 a mistake of the user, or what the system refused (said in one sentence),
     130 interrupted, 141 nobody read the output any more (``| head``): what was still to be done was not done.
     """
+    try:
+        return _main(argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    import argparse
+    import warnings
+    from importlib.metadata import entry_points
+
+    from crown import __version__
+    from crown.errors import CrownError
+    from plans.errors import PlanError, QueryWarning
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
+        """Shows a warning about the query without the place in our code; others as Python writes them."""
+        if issubclass(category, QueryWarning):
+            print(f"crown: warning: {message}", file=sys.stderr)
+        else:
+            sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
+
     commands = {point.name: point for point in entry_points(group="crown.commands")}
     parser = argparse.ArgumentParser(
         prog="crown", description="Keep the result of a multi-way join up to date while its tables change."
@@ -44,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", QueryWarning)
-            warnings.showwarning = _show  # type: ignore[assignment]
+            warnings.showwarning = show  # type: ignore[assignment]
             code = int(args.run(args))
         sys.stdout.flush()
         return code
@@ -58,16 +75,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"crown: the system refused to go on: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
-
-
-def _show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
-    """Shows a warning about the query without the place in our code; others as Python writes them."""
-    if issubclass(category, QueryWarning):
-        print(f"crown: warning: {message}", file=sys.stderr)
-    else:
-        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
 if __name__ == "__main__":

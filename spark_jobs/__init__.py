@@ -5,12 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_jobs.job.backfill import bulk_load
+    from spark_jobs.job.failures import plain_errors
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
 
-__all__ = ["bulk_load", "local_session", "maintain"]
+__all__ = ["bulk_load", "local_session", "maintain", "plain_errors"]
 
-_HOME = {"bulk_load": "job.backfill", "local_session": "session", "maintain": "operator"}
+_HOME = {
+    "bulk_load": "job.backfill",
+    "local_session": "session",
+    "maintain": "operator",
+    "plain_errors": "job.failures",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,6 +19,10 @@ class CheckpointError(SparkJobError):
     """The checkpoint cannot be used as it stands (another file system, no backfill, locked by a live process)."""
 
 
+class FolderError(CheckpointError):
+    """A folder that was named cannot be used: it is a file, cannot be written, or is on another file system."""
+
+
 class PlanChangedError(CheckpointError):
     """The checkpoint belongs to another plan, or to another number of cells."""
 

@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,9 +34,11 @@ from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.folders import local_folder, unclaimed, usable
 from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile, stream_of
 from spark_jobs.log.meta import check_meta, read_meta
+from spark_jobs.same_query import kept
 
 Query = str | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
@@ -108,16 +109,25 @@ def maintain(
         if folder is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         quarantine = str(folder / "quarantine")
+    aside = local_folder(quarantine, "quarantine") if quarantine is not None else None
     plan = planned(query, changes, schema, change, rates, dialect)
     _check_missing(plan, on_missing)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
+    plan = kept(
+        plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, change, rates, d)
+    )
+    if folder is not None and streaming:
+        usable(folder, "checkpoint")
+        unclaimed(folder)
+    if aside is not None and on_bad_row == "quarantine":
+        usable(aside, "quarantine")
     space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
     found = strides(
         _rounds(spark, plan, cells, stored),
         operator=operator,
         on_missing=on_missing,
         consolidate=consolidate,
-        quarantine=str(local_folder(quarantine)) if on_bad_row == "quarantine" and quarantine is not None else None,
+        quarantine=str(aside) if aside is not None and on_bad_row == "quarantine" else None,
         sample=sample,
         query=plan.query,
         fingerprint=engines.fingerprint(plan),
@@ -172,20 +182,6 @@ def planned(
             known = ", ".join(table.name for table in plan.tables)
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
     return plan
-
-
-def local_folder(path: str) -> Path:
-    """Returns a folder given as a path or a ``file:`` URI. Raises :class:`CheckpointError` for any other file
-    system."""
-    parts = urlparse(path)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path)).resolve()
-    if "://" in path:
-        raise CheckpointError(
-            f"{path}: the state log needs a file system with atomic links, mounted on this host; give a local or "
-            "network-mounted folder"
-        )
-    return Path(path).resolve()
 
 
 def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:

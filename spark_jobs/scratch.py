@@ -13,10 +13,12 @@ import fcntl
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from spark_jobs.errors import CheckpointError
+from spark_jobs.folders import local_folder, usable
 
 _held: dict[Path, IO[str]] = {}
 
@@ -24,8 +26,11 @@ _held: dict[Path, IO[str]] = {}
 def scratch_root(root: str | None = None) -> Path:
     """Returns ``root``, or ``crown-<user id>`` under the system's temporary directory; created, and this user's
     alone."""
-    base = Path(root) if root else Path(tempfile.gettempdir()) / f"crown-{os.getuid()}"
-    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    base = local_folder(root, "scratch") if root else Path(tempfile.gettempdir()) / f"crown-{os.getuid()}"
+    if not base.is_dir():
+        with suppress(OSError):
+            base.mkdir(mode=0o700, parents=True)
+    usable(base, "scratch")
     if base.stat().st_uid != os.getuid():
         raise CheckpointError(f"scratch directory {base} belongs to another user: give another one with scratch=")
     return base

@@ -11,6 +11,7 @@ from crown.engine import snapshot
 from crown.errors import SnapshotError
 from crown.stages import snapshot as programs
 from spark_jobs.errors import CheckpointError
+from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, strangers
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Shows, checks or rolls back; exit code 1 if a check finds something broken."""
     broken = 0
-    for folder in operators(Path(args.checkpoint).resolve()):
+    for folder in operators(local_folder(args.checkpoint)):
         meta = read_meta(folder) or {}
         print(f"{folder}\n  query  {' '.join(str(meta['query']).split())}\n  plan   {meta['fingerprint']}")
         for log in cells(folder, meta):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 from plans.commands.declare import add_dialect, query_text, rates_of, schema_of
 from spark_jobs.errors import SparkJobError
+from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import submit
 
@@ -89,7 +89,7 @@ def job(args: argparse.Namespace) -> submit.Job:
         query=query_text(args.query),
         inputs=tuple(Input.parse(text) for text in args.input),
         output=args.output,
-        checkpoint=Path(args.checkpoint).resolve() if args.checkpoint else None,
+        checkpoint=local_folder(args.checkpoint, "--checkpoint") if args.checkpoint else None,
         format=args.format,
         trigger=args.trigger,
         schema=schema_of(args.schema),

@@ -8,7 +8,9 @@ a record as a whole (fields missing, not JSON) goes into the column ``_unreadabl
 from __future__ import annotations
 
 import csv
+import gzip
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,7 @@ from pyspark.sql import types as T
 from crown.ingest.edge_lists import UNREADABLE
 from plans.schema import Table
 from spark_jobs.errors import SourceError
+from spark_jobs.folders import local_folder, scheme_of
 from spark_jobs.ingest.rows import WEIGHT
 from spark_jobs.ingest.source_log import LOCAL
 
@@ -58,7 +61,13 @@ class Input:
         if match is None:
             raise SourceError(f"--input {text!r}: give name=path, or name=path:option=value,option=value")
         options = dict(pair.split("=", 1) for pair in (match["options"] or "").split(",") if pair)
-        path = Path(match["path"]).expanduser().resolve()
+        scheme = scheme_of(match["path"])
+        if scheme is not None:
+            raise SourceError(
+                f"--input {match['name']}: {match['path']} is not on this host, and nothing behind {scheme}: can be "
+                "read here; mount or copy it, or pass Spark's own reader to spark_jobs.maintain()"
+            )
+        path = local_folder(match["path"], f"--input {match['name']}")
         if not path.exists():
             raise SourceError(f"--input {match['name']}: there is no {path}")
         kind = options.pop("format", None) or _guess(match["name"], path)
@@ -79,7 +88,7 @@ def changes(spark: SparkSession, given: Input, table: Table | None, change: str 
     column with weights or change codes. Raises :class:`SourceError`.
     """
     if given.format == "parquet":
-        return _load(spark, given, "parquet", _parquet_schema(spark, given), {}, streaming)
+        return _load(spark, given, "parquet", _parquet_schema(spark, given, table), {}, streaming)
     if table is None:
         raise SourceError(
             f"relation {given.name!r}: {given.format} has no types; declare it: --schema '{given.name}(...)'"
@@ -114,19 +123,32 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
     return parsed.select(*columns, given_weight.alias(weight), F.coalesce(*reasons).alias(UNREADABLE), *kept)
 
 
-def _parquet_schema(spark: SparkSession, given: Input) -> T.StructType:
+def _parquet_schema(spark: SparkSession, given: Input, table: Table | None) -> T.StructType:
     first = next(_files(given.path), None)
     if first is None:
         raise SourceError(
             f"relation {given.name!r}: {given.path} has no file yet; a Parquet folder needs one to know its columns"
         )
+    declared = None if table is None else {column.name.lower() for column in table.columns}
+    schemas = {file: _columns(given.name, file) for file in _files(given.path)}
+    for file, columns in schemas.items():  # Spark would read a column that a file lacks as NULL, without a word
+        for name in sorted(schemas[first] ^ columns):
+            if declared is None or name in declared or name.startswith("_"):
+                one, other = (first, file) if name in schemas[first] else (file, first)
+                raise SourceError(
+                    f"relation {given.name!r}: {one} has a column {name!r}, but {other} has none: give all files of a "
+                    "folder the same columns"
+                )
+    return spark.read.parquet(str(first)).schema
+
+
+def _columns(relation: str, file: Path) -> set[str]:
     try:
-        pq.read_schema(first)
+        return {name.lower() for name in pq.read_schema(file).names}
     except (OSError, pa.ArrowException):
         raise SourceError(
-            f"relation {given.name!r}: {first} is no Parquet file that can be read: take it out, or say its format"
+            f"relation {relation!r}: {file} is no Parquet file that can be read: take it out, or say its format"
         ) from None
-    return spark.read.parquet(str(first)).schema
 
 
 def _load(
@@ -152,9 +174,10 @@ def _header(given: Input) -> list[str] | None:
     if first is None:
         return None
     try:
-        with open(first, newline="", encoding=given.options.get("encoding", "utf-8")) as file:
+        opened = gzip.open if first.suffix == ".gz" else open
+        with opened(first, "rt", newline="", encoding=given.options.get("encoding", "utf-8")) as file:
             names = next(csv.reader(file, delimiter=given.options.get("sep", ",")), [])
-    except (OSError, ValueError, TypeError, LookupError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, TypeError, LookupError, csv.Error, zlib.error) as error:
         raise SourceError(f"relation {given.name!r}: the first line of {first} cannot be read ({error})") from None
     if not names or len(set(names)) < len(names):
         raise SourceError(

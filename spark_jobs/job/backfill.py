@@ -16,7 +16,8 @@ from plans.search.rounds import rounds
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.errors import SourceError
-from spark_jobs.operator import Query, default_cells, local_folder, planned
+from spark_jobs.folders import local_folder, usable
+from spark_jobs.operator import Query, default_cells, planned
 
 
 def bulk_load(
@@ -47,8 +48,10 @@ def bulk_load(
     folder = local_folder(checkpoint)
     refuse_streams(folder / "crown", operator)
     plan = planned(query, tables, schema, change, rates, dialect)
+    made = rounds(plan, default_cells(spark, plan) if cells is None else cells)
+    usable(folder, "checkpoint")
     found = strides(
-        rounds(plan, default_cells(spark, plan) if cells is None else cells),
+        made,
         operator=operator,
         on_missing=on_missing,
         query=plan.query,

@@ -1,15 +1,17 @@
-"""What the user is told when a job fails: one sentence, and the name of the file that has Spark's own report."""
+"""What the user is told when a stream fails: one sentence, and the name of the file that has Spark's own report."""
 
 from __future__ import annotations
 
 import re
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote
 
 from spark_jobs.errors import SparkJobError
+from spark_jobs.folders import local_folder
 from spark_jobs.scratch import scratch_root
 
 # An exception of ours in a worker's traceback, up to where Spark's own text goes on; and what raise_error reports.
@@ -18,7 +20,23 @@ _OUR_ERROR = re.compile(
 )
 _BAD_ROW = re.compile(r"USER_RAISED_EXCEPTION\] (.+?)(?= SQLSTATE|\n|\Z)")
 _FILE = r"(?:file:)?/*(/.+?)"
+_CAUSE = re.compile(r"^(?:Caused by: )(?:[\w$]+\.)+[\w$]+: (.+)$", re.M)
 _KNOWN = [
+    (
+        re.compile(
+            rf"number of fields in the schema:\s*Header length: (\d+), schema size: (\d+)\s*CSV file: {_FILE}\s*$", re.M
+        ),
+        "the first line of {2} has {0} columns, but that of the first file had {1}: give all files of a folder the "
+        "same columns",
+    ),
+    (
+        re.compile(
+            rf"reading file {_FILE}\. Data type mismatches when reading Parquet column <\[(.*?)\]>\. Expected Spark "
+            r"type (.*?), actual Parquet type (.*?)\."
+        ),
+        "column {1} of {0} has the type {3}, but that of the first file was {2}: give all files of a folder the same "
+        "columns and types",
+    ),
     (
         re.compile(
             rf"CSV header does not conform.*?Header: (.*?)\n\s*Schema: (.*?)\n.*?CSV file: {_FILE}\s*$", re.M | re.S
@@ -45,10 +63,48 @@ _KNOWN = [
         "{0} cannot be written: see that the folder is there and may be written, and start the job again",
     ),
     (
+        re.compile(r"Incomplete log file|(?:Failed to|Cannot) (?:parse|read) (?:log|offset)|malformed log file", re.I),
+        "a file of Spark's own checkpoint (offsets, commits, sources) is damaged: put it back from a copy, or begin "
+        "again with a new checkpoint and output",
+    ),
+    (
+        re.compile(r"JAVA_GATEWAY_EXITED"),
+        "Java could not start: see its words above, and mend --memory, --conf or JAVA_HOME",
+    ),
+    (
         re.compile("OutOfMemoryError|unable to create native thread"),
         "Spark ran out of memory: give it more (--memory), or make batches smaller",
     ),
 ]
+
+
+@contextmanager
+def plain_errors(log: str | Path | None = None) -> Iterator[None]:
+    """Turns what Spark reports of a failed stream or batch into :class:`SparkJobError` with one sentence.
+
+    The sentence says what was found, where, and what to do. Spark's own report goes to a file that the sentence names,
+    in the folder ``log``; by default in the scratch folder. Use it around ``start()`` and ``awaitTermination()``.
+    Errors of ours, and Ctrl-C, pass as they are; so does the end of a pipe that nobody reads.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    folder = local_folder(log, "log") if log is not None else None
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        if isinstance(error, BrokenPipeError) or _interrupted(error):
+            raise
+        raise reported(error, folder) from None
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Returns True if the error is what became of Ctrl-C in the middle of a call to Spark; raises that then."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        error = error.__context__
+    return False
 
 
 def failure(error: BaseException) -> SparkJobError | None:
@@ -68,7 +124,8 @@ def reported(error: BaseException, folder: Path | None) -> SparkJobError:
     text = "".join(traceback.format_exception(error)) + str(getattr(error, "_stackTrace", ""))  # the JVM's, with causes
     log = _written(folder, text)
     ours = failure(error)
-    return SparkJobError(f"{str(ours).rstrip('.') if ours else _known(text)} (Spark's own report is in {log})")
+    said = " ".join(str(ours).split()).rstrip(".") if ours else _known(text)
+    return SparkJobError(f"{said} (Spark's own report is in {log})")
 
 
 def _known(report: str) -> str:
@@ -76,7 +133,8 @@ def _known(report: str) -> str:
         found = pattern.search(report)
         if found is not None:
             return sentence.format(*(unquote(group) for group in found.groups()))
-    return "the job stopped, because Spark could not go on"
+    causes = _CAUSE.findall(report)
+    return "the job stopped, because Spark could not go on" + (f": {causes[-1][:300].rstrip('. ')}" if causes else "")
 
 
 def _written(folder: Path | None, text: str) -> Path:

@@ -1,4 +1,4 @@
-"""The folders of a job: they are there, may be written, are used by nobody else, and belong together.
+"""The folders of a job belong together: its checkpoint and its output.
 
 A job is known by a word of its own, which is in its checkpoint (``output.json``) and in its output folder
 (``_crown.json``, which readers pass over). Spark's file sink alone would take any folder, and skip the batches whose
@@ -7,55 +7,20 @@ numbers are there already.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.errors import CheckpointError, SparkJobError
+from spark_jobs.errors import SparkJobError
+from spark_jobs.folders import LOCK, held, usable
 from spark_jobs.log.history import SparkHistory, stream_of
 
-_LOCK = ".crown.lock"
 _SINK = re.compile(r"([0-9]+)(?:\.compact)?")
-
-
-def usable(folder: Path, option: str) -> None:
-    """Makes the folder if it is not there. Raises :class:`SparkJobError` if it cannot be, or cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (FileExistsError, NotADirectoryError):
-        raise SparkJobError(f"{option} {folder}: it is a file, or below one; give a folder") from None
-    except OSError as error:
-        raise SparkJobError(f"{option} {folder} cannot be written ({error.strerror}): give another folder") from None
-
-
-@contextmanager
-def held(folder: Path, what: str = "checkpoint") -> Iterator[None]:
-    """Holds a checkpoint, or an output, as long as a job runs. Raises :class:`CheckpointError` if another job holds
-    it."""
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.pread(handle, 32, 0).decode(errors="replace") or "unknown"
-            raise CheckpointError(
-                f"another job (process {owner}) is running on the {what} {folder}: wait for its end, or give "
-                f"this one a {what} of its own"
-            ) from None
-        os.truncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-        yield
-    finally:
-        os.close(handle)
 
 
 def without_output(checkpoint: Path) -> None:
@@ -102,9 +67,11 @@ def claim_output(folder: Path, checkpoint: Path) -> None:
     mine, theirs = _read(checkpoint / "output.json"), _read(folder / "_crown.json")
     _claimable(folder, checkpoint)
     written = _written(folder)
-    found = sorted({path.name for path in folder.iterdir()} - {"_crown.json", "_spark_metadata", _LOCK})
+    found = sorted({path.name for path in folder.iterdir()} - {"_crown.json", "_spark_metadata", LOCK})
     if written < 0 and not found:
         theirs = None  # a job that failed before its first batch has no claim
+    if mine is not None and theirs is None and written >= 0:
+        raise _replaced(folder)
     foreign = theirs is not None and (mine is None or theirs.get("job") != mine.get("job"))
     if foreign or (written >= 0 and stream_of(checkpoint) is None):
         raise SparkJobError(
@@ -132,6 +99,19 @@ def claim_output(folder: Path, checkpoint: Path) -> None:
     job = (mine or {}).get("job") or uuid.uuid4().hex
     _write(checkpoint / "output.json", {"job": job, "output": str(folder)})
     _write(folder / "_crown.json", {"job": job})
+
+
+def still_there(folder: Path) -> None:
+    """Raises :class:`SparkJobError` if an output folder that was claimed is gone: Spark would go on in a new one."""
+    if not (folder / "_crown.json").exists():
+        raise _replaced(folder)
+
+
+def _replaced(folder: Path) -> SparkJobError:
+    return SparkJobError(
+        f"--output {folder} was removed, or replaced by another, while the job was running: what it held is missing. "
+        "Put it back, or begin again with a new checkpoint and output"
+    )
 
 
 def _where(mine: dict[str, Any] | None) -> str:

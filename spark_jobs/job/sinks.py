@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from spark_jobs.errors import SparkJobError
+from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import BatchProgress
 
 CONSOLE, NOOP = "console", "noop"
@@ -24,13 +24,11 @@ def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigge
     the cells put aside (``sample=``): Spark's own would bring all of them to the driver, and ``show`` would run only
     some cells.
     """
-    if output not in (CONSOLE, NOOP) and format_ not in FILE_FORMATS:
-        raise SparkJobError(f"--format {format_}: use one of {', '.join(FILE_FORMATS)}")
     writer: DataStreamWriter = deltas.writeStream.option("checkpointLocation", str(checkpoint)).outputMode("append")
     writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
     if output in (CONSOLE, NOOP):
         return writer.format(NOOP).start()
-    return writer.format(format_).start(str(Path(output).resolve()))
+    return writer.format(format_).start(str(local_folder(output)))
 
 
 def sample_lines(progress: BatchProgress, columns: Iterable[str], most: int) -> list[str]:

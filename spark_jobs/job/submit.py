@@ -14,16 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+
 from crown.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.folders import held, local_folder, usable
 from spark_jobs.ingest import edges
 from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places, sinks
-from spark_jobs.job.failures import reported
+from spark_jobs.job.failures import plain_errors
 from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
@@ -66,6 +69,11 @@ class Job:
     sample: int = 0
     verify: bool = False
 
+    @property
+    def to_files(self) -> bool:
+        """Returns True if the deltas are written to a folder."""
+        return self.output not in (sinks.CONSOLE, sinks.NOOP)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -81,36 +89,20 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     Raises ``SparkJobError``, ``CrownError`` or ``PlanError``, each with one sentence for the user, whether the mistake
     shows here, in Spark or in a worker process. What Spark reported is then in a file that the sentence names.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     _check(job)
     if job.checkpoint is not None:
-        places.usable(job.checkpoint, "--checkpoint")
+        usable(job.checkpoint, "--checkpoint")
     checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
     try:
-        with places.held(checkpoint):
-            if job.output not in (sinks.CONSOLE, sinks.NOOP):
-                with places.held_output(Path(job.output).resolve(), checkpoint):
+        with held(checkpoint), plain_errors(job.checkpoint):
+            if job.to_files:
+                with places.held_output(local_folder(job.output), checkpoint):
                     return _run(job, checkpoint, say)
             places.without_output(checkpoint)
             return _run(job, checkpoint, say)
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        if isinstance(error, BrokenPipeError) or _interrupted(error):
-            raise
-        raise reported(error, job.checkpoint) from None
     finally:
         if job.checkpoint is None:
             shutil.rmtree(checkpoint, ignore_errors=True)
-
-
-def _interrupted(error: BaseException | None) -> bool:
-    """Returns True if the error is what became of Ctrl-C in the middle of a call to Spark; raises that then."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        error = error.__context__
-    return False
 
 
 def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
@@ -154,7 +146,7 @@ def _check(job: Job) -> None:
         raise SourceError(
             "--window turns an edge list into a sliding window, but no input is an edge list (format=edges)"
         )
-    if job.verify and job.output in (sinks.CONSOLE, sinks.NOOP):
+    if job.verify and not job.to_files:
         raise SparkJobError("--verify compares the written output: give a folder as --output")
     if job.trigger is not None and not _INTERVAL.fullmatch(job.trigger.strip()):
         raise SparkJobError(f"--trigger {job.trigger!r}: give an interval, such as '5 seconds' or '1 minute'")
@@ -163,8 +155,22 @@ def _check(job: Job) -> None:
         raise SparkJobError(f"--memory {job.memory!r}: give {_LEAST_MEMORY}m or more, such as 2g")
     if job.cores is not None and job.cores < 1:
         raise SparkJobError(f"--cores {job.cores}: give 1 or more")
-    if job.checkpoint is None and job.output not in (sinks.CONSOLE, sinks.NOOP):
-        raise SparkJobError("--output to files needs --checkpoint DIR, where the job's state is kept for its next run")
+    if job.to_files:
+        local_folder(job.output, "--output")
+        if job.format not in sinks.FILE_FORMATS:
+            raise SparkJobError(f"--format {job.format}: use one of {', '.join(sinks.FILE_FORMATS)}")
+        if job.checkpoint is None:
+            raise SparkJobError(
+                "--output to files needs --checkpoint DIR, where the job's state is kept for its next run"
+            )
+    if job.quarantine is not None:
+        if job.on_bad_row != "quarantine":
+            raise SparkJobError(
+                "--quarantine says where bad rows go, but they stop the job: give --on-bad-row quarantine"
+            )
+        usable(local_folder(job.quarantine, "--quarantine"), "--quarantine")
+    if job.scratch is not None:
+        usable(local_folder(job.scratch, "--scratch"), "--scratch")
 
 
 def _schema(job: Job) -> Schema:
@@ -195,6 +201,8 @@ def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Cal
     watcher = Watcher(query, checkpoint / "crown", OPERATOR)
 
     def report() -> None:
+        if job.to_files:
+            places.still_there(local_folder(job.output))
         for progress in watcher.new():
             summary.batches.append(progress)
             say(progress.line())
@@ -208,6 +216,9 @@ def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Cal
     except KeyboardInterrupt:
         query.stop()
         report()
+    except PySparkException:
+        report()  # if the output is gone, that is why
+        raise
     finally:
         if query.isActive:  # the reader of our output is gone
             with suppress(Exception):
@@ -246,7 +257,7 @@ def _verified(
     clamped = not summary.batches or bool(summary.totals()["absent_deletes"])
     columns = [output.name for output in plan.output]
     say("recomputing the query from scratch with Spark ...")
-    written = spark.read.format(job.format).load(str(Path(job.output).resolve()))
+    written = spark.read.format(job.format).load(str(local_folder(job.output)))
     maintained = verify.digest(verify.accumulated(written, columns, bag=isinstance(plan, Program)))
     if isinstance(plan, Program):
         expected = verify.digest(verify.recomputed_program(plan, applied, job.change, clamped=clamped))

@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.folders import held
 from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places
@@ -91,7 +92,7 @@ def test_a_job_with_an_output_does_not_run_without_it(job):
 
 
 def _hold(checkpoint, ready, done):
-    with places.held(checkpoint):
+    with held(checkpoint):
         ready.set()
         done.wait(30)
 
@@ -130,11 +131,11 @@ def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
     other = context.Process(target=_hold, args=(checkpoint, ready, done))
     other.start()
     assert ready.wait(30)
-    with pytest.raises(CheckpointError, match=rf"process {other.pid}\) is running"), places.held(checkpoint):
+    with pytest.raises(CheckpointError, match=rf"process {other.pid}\) is running"), held(checkpoint):
         pass
     done.set()
     other.join()
-    with places.held(checkpoint):
+    with held(checkpoint):
         pass
 
 

@@ -1,0 +1,287 @@
+"""Whether two plans or programs are the same query but for names: of variables and aliases, and the order of atoms.
+
+A join core is a structure: atoms that read columns into variables, predicates over variables, outputs. Which tree it is
+maintained by does not matter. Two structures are compared by colours: a variable's colour is refined by where it
+stands, an atom's by its variables, until nothing changes; what is still alike is told apart by trying. Stages of
+programs are compared from the first to the last; what they read of one another goes by position. Names of output
+columns, tables and their columns are visible to users, so they must be equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from plans.expressions.expr import Expr
+from plans.payload import COUNTED
+from plans.plan import BagAtom, Node, Output
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Program, Stage
+from plans.reads import occurrences
+
+MAX_TRIALS = 2000
+_FLAT = ("and", "or")
+_UNORDERED = (*_FLAT, "eq", "ne", "nseq")
+_MIRROR = {"gt": "lt", "ge": "le"}
+
+Colours = Mapping[str, str]
+_lower: Callable[[str], str] = str.lower
+
+
+def isomorphic(one: Maintainable, other: Maintainable) -> bool:
+    """Returns True if both give the same output columns and, by their form, the same rows from the same tables.
+
+    False also where telling would take more than ``MAX_TRIALS`` trials. Cost: a trial is O(atoms · variables).
+    """
+    return _names(one.output) == _names(other.output) and _last_label(one, other)
+
+
+def difference(one: Maintainable, other: Maintainable) -> str:
+    """Returns in words what the second query has, or has not, in contrast to the first, if they are not isomorphic."""
+    for what, of in (("relations", _relations), ("columns", _columns)):
+        before, now = of(one), of(other)
+        if before != now:
+            return f"it reads the {what} {_listed(now)}, not {_listed(before)}"
+    if _names(one.output) != _names(other.output):
+        return f"its output is {_shown(other.output)}, not {_shown(one.output)}"
+    return "it has the same relations, columns and outputs, but joins, filters or computes in another way"
+
+
+def _names(output: Iterable[Output]) -> list[tuple[str, str]]:
+    return [(column.name, column.type) for column in output]
+
+
+def _shown(output: Iterable[Output]) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in output)
+
+
+def _relations(query: Maintainable) -> Counter[str]:
+    return Counter(atom.relation.lower() for atom in set(occurrences(query)))
+
+
+def _columns(query: Maintainable) -> Counter[str]:
+    found: set[str] = set()
+    for atom in occurrences(query):
+        read = {*atom.columns, *(atom.predicate.columns if atom.predicate is not None else ())}
+        found |= {f"{atom.relation}.{name}".lower() for name in read}
+    return Counter(found)
+
+
+def _listed(names: Counter[str]) -> str:
+    return ", ".join(f"{name} ({times} times)" if times > 1 else name for name, times in sorted(names.items()))
+
+
+# -- stages -----------------------------------------------------------------------------------------------------------
+
+
+def _last_label(one: Maintainable, other: Maintainable) -> bool:
+    """Returns True if the last stages are alike. Every stage is labelled by the first one that it is like."""
+    known: list[_Form] = []
+    last = []
+    for query in (one, other):
+        labels: list[int] = []
+        stages: tuple[Stage, ...] = query.stages if isinstance(query, Program) else (JoinStage(query),)
+        for number, stage in enumerate(stages):
+            form = _form(stage, stages[:number], labels)
+            found = next((i for i, seen in enumerate(known) if _alike(seen, form)), len(known))
+            if found == len(known):
+                known.append(form)
+            labels.append(found)
+        last.append(labels[-1])
+    return last[0] == last[1]
+
+
+@dataclass(frozen=True)
+class _Atom:
+    """``fixed``: what it is, apart from variables; ``reads``: (column, variable) pairs."""
+
+    fixed: str
+    reads: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A stage as a structure. One that is no join has ``fixed`` alone.
+
+    ``variables``: their fixed colours; ``ordered``: what must be equal in this order; ``residual``: in any order.
+    """
+
+    fixed: str
+    variables: Mapping[str, str]
+    atoms: tuple[_Atom, ...]
+    ordered: tuple[Expr, ...]
+    residual: tuple[Expr, ...]
+    terms: tuple[tuple[str, ...], ...]
+
+
+def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
+    if isinstance(stage, JoinStage):
+        return _of_join(stage, before, labels)
+    if isinstance(stage, GroupStage):
+        fixed = _group(stage, before, labels)
+    elif isinstance(stage, PointwiseStage):
+        fixed = repr(("pointwise", [_feed(leaf, before, labels) for leaf in stage.leaves], stage.function))
+    else:
+        fixed = repr(("linear", [_feed(term, before, labels) for term in stage.terms]))
+    return _Form(fixed, {}, (), (), (), ())
+
+
+def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> str:
+    place = {column.name: str(i) for i, column in enumerate(stage.feed.columns)}
+    aggregates = [
+        (a.type, a.function, [place[n] for n in a.arguments], a.distinct, place[a.where] if a.where else None)
+        for a in stage.aggregates
+    ]
+    inner = {key: f"key {place[key]}" for key in stage.keys}
+    inner |= {aggregate.name: f"aggregate {i}" for i, aggregate in enumerate(stage.aggregates)}
+    outputs = [(column.type, _text(column.expr, inner.__getitem__)) for column in stage.outputs]
+    having = None if stage.having is None else _text(stage.having, inner.__getitem__)
+    keys = [place[key] for key in stage.keys]
+    return repr(("group", _feed(stage.feed, before, labels), keys, aggregates, outputs, having, stage.whole))
+
+
+def _feed(feed: Feed, before: tuple[Stage, ...], labels: list[int]) -> str:
+    if isinstance(feed.source, str):
+        source, column = feed.source.lower(), _lower
+    else:
+        source, column = f"#{labels[feed.source]}", _places(before[feed.source])
+    columns = [(output.type, _text(output.expr, column)) for output in feed.columns]
+    return repr((source, columns, None if feed.where is None else _text(feed.where, column), feed.weight))
+
+
+def _places(stage: Stage) -> Callable[[str], str]:
+    """Returns the function from the names of a stage's columns to their positions."""
+    if isinstance(stage, JoinStage):
+        output = stage.plan.output
+    elif isinstance(stage, GroupStage):
+        output = stage.outputs
+    else:
+        output = (stage.terms if isinstance(stage, LinearStage) else stage.leaves)[0].columns
+    places = {column.name.lower(): str(i) for i, column in enumerate(output)}
+    return lambda name: places[name.lower()]
+
+
+# -- join cores -------------------------------------------------------------------------------------------------------
+
+
+def _of_join(stage: JoinStage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
+    plan = stage.plan
+    atoms = []
+    for atom, weight in _weighed(stage):
+        source, column = atom.relation.lower(), _lower
+        if source.startswith("#"):
+            number = int(source[1:])
+            source, column = f"#{labels[number]}", _places(before[number])
+        where = None if atom.predicate is None else _text(atom.predicate, column)
+        reads = zip(map(column, atom.columns), atom.attributes, strict=True)
+        made = _Atom(repr((source, where, weight)), tuple(sorted(reads)))
+        if weight == COUNTED or made not in atoms:  # what only filters may be there twice
+            atoms.append(made)
+    terms = plan.payload.terms if plan.payload is not None else ()
+    return _Form(
+        repr(("join", stage.mode, plan.payload is not None, [column.type for column in plan.output])),
+        {name: repr((attribute.type, attribute.null_safe)) for name, attribute in plan.attributes.items()},
+        tuple(atoms),
+        tuple(column.expr for column in plan.output),
+        plan.residual,
+        tuple(tuple(sorted(name for _, name in term)) for term in terms),
+    )
+
+
+def _weighed(stage: JoinStage) -> Iterator[tuple[Node | BagAtom, str]]:
+    """Yields the atoms, and what a row of each weighs: nothing where the result is a set."""
+    payload = stage.plan.payload
+    for number, node in enumerate(stage.plan.nodes):
+        if node.bag is not None:
+            yield from ((atom, "") for atom in node.bag.atoms)
+        elif node.kind != "input":
+            continue
+        elif payload is not None:
+            yield node, payload.kinds[number]
+        else:
+            yield node, "" if stage.mode == "set" or node.name.endswith("]") else COUNTED
+
+
+def _alike(one: _Form, other: _Form) -> bool:
+    if (one.fixed, len(one.atoms), len(one.variables)) != (other.fixed, len(other.atoms), len(other.variables)):
+        return False
+    if sorted(atom.fixed for atom in one.atoms) != sorted(atom.fixed for atom in other.atoms):
+        return False
+    return _matched(one, one.variables, other, other.variables, [MAX_TRIALS])
+
+
+def _matched(one: _Form, first: Colours, other: _Form, second: Colours, trials: list[int]) -> bool:
+    """Returns True if the variables can be matched, those of one colour with those of the same colour."""
+    trials[0] -= 1
+    if trials[0] < 0:
+        return False
+    first, second = _refined(one, first), _refined(other, second)
+    sizes = Counter(first.values())
+    if sizes != Counter(second.values()) or _drawn(one, first) != _drawn(other, second):
+        return False
+    alike = min((colour for colour, size in sizes.items() if size > 1), key=lambda c: (sizes[c], c), default=None)
+    if alike is None:
+        return True
+    chosen = next(name for name, colour in first.items() if colour == alike)
+    marked = {**first, chosen: "chosen"}
+    return any(
+        _matched(one, marked, other, {**second, name: "chosen"}, trials)
+        for name, colour in second.items()
+        if colour == alike
+    )
+
+
+def _refined(form: _Form, colours: Colours) -> dict[str, str]:
+    """Returns the coarsest stable colours that are as fine as those given."""
+    present = dict(colours)
+    for _ in range(len(present) + 1):
+        seen: dict[str, list[str]] = {name: [] for name in present}
+        for atom in form.atoms:
+            whole = repr((atom.fixed, [(column, present[name]) for column, name in atom.reads]))
+            for column, name in atom.reads:
+                seen[name].append(f"{column} {whole}")
+        for kind, expressions in (("residual", form.residual), *((f"{i}", (e,)) for i, e in enumerate(form.ordered))):
+            for expression in expressions:
+                for name in expression.columns:
+                    marked = {**present, name: "here"}
+                    seen[name].append(f"{kind} {_text(expression, marked.__getitem__)}")
+        for number, term in enumerate(form.terms):
+            for name in term:
+                seen[name].append(f"term {number}")
+        finer = {name: _digest(repr((present[name], sorted(seen[name])))) for name in present}
+        if len(set(finer.values())) == len(set(present.values())):
+            return finer
+        present = finer
+    return present
+
+
+def _drawn(form: _Form, colours: Colours) -> str:
+    """Returns the structure with colours in the place of variables."""
+    atoms = sorted(repr((a.fixed, [(column, colours[name]) for column, name in a.reads])) for a in form.atoms)
+    residual = sorted(_text(expression, colours.__getitem__) for expression in form.residual)
+    ordered = [_text(expression, colours.__getitem__) for expression in form.ordered]
+    return repr((atoms, residual, ordered, [sorted(colours[name] for name in term) for term in form.terms]))
+
+
+def _text(expression: Expr, column: Callable[[str], str]) -> str:
+    """Returns an expression as text, with names from ``column``; operands of what commutes are sorted."""
+
+    def written(node: Expr, args: list[tuple[str, str, list[str]]]) -> tuple[str, str, list[str]]:
+        """Returns the operator, the text, and the operands."""
+        value = column(node.value) if node.op == "col" else repr(node.value)
+        operands = [text for _, text, _ in args]
+        if node.op in _FLAT:
+            operands = [text for op, whole, parts in args for text in (parts if op == node.op else [whole])]
+        if node.op in _MIRROR:
+            operands.reverse()
+        if node.op in _UNORDERED:
+            operands.sort()
+        return node.op, _digest(f"{_MIRROR.get(node.op, node.op)} {node.type} {value} {operands}"), operands
+
+    text: str = expression.fold(written)[1]
+    return text
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

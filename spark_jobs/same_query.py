@@ -1,0 +1,73 @@
+"""The query of a checkpoint, written in another way: the stream goes on with the plan that its state is laid out by.
+
+A plan's fingerprint names variables and aliases, because the layout of state follows them. A query that only renames
+them, or changes the order of its atoms, has another fingerprint and the same result. So the query that is stored is
+planned again; if that gives the stored fingerprint, and the two plans are isomorphic, the stored one is used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from plans.errors import PlanError, QueryWarning
+from plans.program import Maintainable
+from plans.theory.isomorphism import difference, isomorphic
+from spark_jobs.errors import PlanChangedError, SparkJobError
+from spark_jobs.log.meta import read_meta
+
+
+def kept(
+    plan: Maintainable,
+    state: Path | None,
+    certain: bool,
+    fingerprint: Callable[[Maintainable], str],
+    planned: Callable[[str, str], Maintainable],
+) -> Maintainable:
+    """Returns the plan by which ``state`` is laid out, if ``plan`` is the same query; else ``plan``.
+
+    ``state``: the operator's folder, or None; ``certain``: it is this stream's. ``planned(query, dialect)`` plans a
+    text. Raises :class:`PlanChangedError` that says what differs, if the state is this stream's and of another query
+    that can still be planned.
+    """
+    meta = _meta(state)
+    if meta is None or meta["fingerprint"] == fingerprint(plan):
+        return plan
+    for dialect in ("spark", "ansi"):
+        stored = _again(meta["query"], dialect, planned)
+        if stored is None or fingerprint(stored) != meta["fingerprint"]:
+            continue  # its tables are not given any more, or declared otherwise
+        if isomorphic(stored, plan):
+            return stored
+        if certain:
+            before = f"plan {meta['fingerprint']} ({_line(meta['query'])})"
+            now = f"plan {fingerprint(plan)} ({_line(plan.query)})"
+            raise PlanChangedError(
+                f"the state in {state} was written by {before}, but this is {now}: {difference(stored, plan)}. A "
+                "changed query needs its own state: give it a new checkpoint, or go back to this one's query. Two "
+                "queries in one stream need different operator= names"
+            )
+        return plan
+    return plan
+
+
+def _meta(state: Path | None) -> dict[str, Any] | None:
+    """Returns what is said of the state; before the first batch, of the backfill that it starts from."""
+    if state is None:
+        return None
+    return read_meta(state) or read_meta(state.parent.parent / "backfill" / state.name)
+
+
+def _again(query: str, dialect: str, planned: Callable[[str, str], Maintainable]) -> Maintainable | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QueryWarning)
+        try:
+            return planned(query, dialect)
+        except (PlanError, SparkJobError):
+            return None
+
+
+def _line(query: str) -> str:
+    return " ".join(query.split())
