@@ -2,8 +2,8 @@
 
 The engine of one plan, its cells on several cores, the triangle count and a program of stages are interchangeable
 behind ``Maintained``. Two of its users need more: a view asks for rows (``Queryable``), a cell on Spark keeps the state
-across crashes (``Durable``). The engine of one plan is both. Inside a program a stage keeps the promises of ``Stage``:
-nets in codes, no Arrow, no decoding, one dictionary for all.
+across crashes (``Durable``). The engine of one plan is both. What joins inside a program is ``Composable``: nets in
+codes, no Arrow, no decoding, one dictionary for all.
 
 A batch is a transaction. It is prepared (checked and coded; results stay as they are), then run. Whatever stops it, the
 state is afterwards as before; if that cannot be, the state is lost and refuses everything.
@@ -158,13 +158,13 @@ class Queryable(Maintained, Protocol):
         ...
 
 
-class Stage(Protocol):
-    """A step of a program: nets in codes go in, the net of its output comes out; ``crown.engine.core.Core`` is one.
+class Composable(Protocol):
+    """A plan's engine inside a program: nets in codes go in, the net of its output comes out.
 
-    All stages of a program share one dictionary, so codes mean the same everywhere and are decoded once, at the end. A
-    batch goes through the stages in topological order, each ``apply`` drained before the next begins. Then every
-    stage settles. If one of them refuses the batch it has taken back its own part; the stages before it
-    ``take_back``.
+    ``crown.engine.core.Core`` is one, and ``crown.stages.join.Join`` makes a stage of it. All stages of a program share
+    one dictionary, so codes mean the same everywhere and are decoded once, at the end. A batch goes through the stages
+    in topological order, each ``apply`` drained before the next begins. Then every stage settles. If one of them
+    refuses the batch it has taken back its own part; the stages before it ``take_back``.
     """
 
     @property

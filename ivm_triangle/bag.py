@@ -21,10 +21,7 @@ from crown.errors import SnapshotError
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_TOP
 from crown.store.zset import Zset
 from ivm_triangle import invariants
-from ivm_triangle.kernels import inspect
-from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import find_taken
-from ivm_triangle.kernels.stream import (
+from ivm_triangle.kernels.enumeration.stream import (
     OVER,
     ROW,
     code_rows,
@@ -34,7 +31,10 @@ from ivm_triangle.kernels.stream import (
     stream_rows,
     walk_rows,
 )
-from ivm_triangle.kernels.triples import triple_rows
+from ivm_triangle.kernels.enumeration.triples import triple_rows
+from ivm_triangle.kernels.state import inspect
+from ivm_triangle.kernels.state import layout as at
+from ivm_triangle.kernels.update.maintain import find_taken
 from ivm_triangle.state import State
 from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, delta3, wedges
 

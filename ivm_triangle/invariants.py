@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from crown.kernels.arena import H_LIVE, T_COUNT, T_MASK, T_SLOTS, class_words, size_class
 from crown.kernels.tables import LOW32, table_at
-from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.views import listing_at
+from ivm_triangle.kernels.state import layout as at
+from ivm_triangle.kernels.state.views import listing_at
 from ivm_triangle.reference import Reference
 from ivm_triangle.reference_parts import IndexedSet, Node
 from ivm_triangle.state import State

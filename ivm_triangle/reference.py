@@ -80,7 +80,7 @@ class Reference(Parts):
                     self._add(step.hit, (x, y, z), step, m, flip, m1 * m2)
 
     def _lookup(self, step: Step, x: int, y: int, m: int, flip: int, real: bool) -> None:
-        """The pair view of K1 and K2 at (y, x) knows every z at once."""
+        """Applies what the pair view of K1 and K2 at (y, x) knows: every z at once."""
         target = self.plan.views[step.hit]
         k1, k2 = (step.updated + 1) % 3, (step.updated + 2) % 3
         self.ops += 1
@@ -103,7 +103,7 @@ class Reference(Parts):
         return tuple(xyz[(DOMAINS.index(v) - k) % 3] for v in view.key)
 
     def _add(self, index: int, xyz: Triple, step: Step, m: int, flip: int, others: int) -> None:
-        """One z of a scan: into a sum the product of multiplicities, into a presence view the flip."""
+        """Adds one z of a scan: to a sum the product of multiplicities, to a presence view the flip."""
         view = self.plan.views[index]
         key = self._key(view, step.updated, xyz)
         if view.kind == TOTAL and self.emit and flip:
@@ -245,7 +245,7 @@ class Reference(Parts):
         self._flag(k, column, value, heavy)
 
     def _rebuild(self, totals: bool) -> None:
-        """Major rebalancing: strict partition, every view (the total only on a load) computed from the parts."""
+        """Rebalances majorly: a strict partition, every view (the total only on a load) computed from the parts."""
         self._rebase()
         for k, column in product(range(3), range(2)):
             for value in list(self.nodes[k][column]):

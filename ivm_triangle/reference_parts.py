@@ -111,7 +111,7 @@ class Parts:
         return m if m and mask & self.part(k, x, y) else 0
 
     def _store(self, k: int, x: int, y: int, m: int) -> None:
-        """A tuple appears (m > 0) or goes (m < 0): rows, the lists of both ends, |D|."""
+        """Lets a tuple appear (m > 0) or go (m < 0): rows, the lists of both ends, |D|."""
         out, into = self.nodes[k]
         for column, value in ((0, x), (1, y)):
             if value not in self.nodes[k][column]:

@@ -20,7 +20,7 @@ from crown.kernels.arena import H_MAGIC, H_TOP, MAGIC
 from crown.store import words_file
 from crown.store.memory import ADDRESSABLE, reserve
 from ivm_triangle.encode import Domain
-from ivm_triangle.kernels import inspect
+from ivm_triangle.kernels.state import inspect
 
 KIND = b"ivm_triangle snapshot"
 FIELDS = {"options", "null_rows", "domain_bytes"}

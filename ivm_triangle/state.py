@@ -22,8 +22,8 @@ from crown.kernels.arena import (
 )
 from crown.store.budget import Budget
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
-from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import change_program, create
+from ivm_triangle.kernels.state import layout as at
+from ivm_triangle.kernels.update.maintain import change_program, create
 from ivm_triangle.kernels.warm import ensure_compiled
 from ivm_triangle.terms import COUNT, DOMAINS, LIST, PAIRS, ROOT, SET, SUM, TOTAL, WEDGES, Program, Step
 

@@ -234,7 +234,7 @@ def shared(strategy: str) -> Program:
 
 
 def _lookups(builder: _Builder, mask1: int, mask2: int, bounds: str, kind: str) -> None:
-    """Pair views V_K0 = K0 in mask1, K1 in mask2, one per rotation, each read by updates of the relation it lacks."""
+    """Makes views V_K0 = K0 in mask1, K1 in mask2, one a rotation, each read by updates of the relation it lacks."""
     for k in range(3):
         second, third = (k + 1) % 3, (k + 2) % 3
         masks: list[int | None] = [None, None, None]

@@ -17,11 +17,12 @@ from crown.uncopyable import NotCopyable
 from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError
-from ivm_triangle.kernels import hops, inspect
-from ivm_triangle.kernels import layout as at
-from ivm_triangle.kernels.maintain import apply_rows, find_taken, load_rows, multiplicity
-from ivm_triangle.kernels.netting import net_rows, squares_of
-from ivm_triangle.kernels.triples import MAX_DELAY, triple_rows
+from ivm_triangle.kernels.enumeration import hops
+from ivm_triangle.kernels.enumeration.triples import MAX_DELAY, triple_rows
+from ivm_triangle.kernels.state import inspect
+from ivm_triangle.kernels.state import layout as at
+from ivm_triangle.kernels.update.maintain import apply_rows, find_taken, load_rows, multiplicity
+from ivm_triangle.kernels.update.netting import net_rows, squares_of
 from ivm_triangle.partition import RELATIONS, Thresholds, epsilons
 from ivm_triangle.state import DEFAULT_MEMORY, State
 from ivm_triangle.terms import ROOT, adaptive, program, shared

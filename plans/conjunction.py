@@ -16,7 +16,7 @@ from functools import partial
 from plans.algebra import Query, split
 from plans.duplicates import fixed_by_output, repetition
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, col, conjoin
+from plans.expressions.build import Expr, call, cast, col, conjoin, substitute
 from plans.plan import Attribute
 from plans.schema import Table
 from plans.variables import Classes, join_type
@@ -176,7 +176,7 @@ def _place(
         if len(own) <= 1 and _constant(part) is None:
             rest = part  # over one source already: constants inside are left as written
         else:
-            rest = part.substitute(lambda name: _fixed(name, classes, constants)) if _constant(part) is None else part
+            rest = substitute(part, lambda name: _fixed(name, classes, constants)) if _constant(part) is None else part
         if settled(rest, part):
             continue
         roots = {classes.find(name) for name in rest.columns}
@@ -184,7 +184,7 @@ def _place(
         targets = set.intersection(*(set(holders[root]) for root in roots))
         if len(own) == 1:
             alias = next(iter(own))
-            local = rest.substitute(lambda name: col(split(name)[1], _type_of(query, name)))
+            local = substitute(rest, lambda name: col(split(name)[1], _type_of(query, name)))
             predicates.setdefault(alias, []).append(local)
             targets -= own
         elif not targets:
@@ -192,7 +192,7 @@ def _place(
             continue
         for alias in sorted(targets):
             inside = {name: holders[classes.find(name)][alias] for name in rest.columns}
-            local = rest.substitute(partial(_renamed, query, alias, inside))
+            local = substitute(rest, partial(_renamed, query, alias, inside))
             predicates.setdefault(alias, []).append(local)
     return {alias: conjoin(parts) for alias, parts in predicates.items()}, residual
 
@@ -265,9 +265,9 @@ def _assemble(
         if counted or not any(replace(atom, name=other.name) == other for other in atoms):
             atoms.append(atom)
     atoms = _without_nulls(atoms, {names[root] for root in joined & classes.plain}, query)
-    outputs = tuple((name, expr.substitute(variable)) for name, expr in query.outputs)
+    outputs = tuple((name, substitute(expr, variable)) for name, expr in query.outputs)
     tables = tuple(dict.fromkeys(source.table for source in query.sources))
-    residual = tuple(dict.fromkeys(expr.substitute(variable) for expr in residual_parts))
+    residual = tuple(dict.fromkeys(substitute(expr, variable) for expr in residual_parts))
     known = fixed_by_output(query, classes, constants)
     fixed = frozenset(name for root, name in names.items() if root in known)
     columns_kept = tuple(names[classes.find(column.value)] for column in kept)

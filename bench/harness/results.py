@@ -49,7 +49,7 @@ def write(folder: Path, section: str, machine: dict[str, Any], scale: str, cells
     path = folder / f"{section}.json"
     data = {"format": FORMAT, "section": section, "scale": scale, "machine": machine, "cells": cells}
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(data, indent=1))
+    temporary.write_text(json.dumps(data, indent=1) + "\n")
     os.replace(temporary, path)
     return path
 

@@ -77,8 +77,9 @@ class Crown:
         return sum(map(len, self._engine.core.rows()))
 
     def totals(self) -> Totals:
-        """Is followed through the deltas in the modes that deliver them, and then also compared with a full
-        enumeration; in the other modes read off the full enumeration.
+        """Follows the deltas in the modes that deliver them, and then also compares with a full enumeration.
+
+        In the other modes it reads the full enumeration.
         """
         count, total = 0, 0
         for part in self._view.results():

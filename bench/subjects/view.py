@@ -59,7 +59,7 @@ class PublicView:
         raise SkipError("the public view is measured by its deltas")
 
     def totals(self) -> Totals:
-        """Is read off the full result; in mode *delta* the deltas so far must sum up to it."""
+        """Reads the full result; in mode *delta* the deltas so far must sum up to it."""
         count, total, bag = 0, 0, self._view.bag
         for part in self._view.results():
             width = part.num_columns - bag

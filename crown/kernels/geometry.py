@@ -95,7 +95,7 @@ def row_words(children):
 
 @device
 def row_count(halves, row):
-    """count[t] of R-UPDATE: how many children have the row's key in V_p."""
+    """Returns count[t] of R-UPDATE, how many children have the row's key in V_p."""
     return lo(halves, row)
 
 
@@ -107,13 +107,13 @@ def set_row_count(halves, row, count):
 
 @device
 def row_weight(halves, row):
-    """The weight with which the row has been accounted, in payload plans."""
+    """Returns the weight with which the row has been accounted, in payload plans."""
     return hi(halves, row)
 
 
 @device
 def set_row_weight(halves, row, weight):
-    """Write the weight. In a record's first row this is the number of copies."""
+    """Writes the weight. In a record's first row this is the number of copies."""
     set_hi(halves, row, weight)
 
 
@@ -177,25 +177,25 @@ def set_linked_position(halves, row, link, at):
 
 @device
 def group_words(k, extra):
-    """Words of a group, ``extra`` of them for a payload (``payload_words``)."""
+    """Returns the words of a group, ``extra`` of them for a payload (``payload_words``)."""
     return k + _GROUP + extra
 
 
 @device
 def payload_words(words):
-    """Words that a group needs for a payload of that many words."""
+    """Returns the words that a group needs for a payload of that many words."""
     return words + 1
 
 
 @device
 def published(g, k):
-    """The first word of a group's payload, as its parents have been told."""
+    """Returns the first word of a group's payload, as its parents have been told."""
     return g + k + _GROUP
 
 
 @device
 def entry_field(g, k, words):
-    """The word in whose low half a group has the entry of its changes, of a payload of that many words."""
+    """Returns the word in whose low half a group has the entry of its changes, of a payload of that many words."""
     return g + k + _GROUP + words
 
 
@@ -242,7 +242,7 @@ def parents_log(field):
 
 @device
 def children_count(halves, g, k):
-    """count[k] of S-UPDATE: the group's rows in V_s. Its key is in V_p iff there are any."""
+    """Returns count[k] of S-UPDATE: the group's rows in V_s. Its key is in V_p iff there are any."""
     return list_length(halves, children_field(g, k))
 
 
@@ -282,37 +282,37 @@ def set_references(halves, g, k, n):
 
 @device
 def entry_words(words):
-    """Words of an entry of a payload of that many words."""
+    """Returns the words of an entry of a payload of that many words."""
     return 1 + words
 
 
 @device
 def entry_group(halves, entry):
-    """The group that the entry is for; 0 if it has emptied."""
+    """Returns the group that the entry is for; 0 if it has emptied."""
     return lo(halves, entry)
 
 
 @device
 def set_entry_group(halves, entry, g):
-    """Write the group that the entry is for."""
+    """Writes the group that the entry is for."""
     set_lo(halves, entry, g)
 
 
 @device
 def entry_next(halves, entry):
-    """The next entry of the edge, or 0."""
+    """Returns the next entry of the edge, or 0."""
     return hi(halves, entry)
 
 
 @device
 def set_entry_next(halves, entry, following):
-    """Write the next entry of the edge."""
+    """Writes the next entry of the edge."""
     set_hi(halves, entry, following)
 
 
 @device
 def entry_change(entry):
-    """The first word of what is to be added to the payload."""
+    """Returns the first word of what is to be added to the payload."""
     return entry + 1
 
 

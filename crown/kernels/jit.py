@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ _ROOT = Path(__file__).parent.parent
 def family_stamp(directory: Path) -> str:
     """Returns a digest over the kernel sources that a kernel in ``directory`` may call.
 
-    These are all below its own folder and below every folder ``kernels`` of ``crown``, at any depth.
+    These are all below the outermost folder ``kernels`` of its package that holds it (below its own folder, if none
+    does), and below every folder ``kernels`` of ``crown``, at any depth.
     """
-    folders = {directory, *(folder for folder in _ROOT.rglob("kernels") if folder.is_dir())}
+    inside = takewhile(lambda folder: (folder / "__init__.py").is_file(), (directory, *directory.parents))
+    family = [folder for folder in inside if folder.name == "kernels"] or [directory]
+    folders = {family[-1], *(folder for folder in _ROOT.rglob("kernels") if folder.is_dir())}
     digest = hashlib.sha256()
     for source in sorted({source for folder in folders for source in folder.rglob("*.py")}):
         digest.update(source.name.encode())
@@ -63,12 +67,12 @@ class _Device:
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Any:
-    """``kernel`` for functions that make temporary arrays; they run once per batch, not per row."""
+    """Compiles as ``kernel`` does, for functions that make temporary arrays; they run once per batch, not per row."""
     return _compiled(function, counted=True)
 
 
 def is_cached(dispatcher: Any, signature: tuple[Any, ...] | None = None) -> bool:
-    """True iff a compiled form of the kernel, made from the present sources, is in the cache on disk.
+    """Returns True iff a compiled form of the kernel, made from the present sources, is in the cache on disk.
 
     ``signature``: of its arguments, if it has to be a certain one.
     """

@@ -22,7 +22,7 @@ WORD_BITS = 64
 
 
 def _high_product(typingctx, a, b):
-    """The high word of the product of two words read as unsigned numbers."""
+    """Returns the high word of the product of two words read as unsigned numbers."""
 
     def codegen(context, builder, signature, args):
         wide = ir.IntType(2 * WORD_BITS)
@@ -33,7 +33,7 @@ def _high_product(typingctx, a, b):
 
 
 def _python_high_product(a, b):
-    """What stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
+    """Stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
     mask = (1 << WORD_BITS) - 1
     high = (int(a) & mask) * (int(b) & mask) >> WORD_BITS
     return high - (high >> WORD_BITS - 1 << WORD_BITS)
@@ -64,20 +64,20 @@ times: Any = (lambda a, b: np.int64(a) * np.int64(b)) if _PLAIN else intrinsic(_
 
 @device
 def carry(a, b, total):
-    """The carry, 0 or 1, of the unsigned sum ``total`` of two words."""
+    """Returns the carry, 0 or 1, of the unsigned sum ``total`` of two words."""
     return (((a & b) | ((a | b) & ~total)) >> 63) & 1
 
 
 @device
 def sum_leaves(a, b):
-    """True iff a + b does not fit a signed word."""
+    """Returns True iff a + b does not fit a signed word."""
     total = plus(a, b)
     return ((a ^ total) & (b ^ total)) < 0
 
 
 @device
 def product_leaves(a, b):
-    """True iff a * b does not fit a signed word."""
+    """Returns True iff a * b does not fit a signed word."""
     high = high_product(a, b)
     if a < 0:
         high = minus(high, b)
@@ -92,14 +92,14 @@ def product_leaves(a, b):
 
 @device
 def sum_of_pairs(low, high, other_low, other_high):
-    """(low, high) of the sum of two numbers of two limbs."""
+    """Returns (low, high) of the sum of two numbers of two limbs."""
     total = plus(low, other_low)
     return total, plus(plus(high, other_high), carry(low, other_low, total))
 
 
 @device
 def product_of_pairs(low, high, other_low, other_high):
-    """(low, high) of the product of two numbers of two limbs."""
+    """Returns (low, high) of the product of two numbers of two limbs."""
     crossed = plus(times(low, other_high), times(high, other_low))
     return times(low, other_low), plus(high_product(low, other_low), crossed)
 
@@ -110,7 +110,7 @@ def product_of_pairs(low, high, other_low, other_high):
 
 @device
 def is_zero(a, i, n):
-    """True iff the ``n`` words from ``a[i]`` on are all 0."""
+    """Returns True iff the ``n`` words from ``a[i]`` on are all 0."""
     bits = 0
     for x in range(i, i + n):
         bits |= a[x]
@@ -119,14 +119,14 @@ def is_zero(a, i, n):
 
 @device
 def clear(a, i, n):
-    """Set ``n`` words to 0."""
+    """Sets ``n`` words to 0."""
     for x in range(i, i + n):
         a[x] = 0
 
 
 @device
 def extend(out, o, n, a, i, m):
-    """Write the number of ``m`` limbs at ``a[i]`` as one of ``n``: with its sign if it grows, modulo 2^(64 n) if not.
+    """Writes the number of ``m`` limbs at ``a[i]`` as one of ``n``: with its sign if it grows, modulo 2^(64 n) if not.
 
     The two MUST NOT overlap, unless they begin at the same word.
     """
@@ -139,7 +139,7 @@ def extend(out, o, n, a, i, m):
 
 @device
 def add(out, o, a, i, n):
-    """``out += a``, both of ``n`` limbs."""
+    """Adds: ``out += a``, both of ``n`` limbs."""
     over = 0
     for x in range(n):
         left, right = out[o + x], a[i + x]
@@ -151,7 +151,7 @@ def add(out, o, a, i, n):
 
 @device
 def negate(a, i, n):
-    """``a := -a``, of ``n`` limbs."""
+    """Negates: ``a := -a``, of ``n`` limbs."""
     over = 1
     for x in range(i, i + n):
         flipped = ~a[x]
@@ -162,7 +162,7 @@ def negate(a, i, n):
 
 @device
 def _add_multiple(out, o, a, i, n, word):
-    """``out += a * word`` modulo 2^(64 n), both of ``n`` limbs; ``word`` is read as unsigned."""
+    """Adds a product: ``out += a * word`` modulo 2^(64 n), both of ``n`` limbs; ``word`` is read as unsigned."""
     over = 0
     for x in range(n):
         low = times(a[i + x], word)
@@ -175,7 +175,7 @@ def _add_multiple(out, o, a, i, n, word):
 
 @device
 def add_multiple(out, o, a, i, n, factor):
-    """``out += a * factor`` modulo 2^(64 n): numbers of ``n`` limbs that do not overlap, and a signed word."""
+    """Adds a product: ``out += a * factor`` modulo 2^(64 n); ``n`` limbs that do not overlap, and a signed word."""
     if factor < 0:  # out - a * |factor| = -(-out + a * |factor|)
         negate(out, o, n)
         _add_multiple(out, o, a, i, n, minus(0, factor))
@@ -186,7 +186,7 @@ def add_multiple(out, o, a, i, n, factor):
 
 @device
 def multiply_word(a, i, n, factor):
-    """``a *= factor`` modulo 2^(64 n): a number of ``n`` limbs and a signed word."""
+    """Multiplies: ``a *= factor`` modulo 2^(64 n): a number of ``n`` limbs and a signed word."""
     word = factor
     if factor < 0:
         word = minus(0, factor)
@@ -202,7 +202,7 @@ def multiply_word(a, i, n, factor):
 
 @device
 def multiply(out, o, a, i, b, j, n):
-    """``out := a * b`` modulo 2^(64 n), all of ``n`` limbs; ``out`` MUST NOT overlap the others. O(n^2)."""
+    """Multiplies: ``out := a * b`` modulo 2^(64 n), all of ``n`` limbs; ``out`` MUST NOT overlap the others. O(n^2)."""
     clear(out, o, n)
     for x in range(n):
         if a[i + x] != 0:

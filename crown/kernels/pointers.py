@@ -29,7 +29,7 @@ class Constants(types.CPointer):
 
     @property
     def key(self) -> Any:
-        """Identity of the type."""
+        """Returns the key of the type."""
         return self.name
 
 
@@ -91,7 +91,7 @@ def _flat(array):
 
 
 def _no_prefetch(array, index):
-    """Returns what stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
+    """Stands in when kernels run as plain Python (NUMBA_DISABLE_JIT)."""
 
 
 words: Any

@@ -68,7 +68,7 @@ def _lookup(arena, octets, t, tag, data, start, length):
 
 @kernel
 def entry_words(length):
-    """Returns words of an entry of ``length`` bytes."""
+    """Returns the words of an entry of ``length`` bytes."""
     return 1 + (length + 7) // 8
 
 

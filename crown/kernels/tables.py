@@ -24,14 +24,14 @@ LOW32 = 0xFFFFFFFF
 
 @device
 def mix(h, v):
-    """One round of a multiply-xorshift hash; int64 arithmetic wraps."""
+    """Returns one round of a multiply-xorshift hash; int64 arithmetic wraps."""
     h = (h ^ v) * -7046029254386353131
     return h ^ ((h >> 32) & LOW32)
 
 
 @device
 def hash_key(arena, plan, pos, k, src, base):
-    """32-bit tag of a key of ``k`` words."""
+    """Returns the 32-bit tag of a key of ``k`` words."""
     h = arena[H_SEED]
     for j in range(k):
         h = mix(h, src[base + plan[pos + j]])

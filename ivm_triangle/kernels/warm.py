@@ -18,12 +18,12 @@ from numba.core.types import CPointer, NamedTuple
 
 from crown.kernels.jit import is_cached
 from crown.kernels.pointers import Constants
-from ivm_triangle.kernels.context import Context
-from ivm_triangle.kernels.hops import union_rows
-from ivm_triangle.kernels.maintain import apply_rows, load_rows
-from ivm_triangle.kernels.rebalance import reconsider
-from ivm_triangle.kernels.rules import lookup_step, scan_step
-from ivm_triangle.kernels.stream import stream_rows
+from ivm_triangle.kernels.enumeration.hops import union_rows
+from ivm_triangle.kernels.enumeration.stream import stream_rows
+from ivm_triangle.kernels.state.context import Context
+from ivm_triangle.kernels.update.maintain import apply_rows, load_rows
+from ivm_triangle.kernels.update.rebalance import reconsider
+from ivm_triangle.kernels.update.rules import lookup_step, scan_step
 
 _WORDS, _ROWS = int64[::1], int64[:, ::1]
 _STATE = (_WORDS, int32[::1], _WORDS, float64[::1])
@@ -38,7 +38,7 @@ _done: set[str] = set()
 
 
 def compile_rest(loading: bool) -> None:
-    """The child's share, into the cache; with `loading` also the bulk load and the enumeration by hops."""
+    """Compiles the child's share into the cache; with `loading` also the bulk load and the enumeration by hops."""
     lookup_step.compile(_LOOKUP)
     if loading:
         union_rows.compile(_UNION)

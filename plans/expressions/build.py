@@ -14,7 +14,7 @@ docs/expressions.md the list.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from plans.errors import PlanError
@@ -34,6 +34,7 @@ from plans.expressions.expr import Expr
 from plans.expressions.functions.apply import apply
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import NULL, TRUE, cast, col, folded, lit
+from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.schema import decimal_parts
 
 __all__ = [
@@ -49,11 +50,10 @@ __all__ = [
     "col",
     "conjoin",
     "lit",
+    "substitute",
 ]
 
-COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "nseq": "IS NOT DISTINCT FROM"}
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
-ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
 _PATTERN_LENGTH = 10_000
 _SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
 _STRING_DIGITS = 15  # decimals of so few digits compare with text alike as decimals and as doubles
@@ -97,6 +97,28 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
     if op in FUNCTIONS:
         return apply(op, args)
     raise PlanError(f"operator {op!r} is not supported")
+
+
+def substitute(expr: Expr, column: Callable[[str], Expr]) -> Expr:
+    """Returns the expression with each column replaced by `column(name)`.
+
+    Types are taken anew, but not of arithmetic: its overflow is that of the types as they were written.
+    """
+
+    def rebuilt(node: Expr, args: list[Expr]) -> Expr:
+        if node.op == "col":
+            return column(node.value)
+        if tuple(args) == node.args:
+            return node
+        if node.op == "cast":
+            return cast(args[0], node.type)
+        if node.op in ARITHMETIC or node.op in ("neg", "abs"):
+            operands = (cast(new, old.type) for new, old in zip(args, node.args, strict=True))
+            return Expr(node.op, node.type, tuple(operands), node.value)
+        return call(node.op, *args, value=node.value)
+
+    made: Expr = expr.fold(rebuilt)
+    return made
 
 
 def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:

@@ -8,7 +8,7 @@ would stop the query, the value is NULL. docs/expressions.md lists it all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions import arithmetic, characters
 from plans.expressions.casts import convert
-from plans.expressions.expr import Expr
 from plans.expressions.functions.table import FUNCTIONS
 from plans.schema import arrow_type
+
+if TYPE_CHECKING:
+    from plans.expressions.expr import Expr
 
 
 def evaluate(expr: Expr, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:

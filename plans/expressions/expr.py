@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from plans.expressions import literals
+from plans.expressions.evaluate import evaluate
+from plans.expressions.sqltext import sql_of
 
 _JSON_DEPTH = 40
 
@@ -90,29 +92,7 @@ class Expr:
         `columns` maps names to Arrow arrays of equal length; `length` is needed only when there are none.
         Cost: one vectorised pass per operator.
         """
-        from plans.expressions.evaluate import evaluate
-
         return evaluate(self, columns, length)
-
-    def substitute(self, column: Callable[[str], Expr]) -> Expr:
-        """Returns the expression with each column replaced by `column(name)`; types are taken anew, but not of
-        arithmetic."""
-        from plans.expressions.build import ARITHMETIC, call, cast
-
-        def rebuilt(node: Expr, args: list[Expr]) -> Expr:
-            if node.op == "col":
-                return column(node.value)
-            if tuple(args) == node.args:
-                return node
-            if node.op == "cast":
-                return cast(args[0], node.type)
-            if node.op in ARITHMETIC or node.op in ("neg", "abs"):  # overflow is that of the types as they were written
-                operands = (cast(new, old.type) for new, old in zip(args, node.args, strict=True))
-                return Expr(node.op, node.type, tuple(operands), node.value)
-            return call(node.op, *args, value=node.value)
-
-        made: Expr = self.fold(rebuilt)
-        return made
 
     def conjuncts(self) -> tuple[Expr, ...]:
         """Returns the operands of a conjunction, flattened."""
@@ -159,8 +139,6 @@ class Expr:
         return _of_postfix((n["op"], n["type"], n.get("args", 0), _value(n)) for n in reversed(nodes))
 
     def __str__(self) -> str:
-        from plans.expressions.sqltext import sql_of
-
         return sql_of(self)
 
 

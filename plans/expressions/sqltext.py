@@ -8,12 +8,17 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from plans.expressions.build import ARITHMETIC, COMPARISONS, Expr, lit
+from plans.expressions import literals
 from plans.expressions.functions.table import FUNCTIONS
 from plans.schema import decimal_parts
 
+if TYPE_CHECKING:
+    from plans.expressions.expr import Expr
+
+COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "nseq": "IS NOT DISTINCT FROM"}
+ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS = """
     all and any as between by case cast cross desc distinct else end except exists false for from full group having in
@@ -64,7 +69,7 @@ def spark_sql(expr: Expr) -> str:
 def _typed(expr: Expr) -> str:
     """Returns a literal that has its type in Spark."""
     found = literal(expr.value)
-    if expr.value is None or lit(expr.value).type not in (expr.type, "int32"):
+    if expr.value is None or literals.checked(expr.value, None)[1] not in (expr.type, "int32"):
         return f"CAST({found} AS {type_name(expr.type)})"
     if expr.type == "timestamp_ntz":
         return found.replace("TIMESTAMP", "TIMESTAMP_NTZ", 1)

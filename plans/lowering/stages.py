@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from plans import serial
 from plans.algebra import Source, split
 from plans.conjunction import settled
-from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit
+from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit, substitute
 from plans.plan import Output
 from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
 from plans.schema import Column, Table
@@ -70,7 +70,7 @@ def origin(table: Table) -> str | int:
 def local(expr: Expr) -> Expr:
     """Returns an expression over the qualified columns of one source as one over its columns."""
     types = _types(expr)
-    return expr.substitute(lambda name: col(split(name)[1], types[name]))
+    return substitute(expr, lambda name: col(split(name)[1], types[name]))
 
 
 def _types(expr: Expr) -> dict[str, str]:
@@ -80,7 +80,7 @@ def _types(expr: Expr) -> dict[str, str]:
 def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
     """Returns the expression with columns replaced; those not in `names` stay."""
     types = _types(expr)
-    return expr.substitute(lambda name: names[name] if name in names else col(name, types[name]))
+    return substitute(expr, lambda name: names[name] if name in names else col(name, types[name]))
 
 
 def condition(parts: Iterable[Expr]) -> Expr | None:

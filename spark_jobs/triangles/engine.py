@@ -32,7 +32,7 @@ from crown.store.codec import encode
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
 from crown.store.zset import Zset
 from ivm_triangle import Triangle
-from ivm_triangle.kernels import layout as at
+from ivm_triangle.kernels.state import layout as at
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Maintainable

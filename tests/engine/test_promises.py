@@ -9,7 +9,7 @@ import pytest
 from crown.engine.cells import Cells
 from crown.engine.core import Core
 from crown.engine.engine import Engine
-from crown.maintained import Durable, Queryable, Stage
+from crown.maintained import Composable, Durable, Queryable
 from crown.stages.program import ProgramEngine
 from spark_jobs.triangles.engine import TriangleCount
 
@@ -18,7 +18,7 @@ KEPT = [
     (Durable, Engine),
     (Queryable, Cells),
     (Durable, TriangleCount),
-    (Stage, Core),
+    (Composable, Core),
     (Queryable, ProgramEngine),
     (Durable, ProgramEngine),
 ]

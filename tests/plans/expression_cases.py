@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from plans import Expr, arrow_type
-from plans.expressions.build import col
+from plans.expressions.build import col, substitute
 from plans.planner import parse
 from tests.plans.expression_group import Group
 from tests.plans.function_cases import FUNCTION_GROUPS
@@ -177,7 +177,7 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
 def expression(sql: str) -> Expr:
     """The expression that the planner makes of SQL text over `t`."""
     _, found = parse(f"SELECT DISTINCT row, {sql} AS v FROM t", tables()).outputs[1]
-    return found.substitute(lambda name: col(name.removeprefix("t."), _type(name.removeprefix("t."))))
+    return substitute(found, lambda name: col(name.removeprefix("t."), _type(name.removeprefix("t."))))
 
 
 def _type(name: str) -> str:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import crown
 from plans import Expr, PlanError, arrow_type, plan
-from plans.expressions.build import call, cast, col, lit
+from plans.expressions.build import call, cast, col, lit, substitute
 from plans.schema import decimal_parts
 
 NAN, INF = float("nan"), float("inf")
@@ -227,11 +227,11 @@ def test_operands_that_do_not_fit_are_refused(build: object) -> None:
 
 
 def test_arithmetic_keeps_its_type_when_its_columns_become_wider() -> None:
-    sums = call("add", col("i", "int32"), lit(1)).substitute(lambda _: col("j", "int64"))
+    sums = substitute(call("add", col("i", "int32"), lit(1)), lambda _: col("j", "int64"))
     assert sums.type == "int32"
     assert sums.evaluate({"j": pa.array([2**31 - 1, 5], pa.int64())}).to_pylist() == [None, 6]
     product = call("mul", col("d", "decimal(38,10)"), col("i", "int64"))
-    fixed = product.substitute(lambda name: lit(3, "int64") if name == "i" else col("d", "decimal(38,10)"))
+    fixed = substitute(product, lambda name: lit(3, "int64") if name == "i" else col("d", "decimal(38,10)"))
     assert fixed.type == product.type == "decimal(38,6)"
 
 

@@ -92,14 +92,21 @@ def create_tries(arena, tables, limit, seed):
 
 
 @device
+def _found(ctx, t, columns, k, row):
+    """Returns (tag, entry) of table ``t`` for the first ``k`` of the columns of a row; entry 0 if there is none."""
+    arena, plan = ctx.arena, ctx.plan
+    tag = hash_key(arena, plan, columns, k, arena, row)
+    return tag, find(arena, t, tag, plan, columns, k, arena, row)
+
+
+@device
 def _index_row(ctx, index, row):
     """Enters a row (record `row`) in an index."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k = plan[index + I_WIDTH]
     columns = plan[index + I_COLUMNS]
     t = plan[index + I_PAIR]
-    tag = hash_key(arena, plan, columns, k + 1, arena, row)
-    pair = find(arena, t, tag, plan, columns, k + 1, arena, row)
+    tag, pair = _found(ctx, t, columns, k + 1, row)
     if pair != 0:
         arena[pair_rows(pair, k)] += 1
         return
@@ -109,8 +116,7 @@ def _index_row(ctx, index, row):
     arena[pair_rows(pair, k)] = 1
     insert(arena, t, tag, pair)
     t = plan[index + I_PREFIX]
-    tag = hash_key(arena, plan, columns, k, arena, row)
-    prefix = find(arena, t, tag, plan, columns, k, arena, row)
+    tag, prefix = _found(ctx, t, columns, k, row)
     if prefix == 0:
         prefix = alloc(arena, prefix_words(k))
         for j in range(k):
@@ -130,15 +136,13 @@ def _unindex_row(ctx, index, row):
     k = plan[index + I_WIDTH]
     columns = plan[index + I_COLUMNS]
     t = plan[index + I_PAIR]
-    tag = hash_key(arena, plan, columns, k + 1, arena, row)
-    pair = find(arena, t, tag, plan, columns, k + 1, arena, row)
+    tag, pair = _found(ctx, t, columns, k + 1, row)
     arena[pair_rows(pair, k)] -= 1
     if arena[pair_rows(pair, k)] > 0:
         return
     remove(arena, t, tag, pair)
     t = plan[index + I_PREFIX]
-    tag = hash_key(arena, plan, columns, k, arena, row)
-    prefix = find(arena, t, tag, plan, columns, k, arena, row)
+    tag, prefix = _found(ctx, t, columns, k, row)
     field = pairs_field(prefix, k)
     at = linked_position(halves, pair, pair_link(k))
     list_remove(ctx, field, pairs_log(field), value_word(k), at, pair_link(k))
@@ -272,7 +276,7 @@ def _emit(ctx, bound, sign, counted, out, capacity, rows):
 
 @device
 def _list_results(ctx, a, bound, sign, counted, cur, out, capacity, rows):
-    """Results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
+    """Writes the results with the bound tuple of atom `a`, from the cursor on. Returns (rows in use, finished)."""
     plan = ctx.plan
     steps = plan[a + A_STEPS]
     depth = cur[C_DEPTH]

@@ -53,31 +53,31 @@ FAR, MIDDLE, NEAR, NEXT = 12, 8, 5, 2
 
 @device
 def ring_at(scratch, i):
-    """Where the tags of tuple ``i`` are kept: its own, then per alias that of its group's key and its child groups'."""
+    """Returns where the tags of tuple ``i`` are kept: its own, then per alias those of its group and child groups."""
     return scratch[X_RING] + (i & (RING - 1)) * scratch[X_STRIDE]
 
 
 @device
 def spare_tags(scratch):
-    """Where the tags of a row are kept that is no tuple of the batch."""
+    """Returns where the tags of a row are kept that is no tuple of the batch."""
     return scratch[X_RING] + RING * scratch[X_STRIDE]
 
 
 @device
 def group_tag(tags):
-    """Where the tag of the row's own group is, in the tags of a row."""
+    """Returns where the tag of the row's own group is, in the tags of a row."""
     return tags
 
 
 @device
 def link_tag(tags, j):
-    """Where the tag of the group of child ``j`` is, in the tags of a row."""
+    """Returns where the tag of the group of child ``j`` is, in the tags of a row."""
     return tags + 1 + j
 
 
 @device
 def tag_groups(ctx, d, src, base, at):
-    """Tags of the group keys of a row whose values are ``src[base ...]``, to ``scratch[at ...]``."""
+    """Writes the tags of the group keys of a row with values ``src[base ...]`` to ``scratch[at ...]``."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     if plan[d + N_PARENT] >= 0:
         scratch[group_tag(at)] = hash_key(arena, plan, plan[d + N_KPOS], plan[d + N_KEY], src, base)
@@ -88,33 +88,33 @@ def tag_groups(ctx, d, src, base, at):
 
 @device
 def _home(arena, t, tag):
-    """Word of the home slot of ``tag`` in table ``t``."""
+    """Returns the word of the home slot of ``tag`` in table ``t``."""
     return arena[t + T_SLOTS] + (tag & arena[t + T_MASK])
 
 
 @device
 def _first(arena, t, tag):
-    """The record that the home slot of ``tag`` names, or 0."""
+    """Returns the record that the home slot of ``tag`` names, or 0."""
     return arena[_home(arena, t, tag)] & LOW32
 
 
 @device
 def _fetch(arena, handle, last):
-    """A small record, from its first word to word ``last``: it may lie across two lines."""
+    """Prefetches a small record, from its first word to word ``last``: it may lie across two lines."""
     prefetch(arena, handle)
     prefetch(arena, handle + last)
 
 
 @device
 def _fetch_children_end(halves, g, k, carried):
-    """The end of a group's children list, where the next entry goes."""
+    """Prefetches the end of a group's children list, where the next entry goes."""
     if g != 0:
         prefetch(halves, children_base(halves, g, k, carried) + children_count(halves, g, k))
 
 
 @device
 def _fetch_parents_end(halves, g, k):
-    """The end of a group's parents list."""
+    """Prefetches the end of a group's parents list."""
     if g != 0:
         prefetch(halves, parents_base(halves, g, k) + parents_count(halves, g, k))
 
@@ -178,7 +178,7 @@ def ahead_insert(ctx, rec, rows, n, i):
 
 @device
 def _fetch_entries(halves, base, at, n):
-    """Entry ``at`` of a list of length ``n`` and its last one, which will take its place."""
+    """Prefetches entry ``at`` of a list of length ``n`` and its last one, which will take its place."""
     prefetch(halves, base + at)
     prefetch(halves, base + n - 1)
 

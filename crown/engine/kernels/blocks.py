@@ -52,7 +52,7 @@ from crown.kernels.jit import device
 
 @device
 def open_list(ctx, cur, loop):
-    """(field, half word of the first handle, length) of the list that the step or leaf at ``loop`` runs over."""
+    """Returns (field, half word of the first handle, length) of the list that step or leaf ``loop`` runs over."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     kind = plan[loop + STEP_KIND]
     source = plan[loop + STEP_SOURCE]
@@ -71,47 +71,28 @@ def open_list(ctx, cur, loop):
 
 @device
 def fill_rows(out, at, m, v):
-    """One value over words at .. at+m of the output."""
+    """Writes one value to words at .. at+m of the output."""
     for x in range(at, at + m):
         out[x] = v
 
 
 @device
-def _emit_carried(arena, out, j, m, s, base, n, repeat):
-    """Digits s .. s+m of a leaf whose values lie contiguously from word ``base``, to words j .. j+m."""
-    if repeat == 1:
-        at = s % n
-        while m > 0:
-            run = min(n - at, m)
-            for x in range(run):
-                out[j + x] = arena[base + at + x]
-            j += run
-            m -= run
-            at = 0
-    else:
-        at = (s // repeat) % n
-        run = repeat - s % repeat
-        while m > 0:
-            run = min(run, m)
-            fill_rows(out, j, run, arena[base + at])
-            j += run
-            m -= run
-            run = repeat
-            at += 1
-            if at == n:
-                at = 0
+def _value(ctx, entry, word):
+    """Returns the value of an entry of a leaf's list: the entry itself, or (``word`` not None) that word of its row."""
+    if word is None:
+        return ctx.arena[entry]
+    return ctx.arena[at32(ctx.halves, entry) + word]
 
 
 @device
-def _emit_gathered(ctx, out, j, m, s, base, n, repeat, attribute):
-    """Digits s .. s+m of a leaf whose values are read from its rows, to words j .. j+m."""
-    arena, halves = ctx.arena, ctx.halves
+def _emit_digits(ctx, out, j, m, s, base, n, repeat, word):
+    """Writes digits s .. s+m of a leaf with entries from ``base`` on to words j .. j+m; ``word``: see ``_value``."""
     if repeat == 1:
         at = s % n
         while m > 0:
             run = min(n - at, m)
             for x in range(run):
-                out[j + x] = arena[at32(halves, base + at + x) + attribute]
+                out[j + x] = _value(ctx, base + at + x, word)
             j += run
             m -= run
             at = 0
@@ -120,7 +101,7 @@ def _emit_gathered(ctx, out, j, m, s, base, n, repeat, attribute):
         run = repeat - s % repeat
         while m > 0:
             run = min(run, m)
-            fill_rows(out, j, run, arena[at32(halves, base + at) + attribute])
+            fill_rows(out, j, run, _value(ctx, base + at, word))
             j += run
             m -= run
             run = repeat
@@ -131,7 +112,7 @@ def _emit_gathered(ctx, out, j, m, s, base, n, repeat, attribute):
 
 @device
 def open_block(ctx, cur, leaf, prog):
-    """Note base, length and repeat of every leaf; the longest list gets repeat 1. Number of tuples of the block."""
+    """Notes base, length and repeat of every leaf; the longest list gets repeat 1. Returns the tuples of the block."""
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     leaves = plan[prog + G_LEAVES]
     q = plan[prog + G_LEAF0]
@@ -158,7 +139,7 @@ def open_block(ctx, cur, leaf, prog):
 
 @device
 def emit_block(ctx, cur, leaf, prog, out, j, m, s):
-    """Write tuples s .. s+m of the open block to rows j .. j+m of ``out``."""
+    """Writes tuples s .. s+m of the open block to rows j .. j+m of ``out``."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     capacity = scratch[X_CAPACITY]
     q = plan[prog + G_FIX0]
@@ -174,8 +155,8 @@ def emit_block(ctx, cur, leaf, prog, out, j, m, s):
         n = scratch[leaf + OPEN * i + O_LENGTH]
         repeat = scratch[leaf + OPEN * i + O_REPEAT]
         if plan[p + LEAF_CARRIED] != PLAIN:
-            _emit_carried(arena, out, plan[plan[p + LEAF_PAIRS]] * capacity + j, m, s, base, n, repeat)
+            _emit_digits(ctx, out, plan[plan[p + LEAF_PAIRS]] * capacity + j, m, s, base, n, repeat, None)
         else:
             for c in range(plan[p + LEAF_COLUMNS]):
                 pair = plan[p + LEAF_PAIRS] + 2 * c
-                _emit_gathered(ctx, out, plan[pair] * capacity + j, m, s, base, n, repeat, plan[pair + 1])
+                _emit_digits(ctx, out, plan[pair] * capacity + j, m, s, base, n, repeat, plan[pair + 1])

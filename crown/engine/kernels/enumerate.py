@@ -71,7 +71,7 @@ def _open_step(ctx, cur, step, prog, depth):
 
 @device
 def _ahead(ctx, leaf, base, at, n):
-    """Fetch for the next turns of the last step.
+    """Prefetches for the next turns of the last step.
 
     Rows far ahead, a leaf's group nearer, its list for the very next turn.
     """
@@ -89,7 +89,7 @@ def _ahead(ctx, leaf, base, at, n):
 
 @device
 def _sweep(ctx, cur, step, prog, out, fill):
-    """The common case in one tight loop: a single leaf with carried values hangs on the last step.
+    """Runs the common case in one tight loop: a single leaf with carried values hangs on the last step.
 
     Goes through the turns of the last step whose blocks fit into ``out`` as a whole; the general loop does the rest.
     Columns that are the same in all turns are written once, over all of them. The rows of ``out`` in use afterwards.
@@ -142,7 +142,7 @@ def _sweep(ctx, cur, step, prog, out, fill):
 
 @device
 def _start(ctx, prog):
-    """Set up a program; ``enumerate_resume`` runs it."""
+    """Sets up a program; ``enumerate_resume`` runs it."""
     plan, scratch = ctx.plan, ctx.scratch
     cur = scratch[X_CUR]
     scratch[X_PROGRAM] = prog
@@ -155,7 +155,7 @@ def _start(ctx, prog):
 
 @device
 def delta_enum(ctx, node, row):
-    """Algorithm 6 (DELTAENUM): set up the enumeration of all results of a witness, ``row`` of ``node``."""
+    """Sets up, as Algorithm 6 (DELTAENUM) does, the enumeration of all results of a witness, ``row`` of ``node``."""
     plan, scratch = ctx.plan, ctx.scratch
     scratch[scratch[X_CUR] + node] = row
     _start(ctx, plan[node_at(node) + N_PROGRAM])
@@ -163,7 +163,7 @@ def delta_enum(ctx, node, row):
 
 @device
 def enumerate_resume(ctx, out):
-    """Enumerate until all is done (True) or ``out`` is full (False). O(1) per tuple."""
+    """Enumerates until all is done (True) or ``out`` is full (False). O(1) per tuple."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     nodes = plan[P_COUNT]
     cur = scratch[X_CUR]
@@ -242,13 +242,13 @@ def enumerate_resume(ctx, out):
 
 @kernel
 def full_enum(arena, halves, plan, scratch):
-    """Algorithm 5 (FULLENUM) for all of V_s(root), called from Python: set up the enumeration of the full result."""
+    """Sets up, as Algorithm 5 (FULLENUM) does, the enumeration of all of V_s(root); called from Python."""
     ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
     _start(ctx, ctx.plan[P_FULL])
 
 
 @kernel
 def enumerate_block(arena, halves, plan, scratch, out):
-    """``enumerate_resume``, called from Python: ``out`` is int64[columns, capacity]."""
+    """Runs ``enumerate_resume`` for Python: ``out`` is int64[columns, capacity]."""
     scratch[X_CAPACITY] = out.shape[1]
     return enumerate_resume(Context(words(arena), words(halves), constants(plan), words(scratch)), words(out))

@@ -15,19 +15,19 @@ from crown.kernels.tables import find, hash_key, insert, remove
 
 @kernel
 def node_at(node):
-    """Plan offset of a node descriptor."""
+    """Returns the plan offset of a node descriptor."""
     return P_NODES + ND * node
 
 
 @device
 def child_at(plan, d, j):
-    """Node number of child ``j`` of the node at descriptor ``d``."""
+    """Returns the node number of child ``j`` of the node at descriptor ``d``."""
     return plan[plan[d + N_CHILD] + j]
 
 
 @device
 def group_get(ctx, node, tag, src, base, pos):
-    """Group of the edge above ``node`` with the key at ``src[base + plan[pos + j]]``, made if absent. Expected O(1).
+    """Returns the group above ``node`` with the key at ``src[base + plan[pos + j]]``, made if absent. Expected O(1).
 
     ``tag``: the key's.
     """
@@ -49,7 +49,7 @@ def group_get(ctx, node, tag, src, base, pos):
 
 @device
 def group_drop(ctx, node, g):
-    """Free the group if neither side refers to it any more. Both its lists are then empty and back in their fields."""
+    """Frees the group if neither side refers to it any more. Both its lists are then empty and back in their fields."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
     k = plan[d + N_KEY]

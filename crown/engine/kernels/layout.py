@@ -91,7 +91,7 @@ MODE_VIEWS, MODE_LIVE, MODE_DELTAS = 0, 1, 2
 
 
 def new_scratch(nodes: int, payload: int = 0, limbs: int = 0) -> np.ndarray:
-    """A scratch array (int64) for a plan of ``nodes`` nodes: frames, live frames, current rows, steps, leaves, tags.
+    """Returns a scratch array (int64) for ``nodes`` nodes: frames, live frames, current rows, steps, leaves, tags.
 
     ``payload``: words of the plan's largest payload; ``limbs``: of the largest integer in it.
     """

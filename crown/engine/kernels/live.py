@@ -37,7 +37,7 @@ from crown.kernels.jit import device
 
 @device
 def _swap_parents(halves, base, i, j, link):
-    """Exchange entries i and j of a parents list."""
+    """Exchanges entries i and j of a parents list."""
     if i != j:
         x = at32(halves, base + i)
         y = at32(halves, base + j)
@@ -57,7 +57,7 @@ def _push_live(scratch, f, row, node):
 
 @device
 def set_live(ctx, node, row, on):
-    """A row of V_s becomes live (``on`` 1) or stops being live (0), and with it whatever below hangs on it alone.
+    """Makes a row of V_s live (``on`` 1) or not (0), and with it whatever below hangs on it alone.
 
     A live row stands among the first ``live`` parents of each free child's group; a group whose live parents go 0 -> 1
     makes its children live. O(1) per row that changes.

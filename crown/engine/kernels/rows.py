@@ -42,7 +42,7 @@ from crown.kernels.lists import parents_append, parents_remove
 
 @device
 def store(ctx, rec, src, base, pos):
-    """A new record with its values: word ``j`` is ``src[base + plan[pos + j]]``."""
+    """Returns a new record with its values: word ``j`` is ``src[base + plan[pos + j]]``."""
     arena, plan = ctx.arena, ctx.plan
     record = alloc(arena, plan[rec + R_WORDS])
     for j in range(plan[rec + R_WIDTH]):
@@ -52,7 +52,7 @@ def store(ctx, rec, src, base, pos):
 
 @device
 def r_update_insert(ctx, node, record, tags):
-    """Algorithm 4 (R-UPDATE), insertion: the row enters its groups and counts the children that have its key in V_p.
+    """Inserts a row (Algorithm 4, R-UPDATE): it enters its groups and counts the children that have its key in V_p.
 
     Returns the row; if all children have its key, it is to enter V_s (line 5: see ``update``). ``tags``: where in
     ``scratch`` the tags of its group keys are, see ``ahead``.
@@ -84,7 +84,7 @@ def r_update_insert(ctx, node, record, tags):
 
 @device
 def r_update_delete(ctx, node, row):
-    """Algorithm 4 (R-UPDATE), deletion: the row leaves its groups, and those that nobody needs any more are freed.
+    """Deletes a row (Algorithm 4, R-UPDATE): it leaves its groups, and those that nobody needs any more are freed.
 
     The row MUST be outside V_s; one that is inside leaves that first (line 8: see ``update``).
     """
@@ -106,7 +106,7 @@ def r_update_delete(ctx, node, row):
 
 @device
 def add_virtual(ctx, node, child, pos):
-    """The row of a virtual node that a child's record calls for; ``pos`` says where that has its values."""
+    """Returns the row of a virtual node that a child's record calls for; ``pos`` says where that has its values."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)
     rec = plan[d + N_RECORD]
@@ -119,7 +119,7 @@ def add_virtual(ctx, node, child, pos):
 
 @device
 def drop_virtual(ctx, node, row):
-    """Forget a virtual row that no child calls for any more."""
+    """Forgets a virtual row that no child calls for any more."""
     arena, plan = ctx.arena, ctx.plan
     d = node_at(node)
     r_update_delete(ctx, node, row)

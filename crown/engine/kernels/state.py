@@ -58,7 +58,7 @@ from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
 
 @kernel
 def create(arena, halves, plan, tables, limit, budget, seed):
-    """An empty state: header, tables, and the root's group with its one live parent that does not exist."""
+    """Formats an empty state: header, tables, and the root's group with its one live parent that does not exist."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
@@ -75,14 +75,14 @@ def create(arena, halves, plan, tables, limit, budget, seed):
 
 @kernel
 def root_size(arena, halves):
-    """Rows in V_s(root)."""
+    """Returns the number of rows in V_s(root)."""
     arena, halves = words(arena), words(halves)
     return children_count(halves, arena[H_ROOT], ZERO)
 
 
 @kernel
 def row_in_view(arena, halves, plan, node, values):
-    """The row of V_s(node) with ``values`` (int64[width], in the order of the node's record), or 0. Expected O(1)."""
+    """Returns the row of V_s(node) with ``values`` (int64[width], in its record's order), or 0. Expected O(1)."""
     arena, halves, plan, values = words(arena), words(halves), constants(plan), words(values)
     d = node_at(node)
     if (
@@ -111,7 +111,7 @@ def row_in_view(arena, halves, plan, node, values):
 
 @kernel
 def missing_copies(arena, halves, plan, rec, rows, weights):
-    """Index of the first delete that finds too few copies, or -1. Changes nothing.
+    """Returns the index of the first delete that finds too few copies, or -1. Changes nothing.
 
     ``rows``: int64[n * width] of record descriptor ``rec``; ``weights`` > 0.
     """
@@ -129,7 +129,7 @@ def missing_copies(arena, halves, plan, rec, rows, weights):
 
 @kernel
 def clear_live(arena, halves, plan):
-    """Forget all liveness. O(groups)."""
+    """Forgets all liveness. O(groups)."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
     for c in range(1, plan[P_COUNT]):
         d = node_at(c)
@@ -144,7 +144,7 @@ def clear_live(arena, halves, plan):
 
 @kernel
 def rebuild_live(arena, halves, plan, scratch):
-    """Make every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
+    """Makes every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
     ctx = Context(arena, halves, plan, scratch)
     root = arena[H_ROOT]
@@ -156,7 +156,7 @@ def rebuild_live(arena, halves, plan, scratch):
 
 @kernel
 def count_results(arena, halves, plan, scratch, ring, sums, order):
-    """Number of results, bottom-up without enumerating; in a payload plan each as often as it occurs.
+    """Returns the number of results, bottom-up without enumerating; in a payload plan each as often as it occurs.
 
     Results below a row = product over its free children of the sum over the group. ``sums`` (float64 and int64 agree
     until 2^53) is zeroed scratch, int64[``group_numbers``]; ``order`` the free nodes, children first. -1
@@ -204,5 +204,5 @@ def count_results(arena, halves, plan, scratch, ring, sums, order):
 
 @kernel
 def is_ours(arena):
-    """True iff the header is one that this version of the engine wrote."""
+    """Returns True iff the header is one that this version of the engine wrote."""
     return arena[H_MAGIC] == MAGIC and arena[H_FORMAT] == FORMAT

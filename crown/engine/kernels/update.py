@@ -51,7 +51,7 @@ DONE, FULL, OVER_BUDGET, TOO_MANY = 0, 1, 2, 3  # what a batch kernel comes back
 
 @device
 def _change_weight(scratch, record, change):
-    """The aliases of the record are to account for a change of its copies."""
+    """Tells the aliases of the record to account for a change of its copies."""
     scratch[X_RECORD] = record
     scratch[X_CHANGE] = change
     scratch[X_ALIAS] = 0
@@ -60,7 +60,7 @@ def _change_weight(scratch, record, change):
 
 @kernel
 def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, out):
-    """Insert every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
+    """Inserts every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
 
     ``rec``: record descriptor; ``rows`` int64[n * width]; ``weights`` int64[n] > 0; ``masks`` int64[n] or [1]: bit
     ``i`` says that alias ``i`` reads the tuple. ``ring``: None, or 1 for a payload plan.
@@ -142,7 +142,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
 
 @kernel
 def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring, out):
-    """Mirror image of ``insert_batch``; ``missing[i]`` (int64) becomes the number of copies that were not there."""
+    """Deletes a batch as ``insert_batch`` inserts; ``missing[i]`` (int64) becomes the number of copies not there."""
     n = weights.size
     scratch[X_CAPACITY] = out.shape[1]
     scratch[X_READY] = scratch[X_I]

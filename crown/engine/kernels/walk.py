@@ -7,6 +7,11 @@ each step is a valid database of its own, no result is ever reported twice, and 
 the update". A row is a witness iff its key does not change its membership in V_p and its group has a live parent.
 
 The walk keeps its frames in ``scratch``, so it can be left when the output buffer is full and entered again.
+
+Insertion and deletion are written out apart, here, in ``update`` and in ``ahead``: one is not the other with a sign.
+Lists are walked forwards and backwards, a row is linked before and unlinked after all else, a record is stored first
+and freed last. What is the same in both is shared.
+
 Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2 and 3) and 5.2 (witnesses).
 """
 
@@ -60,7 +65,7 @@ S_UPDATE, P_UPDATE, UNION, DELTA_ENUM, FINISH = 0, 1, 2, 3, 4
 
 @device
 def push(scratch, row, node):
-    """Put a row on top of the walk: it is to enter or leave V_s."""
+    """Puts a row on top of the walk: it is to enter or leave V_s."""
     f = X_AREAS + FRAME * scratch[X_SP]
     scratch[f + F_ROW] = row
     scratch[f + F_NODE] = node
@@ -71,7 +76,7 @@ def push(scratch, row, node):
 
 @device
 def _next_phase(ctx, ring, f, d, g, sign):
-    """The phase after an S-UPDATE that leaves V_p as it was: DELTA_ENUM if the row is a witness (Definition 5.6).
+    """Returns the phase after an S-UPDATE that leaves V_p alone: DELTA_ENUM if the row is a witness (Definition 5.6).
 
     It is if it is free and its group has a live parent: then results begin (``sign`` 1) or end (-1) with it.
     """
@@ -87,7 +92,7 @@ def _next_phase(ctx, ring, f, d, g, sign):
 
 @device
 def s_update_insert(ctx, ring, f, d, g):
-    """Algorithm 2 (S-UPDATE), insertion: the row of frame ``f`` enters V_s. Its next phase."""
+    """Lets the row of frame ``f`` enter V_s: Algorithm 2 (S-UPDATE), insertion. Returns its next phase."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
     row = scratch[f + F_ROW]
@@ -106,7 +111,7 @@ def s_update_insert(ctx, ring, f, d, g):
 
 @device
 def p_update_insert(ctx, f, d, g):
-    """Algorithm 3 (P-UPDATE), insertion: count up the parents, from the frame's position on. Its next phase.
+    """Counts up the parents, from the frame's position on: Algorithm 3 (P-UPDATE), insertion. Returns the next phase.
 
     S_UPDATE if a parent enters its V_s: it lies on top then. A parent that becomes live moves before those that are
     not yet counted.
@@ -135,7 +140,7 @@ def p_update_insert(ctx, f, d, g):
 
 @device
 def insert_walk(ctx, ring, out):
-    """Insertion: walk until no frame is left (True) or ``out`` is full (False)."""
+    """Walks an insertion until no frame is left (True) or ``out`` is full (False)."""
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_SP] > 0:
         f = X_AREAS + FRAME * (scratch[X_SP] - 1)
@@ -167,7 +172,7 @@ def insert_walk(ctx, ring, out):
 
 @device
 def s_update_delete(ctx, ring, f, d, g):
-    """Algorithm 2 (S-UPDATE), deletion: does the key of the row of frame ``f`` leave V_p? Its next phase.
+    """Asks if the key of frame ``f``'s row leaves V_p: Algorithm 2 (S-UPDATE), deletion. Returns its next phase.
 
     The row itself leaves V_s when all else is done, see ``delete_walk``.
     """
@@ -182,7 +187,7 @@ def s_update_delete(ctx, ring, f, d, g):
 
 @device
 def p_update_delete(ctx, f, d, g):
-    """Algorithm 3 (P-UPDATE), deletion: count down the parents, from the frame's position back. Its next phase.
+    """Counts down the parents, from the frame's position back: Algorithm 3 (P-UPDATE), deletion. Its next phase.
 
     S_UPDATE if a parent leaves its V_s: it lies on top then. The last entry comes first, so that a parent that stops
     being live is already in place.
@@ -211,7 +216,7 @@ def p_update_delete(ctx, f, d, g):
 
 @device
 def delete_walk(ctx, ring, out):
-    """Deletion: walk until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
+    """Walks a deletion until no frame is left (True) or ``out`` is full (False). A row is unlinked last of all."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     while scratch[X_SP] > 0:
         f = X_AREAS + FRAME * (scratch[X_SP] - 1)

@@ -64,7 +64,7 @@ _SMALL: list[tuple[Any, Any]] = [
 
 
 def compile_inserts() -> None:
-    """Compile the enumeration, small kernels that every view needs, and the insertion kernel into the cache."""
+    """Compiles the enumeration, small kernels that every view needs, and the insertion kernel into the cache."""
     enumerate_resume.compile((_CONTEXT, _POINTER))
     for kernel, signature in _SMALL:
         kernel.compile(signature)
@@ -78,7 +78,7 @@ def _compile_deletes() -> None:
 
 
 def ensure_compiled(weighed: bool = False) -> None:
-    """Make sure that the kernels are in the cache; ``weighed``: those of plans with payloads too.
+    """Makes sure that the kernels are in the cache; ``weighed``: those of plans with payloads too.
 
     Takes some ten seconds if they are not, else no time. Once per process.
     """

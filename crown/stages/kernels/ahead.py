@@ -12,7 +12,7 @@ _AHEAD = 8  # events
 
 @device
 def look_ahead(arena, t, strides, k, keys, i, n):
-    """Start loading what coming events will read: first their slot, then, nearer to them, the record in it."""
+    """Starts loading what coming events will read: first their slot, then, nearer to them, the record in it."""
     if i + 2 * _AHEAD < n:
         tag = hash_key(arena, strides, 0, k, keys, i + 2 * _AHEAD)
         prefetch(arena, arena[t + T_SLOTS] + (tag & arena[t + T_MASK]))

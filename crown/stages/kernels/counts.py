@@ -15,7 +15,7 @@ from crown.stages.kernels.ahead import look_ahead
 
 @kernel
 def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, start):
-    """Add ``weights`` (int64[n]) to the counts of tuples in leaf ``leaf[i]``, from event ``start`` on.
+    """Adds ``weights`` (int64[n]) to the counts of tuples in leaf ``leaf[i]``, from event ``start`` on.
 
     ``before`` (int64[n, leaves]) becomes the tuple's counts before the event. With ``clamp`` 1 no count falls below 0:
     what a delete does not find is not taken away. Returns the first event not done: n, unless the budget is used up.
@@ -60,7 +60,7 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
 
 @kernel
 def counts_of(arena, t, strides, width, leaves, keys, out):
-    """Write the counts of tuples (``out`` int64[n, leaves]). Changes nothing."""
+    """Writes the counts of tuples (``out`` int64[n, leaves]). Changes nothing."""
     n = out.shape[0]
     arena, strides, keys, out = words(arena), constants(strides), words(keys), words(out)
     for i in range(n):
@@ -74,7 +74,7 @@ def counts_of(arena, t, strides, width, leaves, keys, out):
 
 @kernel
 def scan(arena, t, width, leaves, start, rows, counts):
-    """Copy tuples to ``rows`` (int64[capacity, width]) and ``counts`` (int64[capacity, leaves]) from slot ``start`` on.
+    """Copies tuples from slot ``start`` on to ``rows`` (int64[capacity, width]), ``counts`` (int64[capacity, leaves]).
 
     Returns (next slot or -1, how many). Constant amortized delay: a table is at least one eighth full, or minimal.
     """

@@ -24,19 +24,19 @@ from crown.stages.kernels.ahead import look_ahead
 
 @device
 def record_words(k, state):
-    """Words of a record."""
+    """Returns the number of words of a record."""
     return k + 1 + state
 
 
 @device
 def state_at(k):
-    """Where the state begins, counted from the record."""
+    """Returns where the state begins, counted from the record."""
     return k + 1
 
 
 @kernel
 def locate(arena, t, strides, k, keys, state, where, handles, done):
-    """Number the groups of events: ``where[i]`` is the number of event ``i``'s group, ``handles`` the groups by number.
+    """Numbers the groups of events: ``where[i]`` is that of event ``i``'s group, ``handles`` has the groups by number.
 
     Groups that are not there are made, with zero state. ``done`` (int64[2], zeros at first) counts events and groups.
     Returns True when all events are located, False if the budget is used up; call it again to go on. O(events).
@@ -71,7 +71,7 @@ def locate(arena, t, strides, k, keys, state, where, handles, done):
 
 @kernel
 def look_up(arena, t, strides, k, keys, handles):
-    """The groups of ``keys``, or 0 where there is none. Changes nothing."""
+    """Returns the groups of ``keys``, or 0 where there is none. Changes nothing."""
     n = handles.size
     arena, strides, keys, handles = words(arena), constants(strides), words(keys), words(handles)
     for i in range(n):
@@ -81,7 +81,7 @@ def look_up(arena, t, strides, k, keys, handles):
 
 @kernel
 def gather(arena, handles, first, count, out):
-    """Copy ``count`` words of each record, from word ``first`` on, to ``out`` (int64[groups, count])."""
+    """Copies ``count`` words of each record, from word ``first`` on, to ``out`` (int64[groups, count])."""
     n = handles.size
     arena, handles, out = words(arena), words(handles), words(out)
     for i in range(n):
@@ -98,7 +98,7 @@ def _drop(arena, t, identity, k, state, group):
 
 @kernel
 def store(arena, t, identity, k, state, handles, count, rows, keep):
-    """Write back the first ``count`` words of the state of groups, and free those that are empty.
+    """Writes back the first ``count`` words of the state of groups, and frees those that are empty.
 
     ``rows`` int64[groups, count]; word 0 of a row is the group's COUNT. Empty groups stay if ``keep`` is 1. Returns
     the number of a group whose COUNT is 0 while other words are not, else -1. ``identity`` is 0, 1, 2, ...
@@ -122,7 +122,7 @@ def store(arena, t, identity, k, state, handles, count, rows, keep):
 
 @kernel
 def abandon(arena, t, identity, k, state, handles):
-    """Clear the numbers of groups, and free those whose stored COUNT is 0: the batch has made them."""
+    """Clears the numbers of groups, and frees those whose stored COUNT is 0: the batch has made them."""
     n = handles.size
     arena, identity, handles = words(arena), constants(identity), words(handles)
     for i in range(n):
@@ -134,7 +134,7 @@ def abandon(arena, t, identity, k, state, handles):
 
 @kernel
 def scan(arena, t, start, handles):
-    """Copy handles of records from slot ``start`` on: (next slot or -1, how many).
+    """Copies handles of records from slot ``start`` on; returns (next slot or -1, how many).
 
     Constant amortized delay: a table is at least one eighth full, or minimal.
     """

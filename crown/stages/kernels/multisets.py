@@ -32,7 +32,7 @@ _SLACK = 8
 
 @device
 def _less(values, octets, order, a, b):
-    """True iff value ``a`` sorts before ``b``; ``values`` is the arena of the dictionary, ``octets`` its bytes."""
+    """Returns True iff ``a`` sorts before ``b``; ``values`` is the arena of the dictionary, ``octets`` its bytes."""
     if order == BY_WORD:
         return a < b
     if order == BY_FLOAT:  # the bits of negative doubles fall as the doubles rise; NaN has the greatest bits
@@ -51,7 +51,7 @@ def _less(values, octets, order, a, b):
 
 @device
 def _before(arena, values, octets, order, side, a, b):
-    """True iff record ``a`` belongs nearer to the top of the heap of ``side`` than ``b``."""
+    """Returns True iff record ``a`` belongs nearer to the top of the heap of ``side`` than ``b``."""
     if side == MINIMA:
         return _less(values, octets, order, arena[a + 2], arena[b + 2])
     return _less(values, octets, order, arena[b + 2], arena[a + 2])
@@ -59,7 +59,7 @@ def _before(arena, values, octets, order, side, a, b):
 
 @device
 def _sink(arena, values, octets, order, side, block, length, at):
-    """Move the handle at ``at`` (from 1) down to its place."""
+    """Moves the handle at ``at`` (from 1) down to its place."""
     moving = arena[block + at]
     while 2 * at <= length:
         child = 2 * at
@@ -76,7 +76,7 @@ def _sink(arena, values, octets, order, side, block, length, at):
 
 @device
 def _push(arena, values, octets, order, side, heap, record):
-    """Add a record to a heap (``heap``: its word)."""
+    """Adds a record to a heap (``heap``: its word)."""
     block, length = arena[heap] & LOW32, arena[heap] >> 32
     if length == 0:
         block = alloc(arena, 4)
@@ -100,7 +100,7 @@ def _push(arena, values, octets, order, side, heap, record):
 
 @device
 def _forget(arena, t, identity, record):
-    """Take out the record of a value that does not occur and stands in no heap."""
+    """Takes out the record of a value that does not occur and stands in no heap."""
     remove(arena, t, hash_key(arena, identity, 0, VALUE_KEY, arena, record), record)
     release(arena, record, _VALUE_WORDS)
 
@@ -114,7 +114,7 @@ def _out_of_heap(arena, t, identity, side, record):
 
 @kernel
 def change(arena, t, strides, identity, keys, weights, places, sides, values, octets, order, flips, start):
-    """Add ``weights`` (int64[n], none of them 0) to the counts of distinct values, from position ``start`` on.
+    """Adds ``weights`` (int64[n], none of them 0) to the counts of distinct values, from position ``start`` on.
 
     ``keys`` int64[3, n]: group, multiset, value; ``places[i]``: the multiset's first word in the arena; ``sides``: the
     heaps it has. ``flips[i]`` becomes +1 where a value appears, -1 where it vanishes, else 0. Returns the position of
@@ -167,7 +167,7 @@ def change(arena, t, strides, identity, keys, weights, places, sides, values, oc
 
 @device
 def _rebuild(arena, t, identity, values, octets, order, side, heap):
-    """Take what is dead out of a heap, and order the rest."""
+    """Takes what is dead out of a heap, and orders the rest."""
     block, length = arena[heap] & LOW32, arena[heap] >> 32
     kept = 0
     for j in range(1, length + 1):
@@ -215,7 +215,7 @@ def settle(arena, t, identity, handles, place, sides, values, octets, order):
 
 @kernel
 def tops(arena, handles, place, side, out):
-    """Write the least (``side`` MINIMA) or greatest value of the multisets of settled groups, NULL of an empty one."""
+    """Writes the least (``side`` MINIMA) or greatest value of the multisets of settled groups, NULL of an empty one."""
     n = handles.size
     arena, handles, out = words(arena), words(handles), words(out)
     for i in range(n):
@@ -227,7 +227,7 @@ def tops(arena, handles, place, side, out):
 
 @kernel
 def codes_of(arena, t, multiset, out):
-    """Copy the values of a multiset over all groups, the dead ones in heaps, too; how many. O(table)."""
+    """Copies the values of a multiset over all groups, the dead ones in heaps, too; returns how many. O(table)."""
     n = 0
     slots = arena[t + T_SLOTS]
     for s in range(slots, slots + arena[t + T_MASK] + 1):
@@ -239,7 +239,7 @@ def codes_of(arena, t, multiset, out):
 
 @kernel
 def recount(arena, t, multiset, handles, out):
-    """Per group of sorted ``handles``: how many values of a multiset occur, by going over all of them. O(table log)."""
+    """Returns per group of sorted ``handles`` how many values of a multiset occur, by going over all. O(table log)."""
     slots = arena[t + T_SLOTS]
     for s in range(slots, slots + arena[t + T_MASK] + 1):
         if arena[s] != 0:

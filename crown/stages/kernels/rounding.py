@@ -15,7 +15,7 @@ _TOP = 61  # the quotient below has this many bits behind its first
 
 @kernel
 def narrow(rows, limbs, out):
-    """Write numbers of ``limbs`` limbs as words; returns the position of one that is no int64, else -1.
+    """Writes numbers of ``limbs`` limbs as words; returns the position of one that is no int64, else -1.
 
     -2^63 is none: it is the code of NULL.
     """
@@ -36,7 +36,7 @@ def narrow(rows, limbs, out):
 
 @kernel
 def pairs(rows, limbs, bounds, out):
-    """Write numbers of ``limbs`` >= 2 limbs as 128-bit decimals (``out`` int64[n, 2]).
+    """Writes numbers of ``limbs`` >= 2 limbs as 128-bit decimals (``out`` int64[n, 2]).
 
     ``bounds``: two limbs of a bound and two of its negative. Returns the position of a number that is not between
     them, else -1.
@@ -59,13 +59,13 @@ def pairs(rows, limbs, bounds, out):
 
 @device
 def _reaches(word, bound):
-    """True iff word >= bound, both read as unsigned."""
+    """Returns True iff word >= bound, both read as unsigned."""
     return (word ^ NULL) >= (bound ^ NULL)
 
 
 @device
 def _length(a, i, n):
-    """Bits of a number >= 0 of ``n`` limbs; 0 of 0."""
+    """Returns the number of bits of a number >= 0 of ``n`` limbs; 0 of 0."""
     for x in range(n - 1, -1, -1):
         word = a[i + x]
         if word != 0:
@@ -80,7 +80,7 @@ def _length(a, i, n):
 
 @device
 def _shift_left(a, i, n, bits):
-    """``a <<= bits``, of ``n`` limbs."""
+    """Shifts: ``a <<= bits``, of ``n`` limbs."""
     limb, rest = bits >> 6, bits & 63
     for x in range(n - 1, -1, -1):
         word = 0
@@ -93,7 +93,7 @@ def _shift_left(a, i, n, bits):
 
 @device
 def _at_least(a, i, b, j, n):
-    """True iff a >= b, both >= 0 and of ``n`` limbs."""
+    """Returns True iff a >= b, both >= 0 and of ``n`` limbs."""
     for x in range(n - 1, -1, -1):
         if a[i + x] != b[j + x]:
             return _reaches(a[i + x], b[j + x])
@@ -102,7 +102,7 @@ def _at_least(a, i, b, j, n):
 
 @device
 def _quotient(scratch, limbs):
-    """The first 62 or 63 bits of the quotient of two numbers > 0, its last bit set if more follow; and its exponent.
+    """Returns the first 62 or 63 bits of a quotient of numbers > 0, the last bit set if more follow, and its exponent.
 
     ``scratch``: the numerator, the denominator, and room for one more, each of ``limbs`` limbs whose top two bits are
     free. All three are overwritten.
@@ -129,7 +129,7 @@ def _quotient(scratch, limbs):
 
 @kernel
 def ratios(rows, m, divisors, k, shift, scratch, out):
-    """``out`` (float64[n]) := the quotients of two integers, times 2^-shift, rounded once.
+    """Divides: ``out`` (float64[n]) := the quotients of two integers, times 2^-shift, rounded once.
 
     ``rows`` int64[n, m]; ``divisors`` int64[n, k], above 0, or the quotient is NaN. ``scratch`` int64[3 * (max(m, k) +
     1)].
@@ -159,7 +159,7 @@ def ratios(rows, m, divisors, k, shift, scratch, out):
 
 @device
 def _small(a, i, n):
-    """True iff the number of ``n`` limbs is at most 2^53 in absolute value, with its sign in its lowest limb."""
+    """Returns True iff a number of ``n`` limbs is at most 2^53 in absolute value, with its sign in its lowest limb."""
     low = a[i]
     for x in range(1, n):
         if a[i + x] != low >> 63:

@@ -25,7 +25,7 @@ from crown.kernels.pointers import words
 
 @kernel
 def lift_floats(codes, out):
-    """Write doubles (``codes`` int64[n], their bits) as fixed point numbers (``out`` int64[n, 4]); NaN and Inf as 0.
+    """Writes doubles (``codes`` int64[n], their bits) as fixed point numbers (``out`` int64[n, 4]); NaN and Inf as 0.
 
     Halves of a unit round to even. Returns the position of a value too large, else -1.
     """
@@ -40,7 +40,7 @@ def lift_floats(codes, out):
 
 @kernel
 def products(left, m, right, k, scratch, out):
-    """``out`` (int64[n, m + k]) := the products of numbers of ``m`` limbs and of ``k`` limbs, row by row."""
+    """Multiplies: ``out`` (int64[n, m + k]) := products of numbers of ``m`` limbs and of ``k`` limbs, row by row."""
     limbs = m + k
     n = out.size // limbs
     left, right, scratch, out = words(left), words(right), words(scratch), words(out)
@@ -52,7 +52,7 @@ def products(left, m, right, k, scratch, out):
 
 @kernel
 def count(where, weights, state, width, at):
-    """Add the weights of events to word ``at`` of the states (``state`` int64[groups, width]) of their groups."""
+    """Adds the weights of events to word ``at`` of the states (``state`` int64[groups, width]) of their groups."""
     n = weights.size
     where, weights, state = words(where), words(weights), words(state)
     for i in range(n):
@@ -61,7 +61,7 @@ def count(where, weights, state, width, at):
 
 @kernel
 def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
-    """Add weight times value to the numbers of ``limbs`` limbs at word ``at`` of the states of the events' groups.
+    """Adds weight times value to the numbers of ``limbs`` limbs at word ``at`` of the states of the events' groups.
 
     ``values`` int64[n, m], with m <= limbs; ``scratch`` int64[limbs].
     """
@@ -128,7 +128,7 @@ def carry_over(where, payload, sign, recipe, scratch, state, width):
 
 @kernel
 def add_states(rows, deltas, width, places):
-    """``rows += deltas``, both int64[groups, width]; ``places`` int64[2 * numbers] has word and limbs of each."""
+    """Adds: ``rows += deltas``, both int64[groups, width]; ``places`` int64[2 * numbers] has word and limbs of each."""
     n = rows.size
     numbers = places.size
     rows, deltas, places = words(rows), words(deltas), words(places)
@@ -139,7 +139,7 @@ def add_states(rows, deltas, width, places):
 
 @kernel
 def subtract(left, right, limbs):
-    """``left -= right``, both int64[n, limbs]; ``right`` is negated on the way."""
+    """Subtracts: ``left -= right``, both int64[n, limbs]; ``right`` is negated on the way."""
     n = left.size
     left, right = words(left), words(right)
     for i in range(0, n, limbs):

@@ -99,7 +99,7 @@ class SparkSQL(Spark):
             return node
 
         def _warn_unsupported(self) -> None:
-            """Nothing: what is no SELECT is refused."""
+            """Does nothing: what is no SELECT is refused."""
 
         def raise_error(self, message: str, token: Any = None) -> None:
             """Stops at the token."""

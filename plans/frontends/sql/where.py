@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from plans.algebra import Group, Query, Source, replaced, split
 from plans.errors import PlanError
-from plans.expressions.build import NULL, Expr, call, cast, col, lit
+from plans.expressions.build import NULL, Expr, call, cast, col, lit, substitute
 from plans.frontends.sql.from_clause import From
 from plans.frontends.sql.names import Ctes, Frame
 from plans.frontends.sql.place import negation
@@ -304,7 +304,7 @@ class Where(From):
             self.frame.sources.append(source)
             return source.qualified(name)
         empty = {a.name: lit(0) if a.function == "count" else cast(NULL, a.type) for a in group.aggregates}
-        nothing = value.substitute(lambda found: empty[found])
+        nothing = substitute(value, lambda found: empty[found])
         extra = (*((key, col(key, inner.type)) for key, (_, _, inner) in zip(group.keys, ties, strict=True)),)
         group = replace(group, outputs=((name, value), *extra, ("there", lit(True))))
         source = self.derived(group, "value", self.level)

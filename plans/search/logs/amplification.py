@@ -83,7 +83,7 @@ class Replay:
             self._p_update(node, parent, key, change)
 
     def _p_update(self, node: int, parent: int, key: Row, change: int) -> None:
-        """The key entered V_p (change 1) or left it (-1): every parent row with it lacks one child less or more."""
+        """Counts a key that enters V_p (change 1) or leaves it (-1): its parent rows lack one child less or more."""
         if self.virtual[parent]:
             row = tuple(key[p] for p in self.key_order[node])
             if row not in self.missing[parent]:
@@ -100,7 +100,7 @@ class Replay:
                 self._leave(parent, row)
 
     def _enter_virtual(self, node: int, row: Row) -> None:
-        """A row of a virtual node appears with its first child, whose key is counted right after."""
+        """Lets a row of a virtual node appear with its first child, whose key is counted right after."""
         self._enter(node, row)
         self.missing[node][row] = len(self.children[node])
 

@@ -39,7 +39,7 @@ def node_at(plan, node):
 
 @device
 def _group(arena, plan, d, pos, row):
-    """Group of the edge above the node at ``d`` for the key at positions ``pos`` of ``row``, made if absent."""
+    """Returns the group of the edge above the node at ``d`` for the key at ``pos`` of ``row``, made if absent."""
     k = plan[d + N_KEY]
     tag = hash_key(arena, plan, pos, k, arena, row)
     g = find(arena, plan[d + N_EDGES], tag, plan, pos, k, arena, row)
@@ -64,7 +64,7 @@ def _drop_group(arena, halves, plan, d, g):
 
 @device
 def _product(arena, halves, plan, d, row):
-    """What the payload of a row ought to be."""
+    """Returns what the payload of a row ought to be."""
     a = plan[d + N_WIDTH]
     product = 1
     for j in range(plan[d + N_CHILDREN]):

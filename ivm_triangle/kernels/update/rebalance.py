@@ -7,7 +7,7 @@ import math
 from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS
 from crown.kernels.jit import device
 from crown.kernels.tables import table_at
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.geometry import (
     in_list,
     left,
     list_address,
@@ -21,8 +21,8 @@ from ivm_triangle.kernels.geometry import (
     source,
     target,
 )
-from ivm_triangle.kernels.graph import after, before, degree, is_heavy, part_of, place, relink
-from ivm_triangle.kernels.layout import (
+from ivm_triangle.kernels.state.graph import after, before, degree, is_heavy, part_of, place, relink
+from ivm_triangle.kernels.state.layout import (
     C_BASE,
     C_LIMITS,
     C_MAJORS,
@@ -47,13 +47,13 @@ from ivm_triangle.kernels.layout import (
     V_OUT,
     WORD,
 )
-from ivm_triangle.kernels.rules import fire
-from ivm_triangle.kernels.views import empty_view, view_at
+from ivm_triangle.kernels.state.views import empty_view, view_at
+from ivm_triangle.kernels.update.rules import fire
 
 
 @device
 def set_limits(arena, eps):
-    """lo, st, hi of every relation at the current N; the same numbers as `partition.Thresholds.of`."""
+    """Sets lo, st, hi of every relation at the current N; the same numbers as `partition.Thresholds.of`."""
     size = arena[C_BASE]
     for k in range(3):
         at = C_LIMITS + 3 * k
@@ -85,14 +85,14 @@ def _set_flag(arena, halves, k, column, v, heavy):
 
 @device
 def too_low(ctx, k, column, w):
-    """True if the vertex with its list at word `w` is heavy in that column and below theta / 2."""
+    """Returns True if the vertex with its list at word `w` is heavy in that column and below theta / 2."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     return is_heavy(halves, w) and degree(halves, w) < arena[C_LIMITS + 3 * k] and not plan[P_BORN + 2 * k + column]
 
 
 @device
 def too_high(ctx, k, column, w):
-    """True if the vertex with its list at word `w` is light in a partitioned column and at 3 theta / 2 or above."""
+    """Returns True iff the vertex with its list at `w` is light in a partitioned column and at 3 theta / 2 or above."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     return (
         degree(halves, w) >= arena[C_LIMITS + 3 * k + 2]
@@ -141,7 +141,7 @@ def _split(arena, halves, w, half):
 
 @device
 def major(ctx, totals):
-    """Strict partition at the current N and every view from its definition; the total too if `totals`."""
+    """Partitions strictly at the current N and computes every view from its definition; the total too if `totals`."""
     arena, halves, plan, eps = ctx.arena, ctx.halves, ctx.plan, ctx.eps
     set_limits(arena, eps)
     for split in range(2):
@@ -188,7 +188,7 @@ def major(ctx, totals):
 
 @device
 def _scan_cost(arena, plan, shifts):
-    """Worst-case length of all scans of the updates counted, if the shifts are those at word `shifts` of the arena.
+    """Returns the worst-case length of all scans of the updates counted, with the shifts at word `shifts`.
 
     `// r (2 |T| / theta_T + 1.5 theta_S) + s (2 |R| / theta_R + 1.5 theta_T) + t (2 |S| / theta_S + 1.5 theta_R)`
     """
@@ -221,7 +221,7 @@ def _follow_rates(arena, plan):
 
 @device
 def reconsider(ctx):
-    """After N / 4 updates: a major rebalancing at the same N if other thresholds suit the rates better."""
+    """Does after N / 4 updates a major rebalancing at the same N if other thresholds suit the rates better."""
     arena, plan = ctx.arena, ctx.plan
     base = arena[C_BASE]
     if 4 * (arena[C_RATES] + arena[C_RATES + 1] + arena[C_RATES + 2]) >= base and _follow_rates(arena, plan):
@@ -230,7 +230,7 @@ def reconsider(ctx):
 
 @device
 def rebase(ctx, base):
-    """A major rebalancing at threshold base `base`; the total is what it is. O(N^1.5), every N / 4 updates."""
+    """Does a major rebalancing at threshold base `base`; the total is what it is. O(N^1.5), every N / 4 updates."""
     arena = ctx.arena
     arena[C_BASE] = base
     arena[C_MAJORS] += 1
@@ -239,7 +239,7 @@ def rebase(ctx, base):
 
 @device
 def settle(ctx, k, x, y, flip):
-    """After the edge (x, y) of relation k came (`flip` > 0) or went: major rebalancing, or minor ones of its ends."""
+    """Rebalances after edge (x, y) of relation k came (`flip` > 0) or went: a major one, or minor ones of its ends."""
     arena = ctx.arena
     size = arena[C_SIZE]
     base = arena[C_BASE]

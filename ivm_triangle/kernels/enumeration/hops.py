@@ -12,7 +12,7 @@ from crown.kernels.arena import ONE, ZERO, alloc, format_arena
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import insert, new_table, table_at
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.geometry import (
     groups_of,
     left,
     list_address,
@@ -24,10 +24,10 @@ from ivm_triangle.kernels.geometry import (
     place_of,
     right,
 )
-from ivm_triangle.kernels.graph import find_word, part_of, tag_of
-from ivm_triangle.kernels.layout import HL, LH, WORD, R, S, T
-from ivm_triangle.kernels.rules import edge_of, slice_of
-from ivm_triangle.kernels.views import first_table, listing_at, second_table, sum_at
+from ivm_triangle.kernels.state.graph import find_word, part_of, tag_of
+from ivm_triangle.kernels.state.layout import HL, LH, WORD, R, S, T
+from ivm_triangle.kernels.state.views import first_table, listing_at, second_table, sum_at
+from ivm_triangle.kernels.update.rules import edge_of, slice_of
 
 # The cursor: an int64 array, zero at the start.
 HOP_RECORD = WORD(3)
@@ -41,7 +41,7 @@ BY_S, BY_T, BY_BOTH = 0, 1, 2  # candidates: c in S^LH(b, .); c in T^HL(., a); (
 
 @kernel
 def format_scratch(scratch, limit):
-    """An empty scratch arena for the hops of one cursor."""
+    """Formats an empty scratch arena for the hops of one cursor."""
     scratch = words(scratch)
     format_arena(scratch, ONE, limit, ONE)
     new_table(scratch, table_at(ZERO))
@@ -69,7 +69,7 @@ def _hop(scratch, element):
 
 @device
 def _skip(scratch, element, to):
-    """Exclude `element`, whose successor is `to`; both directions, over ranges that are already excluded."""
+    """Excludes `element`, whose successor is `to`; both directions, over ranges that are already excluded."""
     to = _hop(scratch, to)
     record = _entry(scratch, element, False)
     start = element if record == 0 or scratch[record + HOP_FROM] == 0 else scratch[record + HOP_FROM]
@@ -82,7 +82,7 @@ def _skip(scratch, element, to):
 
 @device
 def _outer(arena, halves, root, shape):
-    """Word of the list of buckets: bucket records, or the groups themselves where a pair is a bucket; 0 if none."""
+    """Returns the word of the list of buckets (records, or groups where a pair is a bucket); 0 if there is none."""
     w = listing_at(root)
     if shape != BY_BOTH:
         return w
@@ -123,7 +123,7 @@ def _after(arena, halves, bucket, shape, element):
 
 @device
 def _exclude(arena, halves, scratch, root, shape, tree, bucket, element):
-    """Exclude a result from another bucket that has it, and that bucket from the bucket list if nothing is left."""
+    """Excludes a result from another bucket that has it, and that bucket from the bucket list if nothing is left."""
     _skip(scratch, element, _after(arena, halves, bucket, shape, element))
     if _hop(scratch, _first(arena, halves, bucket, shape)) == -bucket:
         w = _outer(arena, halves, root, shape)
@@ -133,7 +133,7 @@ def _exclude(arena, halves, scratch, root, shape, tree, bucket, element):
 
 @device
 def _group(arena, pair, x, z):
-    """The group of a pair if it is in the root, else 0."""
+    """Returns the group of a pair if it is in the root, else 0."""
     word = pair_of(x, z)
     group = find_word(arena, first_table(pair), tag_of(arena, word), word)
     return group if group != 0 and place_of(arena, group) >= 0 else ZERO
@@ -141,7 +141,7 @@ def _group(arena, pair, x, z):
 
 @device
 def candidates(arena, halves, scratch, cur, root, pair, shape, tree, a, b, current, exclude):
-    """Visit the buckets that hold a result. Returns (number of buckets, sum of products of multiplicities).
+    """Visits the buckets that hold a result. Returns (number of buckets, sum of products of multiplicities).
 
     With `exclude` the result is excluded from all of them but `current`.
     """
@@ -201,7 +201,7 @@ def candidates(arena, halves, scratch, cur, root, pair, shape, tree, a, b, curre
 
 @device
 def _result_of(arena, element, shape):
-    """(a, b) of a middle record; b = 0 for Delta1."""
+    """Returns (a, b) of a middle record; b = 0 for Delta1."""
     pair = arena[left(arena[element])]
     middle = right(arena[element])
     if shape == BY_S:  # pair (a, c), middle b

@@ -6,9 +6,9 @@ from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import table_at
-from ivm_triangle.kernels.geometry import in_list, multiplicity_of, out_list, right
-from ivm_triangle.kernels.graph import before, is_heavy, lookup
-from ivm_triangle.kernels.views import view_size
+from ivm_triangle.kernels.state.geometry import in_list, multiplicity_of, out_list, right
+from ivm_triangle.kernels.state.graph import before, is_heavy, lookup
+from ivm_triangle.kernels.state.views import view_size
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 from crown.kernels.arena import at32, hi, lo, set_hi, set_lo
 from crown.kernels.jit import device
 from crown.kernels.tables import LOW32
-from ivm_triangle.kernels.layout import V_IN, V_OUT, WORD
+from ivm_triangle.kernels.state.layout import V_IN, V_OUT, WORD
 
 # The word of a record that says where it stands in the list that holds it.
 MIDDLE_PLACE, SUM_PLACE, GROUP_PLACE = WORD(1), WORD(2), WORD(3)  # SUM_PLACE also of sets, GROUP_PLACE of buckets

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from crown.kernels.jit import device
 from crown.kernels.tables import table_at
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.geometry import (
     in_list,
     left,
     list_address,
@@ -21,8 +21,8 @@ from ivm_triangle.kernels.geometry import (
     payload,
     right,
 )
-from ivm_triangle.kernels.graph import after, find_word, is_heavy, lookup, part_of, tag_of
-from ivm_triangle.kernels.layout import (
+from ivm_triangle.kernels.state.graph import after, find_word, is_heavy, lookup, part_of, tag_of
+from ivm_triangle.kernels.state.layout import (
     C_MARKS,
     C_OPS,
     C_TOTAL,
@@ -57,14 +57,14 @@ from ivm_triangle.kernels.layout import (
     WORD,
     WRITE,
 )
-from ivm_triangle.kernels.views import add_sum, change_list, change_set, first_table, set_root, view_at
+from ivm_triangle.kernels.state.views import add_sum, change_list, change_set, first_table, set_root, view_at
 
 MARK_UP_TO, LIKE = 256, 4  # lengths for which marking is faster than probing, as measured
 
 
 @device
 def slice_of(halves, v, column, mask):
-    """(first word, length) of the entries of vertex v's list in that column whose edges lie in the parts `mask`."""
+    """Returns (first word, length) of the entries of v's list in that column whose edges lie in the parts `mask`."""
     w = list_of(v, column)
     extra = list_extra(halves, w)
     count = extra & COUNT_MASK
@@ -120,7 +120,7 @@ def _mark_of(z):
 
 @device
 def _mark_and_probe(arena, table, start, length, other, other_length, pivot, forward):
-    """The same sum from both slices: mark the z of the shorter one in a bitmap, walk the longer one, probe marked z.
+    """Computes the sum from both slices: marks the z of the shorter in a bitmap, walks the longer, probes marked z.
 
     Two walks through contiguous memory instead of a cache miss per z. `table` has the edges of the shorter slice.
     """
@@ -168,7 +168,7 @@ def common(arena, halves, k1, k2, x, y, start1, length1, start2, length2, mask1,
 
 @device
 def scan_step(ctx, row, k, x, y, m, flip, counting):
-    """One of K1(y, .) and K2(., x), the shorter where the rule leaves it open, is walked and the other one probed."""
+    """Walks one of K1(y, .) and K2(., x), the shorter where the rule leaves it open, and probes the other one."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k1 = after(plan, k)
     k2 = after(plan, k1)
@@ -256,7 +256,7 @@ def scan_step(ctx, row, k, x, y, m, flip, counting):
 
 @device
 def lookup_step(ctx, row, x, y, m, flip, counting):
-    """The pair view of K1 and K2 at (y, x) holds every z at once."""
+    """Applies what the pair view of K1 and K2 at (y, x) holds: every z at once."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     hit = plan[row + HIT]
     hit_kind = plan[view_at(hit) + KIND]

@@ -11,8 +11,17 @@ from crown.kernels.arena import T_MASK, T_SLOTS, ZERO
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import table_at
-from ivm_triangle.kernels.geometry import in_list, list_address, list_length, out_list, pair_of, right, source, target
-from ivm_triangle.kernels.graph import after, tag_of
+from ivm_triangle.kernels.state.geometry import (
+    in_list,
+    list_address,
+    list_length,
+    out_list,
+    pair_of,
+    right,
+    source,
+    target,
+)
+from ivm_triangle.kernels.state.graph import after, tag_of
 
 FAR, MIDDLE, NEAR = 15, 10, 5
 
@@ -25,7 +34,7 @@ def _home(arena, table, word):
 
 @device
 def _lists(arena, halves, x, y):
-    """Both ends of the lists that a change of (x, y) walks, the end of those that it only lengthens or shortens."""
+    """Prefetches both ends of the lists that a change of (x, y) walks, the end of those that it changes."""
     prefetch(arena, list_address(halves, out_list(y)))
     prefetch(arena, list_address(halves, in_list(x)))
     prefetch(arena, list_address(halves, out_list(x)) + list_length(halves, out_list(x)))
@@ -58,7 +67,7 @@ def ahead_find(arena, plan, rows, n, i):
 
 @device
 def ahead(ctx, rows, n, i):
-    """The same, and the lists of row i + NEAR."""
+    """Prefetches the same, and the lists of row i + NEAR."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     x, y = ahead_find(arena, plan, rows, n, i)
     if x != 0 and y != 0:
@@ -67,7 +76,7 @@ def ahead(ctx, rows, n, i):
 
 @device
 def _last(arena, halves, w):
-    """The edge at the end of a list, which will take the place of one that goes."""
+    """Prefetches the edge at the end of a list, which will take the place of one that goes."""
     if list_length(halves, w) > 0:
         prefetch(arena, right(arena[list_address(halves, w) + list_length(halves, w) - 1]))
 

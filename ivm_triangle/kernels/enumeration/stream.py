@@ -12,8 +12,8 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_MASK, T_SLOTS, ZERO, a
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, hash_key, insert, remove, table_at
-from ivm_triangle.kernels.context import Context
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.context import Context
+from ivm_triangle.kernels.state.geometry import (
     in_list,
     left,
     list_address,
@@ -26,17 +26,17 @@ from ivm_triangle.kernels.geometry import (
     source,
     target,
 )
-from ivm_triangle.kernels.graph import find_word, is_heavy, lookup, tag_of
-from ivm_triangle.kernels.layout import (
+from ivm_triangle.kernels.state.graph import find_word, is_heavy, lookup, tag_of
+from ivm_triangle.kernels.state.layout import (
     C_OPS,
     C_TRIPLES,
     KEYS,
     WORD,
     R,
 )
-from ivm_triangle.kernels.maintain import add, find_edge, update
-from ivm_triangle.kernels.rules import pick
-from ivm_triangle.kernels.views import add_sum, first_table, listing_at, sum_at
+from ivm_triangle.kernels.state.views import add_sum, first_table, listing_at, sum_at
+from ivm_triangle.kernels.update.maintain import add, find_edge, update
+from ivm_triangle.kernels.update.rules import pick
 
 # The cursor: an int64 array, zero at the start of a batch. OVER is 1 if the next row found the budget used up.
 ROW, PHASE, POSITION, EDGE, OVER = range(5)
@@ -46,7 +46,7 @@ HOLD_MIDDLES = 3  # behind the three pair views: 1 for LIST, 0 for PAIRS
 
 @device
 def _emit(arena, halves, k, x, y, z, sign, count, keys, width, out, capacity, rows):
-    """One triple: into the buffer as it is, or (`count` >= 0) into the count of its key. Returns the rows in use."""
+    """Writes one triple: to the buffer, or (`count` >= 0) into the count of its key. Returns the rows in use."""
     arena[C_TRIPLES] += sign
     if k == 0:
         a, b, c = x, y, z
@@ -182,7 +182,7 @@ def stream_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, pair
 
 @kernel
 def quiet_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, cur):
-    """The same changes of the state as `stream_rows`, without a stream; the cursor says how far it came."""
+    """Changes the state as `stream_rows` does, without a stream; the cursor says how far it came."""
     n = codes.shape[0]
     arena, halves, plan, eps, cur = words(arena), words(halves), constants(plan), words(eps), words(cur)
     codes, weights, missing = words(codes), words(weights), words(missing)
@@ -208,7 +208,7 @@ def quiet_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, cur):
 
 @kernel
 def walk_rows(arena, halves, pairs, keys, cur, out):
-    """All triples, from the cursor on, into `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
+    """Writes all triples, from the cursor on, into `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
     width = keys.size
     capacity = out.shape[1]
     arena, halves, cur, out = words(arena), words(halves), words(cur), words(out)
@@ -233,7 +233,7 @@ def walk_rows(arena, halves, pairs, keys, cur, out):
 
 @kernel
 def keyed_rows(arena, halves, view, width, cur, out):
-    """The keys of a COUNT view, from `cur[ROW]` on, as values in `out` int64[width, n]; returns the rows written."""
+    """Writes the keys of a COUNT view, from `cur[ROW]` on, as values to `out` int64[width, n]; returns how many."""
     capacity = out.shape[1]
     arena, halves, cur, out = words(arena), words(halves), words(cur), words(out)
     rows = ZERO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.geometry import (
     groups_of,
     left,
     list_address,
@@ -14,9 +14,9 @@ from ivm_triangle.kernels.geometry import (
     payload,
     right,
 )
-from ivm_triangle.kernels.layout import K_SET, KIND, R, S, T
-from ivm_triangle.kernels.rules import edge_of
-from ivm_triangle.kernels.views import listing_at, view_at
+from ivm_triangle.kernels.state.layout import K_SET, KIND, R, S, T
+from ivm_triangle.kernels.state.views import listing_at, view_at
+from ivm_triangle.kernels.update.rules import edge_of
 
 VIEW, GROUP, MIDDLE, OPS, LAST, MAX_DELAY = range(6)  # the cursor, an int64 array, zero at the start
 

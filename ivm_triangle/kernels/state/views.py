@@ -5,7 +5,7 @@ from __future__ import annotations
 from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.tables import LOW32, insert, mix, new_table, remove, table_at
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.geometry import (
     GROUP_PLACE,
     MIDDLE_PLACE,
     SUM_PLACE,
@@ -25,8 +25,8 @@ from ivm_triangle.kernels.geometry import (
     set_payload,
     set_place,
 )
-from ivm_triangle.kernels.graph import drop_last, find_word, push, tag_of
-from ivm_triangle.kernels.layout import (
+from ivm_triangle.kernels.state.graph import drop_last, find_word, push, tag_of
+from ivm_triangle.kernels.state.layout import (
     BUCKET,
     BUCKET_WORDS,
     C_VIEWS,
@@ -84,7 +84,7 @@ def _unlist(arena, halves, w, at, back):
 
 @device
 def add_sum(arena, halves, view, key, value):
-    """view[key] += value; the record goes when the sum is zero."""
+    """Adds: view[key] += value; the record goes when the sum is zero."""
     if value == 0:
         return
     t = first_table(view)
@@ -109,7 +109,7 @@ def add_sum(arena, halves, view, key, value):
 
 @device
 def sum_at(arena, view, key):
-    """view[key], 0 if absent."""
+    """Returns view[key], 0 if absent."""
     record = find_word(arena, first_table(view), tag_of(arena, key), key)
     return payload(arena, record) if record != 0 else 0
 

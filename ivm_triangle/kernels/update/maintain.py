@@ -6,9 +6,8 @@ from crown.kernels.arena import ONE, ZERO, alloc, format_arena
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import new_table, table_at
-from ivm_triangle.kernels.ahead import ahead, ahead_find, ahead_take
-from ivm_triangle.kernels.context import Context
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.context import Context
+from ivm_triangle.kernels.state.geometry import (
     in_list,
     multiplicity_of,
     out_list,
@@ -17,8 +16,8 @@ from ivm_triangle.kernels.geometry import (
     source,
     target,
 )
-from ivm_triangle.kernels.graph import add_edge, after, drop_edge, drop_vertex_if_bare, lookup, part_of, vertex
-from ivm_triangle.kernels.layout import (
+from ivm_triangle.kernels.state.graph import add_edge, after, drop_edge, drop_vertex_if_bare, lookup, part_of, vertex
+from ivm_triangle.kernels.state.layout import (
     C_BASE,
     C_EPOCH,
     C_FLIPS,
@@ -42,9 +41,10 @@ from ivm_triangle.kernels.layout import (
     V_OUT,
     WORD,
 )
-from ivm_triangle.kernels.rebalance import major, move, rebase, reconsider, set_limits, settle, too_low
-from ivm_triangle.kernels.rules import edge_of, fire
-from ivm_triangle.kernels.views import add_sum, empty_view, view_at
+from ivm_triangle.kernels.state.views import add_sum, empty_view, view_at
+from ivm_triangle.kernels.update.ahead import ahead, ahead_find, ahead_take
+from ivm_triangle.kernels.update.rebalance import major, move, rebase, reconsider, set_limits, settle, too_low
+from ivm_triangle.kernels.update.rules import edge_of, fire
 
 
 @kernel
@@ -73,7 +73,7 @@ def _drop_bare_ends(ctx, k, x, y):
 
 @device
 def _add_shared(ctx, x, y, m, old, before):
-    """What is left to do where one relation plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
+    """Does the rest where one relation plays R, S and T: `// d(E E E) = 3 m E E + [x = y] (3 m^2 E(x, x) + m^3)`.
 
     The three linear terms are equal, E as it was before: the total has had one of them since it was `before`. Only a
     loop can stand twice in a triangle, or in a wedge.
@@ -132,7 +132,7 @@ def update(ctx, k, x, y, e, m):
 
 @device
 def add(ctx, k, first, second, m):
-    """`update` with m > 0, by values."""
+    """Runs `update` with m > 0, by values."""
     arena, plan = ctx.arena, ctx.plan
     x = vertex(ctx, k, first)
     y = vertex(ctx, after(plan, k), second)
@@ -181,7 +181,7 @@ def find_taken(arena, plan, rows, takes, edges):
 
 @device
 def _make_light(ctx, k, first, second):
-    """The minor rebalancing that the deletion of (first, second) left to the end of its batch."""
+    """Does the minor rebalancing that the deletion of (first, second) left to the end of its batch."""
     arena, plan = ctx.arena, ctx.plan
     for column in range(2):
         v = lookup(arena, after(plan, k) if column else k, second if column else first)
@@ -252,7 +252,7 @@ def apply_rows(arena, halves, plan, eps, rows, takes, edges):
 
 @kernel
 def load_rows(arena, halves, plan, eps, rows, takes, edges):
-    """A batch as in `apply_rows`, stored first and then propagated at once: N = 2 |D| + 1. O(N^1.5)."""
+    """Stores a batch as in `apply_rows` and then propagates it at once: N = 2 |D| + 1. O(N^1.5)."""
     n = rows.shape[0]
     arena, halves, plan, eps, rows, edges = (
         words(arena),

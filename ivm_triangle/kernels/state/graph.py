@@ -5,7 +5,7 @@ from __future__ import annotations
 from crown.kernels.arena import H_SEED, T_MASK, T_SLOTS, alloc, release
 from crown.kernels.jit import device
 from crown.kernels.tables import LOW32, insert, mix, remove, table_at
-from ivm_triangle.kernels.geometry import (
+from ivm_triangle.kernels.state.geometry import (
     clear_list,
     edge_position,
     in_list,
@@ -23,7 +23,7 @@ from ivm_triangle.kernels.geometry import (
     set_list_length,
     set_multiplicity,
 )
-from ivm_triangle.kernels.layout import (
+from ivm_triangle.kernels.state.layout import (
     COUNT_MASK,
     EDGE_WORDS,
     HEAVY,
@@ -48,7 +48,7 @@ def before(plan, k):
 
 @device
 def tag_of(arena, word):
-    """32-bit tag of a key of one word; the same function as `tables.hash_key`."""
+    """Returns the 32-bit tag of a key of one word; the same function as `tables.hash_key`."""
     return ((mix(arena[H_SEED], word) * -4417276706812531889) >> 32) & LOW32
 
 
@@ -157,7 +157,7 @@ def unlink(arena, halves, w, edge, half):
 
 @device
 def relink(arena, halves, w, edge, heavy, half):
-    """The other end of an edge changed its flag: move its entry across the border between heavy and light."""
+    """Moves an entry across the border between heavy and light: the other end of its edge has changed its flag."""
     at = edge_position(halves, edge, half)
     count = list_extra(halves, w) & COUNT_MASK
     border = count if heavy else count - 1
