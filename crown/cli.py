@@ -13,8 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from crown import __version__
-from crown.errors import CrownError
-from plans.errors import PlanError, QueryWarning
+from crown.errors import CrownError, MissingPackageError, QueryWarning, needs
 
 NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
 
@@ -36,7 +35,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if chosen in commands and name != chosen:
             subparsers.add_parser(name)  # not asked for: not imported
             continue
-        module = point.load()
+        try:
+            with needs(f"crown {name}"):
+                module = point.load()
+        except MissingPackageError as error:
+            if name == chosen:
+                print(f"crown: {error}", file=sys.stderr)
+                return 2
+            subparsers.add_parser(name, help=f"({error})")
+            continue
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(subparser)
         subparser.set_defaults(run=module.run)
@@ -45,10 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", QueryWarning)
             warnings.showwarning = _show  # type: ignore[assignment]
-            code = int(args.run(args))
+            with needs(f"crown {args.command}"):
+                code = int(args.run(args))
         sys.stdout.flush()
         return code
-    except (CrownError, PlanError) as error:
+    except CrownError as error:
         print(f"crown: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:

@@ -12,9 +12,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODULES = (
     "crown",
+    "crown.durable.opening",
     "crown.ml.linear",
+    "crown.planning",
     "crown.rings.laws",
     "crown.rings.moments",
+    "crown.spark",
     "crown.views",
     "ivm_triangle.triangle",
     "plans.planner",
@@ -24,7 +27,7 @@ MODULES = (
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_are_true(name: str) -> None:
     results = doctest.testmod(importlib.import_module(name))
-    assert results.attempted > 1
+    assert results.attempted > 0
     assert not results.failed
 
 
