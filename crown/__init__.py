@@ -5,29 +5,120 @@
 >>> view = crown.view("Q(a, b, c) :- R(a, b), S(b, c).", schema)
 >>> view.apply({"R": [{"a": 1, "b": 2}], "S": [{"b": 2, "c": 3}]}).to_pylist()
 [{'a': 1, 'b': 2, 'c': 3, '_weight': 1}]
+
+Everything a user needs is here: ``view``, ``load`` and ``open`` make views, ``plan`` and ``explain`` tell how a query
+is maintained, ``Triangle`` counts and lists triangles, ``errors`` has every error, and ``spark`` what runs on Spark.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from crown import errors, ml, rings, spark
+    from crown.databases import Database, database, load_database
+    from crown.durable.opening import open_view as open
+    from crown.durable.view import DurableView
+    from crown.errors import (
+        BadRowError,
+        ChangeError,
+        ConcurrentChangeError,
+        CrownError,
+        DamagedStateError,
+        LockedStateError,
+        MemoryBudgetError,
+        MissingDeleteError,
+        MissingPackageError,
+        NotDurableError,
+        PlanError,
+        QueryChangedError,
+        QueryWarning,
+        RecoveryWarning,
+        SnapshotError,
+        UnusableStateError,
+    )
+    from crown.planning import explain, plan
+    from crown.views import View, load, view
+    from ivm_triangle.triangle import Triangle
+    from plans.plan import Plan
+    from plans.program import Program
+    from plans.schema import Column, Schema, Table
 
 __version__ = "0.1.0"
-__all__ = ["Database", "View", "database", "load", "load_database", "open", "view"]
-_DATABASES = ("Database", "database", "load_database")
+__all__ = [
+    "BadRowError",
+    "ChangeError",
+    "Column",
+    "ConcurrentChangeError",
+    "CrownError",
+    "DamagedStateError",
+    "Database",
+    "DurableView",
+    "LockedStateError",
+    "MemoryBudgetError",
+    "MissingDeleteError",
+    "MissingPackageError",
+    "NotDurableError",
+    "Plan",
+    "PlanError",
+    "Program",
+    "QueryChangedError",
+    "QueryWarning",
+    "RecoveryWarning",
+    "Schema",
+    "SnapshotError",
+    "Table",
+    "Triangle",
+    "UnusableStateError",
+    "View",
+    "database",
+    "errors",
+    "explain",
+    "load",
+    "load_database",
+    "ml",
+    "open",
+    "plan",
+    "rings",
+    "spark",
+    "view",
+]
+
+_MODULES = ("errors", "ml", "rings", "spark")
+_HOMES = {
+    "Column": "plans.schema",
+    "Database": "crown.databases",
+    "DurableView": "crown.durable.view",
+    "Plan": "plans.plan",
+    "Program": "plans.program",
+    "Schema": "plans.schema",
+    "Table": "plans.schema",
+    "Triangle": "ivm_triangle.triangle",
+    "View": "crown.views",
+    "database": "crown.databases",
+    "explain": "crown.planning",
+    "load": "crown.views",
+    "load_database": "crown.databases",
+    "open": "crown.durable.opening",
+    "plan": "crown.planning",
+    "view": "crown.views",
+}
+_CALLED = {"open": "open_view"}
+
+if not TYPE_CHECKING:  # a checker knows the names above, and only those
+
+    def __getattr__(name: str) -> Any:
+        """Loads a public name on first use: importing crown alone stays fast."""
+        if name not in __all__:
+            raise AttributeError(f"module 'crown' has no attribute {name!r}")
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f"crown.{name}")
+        return getattr(import_module(_HOMES.get(name, "crown.errors")), _CALLED.get(name, name))
 
 
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: importing crown alone stays fast.
-    if name in _DATABASES:
-        from crown import databases
-
-        return getattr(databases, name)
-    if name == "open":
-        from crown.durable.opening import open_view
-
-        return open_view
-    if name in __all__:
-        from crown import views
-
-        return getattr(views, name)
-    raise AttributeError(f"module 'crown' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -32,8 +32,7 @@ def _main(argv: Sequence[str] | None) -> int:
     from importlib.metadata import entry_points
 
     from crown import __version__
-    from crown.errors import CrownError
-    from plans.errors import PlanError, QueryWarning
+    from crown.errors import CrownError, MissingPackageError, QueryWarning, needs
 
     def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
         """Shows a warning about the query without the place in our code; others as Python writes them."""
@@ -53,7 +52,15 @@ def _main(argv: Sequence[str] | None) -> int:
         if chosen in commands and name != chosen:
             subparsers.add_parser(name)  # not asked for: not imported
             continue
-        module = point.load()
+        try:
+            with needs(f"crown {name}"):
+                module = point.load()
+        except MissingPackageError as error:
+            if name == chosen:
+                print(f"crown: {error}", file=sys.stderr)
+                return 2
+            subparsers.add_parser(name, help=f"({error})")
+            continue
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(subparser)
         subparser.set_defaults(run=module.run)
@@ -62,10 +69,11 @@ def _main(argv: Sequence[str] | None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", QueryWarning)
             warnings.showwarning = show  # type: ignore[assignment]
-            code = int(args.run(args))
+            with needs(f"crown {args.command}"):
+                code = int(args.run(args))
         sys.stdout.flush()
         return code
-    except (CrownError, PlanError) as error:
+    except CrownError as error:
         print(f"crown: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:

@@ -1,8 +1,30 @@
-"""Errors of the engine. Each message says what was found, where, and what to do about it."""
+"""Every error that crown raises, and the engine's own. Each message says what was found, where, and what to do."""
 
+from __future__ import annotations
 
-class CrownError(Exception):
-    """Base class of every error that the engine raises on purpose."""
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from plans.errors import CrownError, PlanError, QueryWarning
+
+__all__ = [
+    "BadRowError",
+    "ChangeError",
+    "ConcurrentChangeError",
+    "CrownError",
+    "DamagedStateError",
+    "LockedStateError",
+    "MemoryBudgetError",
+    "MissingDeleteError",
+    "MissingPackageError",
+    "NotDurableError",
+    "PlanError",
+    "QueryChangedError",
+    "QueryWarning",
+    "RecoveryWarning",
+    "SnapshotError",
+    "UnusableStateError",
+]
 
 
 class ChangeError(CrownError):
@@ -63,3 +85,29 @@ class NotDurableError(CrownError):
 
 class RecoveryWarning(UserWarning):
     """A durable view was brought back, but not from everything that was there; what was left out is said."""
+
+
+class MissingPackageError(CrownError, ImportError):
+    """What was asked for needs a package that is not installed; the message has the command that installs it."""
+
+
+_EXTRAS = {
+    "spark": ("pyspark", "py4j"),
+    "graphframes": ("graphframes",),
+    "bench": ("duckdb", "tqdm", "matplotlib", "tpchgen_cli"),
+}
+"""Packages of the optional parts, by the extra that brings them."""
+
+
+@contextmanager
+def needs(what: str) -> Iterator[None]:
+    """Turns the failing import of a package, inside the block, into MissingPackageError; ``what`` needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        extra = next((extra for extra, names in _EXTRAS.items() if name in names), None)
+        if extra is None and name not in ("pandas", "polars"):
+            raise
+        wanted = name if extra is None else f"'crown-ivm[{extra}]'"
+        raise MissingPackageError(f"{what} needs {name}: pip install {wanted}", name=name) from None

@@ -28,7 +28,11 @@ class Position:
         return Position(line, start - line_start + 1, max(1, stop - start))
 
 
-class PlanError(Exception):
+class CrownError(Exception):
+    """Base class of every error that crown raises on purpose: of the planner, the engine, and all that is over them."""
+
+
+class PlanError(CrownError):
     """A query, a schema or a plan that cannot be used as it stands.
 
     Attributes: `message` (one sentence), `hint` (what to do), `witness` (the part of the query that proves the point),

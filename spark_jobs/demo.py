@@ -19,7 +19,6 @@ import plans
 from crown.errors import CrownError
 from crown.ingest import window
 from crown.ingest.generators import chung_lu
-from plans.errors import PlanError
 from plans.schema import Schema
 from plans.show.explain import text
 from spark_jobs.ingest.sources import Input
@@ -75,5 +74,5 @@ def write_changes(folder: Path) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (CrownError, PlanError) as error:
+    except CrownError as error:
         sys.exit(f"crown: {error}")

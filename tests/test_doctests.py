@@ -13,10 +13,13 @@ ROOT = Path(__file__).parent.parent
 MODULES = (
     "crown",
     "crown.databases",
+    "crown.durable.opening",
     "crown.ml.linear",
+    "crown.planning",
     "crown.reading",
     "crown.rings.laws",
     "crown.rings.moments",
+    "crown.spark",
     "crown.views",
     "ivm_triangle.triangle",
     "plans.planner",
@@ -26,7 +29,7 @@ MODULES = (
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_are_true(name: str) -> None:
     results = doctest.testmod(importlib.import_module(name))
-    assert results.attempted > 1
+    assert results.attempted > 0
     assert not results.failed
 
 

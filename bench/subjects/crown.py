@@ -17,7 +17,6 @@ from crown.engine.cells import Cells
 from crown.engine.engine import Engine
 from crown.errors import CrownError
 from crown.views import View
-from plans import PlanError
 from plans import plan as make_plan
 
 SEED = 7
@@ -36,7 +35,7 @@ class Crown:
             self.plan = make_plan(loaded.sql, loaded.schema)
             self._engine: Engine | Cells
             self._engine = Engine.create(self.plan, seed=SEED) if threads == 1 else Cells.create(self.plan, threads)
-        except (PlanError, CrownError) as error:
+        except CrownError as error:
             raise SkipError(str(error).splitlines()[0]) from None
         self._view = View(self._engine)
         self._mode = mode

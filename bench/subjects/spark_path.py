@@ -20,7 +20,6 @@ from bench.cases.workloads import Loaded, load
 from bench.subjects.peers.foreign import scratch
 from bench.subjects.subject import Progress, SkipError
 from crown.errors import CrownError
-from plans import PlanError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +41,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
         return result | _timed(spark, spec, loaded, progress)
     except SkipError as error:
         return result | {"status": "skipped", "reason": str(error)}
-    except (CrownError, PlanError) as error:
+    except CrownError as error:
         return result | {"status": "failed", "reason": str(error).splitlines()[0]}
 
 

@@ -15,7 +15,6 @@ from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
 from bench.subjects.subject import SkipError, Totals
 from crown.errors import CrownError
-from plans import PlanError
 
 WORK = ("r_updates", "s_updates", "p_updates", "live_flips")
 
@@ -28,7 +27,7 @@ class PublicView:
             raise SkipError(f"the public view has no mode {mode}")
         try:
             self._view = crown.view(loaded.program, on_missing=on_missing)
-        except (PlanError, CrownError) as error:
+        except CrownError as error:
             raise SkipError(str(error).splitlines()[0]) from None
         self._mode = mode
         self._checking = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 import crown
-from plans.show.explain import text
 
 HELP = "check a saved state: checksum, header, and every internal view recomputed"
 
@@ -23,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """
     view = crown.load(args.state)
     if args.explain:
-        print(text(view.plan))
+        print(view.explain())
     try:
         view.check_invariants()
     except AssertionError as error:

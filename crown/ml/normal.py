@@ -13,7 +13,6 @@ from fractions import Fraction
 from math import lcm
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from crown.ml.exact import least_norm
 
@@ -50,11 +49,12 @@ def _refined(matrix: list[list[int]], target: list[int]) -> list[Fraction] | Non
     shifts = [matrix[i][i].bit_length() // 2 for i in range(n)]  # Jacobi scaling by powers of two: exact
     scaled = [[_shifted(matrix[i][j], shifts[i] + shifts[j]) for j in range(n)] for i in range(n)]
     try:
-        factor = cho_factor(np.array(scaled), lower=True)
-    except LinAlgError:
+        factor = np.linalg.cholesky(np.array(scaled))
+    except np.linalg.LinAlgError:
         return None
-    if float(np.min(np.diag(factor[0])) ** 2) < _SINGULAR * n:
+    if float(np.min(np.diag(factor)) ** 2) < _SINGULAR * n:
         return None
+    inverse = np.linalg.inv(factor)  # of a triangle; its rounding is corrected as that of the factor is
     solution = [Fraction(0)] * n
     residual = [Fraction(x) for x in target]
     last: Fraction | None = None
@@ -65,7 +65,7 @@ def _refined(matrix: list[list[int]], target: list[int]) -> list[Fraction] | Non
             return solution
         unit = Fraction(2) ** (top.numerator.bit_length() - top.denominator.bit_length())
         wanted = np.array([float(r / unit / (1 << shift)) for r, shift in zip(residual, shifts, strict=True)])
-        found = cho_solve(factor, wanted)
+        found = inverse.T @ (inverse @ wanted)
         step = [Fraction(float(x)) * unit / (1 << shift) for x, shift in zip(found, shifts, strict=True)]
         length = Fraction(float(np.max(np.abs(found)))) * unit
         if last is not None and 2 * length > last:

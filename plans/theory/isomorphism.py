@@ -112,7 +112,7 @@ class _Form:
     atoms: tuple[_Atom, ...]
     ordered: tuple[Expr, ...]
     residual: tuple[Expr, ...]
-    terms: tuple[tuple[str, ...], ...]
+    terms: tuple[tuple[tuple[str, str], ...], ...]
 
 
 def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
@@ -185,7 +185,7 @@ def _of_join(stage: JoinStage, before: tuple[Stage, ...], labels: list[int]) -> 
         tuple(atoms),
         tuple(column.expr for column in plan.output),
         plan.residual,
-        tuple(tuple(sorted(name for _, name in term)) for term in terms),
+        tuple(tuple((what, name) for _, name, what in term) for term in terms),
     )
 
 
@@ -247,8 +247,8 @@ def _refined(form: _Form, colours: Colours) -> dict[str, str]:
                     marked = {**present, name: "here"}
                     seen[name].append(f"{kind} {_text(expression, marked.__getitem__)}")
         for number, term in enumerate(form.terms):
-            for name in term:
-                seen[name].append(f"term {number}")
+            for what, name in term:
+                seen[name].append(f"{what} in term {number}")
         finer = {name: _digest(repr((present[name], sorted(seen[name])))) for name in present}
         if len(set(finer.values())) == len(set(present.values())):
             return finer
@@ -261,7 +261,9 @@ def _drawn(form: _Form, colours: Colours) -> str:
     atoms = sorted(repr((a.fixed, [(column, colours[name]) for column, name in a.reads])) for a in form.atoms)
     residual = sorted(_text(expression, colours.__getitem__) for expression in form.residual)
     ordered = [_text(expression, colours.__getitem__) for expression in form.ordered]
-    return repr((atoms, residual, ordered, [sorted(colours[name] for name in term) for term in form.terms]))
+    return repr(
+        (atoms, residual, ordered, [sorted((what, colours[name]) for what, name in term) for term in form.terms])
+    )
 
 
 def _text(expression: Expr, column: Callable[[str], str]) -> str:

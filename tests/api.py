@@ -1,0 +1,46 @@
+"""The public surface, as text: ``python -m tests.api`` writes it to ``tests/api.txt``; read the diff, users will."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import crown
+
+PAGE = Path(__file__).with_name("api.txt")
+
+
+def surface() -> str:
+    """Every public name with its signature, and the public methods and properties of classes."""
+    return "\n".join(line for name in crown.__all__ for line in _lines(f"crown.{name}", getattr(crown, name))) + "\n"
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, ModuleType):
+        yield f"module {name}: {', '.join(sorted(getattr(value, '__all__', [])))}"
+    elif not inspect.isclass(value):
+        yield f"{name}{inspect.signature(value)}"
+    elif issubclass(value, (Exception, Warning)):
+        bases = ", ".join(base.__name__ for base in value.__bases__)
+        yield f"class {name}({bases})"
+    else:
+        yield f"class {name}"
+        for member in sorted(vars(value)):
+            if not member.startswith("_"):
+                yield f"    {_member(member, inspect.getattr_static(value, member))}"
+
+
+def _member(name: str, value: Any) -> str:
+    if isinstance(value, (classmethod, staticmethod)):
+        return f"{type(value).__name__} {name}{inspect.signature(value.__func__)}"
+    if isinstance(value, property):
+        assert value.fget is not None
+        return f"{name} -> {inspect.signature(value.fget).return_annotation}"
+    return f"{name}{inspect.signature(value)}" if callable(value) else name
+
+
+if __name__ == "__main__":
+    PAGE.write_text(surface())
