@@ -11,10 +11,10 @@ Columns have the planner's types (`plans.schema`). Rows between stages are bags:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from plans import serial
 from plans.errors import PlanError
@@ -127,6 +127,8 @@ class Program:
     stages: tuple[Stage, ...]
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    _repr_html_: ClassVar[Callable[[Program], str]]  # the drawing for notebooks: plans.show.attached
 
     @property
     def plan(self) -> Plan | None:

@@ -48,6 +48,11 @@ class Join:
         self._dictionary = memory.dictionary
         self._core = Core(self._state)
 
+    @property
+    def state(self) -> State:
+        """Returns the state of the tree."""
+        return self._state
+
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``. O(changes * lambda + deltas)."""
         blocks = [block.copy() for block in self._core.apply(self._changes(nets))]

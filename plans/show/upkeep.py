@@ -94,10 +94,11 @@ def verdict(program: Program) -> str:
     costs = [upkeep(stage) for stage in program.stages]
     worst = max(range(len(costs)), key=lambda i: costs[i].growth)
     where = f" (stage {worst})" if len(costs) > 1 and costs[worst].growth != CONSTANT else ""
-    return "incremental: " + _in_short(costs[worst]) + where
+    return "incremental: " + in_short(costs[worst]) + where
 
 
-def _in_short(cost: Upkeep) -> str:
+def in_short(cost: Upkeep) -> str:
+    """Returns the cost of a change without its reasons."""
     if cost.growth == FIRST_ORDER:
         return f"first order along {' -> '.join(cost.path)}"
     if cost.growth == ENUMERATED:
