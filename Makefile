@@ -9,7 +9,7 @@ PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types format check bench bench-quick bench-peers clean python java
+.PHONY: help demo test test-slow lint types format check bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -40,7 +40,7 @@ bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-fo
 bench-quick: $(VENV)/.bench  ## try every section on a small generated graph (under 2 min); its figures mean nothing
 	@$(BIN)/crown bench run --quick --data generated --out out/bench-quick
 
-bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done  ## install Flink and Pathway beside it, to measure them too
+bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done native-peers  ## install Flink and Pathway, build the native engines, to measure them too
 
 clean:  ## remove the virtual environment and everything generated
 	@rm -rf $(VENV) $(VENV)-flink $(VENV)-pathway out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
@@ -85,6 +85,10 @@ $(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
 	@echo "installing $* into $(VENV)-$* ..." && $(BIN)/python -m venv $(VENV)-$*
 	@$(VENV)-$*/bin/python -m pip install -q --disable-pip-version-check \
 	  '$(PEER_$*)' && touch $@
+
+native-peers:
+	@if command -v cargo >/dev/null; then cargo build --release --locked --quiet --manifest-path bench/peers/Cargo.toml; \
+	else echo "differential dataflow and dbsp are left out: building them needs cargo, Rust's package manager" >&2; fi
 
 $(VENV)/.bench: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]' && touch $@

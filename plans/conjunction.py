@@ -268,7 +268,7 @@ def _assemble(
 
 
 def _without_nulls(atoms: list[Atom], joined: set[str], query: Query) -> list[Atom]:
-    """Returns where equal atoms were merged into one, the NULLs that their join dropped must go by a predicate."""
+    """Returns the predicates that drop the NULLs which the join of equal atoms dropped, before they were merged."""
     uses = Counter(name for atom in atoms for name in atom.attributes)
     out = []
     for atom in atoms:

@@ -83,8 +83,8 @@ def windowed(title: str, name: str, table: pa.Table, window: float | str) -> Str
 def timed(
     title: str, tables: Mapping[str, pa.Table], born: Mapping[str, np.ndarray], dies: Mapping[str, np.ndarray]
 ) -> Stream:
-    """Returns every row of ``tables`` is inserted at ``born`` and deleted at ``dies`` (int64 instants; the largest
-    int64 means never). Ties: insertions first, then the order of the tables.
+    """Returns the stream that inserts every row of ``tables`` at ``born`` and deletes it at ``dies``
+    (int64 instants; the largest int64 means never). Ties: insertions first, then the order of the tables.
     """
     never = np.iinfo(np.int64).max
     at, relation, row, weight = [], [], [], []

@@ -66,7 +66,7 @@ def rated_walls(k: int, rates: tuple[int, int, int], updates: int) -> Instance:
 
 
 def light_wall(k: int) -> Instance:
-    """Returns light lists as long as they can be: sqrt N is needed by everyone."""
+    """Returns a graph whose light lists are as long as they can be: everyone needs sqrt N."""
     b, i = np.meshgrid(np.arange(k // 4), np.arange(k // 4), indexing="ij")
     return np.concatenate([_rows(1, b, FAR + b * k + i), _rows(2, np.arange(k * k // 4), 0)]), _toggle(0, 32)
 
@@ -84,14 +84,14 @@ def wall(size: int, epsilon: float) -> Instance:
 
 
 def sit_wall(k: int) -> Instance:
-    """Returns many heavy neighbours behind a light end: the cost of set intersection tables is in their writes."""
+    """Returns a graph with many heavy neighbours behind a light end, where set intersection tables are written most."""
     i = np.arange(k * k // 64)
     heavy = _grid(2, k, k // 16)
     return np.concatenate([heavy, _rows(1, 0, FAR + i)]), _toggle(1, 32)
 
 
 def oumv(n: int, rounds: int, seed: int = 0) -> Instance:
-    """Returns vector, matrix, vector over bits, the reduction behind the lower bound: S is a random matrix."""
+    """Returns a vector, a matrix and a vector of bits, the reduction behind the lower bound: S is a random matrix."""
     rng = np.random.default_rng(seed)
     b, c = np.nonzero(rng.integers(0, 2, (n, n)))
     u, v = np.zeros(n, dtype=int), np.zeros(n, dtype=int)

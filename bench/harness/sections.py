@@ -10,6 +10,7 @@ from typing import Any
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
+from bench.subjects.peers.native import WRITTEN
 
 Cell = dict[str, Any]
 SCALES = ("quick", "normal", "full")
@@ -108,6 +109,20 @@ def aggregates(scale: str) -> list[Cell]:
             cells.append(cell(name, "crown-view", "none", scale, **at))
         for name in ("agg-group",) if quick else ("agg-group", "agg-sums", "agg-tpch-q1"):
             cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **at))
+    return cells
+
+
+def native(scale: str) -> list[Cell]:
+    """Returns this engine beside native ones, each workload with the order of joins that is best for them."""
+    quick = scale == "quick"
+    cells = []
+    for rows in (1_000,) if quick else (10_000, 1_000):
+        at: Cell = {"batch_rows": rows, "law": "batch", "x": rows}
+        for name in ("3-hop",) if quick else WRITTEN["dd"]:
+            grouped = name in AGGREGATES
+            ours = (("crown-view", "delta"),) if grouped else (("crown", "delta"), ("crown", "arrow"))
+            cells += [cell(name, engine, mode, scale, **at) for engine, mode in ours]
+            cells += [cell(name, peer, "delta", scale, **at) for peer, written in WRITTEN.items() if name in written]
     return cells
 
 
@@ -284,6 +299,7 @@ SECTIONS = {
     "engines": engines,
     "workloads": workloads,
     "aggregates": aggregates,
+    "native": native,
     "size": size,
     "lambda": enclosed,
     "selectivity": selectivity,

@@ -181,7 +181,7 @@ def _median(cell: Cell) -> str:
 def losses(sections: Sections) -> Table:
     """Returns every place where the median of another engine is above that of ours in the same setting."""
     rows = []
-    for name in ("engines", "workloads", "aggregates", "batches", "size", "lambda"):
+    for name in ("engines", "workloads", "aggregates", "native", "batches", "size", "lambda"):
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
         for ours in (c for c in cells if c["engine"] in ("crown", "crown-view")):
             for other in (c for c in cells if c["engine"] != ours["engine"]):

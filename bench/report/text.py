@@ -13,13 +13,14 @@ LOSSES = (
 METHOD = (
     "Fixed seeds; every cell in a process of its own, one at a time; kernels compiled. Every engine is warmed up "
     "alike: a pass over the beginning of the stream with an instance that is thrown away, before those that count. "
-    "Flink, Pathway and Spark streaming run elsewhere: there the beginning of the run itself is the warm-up and is not "
-    "counted. The time is that inside the call that applies a batch of Arrow rows, from Python to Python. Rates are of "
-    "the fastest of up to three repeats, the median beside it. A run that was stopped at its time bound says so at its "
-    "rate, with the part of the stream that it had done. Bytes per tuple are the state at its fullest over the input "
-    "tuples that are live then: a row of a table counts once, however many aliases of the query read it, for every "
-    "engine alike. A graph stream is the edge list in file order through a window of a fifth of it, old edge out "
-    "before new edge in: 2N updates, each going to every copy in the self-join and counted once."
+    "Flink, Pathway, the native engines and Spark streaming run elsewhere: there the beginning of the run itself is "
+    "the warm-up and is not counted. The time is that inside the call that applies a batch of Arrow rows, from Python "
+    "to Python; native engines take their rows from memory. Rates are of the fastest of up to three repeats, the "
+    "median beside it. A run that was stopped at its time bound says so at its rate, with the part of the stream that "
+    "it had done. Bytes per tuple are the state at its fullest over the input tuples that are live then: a row of a "
+    "table counts once, however many aliases of the query read it, for every engine alike. A graph stream is the edge "
+    "list in file order through a window of a fifth of it, old edge out before new edge in: 2N updates, each going to "
+    "every copy in the self-join and counted once."
 )
 QUICK = (
     "This run shows that everything works, on tiny data, for seconds. Its figures say nothing about speed, and none is "
@@ -27,7 +28,7 @@ QUICK = (
 )
 HOW = """\
 ```sh
-make bench-peers                                      # once: Flink and Pathway, each in an environment of its own
+make bench-peers                                      # once: Flink, Pathway, and the native engines (needs cargo)
 make bench DATA=soc-Epinions1.txt.zip                 # everything that matters, some minutes
 make bench DATA=soc-Epinions1.txt.zip SECTION=targets # this engine alone
 make bench-quick                                      # under two minutes, on a small generated graph: a try, no figures

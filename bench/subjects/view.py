@@ -55,7 +55,7 @@ class PublicView:
         self._view.update(batch)
 
     def enumerate(self) -> int:
-        """Returns not a mode of this subject."""
+        """Raises SkipError: it is no mode of this subject."""
         raise SkipError("the public view is measured by its deltas")
 
     def totals(self) -> Totals:

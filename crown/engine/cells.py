@@ -232,7 +232,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return list(self._pool.map(part, range(len(self.engines))))
 
     def _when(self, relation: StoredRelation, cell: int) -> np.ndarray:
-        """Returns when an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
+        """Returns the conditions under which an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
         found = []
         for bit, alias in enumerate(relation.aliases):
             for axis, (name, share) in enumerate(zip(self.grid.attributes, self.grid.shares, strict=True)):

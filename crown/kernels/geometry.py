@@ -389,7 +389,7 @@ def parents_base(halves, g, k):
 
 @device
 def carried_base(halves, field, carried):
-    """Returns word of the first value that the children list with that field carries, or has in its only row."""
+    """Returns the word of the first value that the children list with that field carries, or has in its only row."""
     base = list_block(halves, field)
     if at32(halves, children_log(field)) == 0:
         base += carried

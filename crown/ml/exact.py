@@ -28,7 +28,7 @@ def least_norm(matrix: Ints, right: Sequence[int]) -> tuple[list[Fraction], int]
 
 
 def _reduced(rows: list[list[int]], n: int) -> tuple[list[list[int]], list[int]]:
-    """Returns Gauss-Jordan on the first n columns: at the end all pivots are one number, and alone in their columns."""
+    """Eliminates the first n columns by Gauss-Jordan: in the end all pivots are one number, alone in their columns."""
     pivots: list[int] = []
     last = 1
     for column in range(n):

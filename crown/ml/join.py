@@ -176,7 +176,7 @@ def _chosen(outputs: list[str], target: Any, features: Any) -> list[str]:
 
 
 def _placed(query: Conjunction, names: Sequence[str]) -> Join:
-    """Returns every feature goes to the first atom that has its columns; an atom keeps what it joins by."""
+    """Returns the atoms with their columns: a feature goes to the first that has its columns."""
     exprs = dict(query.outputs)
     features = tuple(Feature(name, f"={name}", exprs[name]) for name in names)
     computed: dict[str, list[Feature]] = {atom.name: [] for atom in query.atoms}

@@ -93,7 +93,7 @@ class PythonIvm:
         self._checking = True
 
     def apply(self, batch: Batch) -> int:
-        """Returns deletions of all inputs, then insertions; every delta is built as a tuple in a list, then dropped."""
+        """Applies all deletions, then all insertions; every delta is a tuple in a list that is dropped."""
         prepared = self._preparer.prepare(batch)
         delivered = 0
         for sign in (-1, 1):
@@ -159,7 +159,7 @@ class PythonIvm:
         """Returns None: Python objects are of unknown size."""
 
     def stats(self) -> dict[str, Any]:
-        """Returns nothing is counted."""
+        """Returns no counters."""
         return {}
 
     def close(self) -> None:

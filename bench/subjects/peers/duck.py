@@ -63,7 +63,7 @@ class _Duck:
             self.change(version, batch)
 
     def enumerate(self) -> int:
-        """Returns not a mode of these subjects."""
+        """Raises SkipError: it is no mode of these subjects."""
         raise SkipError("full enumeration is what recompute does")
 
     def state_bytes(self) -> int | None:

@@ -12,7 +12,6 @@ from bench.cases.checksum import PRIME, factors
 from bench.cases.workloads import Loaded
 from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError
-from plans import Plan
 
 MULTI_JOIN = {"table.optimizer.multi-join.enabled": "true"}
 QUICK_METRICS = {"metrics.fetcher.update-interval": "500 ms"}
@@ -34,7 +33,8 @@ def run_multi_join(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) -> dict[str, Any]:
-    def job(loaded: Loaded, plan: Plan, purpose: str, progress: Progress) -> Any:
+    def job(loaded: Loaded, purpose: str, progress: Progress) -> Any:
+        plan = foreign.one_join(loaded)
         python = foreign.interpreter("pyflink", "flink")
         if any(output.type != "int64" for output in plan.output):
             raise SkipError("its checksum is written for integer outputs only")
@@ -66,7 +66,7 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) ->
                 "warm": foreign.warm_rows(loaded),
             }
             limit = foreign.STARTUP_S + (foreign.STARTUP_S if check else spec["bound_s"])
-            result, peak = foreign.converse(python, "flink_job.py", request, limit, progress)
+            result, peak = foreign.converse(foreign.script(python, "flink_job.py"), request, limit, progress)
         if check:
             return result["row"]
         if result["state"] not in ("FINISHED", "RUNNING"):

@@ -1,7 +1,9 @@
-"""Engines that live in a Python of their own, because what they need does not go together with what we need.
+"""Engines that live in a process of their own: another Python, because what they need does not go together with what
+we need, or no Python at all.
 
-``make bench-peers`` makes one virtual environment per engine beside the project (``.venv-flink``, ``.venv-pathway``);
-the variables ``CROWN_BENCH_FLINK_PYTHON`` and ``CROWN_BENCH_PATHWAY_PYTHON`` name other interpreters.
+``make bench-peers`` makes one virtual environment per Python engine beside the project (``.venv-flink``,
+``.venv-pathway``); the variables ``CROWN_BENCH_FLINK_PYTHON`` and ``CROWN_BENCH_PATHWAY_PYTHON`` name other
+interpreters.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
 from bench.subjects.subject import Progress, SkipError
 from plans import Plan
-from plans import plan as make_plan
 
 STARTUP_S = 90.0
 WARM_ROWS = 20_000  # updates at the beginning of a run that are warm-up: time counts from there
@@ -43,7 +44,7 @@ def interpreter(module: str, name: str) -> str:
     raise SkipError(f"{name} is not installed (make bench-peers)")
 
 
-def cell(spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, Plan, str, Progress], Any]) -> dict[str, Any]:
+def cell(spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, str, Progress], Any]) -> dict[str, Any]:
     """Returns the result of a cell: the check first (``job`` with purpose ``check`` returns [count, checksum]), then
     the timed run (purpose ``time``: returns the result's fields).
     """
@@ -54,35 +55,39 @@ def cell(spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, Plan, 
         if spec.get("check"):
             position, count, checksum = spec["check"]["expected"][0]
             short = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
-            found = job(short, make_plan(short.sql, short.schema), "check", progress)
+            found = job(short, "check", progress)
             if list(found) != [count, checksum]:
                 reason = f"after {position:,} updates: rows and checksum {found}; DuckDB has {[count, checksum]}"
                 return result | {"status": "wrong", "reason": reason, "check": {"status": "failed", "reason": reason}}
             result["check"] = {"status": "passed", "positions": [position], "rows": count}
         loaded = load(spec["workload"], spec.get("data"), spec.get("options"))
         result |= {"data": loaded.stream.title, "of": len(loaded.stream)}
-        return result | job(loaded, make_plan(loaded.sql, loaded.schema), "time", progress)
+        return result | job(loaded, "time", progress)
     except SkipError as error:
         return result | {"status": "skipped", "reason": str(error)}
     except ForeignError as error:
         return result | {"status": "failed", "reason": str(error)}
 
 
+def one_join(loaded: Loaded) -> Plan:
+    """Returns the plan of the workload. Raises SkipError if it is more than one join."""
+    plan = loaded.program.plan
+    if plan is None:
+        raise SkipError("written for one join, not for what is grouped or is a bag")
+    return plan
+
+
 class ForeignError(Exception):
     """The other process ended without a result; the message is what it said last."""
 
 
-def converse(
-    python: str, script: str, spec: dict[str, Any], limit: float, progress: Progress
-) -> tuple[dict[str, Any], int]:
-    """Runs a script of this package in ``python`` with ``spec`` on its standard input. Returns result and peak memory.
+def converse(command: list[str], spec: dict[str, Any], limit: float, progress: Progress) -> tuple[dict[str, Any], int]:
+    """Runs a command with ``spec`` as JSON on its standard input. Returns its result and its peak memory.
 
     Raises ForeignError if it fails or takes longer than ``limit`` seconds.
     """
     pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        [python, "-P", str(_HERE / script)], stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    )
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -112,6 +117,11 @@ def converse(
         said = [row.strip() for row in errors if row.strip()]
         raise ForeignError((said[-1] if said else f"it ended with code {process.returncode}")[:300])
     return dict(result), peak[0]
+
+
+def script(python: str, name: str) -> list[str]:
+    """Returns the command that runs a script of this package in another Python."""
+    return [python, "-P", str(_HERE / name)]
 
 
 def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:

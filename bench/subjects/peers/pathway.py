@@ -21,7 +21,8 @@ from plans import Plan
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Measures a cell with Pathway."""
 
-    def job(loaded: Loaded, plan: Plan, purpose: str, progress: Progress) -> Any:
+    def job(loaded: Loaded, purpose: str, progress: Progress) -> Any:
+        plan = foreign.one_join(loaded)
         python = foreign.interpreter("pathway", "pathway")
         check = purpose == "check"
         with foreign.scratch() as folder:
@@ -45,7 +46,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
                 "check": check,
             }
             limit = foreign.STARTUP_S + request["bound_s"]
-            result, peak = foreign.converse(python, "pathway_job.py", request, limit, progress)
+            result, peak = foreign.converse(foreign.script(python, "pathway_job.py"), request, limit, progress)
         if check:
             return result["row"]
         return foreign.fields(result["warm"], result["done"], len(loaded.stream), result["seconds"], peak)

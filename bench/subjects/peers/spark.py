@@ -78,7 +78,7 @@ class SparkRecompute:
         return int(self._spark.sql(f"SELECT count(*) FROM ({self.loaded.sql})").first()[0])
 
     def enumerate(self) -> int:
-        """Returns not a mode of this subject."""
+        """Raises SkipError: it is no mode of this subject."""
         raise SkipError("full enumeration is what recompute does")
 
     def totals(self) -> Totals:

@@ -198,7 +198,7 @@ class Groups(Lasting):
         return changed if self._distinct else changed.net()
 
     def _there(self, totals: Totals, begun: bool) -> np.ndarray:
-        """Returns where a group exists, before HAVING."""
+        """Returns the mask of the groups that exist, before HAVING."""
         return np.full(len(totals.rows), begun) if self.stage.whole else totals.count(ROWS) > 0
 
     def _rows(self, handles: np.ndarray, totals: Totals, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -291,7 +291,7 @@ class _Reader:
         return out + "]"
 
     def other_case(self, first: str, last: str) -> str:
-        """Returns with (?i), the letters of a range in the other case."""
+        """Returns the letters of a range in the other case, which (?i) adds."""
         if "i" not in self.flags:
             return ""
         letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -119,7 +119,7 @@ class Refuser:
         return known, method
 
     def phrase(self, words: str, clause: exp.Expression | None) -> tuple[int, int] | None:
-        """Returns where the words stand that introduce a clause."""
+        """Returns the place of the words that introduce a clause."""
         inside = extent(clause) if isinstance(clause, exp.Expression) else None
         before = self.words.phrase(words, inside[1]) if inside is not None else None
         return before or self.words.phrase(words)

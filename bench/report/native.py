@@ -1,0 +1,44 @@
+"""The table of native engines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.report.style import Cell
+from bench.report.tables import Table, outcome, rate, spread
+from bench.report.text import engine, quantity, size, times
+
+
+def beside(cells: Sequence[Cell]) -> Table:
+    """Returns every engine on every query and batch size, and how many times faster ours is: delivering into its
+    buffer (or through the public view), and as Arrow."""
+    rows = []
+    for cell in cells:
+        ours = cell["engine"].startswith("crown")
+        same = [c for c in cells if (c["workload"], c["batch_rows"]) == (cell["workload"], cell["batch_rows"])]
+        first = next((c for c in same if c["engine"].startswith("crown") and c["mode"] == "delta"), {})
+        arrow = next((c for c in same if c["engine"] == "crown" and c["mode"] == "arrow"), {})
+        rows.append(
+            (
+                cell["title"],
+                f"{cell['batch_rows']:,}",
+                engine(cell),
+                cell["mode"],
+                rate(cell),
+                spread(cell),
+                quantity(cell.get("deltas_per_s") or None),
+                size(cell.get("rss_peak")),
+                "–" if ours else times(_median(first), _median(cell)),
+                "–" if ours else times(_median(arrow), _median(cell)),
+                outcome(cell),
+            )
+        )
+    headings = (
+        "query", "batch", "engine", "mode", "updates/s", "median", "deltas/s", "whole process", "CROWN, times",
+        "CROWN with Arrow, times", "outcome",
+    )  # fmt: skip
+    return Table(headings, rows, [c["engine"].startswith("crown") for c in cells])
+
+
+def _median(cell: Cell) -> list[float]:
+    return [cell["updates_per_s_median"]] if cell.get("updates_per_s") else []
