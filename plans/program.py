@@ -11,7 +11,7 @@ Columns have the planner's types (`plans.schema`). Rows between stages are bags:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -225,6 +225,8 @@ class Program:
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that have their defaults in almost every program."""
         return (*(("results",) if self.results is None else ()), *(() if self.whole else ("whole",)))
+
+    _repr_html_: ClassVar[Callable[[Program], str]]  # the drawing for notebooks: plans.show.attached
 
     @property
     def plan(self) -> Plan | None:

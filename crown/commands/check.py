@@ -13,6 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument("state", metavar="FILE", help="what View.save or crown run --save wrote")
     parser.add_argument("--explain", action="store_true", help="print the plan, too")
+    parser.add_argument("--analyze", action="store_true", help="print what each stage holds and has done, too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -23,6 +24,8 @@ def run(args: argparse.Namespace) -> int:
     view = crown.load(args.state)
     if args.explain:
         print(view.explain())
+    if args.analyze:
+        print(view.explain(analyze=True))
     try:
         view.check_invariants()
     except AssertionError as error:

@@ -90,8 +90,7 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
         before = super()._closing(prepared)
 
         def write_down() -> None:
-            if before is not None:
-                before()
+            before()
             self._journal.append({name: _table(batch) for name, batch in prepared.checked.items()})
 
         return write_down

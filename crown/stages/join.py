@@ -67,6 +67,11 @@ class Join:
         """Returns where the words of the rows' payload are, if they have one."""
         return self._state.compiled.payload
 
+    @property
+    def state(self) -> State:
+        """Returns the state of the tree."""
+        return self._state
+
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``; in payload mode the rows carry their sums. O(changes * lambda + deltas).
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from pathlib import Path
 
 from plans.commands.declare import add_query_arguments
 from plans.commands.plan import add_choice, planned, write
 from plans.errors import PlanError
-from plans.plan import Plan
-from plans.program import Program
 from plans.show import programs
-from plans.show.mermaid import mermaid
-from plans.show.picture import html, svg
+from plans.show.forms import FORMS
 
-HELP = "show how a query is maintained: stages, class, tree, views, bounds"
-FORMATS = {"text": programs.text, "json": programs.explained, "mermaid": mermaid}
-PICTURES: dict[str, Callable[[Plan], str]] = {"html": html, "svg": svg}
+HELP = "show how a query is maintained: verdict, stages, class, tree, views, bounds"
+SUFFIXES = {".txt": "text", ".json": "json", ".mmd": "mermaid", ".html": "html", ".htm": "html", ".svg": "svg"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,26 +20,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
     add_choice(parser)
     parser.add_argument(
-        "--format", choices=[*FORMATS, *PICTURES], default="text", help="text (default), json, mermaid, html, svg"
+        "--format",
+        choices=[*FORMS],
+        help="text, json, mermaid, html, svg; by default what the suffix of --output says, else text",
     )
     parser.add_argument("--cells", type=int, metavar="N", help="show how the rows are copied to N cells")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write to a file instead of the screen")
+    parser.add_argument(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="write to a file instead of the screen, in the form of its suffix: .txt .json .mmd .html .svg",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the explanation; exit code 0."""
+    form = args.format or _by_suffix(args.output)
     made = planned(args)
-    if args.format in PICTURES:
-        shown = PICTURES[args.format](_one_join(made, "a picture"))
-    elif args.format == "text":
+    if args.cells is not None:
+        if form != "text":
+            raise PlanError(f"--cells is for text, not for {form}")
         shown = programs.text(made, cells=args.cells)
     else:
-        shown = FORMATS[args.format](made)
+        shown = FORMS[form](made)
     write(shown, args.output)
     return 0
 
 
-def _one_join(made: Program, what: str) -> Plan:
-    if made.plan is None:
-        raise PlanError(f"{what} is for a query that is one join; this one has {len(made.stages)} stages")
-    return made.plan
+def _by_suffix(path: str | None) -> str:
+    """Returns the form that a file's name asks for. PlanError for a suffix that asks for none."""
+    suffix = Path(path).suffix.lower() if path else ""
+    if suffix and suffix not in SUFFIXES:
+        raise PlanError(
+            f"--output {path}: {suffix} is no suffix of a form", hint=f"use {', '.join(SUFFIXES)}, or give --format"
+        )
+    return SUFFIXES[suffix] if suffix else "text"

@@ -61,7 +61,9 @@ def _cyclic(bags: tuple[Bag, ...], alone: bool, tables: Sequence[Table]) -> tupl
 
 
 def _power(exponent: float) -> str:
-    return {0.0: "1", 1.0: "N"}.get(exponent, f"N^{exponent:.4g}")
+    if exponent == 0:
+        return "1"
+    return "N" if exponent == 1 else f"N^{exponent:.4g}"
 
 
 class _Keyed:

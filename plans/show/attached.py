@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from plans.plan import Plan
 from plans.program import Program
-from plans.show import explain, picture, programs
+from plans.show import explain, programs
+from plans.show.picture.page import html
 
 
-def _picture(plan: Plan) -> str:
+def _picture(made: Plan | Program) -> str:
     """Returns the drawing alone, without a page around it."""
-    return picture.html(plan, page=False)
+    return html(made, page=False)
 
 
 setattr(Plan, "__str__", explain.text)  # noqa: B010
 setattr(Plan, "_repr_html_", _picture)  # noqa: B010
 setattr(Program, "__str__", programs.text)  # noqa: B010
+setattr(Program, "_repr_html_", _picture)  # noqa: B010

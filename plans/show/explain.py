@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 
 from plans.expressions.sqltext import identifier
-from plans.plan import BagAtom, Node, Plan
+from plans.plan import BagAtom, Candidate, Node, Plan
 from plans.program import program_of
 from plans.reads import occurrences
 from plans.search.counted.classes import Edge, edges
@@ -108,6 +108,23 @@ def choice(plan: Plan) -> str:
     if (plan.height, plan.cost) == (best.height, best.cost):
         return f"{measures}, best of {plan.candidate_count} trees"
     return f"{measures}, asked for; the best of {plan.candidate_count} trees is {best.tree}"
+
+
+def chosen(plan: Plan) -> Candidate:
+    """Returns the candidate that the plan's tree is."""
+    line = tree_line(plan)
+    return next((c for c in plan.candidates if c.tree == line), plan.candidates[0])
+
+
+def tree_line(plan: Plan) -> str:
+    """Returns the plan's tree in one line, as candidates are written."""
+
+    def written(index: int) -> str:
+        node, below = plan.nodes[index], ", ".join(written(child) for child in plan.children(index))
+        name = node.name.rstrip("'") if node.kind == "virtual" else node.name
+        return f"{name}({below})" if below else name
+
+    return written(0)
 
 
 def _cells(plan: Plan, cells: int) -> str:

@@ -96,10 +96,11 @@ def verdict(program: Program) -> str:
     if worst is None:
         return "nothing is maintained yet"
     where = f" (stage {worst})" if len(costs) > 1 and costs[worst].growth != CONSTANT else ""
-    return "incremental: " + _in_short(costs[worst]) + where
+    return "incremental: " + in_short(costs[worst]) + where
 
 
-def _in_short(cost: Upkeep) -> str:
+def in_short(cost: Upkeep) -> str:
+    """Returns the cost of a change without its reasons."""
     if cost.growth == FIRST_ORDER:
         return f"first order along {' -> '.join(cost.path)}"
     if cost.growth == ENUMERATED:

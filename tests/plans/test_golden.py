@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from plans import Plan
-from plans.show.picture import html, svg
+from plans.show.picture.page import html
+from plans.show.picture.tree import svg
 from tests.plans.catalogue import CASES, Case
 from tests.plans.generate import DOCUMENT, GOLDEN, document, golden_files
 

@@ -67,11 +67,6 @@ def test_the_command_explains_a_program(capsys: pytest.CaptureFixture[str], tmp_
     assert (tmp_path / "explained").read_text() == run(capsys)
 
 
-def test_a_picture_is_of_one_tree(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(PlanError, match="this one has 4 stages"):
-        run(capsys, "--format", "svg")
-
-
 CUT = {
     "SELECT a, SUM(b) AS s FROM r GROUP BY a": "any number, by r (a)",
     "SELECT SUM(a) AS s FROM r": "any number, by r (a); their groups are merged in one cell, by a second operator",

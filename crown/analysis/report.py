@@ -1,0 +1,156 @@
+"""What a view says of itself while it runs: EXPLAIN with what was counted, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from crown.analysis.advice import advice
+from crown.analysis.hot import Fan, HotKey, fan, hottest
+from crown.analysis.meter import LastBatch
+from crown.analysis.parts import StageParts, header, program, stages_of
+from crown.analysis.work import Work, work
+from crown.maintained import Queryable
+from crown.stages.program import ProgramEngine
+from plans.program import JoinStage
+from plans.show import explain, programs, upkeep
+
+HOTTEST = 3
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """A stage: what it is and costs by its plan, what it holds, and of a join what it has done, in all and last."""
+
+    number: int
+    kind: str
+    name: str
+    cost: str
+    bytes: int
+    holds: dict[str, int]
+    so_far: Work | None = None
+    last: Work | None = None
+    hottest: tuple[HotKey, ...] = ()
+    rewrites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A view: verdict, batches applied, seconds of the last one, bytes in use, and its stages."""
+
+    verdict: str
+    batches: int
+    seconds: float | None
+    bytes: int
+    dictionary: int
+    missing_deletes: int
+    stages: tuple[StageReport, ...]
+
+    def to_json(self) -> str:
+        """Returns the report as indented JSON; values that JSON lacks are written as text."""
+        return json.dumps(asdict(self), indent=2, default=str) + "\n"
+
+    def text(self) -> str:
+        """Returns the report for a terminal."""
+        took = "" if self.seconds is None else f", the last took {_time(self.seconds)}"
+        lines = explain.field("verdict", self.verdict)
+        lines += explain.field("batches", f"{self.batches:,}{took}")
+        lines += explain.field("memory", f"{_size(self.bytes)} in use, {self.dictionary:,} values in the dictionary")
+        if self.missing_deletes:
+            lines += explain.field("missing", f"{self.missing_deletes:,} copies that deletes did not find")
+        for stage in self.stages:
+            lines += ["", *_stage(stage)]
+        return "\n".join(lines) + "\n"
+
+
+def report(engine: Queryable, last: LastBatch | None) -> Report:
+    """Returns what an engine says of itself; ``last``: its last batch. O(groups), in vectorised steps."""
+    stats, whole = engine.stats(), program(engine)
+    own = stats["stages"] if isinstance(engine, ProgramEngine) else [stats]
+    stages = tuple(_report(engine, part, own[part.number], last) for part in stages_of(engine))
+    missing = sum(stats["missing_deletes"].values())
+    seconds = None if last is None else last.seconds
+    return Report(
+        upkeep.verdict(whole), engine.batches, seconds, stats["live_bytes"], stats["dictionary"], missing, stages
+    )
+
+
+def _report(engine: Queryable, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
+    cost = upkeep.upkeep(part.stage)
+    made = StageReport(part.number, programs.kind(part.stage), cost.name, cost.update, part.bytes, {})
+    if not isinstance(part.stage, JoinStage):
+        return replace(made, holds=stats)
+    plan, n = part.stage.plan, len(part.stage.plan.nodes)
+    inner = range(1, n)
+    so_far = work(plan, [header(state) for state in part.states])
+    latest = None if last is None else _latest(part, last)
+    fans = {i: _widest([fan(state, i) for state in part.states]) for i in inner}
+    keys = [key for state in part.states for i in inner for key in hottest(state, i, HOTTEST)]
+    keys = sorted(keys, key=lambda key: -key.parents)[:HOTTEST]
+    holds = {"rows": sum(node.rows for node in so_far.nodes), "groups": sum(node.groups for node in so_far.nodes)}
+    rewrites = tuple(advice(program(engine), part.number, fans))
+    return replace(made, holds=holds, so_far=so_far, last=latest, hottest=tuple(keys), rewrites=rewrites)
+
+
+def _latest(part: StageParts, last: LastBatch) -> Work:
+    """Returns what the last batch has done in a join. The changes that it read are tallied when it stands, after the
+    meter has looked; nothing but a batch changes these.
+    """
+    plan, before = part.states[0].plan, last.before[part.number]
+    done, read = work(plan, last.after[part.number], before), work(plan, [header(s) for s in part.states], before)
+    nodes = tuple(replace(node, updates=tally.updates) for node, tally in zip(done.nodes, read.nodes, strict=True))
+    return replace(done, updates=read.updates, nodes=nodes)
+
+
+def _widest(fans: list[Fan]) -> Fan:
+    return Fan(sum(f.keys for f in fans), max(f.parents for f in fans), max(f.children for f in fans))
+
+
+def _stage(stage: StageReport) -> list[str]:
+    named = f", {stage.name}" if stage.so_far is not None else ""
+    lines = [f"stage {stage.number}   {stage.kind}{named}"]
+    held = ", ".join(f"{value:,} {name}" for name, value in stage.holds.items())
+    lines.append(f"  holds     {_size(stage.bytes)}{f': {held}' if held else ''}")
+    lines.append(f"  cost      {stage.cost}")
+    for title, done in (("so far", stage.so_far), ("last", stage.last)):
+        if done is not None:
+            lines.append(
+                f"  {title:<9} {done.updates:,} changes read, {done.touched:,} rows touched, {done.emitted:,} emitted"
+            )
+    for hot in stage.hottest:
+        key = ", ".join(f"{name}={value!r}" for name, value in hot.key.items()) or "the only key"
+        lines.append(f"  hot key   {key}: {_rows(hot.parents)} of {hot.parent}, {hot.children:,} of {hot.child}")
+    lines += [f"  rewrite   {line}" for line in stage.rewrites]
+    return lines + (_nodes(stage.so_far) if stage.so_far is not None else [])
+
+
+def _nodes(done: Work) -> list[str]:
+    """Returns the table of a join's nodes."""
+    head = ("node", "rows", "keys above", "changes", "touched above")
+    rows = [(n.name, f"{n.rows:,}", f"{n.groups:,}", f"{n.updates:,}", f"{n.touched:,}") for n in done.nodes]
+    wide = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    return [
+        "  " + "  ".join([row[0].ljust(wide[0]), *(cell.rjust(w) for cell, w in zip(row[1:], wide[1:], strict=True))])
+        for row in [head, *rows]
+    ]
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def _size(size: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.2f} ms"
+
+
+ANALYZED: Mapping[str, Callable[[Report], str]] = {"text": Report.text, "json": Report.to_json}
+"""The forms of a report."""

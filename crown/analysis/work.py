@@ -1,0 +1,52 @@
+"""What a join has done so far, or in one batch: its counters, in all and by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from crown.kernels import arena as A
+from crown.kernels.geometry import groups_table, tallies_of
+from crown.kernels.tables import table_at
+from plans.plan import Plan
+
+
+@dataclass(frozen=True)
+class NodeWork:
+    """A node: its rows and the groups above it (or their change), the changes it read, the rows that publications on
+    the edge above it touched.
+    """
+
+    name: str
+    rows: int
+    groups: int
+    updates: int
+    touched: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """A join: rows that updates and publications touched, results emitted, and the same by node."""
+
+    updates: int
+    touched: int
+    emitted: int
+    nodes: tuple[NodeWork, ...]
+
+
+def work(plan: Plan, headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
+    """Returns what the headers of the cells of a join say, or how they differ from those of before. O(nodes)."""
+    now = np.sum(headers, axis=0)
+    if since is not None:
+        now = now - np.sum(since, axis=0)
+    n = len(plan.nodes)
+    nodes = []
+    for i, node in enumerate(plan.nodes):
+        tally = tallies_of(n, i)
+        groups = int(now[int(table_at(groups_table(n, i))) + A.T_COUNT]) if i else 0
+        updates = int(now[tally.updates]) if node.kind != "virtual" else 0
+        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, int(now[tally.touched]) if i else 0))
+    published = sum(node.touched for node in nodes)
+    flips = int(now[A.H_R_UPDATES] + now[A.H_S_UPDATES] + now[A.H_P_UPDATES] + now[A.H_LIVE_FLIPS])
+    return Work(sum(node.updates for node in nodes), flips + published, int(now[A.H_EMITTED]), tuple(nodes))

@@ -1,0 +1,25 @@
+"""The forms that EXPLAIN has, by name: how each is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from plans.program import Program
+from plans.show import programs
+from plans.show.mermaid import mermaid
+from plans.show.picture import flow, tree
+from plans.show.picture.page import html
+
+
+def svg(program: Program) -> str:
+    """Returns the drawing of a join tree, or of the flow between several stages."""
+    return flow.svg(program) if program.plan is None else tree.svg(program.plan)
+
+
+FORMS: Mapping[str, Callable[[Program], str]] = {
+    "text": programs.text,
+    "json": programs.explained,
+    "mermaid": mermaid,
+    "html": html,
+    "svg": svg,
+}

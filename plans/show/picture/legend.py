@@ -1,0 +1,78 @@
+"""The legend of a page: every mark and symbol that is on it, what it means, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from plans.plan import Plan
+from plans.program import JoinStage, Program
+from plans.search.counted.classes import edges
+from plans.search.shares import hashable
+
+_CROWN = "Change Propagation Without Joins, PVLDB 16(5), 2023"
+_HERE = "docs/explain.md"
+
+
+def legend(program: Program) -> str:
+    """Returns the legend as HTML, with the marks that this program's page has."""
+    plans = [stage.plan for stage in program.stages if isinstance(stage, JoinStage)]
+    items = [*_flow(program), *(_marks(plans, program.plan) if plans else ())]
+    rows = "".join(f"<dt>{mark}</dt><dd>{escape(text)}{_cite(source)}</dd>" for mark, text, source in items)
+    return f"<section><h2>What the marks mean</h2><dl class='legend'>{rows}</dl></section>"
+
+
+def _cite(source: str) -> str:
+    return f" <cite>[{escape(source)}]</cite>" if source else ""
+
+
+def _flow(program: Program) -> list[tuple[str, str, str]]:
+    if program.plan is not None:
+        return []
+    return [
+        ("a → b", "b reads the net changes of a, once per batch; the thick frame is the result", "docs/sql.md"),
+        ("O(1), O(log n)", "what a change of a stage's input costs, besides what it changes", _HERE),
+    ]
+
+
+def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
+    nodes = [node for plan in plans for node in plan.nodes]
+    known = [edge for plan in plans for edge in edges(plan).values()]
+    payload = any(plan.payload is not None for plan in plans)
+    declared = any(table.key for plan in plans for table in plan.tables)
+    found: list[tuple[bool, str, str, str]] = [
+        (True, "<i class='free'></i>", "free: its attributes are in the output, its rows are enumerated", _CROWN),
+        (_any(not n.free for n in nodes), "<i class='bound'></i>",
+         "bound: its rows are " + ("counted and summed" if payload else "not enumerated, it is a filter"), _CROWN),
+        (_any(n.kind == "virtual" for n in nodes), "<i class='virtual'></i>",
+         "virtual node: a row for each key that its children share", f"{_CROWN}, Definition 3.1"),
+        (_any(n.kind == "bag" for n in nodes), "<i class='bag'></i>",
+         "bag: a cyclic part, kept as one relation; N^width bounds its rows",
+         "Atserias, Grohe, Marx, SIAM J. Comput. 2013"),
+        (len(nodes) > 1, "a, b", "on an edge: its key, the attributes that both ends have; × is none", _CROWN),
+        (declared, "<u>a</u>", "a column of the declared key of its table", "docs/sql.md"),
+        (True, "V<sub>s</sub>", "the rows that join with all that is below them", f"{_CROWN}, Algorithm 1"),
+        (True, "V<sub>p</sub>(a)", "their projection on the key of the edge above", f"{_CROWN}, Algorithm 1"),
+        (True, "V<sub>l</sub>", "the rows that are in a result", f"{_CROWN}, Lemma 5.5"),
+        (True, "λ", "enclosureness of the stream under the tree: how often lifespans enclose others",
+         f"{_CROWN}, Definition 6.3"),
+        (payload, "payload n", "words of each group for its count and sums",
+         "F-IVM: Nikolic, Olteanu, SIGMOD 2018"),
+        (_any(e.quiet for e in known), "<i class='quiet'></i> quiet",
+         "its payload changes only when a key comes or goes, by declared keys", _HERE),
+        (_any(e.to_bound and e.fan_one and not e.quiet for e in known), "fan 1",
+         "a changed group touches at most one row above", _HERE),
+        (_any(e.open for e in known), "<i class='open'></i> fan ?",
+         "a changed group touches all rows above with its key, any number of them", _HERE),
+        (True, "Σ touches" if payload else "Σ depth·rate",
+         "what the search minimizes: rows touched by publications" if payload
+         else "what the search minimizes after the height: how far updates climb",
+         _HERE if payload else f"{_CROWN}, Section 6.3"),
+        (bool(alone and hashable(alone)), "shares", "a row goes to all cells that its hash keys leave open (HyperCube)",
+         "Beame, Koutris, Suciu, J. ACM 2017"),
+    ]  # fmt: skip
+    return [(mark, text, source) for shown, mark, text, source in found if shown]
+
+
+def _any(found: Iterable[bool]) -> bool:
+    return any(found)

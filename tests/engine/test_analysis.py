@@ -1,0 +1,157 @@
+"""``view.explain(analyze=True)``: what it says is what the data and the counters are."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import crown
+from crown.errors import CrownError
+from plans.show import upkeep
+
+R = {"a": "int64", "b": "string"}
+S = {"b": "string", "c": "int64"}
+BAG = "SELECT r.a FROM r, s WHERE r.b = s.b"
+
+
+def rows(rng: random.Random, n: int) -> dict[str, list[dict[str, Any]]]:
+    r = [{"a": rng.randrange(5), "b": rng.choice(["hub", "hub", "x", "y", "z", None])} for _ in range(n)]
+    s = [{"b": rng.choice(["hub", "x", "y"]), "c": rng.randrange(9)} for _ in range(n)]
+    return {"r": r, "s": s}
+
+
+def analyzed(view: crown.View) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(view.explain(analyze=True, format="json"))
+    return found
+
+
+def join(view: crown.View) -> dict[str, Any]:
+    return next(stage for stage in analyzed(view)["stages"] if stage["so_far"])
+
+
+def test_rows_keys_and_changes_are_those_of_the_data() -> None:
+    view = crown.view(BAG, {"r": R, "s": S})
+    data = rows(random.Random(1), 60)
+    view.apply(data)
+    nodes = {node["name"]: node for node in join(view)["so_far"]["nodes"]}
+    known = [row for row in data["r"] if row["b"] is not None]
+    assert nodes["r"]["rows"] == len({tuple(row.values()) for row in known})
+    assert nodes["s"]["groups"] == len({row["b"] for row in [*known, *data["s"]]})
+    assert nodes["s"]["updates"] == len({row["b"] for row in data["s"]})
+
+
+def test_the_hottest_keys_are_those_with_most_rows_above() -> None:
+    view = crown.view(BAG, {"r": R, "s": S})
+    data = rows(random.Random(2), 80)
+    view.apply(data)
+    fans = Counter(b for _, b in {(row["a"], row["b"]) for row in data["r"] if row["b"] is not None})
+    hot = [key for key in join(view)["hottest"] if key["child"] == "s"]
+    assert hot[0]["parents"] == max(fans.values())
+    assert all(fans[key["key"]["b"]] == key["parents"] for key in hot)
+    assert [key["parents"] for key in hot] == sorted((key["parents"] for key in hot), reverse=True)
+
+
+def test_a_change_of_a_hot_key_touches_its_rows() -> None:
+    view = crown.view(BAG, {"r": R, "s": S})
+    view.apply({"r": [{"a": i, "b": "hub"} for i in range(30)], "s": [{"b": "hub", "c": 1}]})
+    view.apply({"s": [{"b": "hub", "c": 2}]})
+    last = join(view)["last"]
+    assert last["updates"] == 1
+    assert {node["name"]: node["touched"] for node in last["nodes"]}["s"] == 30
+    assert last["emitted"] == 30
+    before = join(view)["so_far"]["emitted"]
+    view.to_table()
+    assert join(view)["last"]["emitted"] == 30, "what is enumerated later is not of the batch"
+    assert join(view)["so_far"]["emitted"] > before
+
+
+def test_a_refused_batch_leaves_the_last_one() -> None:
+    view = crown.view("SELECT DISTINCT r.a, s.c FROM r, s WHERE r.b = s.b", {"r": R, "s": S}, on_missing="raise")
+    assert analyzed(view)["seconds"] is None
+    view.apply({"r": [{"a": 1, "b": "x"}]})
+    last = join(view)["last"]
+    with pytest.raises(CrownError):
+        view.apply({"s": [{"b": "x", "c": 1, "_weight": -1}]})
+    assert join(view)["last"] == last
+    assert analyzed(view)["batches"] == 1
+
+
+def test_a_rewrite_is_offered_only_where_the_data_allow_it_and_does_what_it_says() -> None:
+    view = crown.view(BAG, {"r": R, "s": S})
+    view.apply({"r": [{"a": i, "b": "hub"} for i in range(9)], "s": [{"b": "hub", "c": 1}, {"b": "x", "c": 1}]})
+    offered = join(view)["rewrites"]
+    assert any(line.startswith("declare the key (b) of s: ") for line in offered)
+    assert any(line.startswith("add DISTINCT") for line in offered)
+    view.apply({"s": [{"b": "hub", "c": 2}]})
+    view.apply({"r": [{"a": 1, "b": "hub"}]})
+    followed = crown.view(BAG, {"r": R, "s": {"columns": S, "key": ["b"]}})
+    assert "first order" in view.explain()
+    assert "first order" not in followed.explain()
+    followed.apply({"s": [{"b": "hub", "c": 1}]})
+    assert not [line for line in join(followed)["rewrites"] if line.startswith("declare")]
+
+
+def test_no_key_is_suggested_that_the_data_break() -> None:
+    view = crown.view("SELECT r.a FROM r, s WHERE r.b = s.b AND s.c > 0", {"r": R, "s": S})
+    view.apply({"r": [{"a": i, "b": "hub"} for i in range(9)], "s": [{"b": "hub", "c": i} for i in range(1, 5)]})
+    assert not [line for line in join(view)["rewrites"] if "of r:" in line]
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("SELECT a, COUNT(*) AS n, MIN(c) AS m FROM r LEFT JOIN s ON r.b = s.b GROUP BY a", {}),
+        ("SELECT DISTINCT r.a, s.c FROM r, s WHERE r.b = s.b", {}),
+        ("SELECT DISTINCT r.a, s.c FROM r, s WHERE r.b = s.b", {"threads": 3}),
+        ("SELECT a FROM r UNION SELECT c FROM s", {}),
+        ("SELECT DISTINCT x.a FROM r x, r y, r z WHERE x.b = y.b AND y.a = z.a AND z.b = x.b", {}),
+    ],
+)
+def test_every_kind_of_engine_is_analyzed(query: str, options: dict[str, Any], tmp_path: Path) -> None:
+    view = crown.view(query, {"r": R, "s": S}, **options)
+    view.explain(analyze=True)
+    data = rows(random.Random(3), 40)
+    used = {table.name for table in view.plan.tables}
+    view.apply({name: given for name, given in data.items() if name in used})
+    found, text = analyzed(view), view.explain(analyze=True)
+    assert found["verdict"] == upkeep.verdict(view_program(view))
+    assert " ".join(found["verdict"].split()) in " ".join(text.split())
+    assert found["seconds"] > 0
+    assert sum(line.startswith("stage ") for line in text.splitlines()) == len(found["stages"])
+    assert found["bytes"] == view.stats()["live_bytes"]
+    assert 0 < sum(stage["bytes"] for stage in found["stages"]) <= found["bytes"]
+    view.save(tmp_path / "state")
+    again = analyzed(crown.load(tmp_path / "state"))
+    assert again["stages"][0]["holds"] == found["stages"][0]["holds"]
+    assert again["seconds"] is None
+
+
+def view_program(view: crown.View) -> Any:
+    from crown.analysis.parts import program
+
+    return program(view._engine)
+
+
+def test_forms_and_unknown_ones() -> None:
+    view = crown.view(BAG, {"r": R, "s": S})
+    assert view.explain(format="html").startswith("<!DOCTYPE html>")
+    assert view.explain(format="mermaid").startswith("flowchart TD")
+    assert json.loads(view.explain(format="json"))["explained"]["verdict"].startswith("incremental: ")
+    with pytest.raises(CrownError, match="format must be one of text, json with analyze, not 'html'"):
+        view.explain(analyze=True, format="html")
+    with pytest.raises(CrownError, match="not 'pdf'"):
+        view.explain(format="pdf")
+
+
+def test_values_are_decoded() -> None:
+    kinds = {"k": "date", "v": "int64"}
+    view = crown.view("SELECT x.v FROM t x, t y WHERE x.k = y.k", {"t": kinds})
+    view.apply({"t": pa.table({"k": pa.array([1, 1, 2], pa.date32()), "v": [1, 2, 3]})})
+    assert "k=datetime.date(1970, 1, 2)" in view.explain(analyze=True)
+    assert join(view)["hottest"][0]["key"] == {"k": "1970-01-02"}
