@@ -229,7 +229,8 @@ def view(
     ``schema``: relation -> {column: type} (or pyarrow schema, or ``plans.schema.Table`` to declare keys); not needed
     for a Plan.
     ``path``: keep the state in that file (memory-mapped, may exceed RAM; overwritten) instead of memory.
-    ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel.
+    ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel;
+    of a program of several stages the joins (one after the other under a ``memory_budget``).
     ``memory_budget``: bytes of state, or a text such as ``"512 MiB"``; a batch that would pass it is refused, undone.
     ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch, ``"trust"`` takes the
     stream's word that there are none (queries that are not one join), which saves storing the rows.

@@ -34,6 +34,7 @@ from crown.ingest.changes import WEIGHT
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.stages.answers import Answers
+from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.intake import Intake, Nets, summed_columns, used_columns
@@ -45,6 +46,7 @@ from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.store.codec import decode
 from crown.store.dictionary import with_room
+from crown.store.memory import ADDRESSABLE
 from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
 from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program
@@ -64,7 +66,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     stores no tuples for it.
     """
 
-    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore") -> None:
+    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
         self._program = program
@@ -77,11 +79,12 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
             program.tables, self._used, memory.dictionary.intern, summed_columns(program), on_missing == "trust"
         )
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
+        self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
-        for stage in program.stages:
-            self.stages.append(self._running(stage, first))
-            first += parts_of(stage)
+        for stage, cells in zip(program.stages, cells_of(program, threads), strict=True):
+            self.stages.append(self._running(stage, first, cells))
+            first += cells * parts_of(stage)
         self.columns = self.stages[-1].columns
         self.answers = Answers(self.stages, self.gate, memory.dictionary)
         self.bag = not _each_once(program, len(program.stages) - 1)
@@ -100,14 +103,17 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         memory_budget: int | None = None,
         on_missing: str = "ignore",
         seed: int | None = None,
+        threads: int = 1,
     ) -> ProgramEngine:
         """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
-        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table.
+        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
+        each join stage that can be cut.
         """
-        memory = ProgramMemory.create(parts_of_program(program), memory_budget, seed, path)
+        parts = parts_of_program(program, cells_of(program, threads))
+        memory = ProgramMemory.create(parts, memory_budget, seed, path)
         memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
-        return cls(program, memory, on_missing)
+        return cls(program, memory, on_missing, threads)
 
     @classmethod
     def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore") -> ProgramEngine:
@@ -115,18 +121,20 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
 
         Raises SnapshotError if it is not a state of this program. ``on_missing`` must be what it was made with.
         """
-        memory = ProgramMemory.attach(parts_of_program(program), path)
+        memory = ProgramMemory.attach(parts_of_program(program, cells_of(program, 1)), path)
         if (memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] != fingerprint_words(program)).any():
             raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
         return cls(program, memory, on_missing)
 
-    def _running(self, stage: Planned, first: int) -> Stage:
-        """Returns the stage, whose parts begin with number ``first``."""
+    def _running(self, stage: Planned, first: int, cells: int) -> Stage:
+        """Returns the stage, whose parts begin with number ``first``, in so many cells."""
         if isinstance(stage, LinearStage):
             return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
         if isinstance(stage, JoinStage):
             sources: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
             sources.update(self._used.items())
+            if cells > 1:
+                return Joins(stage, sources, self.memory, first, cells, self.memory.budget.words >= ADDRESSABLE)
             return Join(stage, sources, self.memory, first)
         part = self.memory.part(first)
         if isinstance(stage, GroupStage):
@@ -356,7 +364,8 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
         """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``."""
         self.ready()
-        return saving.write(path, self._program, self.on_missing, extra, self.memory.parts)
+        cut = {"threads": self.threads, "cut": cuts_of(self._program, self.threads)} if self.threads > 1 else {}
+        return saving.write(path, self._program, self.on_missing, cut, extra, self.memory.parts)
 
     @property
     def version(self) -> int:
