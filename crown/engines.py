@@ -15,14 +15,17 @@ from crown.engine.engine import Engine
 from crown.errors import CrownError, SnapshotError
 from crown.maintained import Queryable
 from crown.stages import snapshot as programs
+from crown.stages.cells import cells_of
 from crown.stages.program import ProgramEngine
 from plans.program import Program
+
+_IN_MEMORY = "path=... keeps the state of one engine in a file; leave threads at 1, or path out"
 
 
 def create(program: Program, path: Path | None, threads: int, memory_budget: int | None, on_missing: str) -> Queryable:
     """Makes a new, empty engine: one, in memory or in the file ``path``, or ``threads`` cells in memory.
 
-    A program of one join core has an engine of its own; only that can be cut into cells.
+    A program of one join core has an engine of its own; of another, every join stage is cut into cells.
 
     ``memory_budget``: bytes. Raises PlanError for a plan that cannot be cut, SnapshotError for a file that cannot be
     made, and CrownError for arguments that do not go together.
@@ -32,9 +35,14 @@ def create(program: Program, path: Path | None, threads: int, memory_budget: int
     plan = program.plan
     if plan is None:
         if threads > 1:
-            raise CrownError("threads=N cuts queries that are one join; leave threads at 1 for this one")
+            if max(cells_of(program, threads)) == 1:
+                raise CrownError("threads=N cuts joins, and this query has none that can be; leave threads at 1 for it")
+            if path is not None:
+                raise CrownError(_IN_MEMORY)
         try:
-            return ProgramEngine.create(program, path, memory_budget=memory_budget, on_missing=on_missing)
+            return ProgramEngine.create(
+                program, path, memory_budget=memory_budget, on_missing=on_missing, threads=threads
+            )
         except OSError as error:
             raise SnapshotError(f"cannot keep the state in {path}: {error.strerror}") from error
     if threads == 1:
@@ -43,7 +51,7 @@ def create(program: Program, path: Path | None, threads: int, memory_budget: int
         except OSError as error:
             raise SnapshotError(f"cannot keep the state in {path}: {error.strerror}") from error
     if path is not None:
-        raise CrownError("path=... keeps the state of one engine in a file; leave threads at 1, or path out")
+        raise CrownError(_IN_MEMORY)
     return Cells.create(plan, threads, memory_budget=memory_budget, on_missing=on_missing)
 
 

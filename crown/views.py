@@ -176,7 +176,8 @@ def view(
     for a Plan.
     ``path``: keep the state in that new file (memory-mapped, may exceed RAM) instead of memory. It is of no use to
     another process: ``crown.open`` makes a view that can be opened again.
-    ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel.
+    ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel;
+    of a program of several stages the joins (one after the other under a ``memory_budget``).
     ``memory_budget``: bytes of state, or a text such as ``"512 MiB"``; a batch that would pass it is refused, undone.
     ``on_missing``: ``"ignore"`` counts deletes of absent rows, ``"raise"`` refuses their batch, ``"trust"`` takes the
     stream's word that there are none (queries that are not one join), which saves storing the rows.

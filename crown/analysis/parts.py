@@ -12,6 +12,7 @@ from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels.geometry import table_total
 from crown.maintained import Queryable
+from crown.stages.cells import Joins
 from crown.stages.join import Join
 from crown.stages.program import ProgramEngine
 from plans.program import Program, Stage, program_of
@@ -37,7 +38,8 @@ def stages_of(engine: Queryable) -> list[StageParts]:
     if isinstance(engine, ProgramEngine):
         found = []
         for number, (made, stage) in enumerate(zip(engine.stages, engine.plan.stages, strict=True)):
-            found.append(StageParts(number, stage, made.parts, (made.state,) if isinstance(made, Join) else ()))
+            joins = made.joins if isinstance(made, Joins) else [made] if isinstance(made, Join) else []
+            found.append(StageParts(number, stage, made.parts, tuple(join.state for join in joins)))
         return found
     engines = engine.engines if isinstance(engine, Cells) else [engine]
     states = tuple(one.state for one in engines if isinstance(one, Engine))

@@ -40,7 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--batch-rows", type=int, default=10_000, metavar="N", help="rows of each file per batch (10000)")
     add("--output", metavar="FILE|-", help="write the deltas to a .parquet or .csv file, or print them (-)")
     add("--results", type=int, metavar="N", help="at the end print the first N rows of the result")
-    add("--threads", type=int, metavar="N", help="cut the plan into N cells that run in parallel (1)")
+    add(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="cut the plan, or the joins of a program, into N cells that run in parallel (1)",
+    )
     add("--load", metavar="FILE", help="go on from a saved state of the same query")
     add("--save", metavar="FILE", help="save the state at the end")
     add("--on-missing", choices=("ignore", "raise"), help="deletes of absent rows: count (ignore), or stop")

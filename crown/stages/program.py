@@ -26,8 +26,8 @@ from plans.program import Program
 class ProgramEngine(Running, instead="save(path) and crown.load(path) make another one"):
     """Maintains a program (see ``crown.maintained.Queryable``). Not thread-safe; arguments as for ``Running``."""
 
-    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore") -> None:
-        super().__init__(program, memory, on_missing)
+    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1) -> None:
+        super().__init__(program, memory, on_missing, threads)
         self.result = ResultOf(self, len(self.stages) - 1)
         self.columns = self.result.columns
         self.bag = self.result.bag

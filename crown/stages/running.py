@@ -24,6 +24,7 @@ from crown.errors import ChangeError, CrownError, MemoryBudgetError, SnapshotErr
 from crown.ingest.batch import MissingDeletes
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
+from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.intake import Intake, Nets, summed_columns, used_columns
@@ -49,11 +50,12 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
 
     ``on_missing``: what a delete does that finds fewer copies than it removes: ``"ignore"`` removes what is there and
     counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
-    stores no tuples for it. ``whole``: the gate takes all columns of the relations, whoever reads them.
+    stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same
+    time. ``whole``: the gate takes all columns of the relations, whoever reads them.
     """
 
     def __init__(
-        self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", whole: bool = False
+        self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1, whole: bool = False
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
@@ -67,11 +69,12 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             program.tables, self._used, memory.dictionary.intern, summed_columns(program), on_missing == "trust"
         )
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
+        self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
-        for stage in program.stages:
-            self.stages.append(self._running(stage, first))
-            first += parts_of(stage)
+        for stage, cells in zip(program.stages, cells_of(program, threads), strict=True):
+            self.stages.append(self._running(stage, first, cells))
+            first += cells * parts_of(stage)
         self.epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
@@ -85,14 +88,16 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         memory_budget: int | None = None,
         on_missing: str = "ignore",
         seed: int | None = None,
+        threads: int = 1,
     ) -> Self:
         """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
 
-        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table.
+        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
+        each join stage that can be cut.
         """
-        memory = ProgramMemory.create(parts_of_program(program), memory_budget, seed, path)
+        memory = ProgramMemory.create(parts_of_program(program, cells_of(program, threads)), memory_budget, seed, path)
         memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
-        return cls(program, memory, on_missing)
+        return cls(program, memory, on_missing, threads)
 
     @classmethod
     def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore") -> Self:
@@ -105,18 +110,21 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
         return cls(program, memory, on_missing)
 
-    def _running(self, stage: Planned, first: int) -> Stage:
-        """Returns the stage, whose parts begin with number ``first``."""
+    def _running(self, stage: Planned, first: int, cells: int) -> Stage:
+        """Returns the stage, whose parts begin with number ``first``, in so many cells."""
         if isinstance(stage, LinearStage):
             return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
         if isinstance(stage, JoinStage):
             known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
             known.update(self._used.items())
-            return Join(stage, known, self.memory, first, self._only_added(len(self.stages)))
+            added = self._only_added(len(self.stages))
+            if cells > 1:
+                return Joins(stage, known, self.memory, first, cells, added)
+            return Join(stage, known, self.memory, first, added)
         part = self.memory.part(first)
         if isinstance(stage, GroupStage):
             below = self.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
-            join = below if isinstance(below, Join) else None
+            join = below if isinstance(below, Join | Joins) else None
             return Groups(stage, self._columns_of(stage.feed.source), part, join)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 
@@ -255,7 +263,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
         """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``."""
         self.ready()
-        return saving.write(path, self._program, self.on_missing, extra, self.memory.parts)
+        cut = {"threads": self.threads, "cut": cuts_of(self._program, self.threads)} if self.threads > 1 else {}
+        return saving.write(path, self._program, self.on_missing, cut, extra, self.memory.parts)
 
     @property
     def version(self) -> int:

@@ -28,8 +28,8 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
     The gate keeps whole rows: a query that comes later may read any column.
     """
 
-    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore") -> None:
-        super().__init__(program, memory, on_missing, whole=True)
+    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1) -> None:
+        super().__init__(program, memory, on_missing, threads, whole=True)
         assert program.results is not None, "its results have names"
         self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
         self._numbers = {result.name: result.stage for result in program.results}

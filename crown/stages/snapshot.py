@@ -11,6 +11,7 @@ import numpy as np
 from crown.arguments import path_of, same_file
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
+from crown.stages.cells import cells_of, cuts_of
 from crown.stages.program import ProgramEngine
 from crown.stages.running import Running
 from crown.stages.several import SeveralResults
@@ -68,7 +69,14 @@ def _load(
         words = header["words"]
         if header["on_missing"] not in ("ignore", "raise", "trust") or not isinstance(header["extra"], dict):
             raise SnapshotError(f"{path} is damaged: its header is not that of a program")
-        if len(words) != parts_of_program(program):
+        threads = header.get("threads", 1)  # older files do not say so: they have one
+        if not words_file.is_whole(threads) or threads < 1:
+            raise SnapshotError(f"{path} is damaged: its header is not that of a program")
+        if header.get("cut", []) != cuts_of(program, threads):
+            raise SnapshotError(f"{path} has joins that are cut in another way than this release cuts them; start anew")
+        if threads > 1 and state_path is not None:
+            raise SnapshotError(f"{path} is of a view with {threads} threads, whose state is kept in memory alone")
+        if len(words) != parts_of_program(program, cells_of(program, threads)):
             raise SnapshotError(f"{path} is damaged: it has {len(words)} parts, not those of its program")
         memory = ProgramMemory.create(len(words), memory_budget, None, state_path, words)
         if max(words) > len(memory.parts[0]):
@@ -77,7 +85,7 @@ def _load(
     for part, n in zip(memory.parts, words, strict=True):
         _check(part, n, path)
     memory.limit(words)
-    return kind(program, memory, header["on_missing"]), header["extra"]
+    return kind(program, memory, header["on_missing"], threads), header["extra"]
 
 
 def _program(given: Any, path: str | os.PathLike[str]) -> Program:

@@ -9,8 +9,13 @@ from zlib import crc32
 import pyarrow as pa
 import pytest
 
+import crown
 from crown import engines
+from crown.errors import ChangeError, CrownError
+from crown.ingest.batch import MissingDeletes
 from crown.ingest.changes import WEIGHT
+from crown.stages import snapshot
+from crown.stages.cells import cells_of
 from crown.stages.program import ProgramEngine
 from plans import Plan, PlanError, Program, program
 from plans.program import program_of
@@ -21,7 +26,7 @@ from tests.oracles.database import Database, to_arrow
 from tests.plans.program_queries import QUERIES, TABLES
 from tests.plans.random_programs import Writer
 from tests.stages.test_maintained_programs import batch_of
-from tests.stages.test_programs import apply
+from tests.stages.test_programs import apply, result_of
 
 CELLS = 3
 
@@ -132,3 +137,47 @@ def test_cells_deliver_what_one_engine_does_for_a_random_query(seed):
 @pytest.mark.parametrize("query", [query for query in QUERIES if "r x" in query or "UNION" in query])
 def test_occurrences_that_are_hashed_by_different_columns_agree_on_what_a_delete_finds(query):
     compare(query, absent=True)
+
+
+@pytest.mark.parametrize("query", [*QUERIES[::2], *(Writer(seed).query() for seed in range(100, 130))])
+def test_threads_deliver_what_one_engine_does(query, tmp_path):
+    """Join stages run in cells, the others once; a batch can be taken back, the state saved and loaded."""
+    random = Random(query)
+    try:
+        made = program(query, TABLES)
+    except PlanError as error:
+        pytest.skip(str(error).splitlines()[0])
+    if made.plan is not None or max(cells_of(made, CELLS)) == 1:
+        pytest.skip("there is no join that can be cut")
+    whole, many = ProgramEngine.create(made), ProgramEngine.create(made, threads=CELLS)
+    database = Database(TABLES)
+    read = {table.name for table in made.tables}
+    for turn in range(8):
+        batch = batch_of(random, database) if turn < 7 else database.everything(-1)
+        database.apply(batch)
+        changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in read}
+        expected, before = apply(whole, changes), result_of(many)
+        assert apply(many, changes) == expected, f"batch {turn}"
+        assert result_of(many) == result_of(whole)
+        if turn in (0, 4):
+            many.undo(changes, MissingDeletes.from_rows(many.missing.to_rows()))
+            assert result_of(many) == before
+            many.save(tmp_path / "state")
+            many, _ = snapshot.load(tmp_path / "state")
+            assert apply(many, changes) == expected
+        many.check_invariants()
+
+
+def test_threads_take_a_refused_batch_back_in_every_cell():
+    sql = "SELECT SUM(x.a + y.a) AS s FROM r x JOIN r y ON x.b = y.b"
+    view = crown.view(sql, TABLES, threads=CELLS)
+    view.update({"r": [{"a": 2, "b": b} for b in range(9)]})
+    before = view.to_table().to_pylist()
+    with pytest.raises(ChangeError, match="s"):
+        view.update({"r": [{"a": 2**61, "b": b} for b in range(9)]})
+    assert view.to_table().to_pylist() == before == [{"s": 36}]
+    view.check_invariants()
+    view.update({"r": [{"a": 1, "b": 1}]})
+    assert view.to_table().to_pylist() == [{"s": 8 * 4 + 12}]
+    with pytest.raises(CrownError, match="has none that can be"):
+        crown.view("SELECT SUM(a) AS s FROM r", TABLES, threads=2)

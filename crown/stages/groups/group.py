@@ -17,6 +17,7 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
+from crown.stages.cells import Joins
 from crown.stages.columns import Column, Frame, matrix
 from crown.stages.feeds import Reader
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
@@ -44,7 +45,9 @@ class Groups(Lasting):
     reads, if its rows carry sums.
     """
 
-    def __init__(self, stage: GroupStage, source: Sequence[Declared], part: Part, join: Join | None = None) -> None:
+    def __init__(
+        self, stage: GroupStage, source: Sequence[Declared], part: Part, join: Join | Joins | None = None
+    ) -> None:
         self.stage = stage
         self.inputs: tuple[str | int, ...] = (stage.feed.source,)
         self.columns = tuple(Declared(output.name, output.type) for output in stage.outputs)

@@ -29,9 +29,10 @@ def parts_of(stage: Stage) -> int:
     return 0 if isinstance(stage, LinearStage) else 1
 
 
-def parts_of_program(program: Program) -> int:
-    """Returns how many parts a program takes."""
-    return OWN_PARTS + sum(map(parts_of, program.stages))
+def parts_of_program(program: Program, cells: Sequence[int] | None = None) -> int:
+    """Returns how many parts a program takes whose stages run in so many ``cells`` each; default: one."""
+    cells = [1] * len(program.stages) if cells is None else cells
+    return OWN_PARTS + sum(n * parts_of(stage) for stage, n in zip(program.stages, cells, strict=True))
 
 
 class ProgramMemory:
