@@ -182,9 +182,11 @@ class Cell:
     def _usable(self, place: Place, batches: list[int], snapshots: list[int]) -> bool:
         """Returns False if the log has gone on without the live engine, which is then of no use."""
         version = place.version
+        if version in batches and place.digest == self.log.digest(version):
+            return True
+        if place.digest in self.log.forgotten():
+            return False  # `crown state --rollback-to` went back behind it
         if version in batches:
-            if place.digest == self.log.digest(version):
-                return True
             if version == max(batches):  # nothing that follows says that the log is right
                 raise history.replaced(self.log, version)
             return False

@@ -104,10 +104,4 @@ def roll_back(log: CellLog, batch: int) -> None:
     from_the_start = not snapshots if not batches else log.read(batches[0]).prev in (EMPTY, BACKFILL)
     if not from_the_start and not any(version <= batch for version in snapshots):
         raise CheckpointError(f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept")
-    for number in batches:
-        if number > batch:
-            log.delta_path(number).unlink()
-            (log.folder / f"{number}.json").unlink(missing_ok=True)
-    for version in snapshots:
-        if version > batch:
-            log.snapshot_path(version).unlink()
+    log.forget(batch)

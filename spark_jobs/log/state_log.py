@@ -5,6 +5,7 @@
     b.delta       what the cell was given in batch b: one Arrow stream per relation, columns and ``_weight``
     v.snapshot    the engine as it was after batch v
     b.json        what the batch did (rows in, deltas out, ...), for the driver to read
+    forgotten.json  the digests of deltas that were deleted to go back to an earlier batch
 
 A delta is published once, by an atomic create-if-absent, and never changed; whoever comes second must bring the same
 rows. It names the batch before it (``prev``) and the digest of its file, so the chain has no silent gaps and no links
@@ -42,6 +43,7 @@ from spark_jobs.log.delta_file import (
 EMPTY = -2
 BACKFILL = -1
 _NAME = re.compile(r"(-1|0|[1-9][0-9]{0,17})\.(delta|snapshot|json)")
+_FORGOTTEN = "forgotten.json"
 _CELL = re.compile(r"0|[1-9][0-9]{0,8}")
 _WORDS = ("version", "cell", "stream", "cut")
 NOTES = 128  # newest notes that are kept
@@ -276,6 +278,28 @@ class CellLog:
         for path in doomed:
             path.unlink(missing_ok=True)
 
+    def forget(self, batch: int) -> None:
+        """Deletes every delta, snapshot and note after a batch, and remembers the digests of the deltas."""
+        gone = [number for number in self.batches() if number > batch]
+        digests = sorted(self.forgotten() | {self.digest(number) for number in gone})
+        temporary = self._temporary()
+        write_durably(temporary, json.dumps(digests).encode())
+        os.replace(temporary, self.folder / _FORGOTTEN)
+        for number in gone:
+            self.delta_path(number).unlink()
+            (self.folder / f"{number}.json").unlink(missing_ok=True)
+        for version in self.snapshots():
+            if version > batch:
+                self.snapshot_path(version).unlink()
+        sync_folder(self.folder)
+
+    def forgotten(self) -> set[str]:
+        """Returns the digests of deltas that were deleted to go back: a live engine that applied one is out of date."""
+        try:
+            return set(json.loads((self.folder / _FORGOTTEN).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return set()
+
     # -- notes for the driver -----------------------------------------------------------------------------------------
 
     def write_note(self, batch: int, note: Mapping[str, Any]) -> None:
@@ -302,7 +326,9 @@ def cell_folders(operator: Path) -> list[Path]:
 
 def strangers(folder: Path) -> list[str]:
     """Names in a cell's folder that are none of the log's, and so are not looked at."""
-    return sorted(name for name in os.listdir(folder) if name[0] != "." and not _NAME.fullmatch(name))
+    return sorted(
+        name for name in os.listdir(folder) if name[0] != "." and name != _FORGOTTEN and not _NAME.fullmatch(name)
+    )
 
 
 def read_note(folder: Path, batch: int) -> dict[str, Any] | None:

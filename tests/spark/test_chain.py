@@ -18,7 +18,7 @@ from spark_jobs.cell.cell import Cell
 from spark_jobs.commands.state import roll_back, troubles
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.log.meta import check_meta
-from spark_jobs.log.state_log import BACKFILL, NOTES, CellLog
+from spark_jobs.log.state_log import BACKFILL, NOTES, CellLog, strangers
 from tests.spark.test_cell import HOPS, apply, expected, rows, stream
 from tests.spark.test_history import CHANGES, DELTAS, META, Job
 
@@ -78,6 +78,19 @@ def test_a_live_engine_of_another_history_gives_way_to_the_log(job, tmp_path):
     got, report = apply(job.cell(0), 4, CHANGES[4])
     assert got == expected(HOPS, [*CHANGES[:2], *OTHER[2:4], CHANGES[4]])[4]
     assert report.restored == 4
+
+
+@pytest.mark.parametrize("again", [OTHER, CHANGES], ids=["other rows", "the same rows"])
+def test_after_going_back_the_same_application_goes_on(job, again):
+    """Its live engine has applied what was forgotten, and gives way to the log."""
+    job.run(CHANGES[:4])
+    for number in (0, 1):
+        roll_back(job.cell(number).log, 1)
+    assert not strangers(job.state / "0")
+    for batch in (2, 3, 4):
+        got, report = apply(job.cell(0), batch, again[batch])
+        assert got == expected(HOPS, [*CHANGES[:2], *again[2:]])[batch]
+        assert report.restored == (2 if batch == 2 else -1)
 
 
 def test_a_snapshot_of_another_history_is_refused(job, tmp_path, monkeypatch):
