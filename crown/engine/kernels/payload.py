@@ -95,7 +95,7 @@ WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is to follow,
 
 @device
 def _times(ctx, value, factor):
-    """The product of a part of one limb; says so in the header if it leaves 63 bits."""
+    """Returns a part of one limb times a factor; says so in the header if it leaves 63 bits."""
     if product_leaves(value, factor):
         ctx.arena[H_WRAPPED] = 1
     return times(value, factor)
@@ -103,7 +103,7 @@ def _times(ctx, value, factor):
 
 @device
 def weight_of(ctx, y, row):
-    """What the row weighs: the copies with which it has been accounted, or 1."""
+    """Returns what the row weighs: the copies with which it has been accounted, or 1."""
     if ctx.plan[y + Y_WEIGHED] == 1:
         return row_weight(ctx.halves, row)
     return ONE
@@ -111,7 +111,7 @@ def weight_of(ctx, y, row):
 
 @device
 def _factor(ctx, row, word):
-    """The row's value at a word that is a factor; NULL adds nothing."""
+    """Returns the row's value at a word that is a factor; NULL adds nothing."""
     value = ctx.arena[row + word]
     if value == NULL:
         value = 0
@@ -120,7 +120,7 @@ def _factor(ctx, row, word):
 
 @device
 def begin(ctx, y, weight):
-    """Every part of the value that is being calculated becomes ``weight``."""
+    """Sets every part of the value that is being calculated to ``weight``."""
     plan, scratch = ctx.plan, ctx.scratch
     at = scratch[X_VALUE]
     ones = plan[y + Y_ONES]
@@ -142,7 +142,7 @@ def begin(ctx, y, weight):
 
 @device
 def _payload_below(ctx, y, row, x, link, delta):
-    """Where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
+    """Returns where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
     if x == link:
         return delta
     pair = ctx.plan[y + Y_LINK0] + 2 * x
@@ -151,7 +151,7 @@ def _payload_below(ctx, y, row, x, link, delta):
 
 @device
 def _multiply_pairs(ctx, y, row, link, delta):
-    """``multiply_by_row`` for the parts of two limbs."""
+    """Runs ``multiply_by_row`` for the parts of two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
     stride = Z_LINKS + 2 * links
@@ -177,7 +177,7 @@ def _multiply_pairs(ctx, y, row, link, delta):
 
 @device
 def _multiply_others(ctx, y, row, link, delta):
-    """``multiply_by_row`` for the parts of more than two limbs."""
+    """Runs ``multiply_by_row`` for the parts of more than two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
     stride = Z_LINKS + 2 * links
@@ -202,7 +202,7 @@ def _multiply_others(ctx, y, row, link, delta):
 
 @device
 def multiply_by_row(ctx, y, row, link, delta):
-    """Multiply the value by the row's factors and by the payloads that its links lead to.
+    """Multiplies the value by the row's factors and by the payloads that its links lead to.
 
     On link ``link``, if that is not -1, the payload at ``delta`` takes the place of the one that is there.
     """
@@ -227,7 +227,7 @@ def multiply_by_row(ctx, y, row, link, delta):
 
 @device
 def occurrences(ctx, ring, d, row):
-    """As how many a row of a free node counts, without its free children."""
+    """Returns as how many a row of a free node counts, without its free children."""
     if ring is None:
         return ONE
     y = ctx.plan[d + N_PAYLOAD]
@@ -245,7 +245,7 @@ def occurrences(ctx, ring, d, row):
 
 @device
 def add_parts(ctx, y, out, o, src, i):
-    """Add the payload at ``src[i]`` to the one at ``out[o]``, part by part."""
+    """Adds the payload at ``src[i]`` to the one at ``out[o]``, part by part."""
     plan = ctx.plan
     ones = plan[y + Y_ONES]
     for w in range(ones):
@@ -267,13 +267,13 @@ def add_parts(ctx, y, out, o, src, i):
 
 @device
 def first_entry(plan, d):
-    """The header word with the first entry of the edge above the node at descriptor ``d``."""
+    """Returns the header word with the first entry of the edge above the node at descriptor ``d``."""
     return plan[d + N_GROUPS] + T_ENTRIES
 
 
 @device
 def pend(ctx, d, g):
-    """The value is to be added to the payload of the group, when the batch is published."""
+    """Notes that the value is to be added to the payload of the group when the batch is published."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     y = plan[d + N_PAYLOAD]
     n = plan[y + Y_WORDS]
@@ -294,7 +294,7 @@ def pend(ctx, d, g):
 
 @device
 def entered(ctx, ring, d, row, g, first):
-    """The row has entered V_s as a child of ``g``; ``first``: as its only one. Nobody is to be told of a new group."""
+    """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so nobody is to be told."""
     if ring is None:
         return
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
@@ -316,7 +316,7 @@ def entered(ctx, ring, d, row, g, first):
 
 @device
 def leaves(ctx, ring, d, row, g):
-    """The row is about to be taken from the children of ``g``.
+    """Accounts for a row that is about to be taken from the children of ``g``.
 
     If it is the last, all parents have left already, by the payload that they had been told.
     """
@@ -347,7 +347,7 @@ def leaves(ctx, ring, d, row, g):
 
 @device
 def witness(ctx, ring, d, node, row, sign):
-    """The results to be enumerated come (``sign`` 1) or go (-1) with a row of ``node``."""
+    """Notes that the results to be enumerated come (``sign`` 1) or go (-1) with a row of ``node``."""
     if ring is None:
         return
     plan, scratch = ctx.plan, ctx.scratch
@@ -361,7 +361,7 @@ def witness(ctx, ring, d, node, row, sign):
 
 @device
 def _multiply_rows(ctx, ring, out, start):
-    """Write the payload of the results from row ``start`` of ``out`` on; there are handles of their rows in it."""
+    """Writes the payload of the results from row ``start`` of ``out`` on; there are handles of their rows in it."""
     if ring is None:
         return
     plan, scratch = ctx.plan, ctx.scratch
@@ -389,7 +389,7 @@ def _multiply_rows(ctx, ring, out, start):
 
 @device
 def resume_deltas(ctx, ring, out):
-    """``enumerate_resume``; in a payload plan the results get their payloads."""
+    """Runs ``enumerate_resume``; in a payload plan the results get their payloads."""
     start = ctx.scratch[X_FILL]
     done = enumerate_resume(ctx, out)
     _multiply_rows(ctx, ring, out, start)
@@ -402,7 +402,7 @@ def resume_deltas(ctx, ring, out):
 
 @device
 def weigh(ctx, ring, row, weight):
-    """A row has come, with that weight."""
+    """Accounts for a row that has come, with that weight."""
     if ring is None:
         return
     set_row_weight(ctx.halves, row, weight)
@@ -410,7 +410,7 @@ def weigh(ctx, ring, row, weight):
 
 @device
 def reweigh(ctx, ring, rec, out):
-    """The copies of the record have changed by ``scratch[X_CHANGE]``: one alias after the other accounts for it.
+    """Lets one alias after the other account for a change of the record's copies by ``scratch[X_CHANGE]``.
 
     An alias that is still to come multiplies with the old weight. True, or False if ``out`` is full: call again.
     """
