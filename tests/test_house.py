@@ -73,6 +73,18 @@ def _overrides(method: ast.FunctionDef) -> bool:
     )
 
 
+_BEGINNING = re.compile(r"(?:[A-Z][a-z]+s|See)\b")
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=name)
+def test_what_is_said_of_a_function_begins_with_what_it_does(file: Path) -> None:
+    """It returns, yields, writes, raises: the first word says so."""
+    functions = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
+    said = {node.name: ast.get_docstring(node) or "" for node in functions}
+    others = {name: text.split("\n")[0] for name, text in said.items() if text and not _BEGINNING.match(text)}
+    assert not others, f"begin with a verb in the third person: {others}"
+
+
 MACHINE = re.compile(r"(?<![\w.])/(?:work|home|root|Users|tmp)/[\w.]+|[A-Z]:\\\\Users")
 TEXT = {".py", ".md", ".cfg", ".toml", ".txt", ".json", ".yml", ".yaml", ".html", ".sh", ""}
 

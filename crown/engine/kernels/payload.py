@@ -99,7 +99,7 @@ WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is to follow,
 
 @device
 def add_parts(ctx, y, out, o, src, i):
-    """Add the payload at ``src[i]`` to the one at ``out[o]``, part by part."""
+    """Adds the payload at ``src[i]`` to the one at ``out[o]``, part by part."""
     plan = ctx.plan
     ones = plan[y + Y_ONES]
     for w in range(ones):
@@ -121,13 +121,13 @@ def add_parts(ctx, y, out, o, src, i):
 
 @device
 def first_entry(plan, d):
-    """The header word with the first entry of the edge above the node at descriptor ``d``."""
+    """Returns the header word with the first entry of the edge above the node at descriptor ``d``."""
     return plan[d + N_GROUPS] + T_ENTRIES
 
 
 @device
 def pend(ctx, d, g):
-    """The value is to be added to the payload of the group, when the batch is published."""
+    """Notes that the value is to be added to the payload of the group when the batch is published."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     y = plan[d + N_PAYLOAD]
     n = plan[y + Y_WORDS]
@@ -148,7 +148,7 @@ def pend(ctx, d, g):
 
 @device
 def entered(ctx, ring, d, row, g, first):
-    """The row has entered V_s as a child of ``g``; ``first``: as its only one. Nobody is to be told of a new group."""
+    """Accounts for a row that has entered V_s as a child of ``g``; ``first``: its only one, so nobody is to be told."""
     if ring is None:
         return
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
@@ -170,7 +170,7 @@ def entered(ctx, ring, d, row, g, first):
 
 @device
 def leaves(ctx, ring, d, row, g):
-    """The row is about to be taken from the children of ``g``.
+    """Accounts for a row that is about to be taken from the children of ``g``.
 
     If it is the last, all parents have left already, by the payload that they had been told.
     """
@@ -201,7 +201,7 @@ def leaves(ctx, ring, d, row, g):
 
 @device
 def witness(ctx, ring, d, node, row, sign):
-    """The results to be enumerated come (``sign`` 1) or go (-1) with a row of ``node``."""
+    """Notes that the results to be enumerated come (``sign`` 1) or go (-1) with a row of ``node``."""
     if ring is None:
         return
     plan, scratch = ctx.plan, ctx.scratch
@@ -215,7 +215,7 @@ def witness(ctx, ring, d, node, row, sign):
 
 @device
 def _multiply_rows(ctx, ring, out, start):
-    """Write the payload of the results from row ``start`` of ``out`` on; there are handles of their rows in it."""
+    """Writes the payload of the results from row ``start`` of ``out`` on; there are handles of their rows in it."""
     if ring is None:
         return
     plan, scratch = ctx.plan, ctx.scratch
@@ -243,7 +243,7 @@ def _multiply_rows(ctx, ring, out, start):
 
 @device
 def resume_deltas(ctx, ring, out):
-    """``enumerate_resume``; in a payload plan the results get their payloads."""
+    """Runs ``enumerate_resume``; in a payload plan the results get their payloads."""
     start = ctx.scratch[X_FILL]
     done = enumerate_resume(ctx, out)
     _multiply_rows(ctx, ring, out, start)
@@ -256,7 +256,7 @@ def resume_deltas(ctx, ring, out):
 
 @device
 def weigh(ctx, ring, row, weight):
-    """A row has come, with that weight."""
+    """Accounts for a row that has come, with that weight."""
     if ring is None:
         return
     set_row_weight(ctx.halves, row, weight)
@@ -264,7 +264,7 @@ def weigh(ctx, ring, row, weight):
 
 @device
 def reweigh(ctx, ring, rec, out):
-    """The copies of the record have changed by ``scratch[X_CHANGE]``: one alias after the other accounts for it.
+    """Lets one alias after the other account for a change of the record's copies by ``scratch[X_CHANGE]``.
 
     An alias that is still to come multiplies with the old weight. True, or False if ``out`` is full: call again.
     """

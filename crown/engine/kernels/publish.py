@@ -65,7 +65,7 @@ from crown.kernels.pointers import constants, prefetch, words
 
 @device
 def _tell_bound(ctx, d, dp, g, delta):
-    """The parents of ``g`` in V_s, rows of a bound node, are worth more by what ``delta`` makes of them."""
+    """Adds to the parents of ``g`` in V_s, rows of a bound node, what ``delta`` makes of them."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     k = plan[d + N_KEY]
     link = plan[plan[d + N_PAYLOAD] + Y_ABOVE]
@@ -87,7 +87,7 @@ def _tell_bound(ctx, d, dp, g, delta):
 
 @device
 def _tell_free(ctx, ring, d, parent, g, delta, out):
-    """The results of the live parents of ``g``, rows of a free node, change by what ``delta`` makes of them.
+    """Changes the results of the live parents of ``g``, rows of a free node, by what ``delta`` makes of them.
 
     True, or False if ``out`` is full.
     """
@@ -118,7 +118,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
 
 @kernel
 def publish_batch(arena, halves, plan, scratch, ring, out):
-    """Tell all parents what has changed since the last publication. ``scratch[X_EDGE]`` is 0 when it begins.
+    """Tells all parents what has changed since the last publication. ``scratch[X_EDGE]`` is 0 when it begins.
 
     DONE; or FULL: ``out`` (int64[columns, capacity], ``scratch[X_FILL]`` rows of it written) is full, empty it and
     call again; or OVER_BUDGET: some groups have not told their parents yet. O(parents of changed groups + results that
@@ -157,7 +157,7 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
 
 @kernel
 def enumerate_weighed(arena, halves, plan, scratch, ring, out):
-    """``enumerate_block`` in a payload plan: every result with its payload."""
+    """Runs ``enumerate_block`` in a payload plan: every result with its payload."""
     scratch[X_CAPACITY] = out.shape[1]
     scratch[X_WITNESS] = NONE
     scratch[X_WEIGHT] = ONE
@@ -168,7 +168,7 @@ def enumerate_weighed(arena, halves, plan, scratch, ring, out):
 
 @kernel
 def payload_of(arena, halves, plan, scratch, rows, out):
-    """The payload of one result: ``rows`` (int64) of the free nodes that weigh, in order; ``out`` gets its words."""
+    """Writes the payload of one result to ``out``: ``rows`` (int64) of the free nodes that weigh, in order."""
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
     rows, out = words(rows), words(out)
     ctx = Context(arena, halves, plan, scratch)
