@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=[*FORMATS, *PICTURES], default="text", help="text (default), json, mermaid, html, svg"
     )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument("--cells", type=int, metavar="N", help="show how the rows are copied to N HyperCube cells")
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file instead of the screen")
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.commands.declare import add_query_arguments, query_text, schema_of
+from plans.commands.guess import completed
 from plans.errors import PlanError
 from plans.schema import Schema, Table, arrow_type
 from plans.search.profile import Event, profile
@@ -32,8 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the profile; exit code 0."""
-    schema = schema_of(args.schema)
-    print(profile(query_text(args.query), schema, read_log(args.log, schema), trees=args.trees).text(), end="")
+    query = query_text(args.query)
+    schema = completed(query, schema_of(args.schema))
+    print(profile(query, schema, read_log(args.log, schema), trees=args.trees).text(), end="")
     return 0
 
 
