@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,16 +13,15 @@ from crown.arguments import number_of
 from crown.errors import ChangeError
 from crown.ingest.changes import WEIGHT
 from crown.maintained import Queryable
+from crown.results.framed import Framed
 from crown.stages.program import ProgramEngine
 from crown.stages.result import ResultOf
 
 _PROGRAM = (ProgramEngine, ResultOf)
 
 
-class Readable(ABC):
+class Readable(Framed):
     """A result that can be asked. ``schema`` is its Arrow schema."""
-
-    schema: pa.Schema
 
     @abstractmethod
     def _reader(self) -> Queryable | ResultOf:

@@ -19,9 +19,11 @@ from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import CheckedBatch
+from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
 from crown.reading import Readable
+from crown.results.subscribers import Subscribed
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
 from plans import program as make_program
@@ -32,7 +34,7 @@ from plans.show.forms import FORMS
 MOST_THREADS = 1024
 
 
-class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make a second one"):
+class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load(path) make a second one"):
     """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
 
     Memory is linear in the live input tuples, whatever the size of the result. ``schema`` is the Arrow schema of the
@@ -40,6 +42,7 @@ class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make 
     """
 
     def __init__(self, engine: Queryable, quarantine_dir: Path | None = None, batches: int = 0) -> None:
+        super().__init__()
         self._engine = engine
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
@@ -58,10 +61,11 @@ class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make 
     def apply(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> pa.Table:
         """Applies a batch of changes and returns the exact change of the result.
 
-        ``changes``: relation -> Arrow table, pandas frame or list of dicts, with an optional signed integer column
-        ``_weight`` (absent: +1). A batch is a Z-set: weights of equal rows are summed, deletions take effect before
-        insertions. Returns the output columns and ``_weight`` (+1 / -1), each changed row once. ``consolidate=False``
-        leaves rows in that the batch both added and removed (cheaper for join-project queries).
+        ``changes``: relation -> a frame (Arrow, pandas, Polars, DuckDB, columns by name), a NumPy array, or a list of
+        dicts, tuples or dataclasses, with an optional signed integer column ``_weight`` (absent: +1). A batch is a
+        Z-set: weights of equal rows are summed, deletions take effect before insertions. Returns the output columns and
+        ``_weight`` (+1 / -1), each changed row once. ``consolidate=False`` leaves rows in that the batch both added and
+        removed (cheaper for join-project queries).
 
         Errors leave the view as it was: ChangeError (unknown relation or column), BadRowError (a value that does not
         fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. So does Ctrl-C, unless the batch was
@@ -77,7 +81,8 @@ class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make 
         [{'a': 1, 'b': 2, 'c': 3, '_weight': -1}, {'a': 1, 'b': 2, 'c': 4, '_weight': 1}]
         """
         with self._engine.uninterrupted:
-            return self._run(changes, True, consolidate).to_table(self._engine.delta_schema)
+            deltas = self._run(changes, True, consolidate).to_table(self._engine.delta_schema)
+        return self._tell(deltas)
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
         """Does what ``apply`` does, but yields the deltas as they are enumerated: memory stays bounded however many
@@ -87,6 +92,8 @@ class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make 
         provisional: if it raises, the batch has been taken back, and those that it yielded are void. Closing it early
         applies the rest without output; its ``close`` raises what stops that.
         """
+        if self._subscribers:
+            raise CrownError("apply_batches hands its deltas to one reader; with subscribers use apply or update")
         return self._run(changes, True, consolidate)
 
     def update(self, changes: Mapping[str, Any]) -> None:
@@ -94,6 +101,9 @@ class View(Readable, NotCopyable, instead="save(path) and crown.load(path) make 
 
         The cheapest way to load data. The next ``apply`` rebuilds the live views, O(state).
         """
+        if self._subscribers:
+            self.apply(changes)
+            return
         with self._engine.uninterrupted:
             self._run(changes, False, None).close()
 
@@ -162,6 +172,7 @@ def view(
     query: str | Plan | Program,
     schema: Any = None,
     *,
+    tables: Mapping[str, Any] | None = None,
     path: str | os.PathLike[str] | None = None,
     threads: int = 1,
     memory_budget: Size | None = None,
@@ -173,7 +184,8 @@ def view(
     """Returns a view of ``query``: SQL, Datalog, a GraphFrames motif, a ``Plan`` or its JSON.
 
     ``schema``: relation -> {column: type} (or pyarrow schema, or ``plans.schema.Table`` to declare keys); not needed
-    for a Plan.
+    for a Plan. A frame, a list of dicts, or a dataclass in place of the columns stands for the columns that it has.
+    ``tables``: relation -> a frame or rows: the first batch, from which the schema is taken where ``schema`` has none.
     ``path``: keep the state in that new file (memory-mapped, may exceed RAM) instead of memory. It is of no use to
     another process: ``crown.open`` makes a view that can be opened again.
     ``threads``: cut the plan into that many cells by hashing output attributes and apply batches to them in parallel;
@@ -200,8 +212,11 @@ def view(
             "(crown.open keeps a view and reopens it)"
         )
     folder = quarantine_of(on_bad_row, quarantine)
-    program = make_program(query, schema, **options)
-    return View(engines.create(program, state, threads, budget, on_missing), folder)
+    program = make_program(query, schemas({**(tables or {}), **(schema or {})} if tables else schema), **options)
+    made = View(engines.create(program, state, threads, budget, on_missing), folder)
+    if tables:
+        made.update(tables)
+    return made
 
 
 def quarantine_of(on_bad_row: str, given: Any) -> Path | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import crown
 
+OURS = ("crown", "plans", "ivm_triangle")
 PAGE = Path(__file__).with_name("api.txt")
 
 
@@ -28,9 +29,10 @@ def _lines(name: str, value: Any) -> Iterator[str]:
         yield f"class {name}({bases})"
     else:
         yield f"class {name}"
-        for member in sorted(vars(value)):
-            if not member.startswith("_"):
-                yield f"    {_member(member, inspect.getattr_static(value, member))}"
+        others = {getattr(crown, other) for other in crown.__all__} - {value}
+        bases = [base for base in value.__mro__ if base not in others and base.__module__.split(".")[0] in OURS]
+        for member in sorted({member for base in bases for member in vars(base) if not member.startswith("_")}):
+            yield f"    {_member(member, inspect.getattr_static(value, member))}"
 
 
 def _member(name: str, value: Any) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 
 import crown
 
@@ -11,25 +13,35 @@ HELP = "check a saved state: checksum, header, and every internal view recompute
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("state", metavar="FILE", help="what View.save or crown run --save wrote")
+    parser.add_argument("state", metavar="FILE|FOLDER", help="what View.save, crown run --save or crown.open wrote")
     parser.add_argument("--explain", action="store_true", help="print the plan, too")
     parser.add_argument("--analyze", action="store_true", help="print what each stage holds and has done, too")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what is in the file; exit code 0 if all is well, 1 if a view differs from its definition.
+    """Prints what is in the file or folder; exit code 0 if all is well, 1 if a view differs from its definition.
 
-    SnapshotError, which the command line makes exit code 2, for a file that is absent, foreign or damaged.
+    SnapshotError, which the command line makes exit code 2, for what is absent, foreign or damaged.
     """
-    view = crown.load(args.state)
+    kept = os.path.isfile(os.path.join(args.state, "meta.json"))
+    view = crown.open(None, args.state) if kept else crown.load(args.state)
+    broken = ""
+    try:
+        view.check_invariants()
+    except AssertionError as error:
+        broken = str(error)
+    if args.json:
+        stats = {"results": view.count(), **view.stats()} if not broken else {}
+        found = {"state": args.state, "sound": not broken, "broken": broken, "query": view.plan.query, **stats}
+        print(json.dumps(found, default=str))
+        return 1 if broken else 0
     if args.explain:
         print(view.explain())
     if args.analyze:
         print(view.explain(analyze=True))
-    try:
-        view.check_invariants()
-    except AssertionError as error:
-        print(f"{args.state}: broken: {error}")
+    if broken:
+        print(f"{args.state}: broken: {broken}")
         return 1
     stats = view.stats()
     print(f"{args.state}: sound; {stats['batches']:,} batches, {view.count():,} results")

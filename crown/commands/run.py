@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -17,10 +18,11 @@ import pyarrow.parquet as pq
 import crown
 from crown.arguments import file_of, number_of, same_file
 from crown.errors import ChangeError
-from crown.ingest.inputs import batches, read
+from crown.ingest.inputs import STANDARD_INPUT, batches, columns_of, read
 from crown.views import View
-from plans import Plan, plan
+from plans import Program, Schema, program
 from plans.commands.declare import add_query_arguments, query_text, rates_of, schema_of
+from plans.commands.guess import completed, declaration
 
 HELP = "maintain a query over change files in this process and write its deltas"
 
@@ -34,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="NAME=FILE",
-        help="changes of a relation: Parquet, CSV, JSON lines, or an edge list (.txt, .gz, .zip)",
+        help="changes of a relation: Parquet, CSV, JSON lines, an edge list (.txt, .gz, .zip), or - for standard input "
+        "(JSON lines or CSV)",
     )
     add("--window", metavar="W", help="slide a window of W rows, or of a fraction (0.2), over each input")
     add("--batch-rows", type=int, default=10_000, metavar="N", help="rows of each file per batch (10000)")
@@ -50,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--save", metavar="FILE", help="save the state at the end")
     add("--on-missing", choices=("ignore", "raise"), help="deletes of absent rows: count (ignore), or stop")
     add("--quarantine", metavar="DIR", help="put rows that do not fit aside in this folder instead of stopping")
+    add("--json", action="store_true", help="print deltas, results, progress and summary as JSON lines")
     add("--quiet", action="store_true", help="no progress lines")
 
 
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"no --input for {', '.join(absent)}: nothing changes there", file=sys.stderr)
     started = time.monotonic()
     rows = deltas = 0
-    with _sink(args.output, view) as write:
+    with _sink(args.output, view, args.json) as write:
         for number, batch in enumerate(stream):
             begun = time.monotonic()
             taken = sum(table.num_rows for table in batch.values())
@@ -77,39 +81,67 @@ def run(args: argparse.Namespace) -> int:
             rows, deltas = rows + taken, deltas + emitted
             if not args.quiet:
                 seconds = time.monotonic() - begun
-                print(
+                state = view.stats()["input_rows"]
+                told = {"batch": number, "rows": taken, "deltas": emitted, "state_rows": state, "seconds": seconds}
+                _say(
+                    args.json,
+                    told,
                     f"batch {number}: {taken:,} rows in, {emitted:,} deltas out, "
-                    f"{taken / max(seconds, 1e-9):,.0f} rows/s, "
-                    f"{view.stats()['input_rows']:,} state rows, {1000 * seconds:.0f} ms",
-                    file=sys.stderr,
+                    f"{taken / max(seconds, 1e-9):,.0f} rows/s, {state:,} state rows, {1000 * seconds:.0f} ms",
                 )
     seconds = time.monotonic() - started
     stats = view.stats()
-    print(
+    missing = sum(stats["missing_deletes"].values())
+    counts = {"rows": rows, "deltas": deltas, "seconds": seconds, "state_rows": stats["input_rows"]}
+    counts |= {"state_bytes": stats["live_bytes"], "missing_deletes": missing, "quarantined": stats["quarantined"]}
+    _say(
+        args.json,
+        counts,
         f"{rows:,} rows in, {deltas:,} deltas out in {seconds:.2f} s ({rows / max(seconds, 1e-9):,.0f} rows/s); "
         f"state {stats['live_bytes']:,} bytes for {stats['input_rows']:,} rows; "
-        f"{sum(stats['missing_deletes'].values()):,} deletes found nothing, {stats['quarantined']:,} rows quarantined",
-        file=sys.stderr,
+        f"{missing:,} deletes found nothing, {stats['quarantined']:,} rows quarantined",
     )
     if args.results is not None:
-        print(f"result: {view.count():,} rows")
+        if not args.json:
+            print(f"result: {view.count():,} rows")
         for row in view.to_table(args.results).to_pylist():
-            print(", ".join(f"{name}={value}" for name, value in row.items()))
+            print(_line(row) if args.json else ", ".join(f"{name}={value}" for name, value in row.items()))
     if args.save is not None:
         view.save(args.save)
     return 0
 
 
-def _plan(args: argparse.Namespace) -> Plan:
+def _plan(args: argparse.Namespace) -> Program:
     query = query_text(args.query)
-    if query.lstrip().startswith("{"):
+    if _is_plan(query):
         for option, given in (("--schema", args.schema), ("--rate", args.rate)):
             if given:
                 raise ChangeError(f"the query is a plan, which has its own tables and rates; leave out {option}")
-    return plan(query, schema_of(args.schema), rates=rates_of(args.rate), dialect=args.dialect)
+    schema = _schema(query, schema_of(args.schema), args)
+    return program(query, schema, rates=rates_of(args.rate), dialect=args.dialect)
 
 
-def _inputs(texts: list[str], made: Plan) -> dict[str, Path]:
+def _schema(query: str, declared: Schema, args: argparse.Namespace) -> Schema:
+    """Returns the schema and the relations that were not declared, from the files and the query; that is said."""
+    tables = []
+    for text in args.input:
+        name, _, path = text.partition("=")
+        if name.strip() not in declared and path:
+            columns = columns_of(Path(path))
+            if columns is not None:
+                tables.append(Schema.of({name.strip(): columns})[name.strip()])
+    made = completed(query, Schema((*declared.values(), *tables))) if not _is_plan(query) else declared
+    guessed = [declaration(made[name]) for name in made if name not in declared]
+    if guessed and not args.quiet:
+        print(f"no --schema for these, taken as: {', '.join(guessed)}", file=sys.stderr)
+    return made
+
+
+def _is_plan(query: str) -> bool:
+    return query.lstrip().startswith("{")
+
+
+def _inputs(texts: list[str], made: Program) -> dict[str, Path]:
     """Returns the file of each relation, by the name that the schema gives it."""
     found: dict[str, Path] = {}
     for text in texts:
@@ -140,6 +172,9 @@ def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
         for option, path in (("--output", output), ("--save", args.save))
         if path is not None
     }
+    piped = [name for name, path in inputs.items() if str(path) == STANDARD_INPUT]
+    if len(piped) > 1:
+        raise ChangeError(f"standard input is one stream, and {' and '.join(piped)} would read it; give files")
     taken = {f"--input {name}": path for name, path in inputs.items()}
     if args.load:
         taken["--load"] = Path(args.load)
@@ -151,7 +186,7 @@ def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
         raise ChangeError(f"--output and --save are both {output}; name two files")
 
 
-def _view(args: argparse.Namespace, made: Plan) -> View:
+def _view(args: argparse.Namespace, made: Program) -> View:
     if args.load:
         view = crown.load(args.load)
         if view.plan.fingerprint != made.fingerprint:
@@ -167,12 +202,12 @@ def _view(args: argparse.Namespace, made: Plan) -> View:
 
 
 @contextmanager
-def _sink(output: str | None, view: View) -> Iterator[Any]:
+def _sink(output: str | None, view: View, lines: bool) -> Iterator[Any]:
     """Yields a function that writes a delta batch."""
     if output is None:
         yield lambda batch: None
     elif output == "-":
-        yield _show
+        yield _show_lines if lines else _show
     else:
         schema = view.delta_schema
         try:
@@ -188,6 +223,25 @@ def _sink(output: str | None, view: View) -> Iterator[Any]:
             raise  # of the screen, not of this file
         except (OSError, pa.ArrowException) as error:
             raise ChangeError(f"cannot write {output}: {error}") from None
+
+
+def _say(lines: bool, counts: Mapping[str, Any], text: str) -> None:
+    """Tells on standard error how far it is: in words, or as a line of JSON."""
+    print(_line(counts) if lines else text, file=sys.stderr)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    """Returns a row as JSON; what JSON has no form for is text, as Arrow writes it."""
+    return json.dumps(row, ensure_ascii=False, default=_text)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _show_lines(batch: pa.RecordBatch) -> None:
+    for row in batch.to_pylist():
+        print(_line(row))
 
 
 def _show(batch: pa.RecordBatch) -> None:

@@ -16,6 +16,7 @@ from crown.durable.mark import Mark
 from crown.durable.recovery import numbers
 from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError
+from crown.ingest.frames import schemas
 from crown.views import MOST_THREADS, quarantine_of
 from plans import program as make_program
 from plans.plan import Plan
@@ -71,10 +72,12 @@ def open_view(
     kept = number_of(keep, "keep", 0)
     policy = _policy(sync)
     bad = quarantine_of(on_bad_row, quarantine)
-    program = None if query is None else make_program(query, schema, **options)
+    program = None if query is None else make_program(query, schemas(schema), **options)
     if query is None and (schema is not None or options):
         raise CrownError("query=None opens what the folder has; leave out schema and the planner's options, too")
     folder = _folder(path, program is not None)
+    if program is None and not numbers(folder, "log") and not (folder / NAME).exists():
+        raise CrownError(f"{folder} has no view yet; give the query that it shall have")
     with ExitStack() as undone:
         lock = Lock(folder)
         undone.callback(lock.release)
@@ -84,7 +87,7 @@ def open_view(
         if identity is None:
             _demand_empty(folder)
             if program is None:
-                raise CrownError(f"{folder} has no view yet; give the query that it shall have")
+                raise CrownError(f"{folder} has a view that was never made to the end; give its query again")
             identity = Identity.of(program, on_missing or "ignore", given_threads or 1)
             engine = engines.create(program, None, identity.threads, budget, identity.on_missing)
             journal = Journal(folder, identity, lock, mark, policy, kept)

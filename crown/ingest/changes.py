@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
+from crown.ingest.frames import plain, zone_hint
 from crown.ingest.masks import EVERY, given_masks
 from plans.schema import Table, arrow_type
 
@@ -71,6 +72,7 @@ class Checker:
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._relation = table.name
+        self._order = tuple(column.name for column in table.columns)
         self._declared = {column.name.lower() for column in table.columns}
         kinds = {column.name: column.type for column in table.columns}
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
@@ -84,7 +86,7 @@ class Checker:
         Raises ChangeError if ``data`` is no table at all, if a column is missing from all of it or is there twice, or
         if one could be meant for ``_weight``. O(n), vectorised unless a row is bad.
         """
-        names, n, column = opened(self._relation, data)
+        names, n, column = opened(self._relation, plain(self._relation, data, self._order))
         if names != self._names:
             self._locate(names)
         bad: dict[int, str] = {}
@@ -165,7 +167,8 @@ def _convert(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[i
                 single = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else _array([value])
                 fitting = _cast(single, target)[0].as_py()
             except REFUSED:
-                bad.setdefault(row, f"column {name!r}: {item(column, row)!r} does not fit {kind}")
+                found = item(column, row)
+                bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{zone_hint(kind, found)}")
         values.append(fitting)
     return pa.array(values, target)
 

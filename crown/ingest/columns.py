@@ -36,7 +36,7 @@ def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
     if isinstance(data, pa.RecordBatch):
         names = data.schema.names
         return names, data.num_rows if names else 0, lambda i: _plain(data.column(i))
-    if _is_frame(data):
+    if is_pandas(data):
         names = [str(c) for c in data.columns]
         series = [one for _, one in data.items()]
         return names, len(data) if names else 0, lambda i: _from_pandas(series[i])
@@ -133,7 +133,7 @@ def _plain(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _is_frame(data: Any) -> bool:
+def is_pandas(data: Any) -> bool:
     """Returns True for a pandas frame.
 
     Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s.

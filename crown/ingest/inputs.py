@@ -1,12 +1,14 @@
 """Change files for the embedded engine: one file per relation, read whole, handed over in batches.
 
-A file is Parquet, CSV with a header, JSON lines, or (any other name, ``.gz``, ``.zip``) an edge list. Its columns are
+A file is Parquet, CSV with a header, JSON lines, or (any other name, ``.gz``, ``.zip``) an edge list; ``-`` is standard
+input, JSON lines or CSV. Its columns are
 the relation's, with ``_weight`` for changes that are not all inserts. Batch ``k`` takes rows ``k*n .. (k+1)*n`` of
 every file. A window slides over files without ``_weight``, in the order of their rows.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from crown.ingest import edge_lists, window
 from crown.ingest.changes import WEIGHT
 from plans.schema import Table
 
+STANDARD_INPUT = "-"
+
 
 def read(path: Path, table: Table) -> pa.Table:
     """Reads one change file, in the order of its rows.
@@ -28,13 +32,12 @@ def read(path: Path, table: Table) -> pa.Table:
     """
     suffix = path.suffix.lower()
     try:
+        if str(path) == STANDARD_INPUT:
+            return _standard_input()
         if suffix == ".parquet":
             return pq.read_table(path)
         if suffix == ".csv":
-            # As text: whether a value fits its declared type is decided row by row, not guessed from the first ones.
-            names = pacsv.open_csv(path).schema.names
-            convert = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True)
-            return pacsv.read_csv(path, convert_options=convert)
+            return _csv(pa.py_buffer(path.read_bytes()))
         if suffix in (".json", ".jsonl", ".ndjson"):
             return pajson.read_json(path)
     except (OSError, pa.ArrowException) as error:
@@ -46,6 +49,44 @@ def read(path: Path, table: Table) -> pa.Table:
             raise ChangeError(f"{path}: {reasons[0].as_py()} ({len(reasons)} such lines); mend the file")
         rows = rows.drop_columns([edge_lists.UNREADABLE])
     return rows
+
+
+def _csv(data: pa.Buffer) -> pa.Table:
+    """Reads CSV as text: whether a value fits its declared type is decided row by row, not guessed from the first."""
+    names = pacsv.open_csv(pa.BufferReader(data)).schema.names
+    convert = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True)
+    return pacsv.read_csv(pa.BufferReader(data), convert_options=convert)
+
+
+def _standard_input() -> pa.Table:
+    """Reads JSON lines, if the first character is a brace, else CSV with a header."""
+    data = sys.stdin.buffer.read()
+    if data.lstrip()[:1] == b"{":
+        return pajson.read_json(pa.BufferReader(data))
+    return _csv(pa.py_buffer(data))
+
+
+def columns_of(path: Path) -> pa.Schema | None:
+    """Returns the columns of a change file but ``_weight``, of CSV and JSON lines as Arrow guesses them; None if it has
+    none of its own.
+
+    ChangeError if it cannot be read. Cost: the head of the file; JSON lines are read whole.
+    """
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        return None
+    try:
+        if suffix == ".parquet":
+            found = pq.read_schema(path)
+        elif suffix == ".csv":
+            found = pacsv.open_csv(path).schema
+        elif suffix in (".json", ".jsonl", ".ndjson"):
+            found = pajson.read_json(path).schema
+        else:
+            return None
+    except (OSError, pa.ArrowException) as error:
+        raise ChangeError(f"cannot read {path}: {error}") from None
+    return pa.schema([column for column in found if column.name != WEIGHT])
 
 
 def batches(files: Mapping[str, pa.Table], batch_rows: int, span: str | None) -> Iterator[dict[str, pa.Table]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,20 @@ def schema_of(texts: Sequence[str]) -> Schema:
             declared = Schema.of(_json(text))
             tables += declared.values()
         else:
-            tables.append(table_of(text))
+            tables += map(table_of, _apart(text))
     return Schema(tuple(tables))
+
+
+def _apart(text: str) -> list[str]:
+    """Returns the declarations of a text that has several: between them stands a comma, a semicolon or a line's end."""
+    found, depth = [""], 0
+    for mark in text:
+        depth += (mark == "(") - (mark == ")")
+        if depth <= 0 and mark in ",;\n":
+            found.append("")
+        else:
+            found[-1] += mark
+    return [part for part in found if part.strip()] or [text]
 
 
 def table_of(text: str) -> Table:
@@ -65,7 +78,9 @@ def rates_of(texts: Sequence[str]) -> dict[str, float]:
 
 
 def query_text(text: str) -> str:
-    """Returns the text itself, or the content of the file of that name."""
+    """Returns the text itself, or the content of the file of that name; of standard input for `-`."""
+    if text == "-":
+        return sys.stdin.read()
     try:
         return Path(text).read_text(encoding="utf-8")
     except (OSError, ValueError):  # no such file, or no name that a file can have: the query itself
@@ -75,14 +90,14 @@ def query_text(text: str) -> str:
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments by which every planning command takes its query."""
     add = parser.add_argument
-    add("query", help="SQL, Datalog, a motif, a plan as JSON, or a file that holds one of these")
+    add("query", help="SQL, Datalog, a motif, a plan as JSON, a file that holds one of these, or - for standard input")
     add(
         "--schema",
         action="append",
         default=[],
-        metavar="'R(a int64, b string)'|FILE.json",
-        help="a relation's columns and types; 'key' behind a column and 'distinct' behind the parenthesis declare it "
-        "duplicate-free",
+        metavar="'R(a int64, b string), ...'|FILE.json",
+        help="columns and types of relations; 'key' behind a column and 'distinct' behind the parenthesis declare one "
+        "duplicate-free. Relations of Datalog and motifs need none: their columns are int64 then",
     )
     add(
         "--rate",

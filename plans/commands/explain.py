@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write to a file instead of the screen, in the form of its suffix: .txt .json .mmd .html .svg",
     )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from plans.commands.declare import add_query_arguments, query_text, rates_of, schema_of
+from plans.commands.guess import completed
 from plans.errors import PlanError
 from plans.planner import plan, program
 from plans.program import Program
@@ -46,7 +47,8 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 def planned(args: argparse.Namespace) -> Program:
     """Returns the program that the arguments ask for."""
-    query, schema = query_text(args.query), schema_of(args.schema)
+    query = query_text(args.query)
+    schema = completed(query, schema_of(args.schema))
     samples: dict[str, pa.Table] = {}
     for text in args.sample:
         name, equals, path = text.partition("=")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.commands.declare import add_query_arguments, query_text, schema_of
+from plans.commands.guess import completed
 from plans.errors import PlanError
 from plans.schema import Schema, Table, arrow_type
 from plans.search.logs.profile import profile
@@ -36,9 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the profile; exit code 0."""
-    schema = schema_of(args.schema)
+    query = query_text(args.query)
+    schema = completed(query, schema_of(args.schema))
     log = read_log(args.log, schema)
-    print(profile(query_text(args.query), schema, log, trees=args.trees, batch=args.batch).text(), end="")
+    print(profile(query, schema, log, trees=args.trees, batch=args.batch).text(), end="")
     return 0
 
 

@@ -68,6 +68,7 @@ def _threads(plan: Maintainable, folder: Path) -> crown.View:
 
 
 def _mapped(plan: Maintainable, folder: Path) -> crown.View:
+    (folder / "state").unlink(missing_ok=True)  # of the view before
     return crown.view(plan, path=folder / "state")
 
 

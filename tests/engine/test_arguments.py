@@ -116,7 +116,7 @@ def test_sizes_with_units_are_understood_everywhere(view: crown.View, tmp_path: 
         ({"R": {"a": 1, "b": 2}}, r"column 'a' must be a list or an array, not int 1; one row alone is written as \[{"),
         ({"R": {"a": "xy", "b": [1, 2]}}, "column 'a' must be a list or an array, not str 'xy'"),
         ({"R": [{1: 2, "b": 3}]}, "a column is called 1; name it by a text"),
-        ({"R": [None]}, "must hold dicts"),
+        ({"R": [None]}, r"a row is a dict, a dataclass, or a tuple of \(a, b\) or \(a, b, _weight\), not None"),
     ],
     ids=str,
 )

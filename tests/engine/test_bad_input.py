@@ -161,7 +161,7 @@ BAD_BATCHES: dict[str, tuple[Callable[[], object], str]] = {
     "a column missing from all rows": (lambda: {"R": [{"a": 1}, {"a": 2}]}, "'s' is missing"),
     "no table": (lambda: {"R": 5}, "int"),
     "columns of different lengths": (lambda: {"R": {"a": [1, 2], "s": ["u"]}}, "equally long.*a has 2, s has 1"),
-    "a list of tuples": (lambda: {"R": [(1, "u")]}, "dict"),
+    "a list of tuples": (lambda: {"R": [(1, "u", 2, 3)]}, r"a row is .* or a tuple of \(a, s\) or \(a, s, _weight\)"),
     "a relation twice, in two spellings": (lambda: {"R": GOOD["R"], "r": GOOD["R"]}, "twice"),
     "a column without a conversion": (
         lambda: {"R": pa.table({"a": [[1, 2]], "s": ["u"]})},

@@ -1,0 +1,95 @@
+"""``crown init``: a folder with an example that runs, to change into something of one's own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from crown.arguments import path_of
+from crown.errors import CrownError
+
+HELP = "write a runnable example into a new folder: a query, its schema, changes, and a program"
+
+FILES = {
+    "query.sql": """\
+SELECT c.country, COUNT(*) AS orders, SUM(o.amount) AS total
+FROM orders o JOIN customers c ON o.customer = c.id
+GROUP BY c.country
+""",
+    "schema.json": """\
+{
+  "customers": {"columns": {"id": "int64", "country": "string"}, "key": ["id"]},
+  "orders": {"id": "int64", "customer": "int64", "amount": "decimal(10,2)"}
+}
+""",
+    "customers.csv": """\
+id,country,_weight
+1,NL,1
+2,PT,1
+3,NL,1
+""",
+    "orders.csv": """\
+id,customer,amount,_weight
+10,1,20.00,1
+11,2,5.50,1
+12,3,7.25,1
+11,2,5.50,-1
+13,2,9.00,1
+""",
+    "example.py": '''\
+"""Keeps the totals of each country up to date, in a folder that survives crashes; run it as often as you like."""
+
+import json
+from pathlib import Path
+
+import crown
+
+here = Path(__file__).parent
+query = (here / "query.sql").read_text()
+schema = json.loads((here / "schema.json").read_text())
+
+with crown.open(query, here / "totals", schema) as view:
+    if view.batches == 0:
+        view.update({"customers": [(1, "NL"), (2, "PT"), (3, "NL")]})
+    number = view.batches
+    deltas = view.apply({"orders": [{"id": 100 + number, "customer": 1 + number % 3, "amount": "2.50"}]})
+    for row in deltas.to_pylist():
+        print("+" if row.pop("_weight") > 0 else "-", row)
+    print(f"after {view.batches} batches:", list(view))
+''',
+    "README.md": """\
+# A view to start from
+
+Try it:
+
+    crown run query.sql --schema schema.json --input customers=customers.csv --input orders=orders.csv \\
+        --batch-rows 2 --output -
+    crown explain query.sql --schema schema.json
+    python example.py
+
+`+` rows come into the result, `-` rows leave it. A column `_weight` says how many copies of a row come (1) or go (-1);
+without it every row comes. Change the query, the schema and the files into yours.
+""",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command."""
+    parser.add_argument("folder", metavar="DIR", help="a folder that is not there yet, or is empty")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the example and says how to run it; exit code 0. CrownError if there is something already."""
+    folder = path_of(args.folder, "DIR")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CrownError(f"{folder} is there already and not empty; name a new folder")
+    write(folder)
+    print(f"wrote {', '.join(FILES)} to {folder}; {folder / 'README.md'} says how to run them")
+    return 0
+
+
+def write(folder: Path) -> None:
+    """Writes the files of the example."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")

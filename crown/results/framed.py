@@ -1,0 +1,54 @@
+"""The result of a view in the forms that other libraries read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from crown.errors import needs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Framed(ABC):
+    """A result as rows, frames and Arrow streams; all of it is made of ``results``, ``to_table`` and ``schema``."""
+
+    schema: pa.Schema
+
+    @abstractmethod
+    def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Returns the full result, or its first ``limit`` rows."""
+
+    @abstractmethod
+    def to_table(self, limit: int | None = None) -> pa.Table:
+        """Returns the full result, or its first ``limit`` rows, as one table."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yields the rows of the result as dicts; a bag's with ``_weight``."""
+        for batch in self.results():
+            yield from batch.to_pylist()
+
+    def __bool__(self) -> bool:
+        """Returns True: a view is there, also while its result is empty. ``count() > 0`` asks for rows."""
+        return True
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Returns the result as an Arrow C stream: Polars, DuckDB, pandas and pyarrow read a view as a table."""
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.results())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
+        """Returns the result, or its first ``limit`` rows, as a pandas frame. MissingPackageError without pandas."""
+        with needs("to_pandas()"):
+            import pandas  # noqa: F401
+        return self.to_table(limit).to_pandas()
+
+    def to_polars(self, limit: int | None = None) -> Any:
+        """Returns the result, or its first ``limit`` rows, as a Polars frame. MissingPackageError without Polars."""
+        with needs("to_polars()"):
+            import polars
+        return polars.from_arrow(self.to_table(limit))

@@ -1,0 +1,149 @@
+"""``crown`` on the command line: guessed schemas, standard input, JSON, the doctor and the first example."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import crown
+from crown.commands import check, doctor, init, run
+from crown.errors import CrownError
+from plans.commands.declare import query_text, schema_of
+from plans.commands.guess import completed, declaration
+from plans.errors import PlanError
+from plans.schema import Schema
+
+ROOT = Path(__file__).parent.parent
+
+
+def command(module: Any, *words: str) -> int:
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    return int(module.run(parser.parse_args(words)))
+
+
+@pytest.mark.parametrize(
+    ("query", "declared"),
+    [
+        ("Q(a,c) :- g(a,b), g(b,c).", ["g(a int64, b int64)"]),
+        ("Q(a) :- r(a, 5), not s(a, _), a > 3.\nQ(b) :- t(b, b).", [f"{name}(c1 int64, c2 int64)" for name in "rst"]),
+        ("Q(x, count()) :- R(x, Y, y), (x > 1 or not (x < 0)).", ["R(c1 int64, c2 int64, c3 int64)"]),
+        ("Q(x) :- R(x), S(x, 'a,b)', -1.5).", ["R(x int64)", "S(c1 int64, c2 int64, c3 int64)"]),
+        ("(a)-[e]->(b); !(b)-[]->(a)", ["edges(src int64, dst int64)"]),
+        ("SELECT a FROM r", []),
+    ],
+)
+def test_datalog_and_motifs_get_a_schema(query: str, declared: list[str]) -> None:
+    made = completed(query, Schema())
+    assert [declaration(made[name]) for name in made] == declared
+    if "'a" not in query and declared:
+        crown.view(query, made)
+
+
+def test_what_is_declared_stays_as_declared() -> None:
+    given = schema_of(["g(x string, y decimal(10, 2))"])
+    made = completed("Q(a, c) :- G(a, b), h(b, c).", given)
+    assert [declaration(made[name]) for name in made] == ["g(x string, y decimal(10,2))", "h(b int64, c int64)"]
+
+
+def test_one_option_may_declare_several_relations() -> None:
+    made = schema_of(["r(a int64 key, d decimal(10,2)), s(b string) distinct; t(c date)", "u(x int64)"])
+    assert list(made) == ["r", "s", "t", "u"]
+    assert made["s"].distinct
+    assert made["r"].key == ("a",)
+    assert made["r"].columns[1].type == "decimal(10,2)"
+    for wrong in ("", "r", "r(a int64", "r(a int64),, nonsense"):
+        with pytest.raises(PlanError):
+            schema_of([wrong])
+
+
+def test_a_file_tells_the_columns_that_nobody_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "people.csv").write_text("name,born,_weight\nann,1990,1\nbob,1985,1\nann,1990,-1\n")
+    (tmp_path / "likes.jsonl").write_text('{"who": "bob", "what": "tea"}\n')
+    query = "SELECT name, what FROM people JOIN likes ON name = who"
+    given = ["--input", f"people={tmp_path / 'people.csv'}", "--input", f"likes={tmp_path / 'likes.jsonl'}"]
+    assert command(run, query, *given, "--output", "-", "--json") == 0
+    out, err = capsys.readouterr()
+    assert [json.loads(line) for line in out.splitlines()] == [{"name": "bob", "what": "tea", "_weight": 1}]
+    assert "no --schema for these, taken as: people(name string, born int64), likes(who string, what string)" in err
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 2}\n{"a": 2, "b": 3}\n', "a,b\n1,2\n2,3\n"], ids=["json", "csv"])
+def test_changes_may_come_from_standard_input(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    command(run, "Q(a, c) :- g(a, b), g(b, c).", "--input", "g=-", "--json", "--results", "5", "--quiet")
+    out, err = capsys.readouterr()
+    assert [json.loads(line) for line in out.splitlines()] == [{"a": 1, "c": 3}]
+    summary = json.loads(err.splitlines()[-1])
+    assert (summary["rows"], summary["deltas"]) == (2, 1)
+
+
+def test_standard_input_is_read_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CrownError, match="standard input is one stream, and r and s would read it"):
+        command(run, "Q(a) :- r(a), s(a).", "--input", "r=-", "--input", "s=-")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 1"))
+    assert query_text("-") == "SELECT 1"
+
+
+def test_values_without_a_form_in_json_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r.csv").write_text("d,m,b\n2024-02-03,1.50,xyz\n")
+    words = ["--schema", "r(d date, m decimal(5,2), b binary)", "--input", f"r={tmp_path / 'r.csv'}", "--output", "-"]
+    command(run, "SELECT d, m, b FROM r", *words, "--json", "--quiet")
+    line = capsys.readouterr().out.splitlines()[0]
+    assert json.loads(line) == {"d": "2024-02-03", "m": "1.50", "b": "xyz", "_weight": 1}
+
+
+def test_a_folder_of_crown_open_can_be_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with crown.open("SELECT a FROM r", tmp_path / "v", {"r": {"a": "int64"}}) as view:
+        view.update({"r": [(1,), (2,)]})
+    assert command(check, str(tmp_path / "v")) == 0
+    assert "sound; 1 batches, 2 results" in capsys.readouterr().out
+    assert command(check, str(tmp_path / "v"), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["sound"], found["results"], found["query"]) == (True, 2, "SELECT a FROM r")
+
+
+def test_the_doctor_finds_this_machine_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(doctor, "--json") == 0
+    found = {one["what"]: one["state"] for one in json.loads(capsys.readouterr().out)}
+    assert found["kernels"] == found["durable view"] == found["memory"] == "ok"
+    assert "broken" not in found.values()
+
+
+def test_the_doctor_says_what_is_broken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> str:
+        raise CrownError("there is no memory; buy some")
+
+    monkeypatch.setattr(doctor, "_memory", fails)
+    assert command(doctor) == 1
+    assert "broken   memory: there is no memory; buy some" in capsys.readouterr().out
+
+
+def test_the_first_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "first"
+    assert command(init, str(folder)) == 0
+    with pytest.raises(CrownError, match="is there already and not empty"):
+        command(init, str(folder))
+    capsys.readouterr()
+    inputs = [word for name in ("customers", "orders") for word in ("--input", f"{name}={folder / name}.csv")]
+    words = [str(folder / "query.sql"), "--schema", str(folder / "schema.json"), *inputs, "--batch-rows", "2"]
+    assert command(run, *words, "--output", "-", "--json", "--quiet") == 0
+    deltas = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"country": "NL", "orders": 2, "total": "27.25", "_weight": 1} in deltas
+    assert sum(row["_weight"] for row in deltas) == 2
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
+    for batches in (2, 3):
+        done = subprocess.run(
+            [sys.executable, folder / "example.py"], capture_output=True, text=True, check=True, env=environment
+        )
+        assert f"after {batches} batches: [" in done.stdout
