@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plans.plan import BagAtom, Plan
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Stage
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Stage, TopStage
 from plans.schema import Table
 
 
@@ -39,7 +39,7 @@ def sources(stage: Stage) -> list[str | int]:
 
 def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
-    if isinstance(stage, GroupStage):
+    if isinstance(stage, (GroupStage, TopStage)):
         return (stage.feed,)
     if isinstance(stage, PointwiseStage):
         return stage.leaves

@@ -33,10 +33,11 @@ from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
+from crown.stages.top import Top
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
-from plans.program import GroupStage, JoinStage, LinearStage, Program
+from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.program import Stage as Planned
 from plans.schema import Column
 
@@ -113,6 +114,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             sources.update(self._used.items())
             return Join(stage, sources, self.memory, first)
         part = self.memory.part(first)
+        if isinstance(stage, TopStage):
+            return Top(stage, self._columns_of(stage.feed.source), part)
         if isinstance(stage, GroupStage):
             return Groups(stage, self._columns_of(stage.feed.source), part)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)

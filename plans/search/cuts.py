@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from plans.program import Feed, GroupStage, JoinStage, Program, Stage
+from plans.program import Feed, GroupStage, JoinStage, Program, Stage, TopStage
 from plans.reads import feeds, occurrences_of_plan, sources
 from plans.search.shares import HASHABLE, hashable
 
@@ -51,6 +51,9 @@ def _stages(program: Program) -> list[dict[str, Lineage]]:
             done.append(_of_join(stage, done, everywhere))
         elif isinstance(stage, GroupStage):
             done.append(_of_group(stage, done))
+        elif isinstance(stage, TopStage):
+            below = _of_feed(stage.feed, done)
+            done.append({name: below[name] for name in stage.keys if name in below})
         else:
             done.append(_of_terms(stage, done))
         everywhere.append(_copied(stage, everywhere))

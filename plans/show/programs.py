@@ -7,7 +7,18 @@ import textwrap
 
 from plans.expressions.sqltext import identifier
 from plans.plan import Output
-from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
+from plans.program import (
+    Aggregate,
+    Feed,
+    Function,
+    GroupStage,
+    JoinStage,
+    LinearStage,
+    PointwiseStage,
+    Program,
+    Stage,
+    TopStage,
+)
 from plans.reads import sources
 from plans.show import explain
 
@@ -69,6 +80,8 @@ def cost(stage: Stage) -> str:
         several = any(a.distinct or a.function in _ORDERED for a in stage.aggregates)
         time = "O(log n)" if any(a.function in _ORDERED for a in stage.aggregates) else "O(1)"
         return f"{time} per change, keeps the groups" + (" and their distinct values" if several else "")
+    if isinstance(stage, TopStage):
+        return "O(log n) per change, keeps all rows in order"
     best = stage.plan.bounds[0] if stage.plan.bounds else None
     bound = f"{best.update} on {explain.stream_name(best.stream)}" if best is not None else "no bound known"
     return bound + (", and the joined rows that change; rows have multiplicities" if stage.mode == "bag" else "")
@@ -99,10 +112,23 @@ def _lines(stage: Stage) -> list[str]:
         if stage.having is not None:
             lines.append(f"having {stage.having}")
         return [*lines, f"output {_columns(stage.outputs)}"]
+    if isinstance(stage, TopStage):
+        skipped = f" after {stage.offset}" if stage.offset else ""
+        lines = [f"of {_feed(stage.feed)}", f"the first {stage.limit}{skipped} by {_order(stage)}"]
+        return lines + ([f"for each {', '.join(stage.keys)}"] if stage.keys else [])
     if isinstance(stage, PointwiseStage):
         lines = [f"rows of {_function(stage.function)}"]
         return lines + [f"{_letter(i)} = {_feed(leaf)}" for i, leaf in enumerate(stage.leaves)]
     return ["sum of " + _feed(stage.terms[0]), *("   plus " + _feed(term) for term in stage.terms[1:])]
+
+
+def _order(stage: TopStage) -> str:
+    """Returns the order of the rows; NULLs are named where they are not where Spark puts them."""
+    return ", ".join(
+        f"{one.column}{' DESC' if one.falling else ''}"
+        + (f" NULLS {'LAST' if one.nulls_last else 'FIRST'}" if one.nulls_last != one.falling else "")
+        for one in stage.order
+    )
 
 
 def _wrapped(line: str) -> list[str]:
