@@ -18,7 +18,17 @@ import pyarrow as pa
 
 from crown.reference import normalise
 from plans.plan import Output
-from plans.program import Aggregate, Feed, Function, GroupStage, LinearStage, PointwiseStage, Program
+from plans.program import (
+    Aggregate,
+    Feed,
+    Function,
+    GroupStage,
+    LinearStage,
+    PointwiseStage,
+    Program,
+    TopStage,
+    outputs_of,
+)
 from plans.schema import Column, arrow_type, decimal_parts
 
 Row = tuple[Any, ...]
@@ -67,6 +77,10 @@ def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> 
             given = [bags[source(feed)] for feed in feeds], [columns[source(feed)] for feed in feeds]
             bags[number] = pointwise(stage, *given) if isinstance(stage, PointwiseStage) else linear(stage, *given)
             made = feeds[0].columns
+        elif isinstance(stage, TopStage):
+            of = source(stage.feed)
+            bags[number] = top(stage, bags[of], columns[of])
+            made = outputs_of(stage)
         columns[number] = [Column(output.name, output.type) for output in made]
     return [bags[number] for number in range(len(program.stages))]
 
@@ -105,6 +119,26 @@ _OPERATORS: dict[str, Callable[..., int]] = {
     "intersect_all": min,
     "intersect": lambda a, b: int(a > 0 and b > 0),
 }
+
+
+def top(stage: TopStage, bag: Bag, columns: Sequence[Column]) -> Bag:
+    """Returns the first rows of each group of the rows that enter, whose source is ``bag``."""
+    place = {output.name: i for i, output in enumerate(stage.feed.columns)}
+    said = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
+    said += [(at, False, False) for at in place.values() if at not in {known for known, _, _ in said}]
+    groups: dict[Row, list[Row]] = defaultdict(list)
+    for row, copies in fed(stage.feed, bag, columns).items():
+        groups[tuple(row[place[key]] for key in stage.keys)] += [row] * copies
+    found: Bag = Counter()
+    for rows in groups.values():
+        for at, falling, nulls_last in reversed(said):  # sorting is stable: the last column first
+            values = [row for row in rows if row[at] is not None]
+            values.sort(key=lambda row: _rank(row[at]), reverse=falling)
+            nulls = [row for row in rows if row[at] is None]
+            rows = values + nulls if nulls_last else nulls + values
+        for row in rows[stage.offset : stage.offset + stage.limit]:
+            found[row[: len(row) - stage.hidden]] += 1
+    return found
 
 
 def group(stage: GroupStage, bag: Bag, columns: Sequence[Column], begun: bool = True) -> Bag:

@@ -1,11 +1,12 @@
 """The query algebra: what the front-ends return, and what `plans.lowering` turns into a program of stages.
 
-An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Three forms make all others:
+An expression of the algebra is a *relation*: a bag of rows with named, typed columns. Four forms make all others:
 
 - `Query`, the join core: relations in FROM (inner, left outer or anti joined, or only asked for existence), conditions,
   outputs, DISTINCT. Selection, projection and duplicate removal are queries over one relation.
 - `Group`: GROUP BY with aggregates and HAVING over one relation.
 - `SetOperation`: UNION, EXCEPT and INTERSECT, with or without ALL, nested.
+- `Top`: the first rows of one relation, or of each of its groups, in an order.
 
 Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`. The
 columns of a relation outside are its output names.
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr, col
-from plans.program import Aggregate, Function
+from plans.program import Aggregate, Function, Order
 from plans.schema import WEIGHT, Column, Table
 
 
@@ -132,14 +133,40 @@ class SetOperation:
         return first.columns
 
 
-Relation = Query | Group | SetOperation
+@dataclass(frozen=True)
+class Top:
+    """`SELECT * FROM input ORDER BY order LIMIT limit OFFSET offset`, for each value of `keys` apart.
+
+    `keys` and `order` name columns of `input`, whose last `hidden` columns the result does not have.
+    """
+
+    input: Relation
+    keys: tuple[str, ...]
+    order: tuple[Order, ...]
+    limit: int
+    offset: int = 0
+    hidden: int = 0
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def text(self) -> str:
+        """Returns the text of the whole query."""
+        return self.input.text
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns of the result."""
+        return self.input.columns[: len(self.input.columns) - self.hidden]
+
+
+Relation = Query | Group | SetOperation | Top
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """Returns the relations that a relation is made of; base tables are none."""
     if isinstance(relation, Query):
         return tuple(source.input for source in relation.sources if source.input is not None)
-    return (relation.input,) if isinstance(relation, Group) else relation.inputs
+    return relation.inputs if isinstance(relation, SetOperation) else (relation.input,)
 
 
 def walk(relation: Relation) -> Iterator[Relation]:

@@ -48,7 +48,8 @@ def added(
         raise PlanError(f"there is a table called {name} already", hint="give the view another name")
     if any(result.name.lower() == name.lower() for result in results):
         raise PlanError(f"there is a view called {name} already", hint="drop it first, or give this one another name")
-    schema = Schema((*program.tables, *(table_of_result(program, result) for result in results)))
+    views = tuple(table_of_result(program, result) for result in results)
+    schema = Schema((*program.tables, *views), (view.name for view in views))
     try:
         relation = parse(query, schema, dialect=dialect)
     except PlanError as error:

@@ -155,7 +155,36 @@ class LinearStage:
     terms: tuple[Feed, ...]
 
 
-Stage = JoinStage | GroupStage | PointwiseStage | LinearStage
+@dataclass(frozen=True)
+class Order:
+    """One column of an order: `falling` is DESC; `nulls_last` is NULLS LAST."""
+
+    json_row: ClassVar[bool] = True
+    column: str
+    falling: bool = False
+    nulls_last: bool = False
+
+
+@dataclass(frozen=True)
+class TopStage:
+    """ORDER BY ... LIMIT: of each group the rows from position `offset` on, `limit` of them; each copy has a position.
+
+    `keys` are the names of the feed columns that make the groups, none for one group. `order` comes first; ties are
+    broken by the other feed columns in their order, rising, NULLs first. Values are compared, NaN is the greatest, text
+    is compared by its bytes. The last `hidden` feed columns are no columns of the stage. `distinct`: no row of it can
+    occur twice.
+    """
+
+    feed: Feed
+    keys: tuple[str, ...]
+    order: tuple[Order, ...]
+    limit: int
+    offset: int = 0
+    hidden: int = 0
+    distinct: bool = False
+
+
+Stage = JoinStage | GroupStage | PointwiseStage | LinearStage | TopStage
 
 
 def identity(stage: Stage) -> dict[str, Any]:
@@ -171,6 +200,8 @@ def outputs_of(stage: Stage) -> tuple[Output, ...]:
         return stage.plan.output
     if isinstance(stage, GroupStage):
         return stage.outputs
+    if isinstance(stage, TopStage):
+        return stage.feed.columns[: len(stage.feed.columns) - stage.hidden]
     feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
     return feeds[0].columns if feeds else ()
 
@@ -182,6 +213,8 @@ def each_once(stage: Stage) -> bool:
         return stage.whole or set(stage.keys) <= plain
     if isinstance(stage, PointwiseStage):
         return not isinstance(stage.function, int) and stage.function[0] in _ONCE
+    if isinstance(stage, TopStage):
+        return stage.distinct
     return isinstance(stage, JoinStage) and stage.mode == "set"
 
 

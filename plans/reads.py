@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from plans.plan import BagAtom, Node, Plan
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Stage
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Stage, TopStage
 from plans.schema import Column, Table
 
 
@@ -41,7 +41,7 @@ def sources(stage: Stage) -> list[str | int]:
 
 def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
-    if isinstance(stage, GroupStage):
+    if isinstance(stage, (GroupStage, TopStage)):
         return (stage.feed,)
     if isinstance(stage, PointwiseStage):
         return stage.leaves
@@ -57,7 +57,7 @@ def inputs(stage: Stage) -> tuple[str | int, ...]:
 
 def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
     """Returns a stage whose occurrences, in the order of `inputs`, read these relations and stages instead."""
-    if isinstance(stage, GroupStage):
+    if isinstance(stage, (GroupStage, TopStage)):
         return replace(stage, feed=replace(stage.feed, source=sources[0]))
     found = tuple(replace(feed, source=source) for feed, source in zip(feeds(stage), sources, strict=False))
     if isinstance(stage, PointwiseStage):

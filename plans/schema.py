@@ -8,7 +8,7 @@ they were declared with. All dataclasses here are immutable and know their JSON 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -114,11 +114,17 @@ def type_of_arrow(type_: pa.DataType) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table."""
+    """A column of a table; `required`: it is NOT NULL, a row with NULL in it is a bad row."""
 
     json_row: ClassVar[bool] = True
+    json_may_lack: ClassVar[tuple[str, ...]] = ("required",)
     name: str
     type: str
+    required: bool = False
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that only NOT NULL columns have."""
+        return () if self.required else ("required",)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -130,7 +136,8 @@ class Column:
 class Table:
     """A table: `key` names columns whose values no two rows share, `distinct` says that no row occurs twice.
 
-    Both are the user's declaration. The planner uses them to maintain SQL without DISTINCT as a set.
+    Both are the user's declaration. The planner uses them to maintain SQL without DISTINCT as a set. The columns of a
+    declared key are NOT NULL.
     """
 
     name: str
@@ -172,11 +179,17 @@ class Table:
         wanted = name.lower()
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 
+    def required(self, name: str) -> bool:
+        """Returns True if no row of this table, which is a base table, may have NULL in a column."""
+        column = self.column(name)
+        return column is not None and (column.required or column.name.lower() in {key.lower() for key in self.key})
+
 
 class Schema(Mapping[str, Table]):
-    """Tables by name, looked up without regard to case."""
+    """Tables by name, looked up without regard to case; those called `derived` are results of other queries."""
 
-    def __init__(self, tables: tuple[Table, ...] = ()) -> None:
+    def __init__(self, tables: tuple[Table, ...] = (), derived: Iterable[str] = ()) -> None:
+        self.derived = frozenset(name.lower() for name in derived)
         self._tables: dict[str, Table] = {}
         for table in tables:
             if table.name.lower() in self._tables:
@@ -199,7 +212,8 @@ class Schema(Mapping[str, Table]):
     def of(given: Schema | Mapping[str, Any] | None) -> Schema:
         """Returns a schema from what a user writes.
 
-        `{"G": {"src": "int64", "dst": "int64"}}`, `{"G": pa.schema(...)}`, `{"G": Table(...)}`, or, with declarations,
+        `{"G": {"src": "int64", "dst": "int64 not null"}}`, `{"G": pa.schema(...)}` (whose fields may be not nullable),
+        `{"G": Table(...)}`, or, with declarations,
         `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`.
         """
         if isinstance(given, Schema):
@@ -218,7 +232,7 @@ def _table(name: str, given: Any) -> Table:
     if isinstance(given, Table):
         return Table(name, given.columns, given.key, given.distinct)
     if isinstance(given, pa.Schema):
-        return Table(name, tuple(Column(f.name, type_of_arrow(f.type)) for f in given))
+        return Table(name, tuple(Column(f.name, type_of_arrow(f.type), not f.nullable) for f in given))
     if not isinstance(given, Mapping):
         fitting = isinstance(getattr(given, "schema", None), pa.Schema)
         raise PlanError(
@@ -234,7 +248,18 @@ def _table(name: str, given: Any) -> Table:
         return Table(name, plain.columns, given.get("key", ()), bool(given.get("distinct", False)))
     if isinstance(given.get("columns"), (list, tuple)):
         raise PlanError(f"table {name}: columns has no types", hint="write {'columns': {'a': 'int64'}, 'key': ['a']}")
-    return Table(name, tuple(Column(column, _column_type(name, column, type_)) for column, type_ in given.items()))
+    return Table(name, tuple(_column(name, column, type_) for column, type_ in given.items()))
+
+
+_NOT_NULL = re.compile(r"\s+not\s+null\s*", re.IGNORECASE)
+
+
+def _column(table: str, name: str, given: Any) -> Column:
+    """Returns a column of a schema: a type, and NOT NULL behind its name where it is."""
+    end = _NOT_NULL.search(given) if isinstance(given, str) else None
+    if end is None or end.end() < len(given):
+        return Column(name, _column_type(table, name, given))
+    return Column(name, _column_type(table, name, given[: end.start()]), True)
 
 
 def _column_type(table: str, column: str, given: Any) -> str:

@@ -3,7 +3,8 @@
 A dataclass is an object of its fields, in their order. `json_row = True` makes it a list of their values; a union of
 dataclasses is an object with the field `kind`. A mapping to dataclasses is the list of its values, by their `name`. A
 class with `to_json` and `from_json` of its own is left to them. `json_left_out` of an object names the fields that it
-does not write, `json_may_lack` of its class those that reading does without; they have their defaults then.
+does not write, `json_may_lack` of its class those that reading does without; they have their defaults then. In a list
+these are the last ones.
 """
 
 from __future__ import annotations
@@ -139,11 +140,12 @@ def _read(hint: Any, data: Any) -> Any:
 
 def _read_object(class_: Any, data: Any) -> Any:
     hints = _hints(class_)
-    if getattr(class_, "json_row", False):
-        if len(data) != len(hints):
-            raise ValueError(f"{kind_name(class_)} has {len(hints)} parts, not {len(data)}")
-        return class_(*(_read(hint, part) for hint, part in zip(hints.values(), data, strict=True)))
     optional = getattr(class_, "json_may_lack", ())
+    if getattr(class_, "json_row", False):
+        absent = list(hints)[len(data) :]
+        if len(data) > len(hints) or not set(absent) <= set(optional):
+            raise ValueError(f"{kind_name(class_)} has {len(hints)} parts, not {len(data)}")
+        return class_(*(_read(hint, part) for hint, part in zip(hints.values(), data, strict=False)))
     given = {name: _read(hint, data[name]) for name, hint in hints.items() if name in data or name not in optional}
     return class_(**given)
 

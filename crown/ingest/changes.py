@@ -76,6 +76,8 @@ class Checker:
         self._declared = {column.name.lower() for column in table.columns}
         kinds = {column.name: column.type for column in table.columns}
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
+        derived = table.name.startswith("#")  # a stage's: what is grouped by may be NULL
+        self._required = [name for name in columns if not derived and table.required(name)]
         self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
         self._places: list[int | None] = [None] * len(columns)
         self._weight: int | None = None
@@ -101,6 +103,10 @@ class Checker:
                 )
             else:
                 out[name] = pa.array([], target)
+        for name in self._required:
+            if out[name].null_count:
+                for row in np.flatnonzero(out[name].is_null().to_numpy(zero_copy_only=False)).tolist():
+                    bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
         weights = np.ones(n, np.int64) if self._weight is None else _weights(column(self._weight), bad)
         masks = given_masks(data, names, column)
         if not bad:

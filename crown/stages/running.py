@@ -34,10 +34,11 @@ from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
+from crown.stages.top import Top
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
 from crown.uncopyable import NotCopyable
-from plans.program import GroupStage, JoinStage, LinearStage, Program
+from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.program import Stage as Planned
 from plans.reads import sources
 from plans.schema import Column
@@ -122,6 +123,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
                 return Joins(stage, known, self.memory, first, cells, added)
             return Join(stage, known, self.memory, first, added)
         part = self.memory.part(first)
+        if isinstance(stage, TopStage):
+            return Top(stage, self._columns_of(stage.feed.source), part)
         if isinstance(stage, GroupStage):
             below = self.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
             join = below if isinstance(below, Join | Joins) else None

@@ -1,8 +1,8 @@
 """Tables and rates as a command line gives them.
 
-A table: `R(a int64, b string key)`, a column that alone identifies a row marked `key`, `distinct` behind the
-parenthesis where no row occurs twice; several columns marked `key` are one key together. Or a JSON file that
-`Schema.of` takes.
+A table: `R(a int64, b string key, c int64 not null)`, a column that alone identifies a row marked `key`, `distinct`
+behind the parenthesis where no row occurs twice; several columns marked `key` are one key together. Or a JSON file
+that `Schema.of` takes.
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ def table_of(text: str) -> Table:
     key: list[str] = []
     for part in _COMMA.split(match["columns"]):
         words = re.sub(r"\s*([(,)])\s*", r"\1", part).split()
-        if len(words) == 3 and words[2].lower() == "key":
-            key.append(words[0])
-        elif len(words) != 2:
+        marks = " ".join(words[2:]).lower()
+        if len(words) < 2 or marks not in ("", "key", "not null"):
             raise PlanError(f"{part.strip()!r} does not declare a column", hint="write a name and a type: 'a int64'")
-        columns.append(Column(words[0], normal_type(words[1])))
+        if marks == "key":
+            key.append(words[0])
+        columns.append(Column(words[0], normal_type(words[1]), marks == "not null"))
     return Table(match["name"], tuple(columns), tuple(key), bool(match["distinct"]))
 
 

@@ -53,6 +53,7 @@ __all__ = [
     "substitute",
 ]
 
+_EQUAL = (COMPARISONS["eq"], COMPARISONS["nseq"])  # of columns they are joins, for which both need one type
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
 _PATTERN_LENGTH = 10_000
 _SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
@@ -126,11 +127,20 @@ def _aligned(symbol: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     left, right = _unquoted(left, right.type), _unquoted(right, left.type)
     if decimal_parts(left.type) or decimal_parts(right.type):
         left, right = _short(left, right.type), _short(right, left.type)
-    type_ = comparable(left.type, right.type)
+    try:
+        type_ = comparable(left.type, right.type)
+    except PlanError:
+        if symbol == "IN" or (symbol in _EQUAL and left.op == right.op == "col"):
+            raise
+        return _as_decimal(left), _as_decimal(right)  # as numbers of up to 76 digits: no type has to hold both
     if type_ is None:
         hint = "both sides must have the same type; use CAST"
         raise PlanError(f"{symbol} compares {left.type} with {right.type}", hint=hint)
     return cast(left, type_), cast(right, type_)
+
+
+def _as_decimal(arg: Expr) -> Expr:
+    return arg if decimal_parts(arg.type) else cast(arg, named(*as_decimal(arg.type)))
 
 
 def _unquoted(arg: Expr, other: str) -> Expr:

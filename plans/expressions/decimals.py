@@ -38,6 +38,12 @@ def result(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
     return on_arrays(lambda a, b: _exact(op, a, b, type_), left, right)
 
 
+def widened(left: Any, right: Any) -> tuple[Any, Any]:
+    """Returns two decimals, arrays or scalars, as numbers of 256 bits with one scale: exact, whatever their types."""
+    wide = pa.decimal256(76, max(left.type.scale, right.type.scale))
+    return pc.cast(left, wide), pc.cast(right, wide)
+
+
 def converted(value: Any, type_: pa.DataType) -> Any:
     """Returns a decimal or integer array or scalar in another decimal type: rounded, NULL where it does not fit.
     O(n)."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.errors import PlanError
-from plans.expressions import arithmetic, characters
+from plans.expressions import arithmetic, characters, decimals
 from plans.expressions.casts import convert
 from plans.expressions.functions.table import FUNCTIONS
 from plans.schema import arrow_type
@@ -74,6 +74,8 @@ def _typed(expr: Expr, value: Any, index: int) -> Any:
 def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
     def compare(expr: Expr, left: Any, right: Any) -> Any:
         left, right = _typed(expr, left, 0), _typed(expr, right, 1)
+        if expr.args[0].type != expr.args[1].type and "null" not in (expr.args[0].type, expr.args[1].type):
+            left, right = decimals.widened(left, right)
         return function(left, right, _floating(expr))
 
     return compare

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from plans.algebra import Group, Query, Relation, SetOperation, Source, bases, walk
+from plans.algebra import Group, Query, Relation, SetOperation, Source, Top, bases, walk
 from plans.conjunction import is_set
 from plans.errors import PlanError
+from plans.lowering.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.existence import without_distinct
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
 from plans.lowering.outer import inner_joined
 from plans.lowering.payloads import summed
 from plans.lowering.stages import STAGE, Stages, passed
 from plans.plan import Output
-from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, program_of
+from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, TopStage, program_of
 from plans.search.cost import checked_rates
 from plans.stack import with_room
 
@@ -52,7 +53,7 @@ def is_plan(relation: Relation) -> bool:
     """Returns whether a relation is one join of base tables without duplicates: a plan."""
     if not isinstance(relation, Query) or any(source.input or source.join != "inner" for source in relation.sources):
         return False
-    return is_set(relation)
+    return not has_computed_joins(relation) and is_set(relation)
 
 
 def stage_of(relation: Relation, stages: Stages) -> int:
@@ -71,6 +72,8 @@ def _made(relation: Relation, stages: Stages) -> int:
         return stages.add(
             GroupStage(rows, relation.keys, relation.aggregates, outputs, relation.having, relation.whole)
         )
+    if isinstance(relation, Top):
+        return stages.add(_top(relation, stages))
     leaves, function = _leaves(relation, stages)
     if _is_sum(function):
         return stages.add(LinearStage(leaves))
@@ -107,6 +110,18 @@ def _summed(group: Group, given: Query, stages: Stages) -> GroupStage | None:
     return found
 
 
+def _top(top: Top, stages: Stages) -> TopStage:
+    """Returns the stage of the first rows; where rows are single without what is hidden, it says so."""
+    key, distinct = _declared(top.input)
+    if isinstance(top.input, Query):
+        shown = replace(top.input, outputs=top.input.outputs[: len(top.columns)])
+        distinct = (distinct and not top.hidden) or is_plan(shown)
+    elif top.hidden:
+        distinct = bool(key) and set(key) <= {column.name for column in top.columns}
+    rows = _feed(top.input, stages)
+    return TopStage(rows, top.keys, top.order, top.limit, top.offset, top.hidden, distinct)
+
+
 def _leaves(nest: SetOperation, stages: Stages) -> tuple[tuple[Feed, ...], Function]:
     """Returns the inputs of a nest of set operations; DISTINCT of one relation is a part of the function."""
     feeds, once = [], set()
@@ -135,6 +150,7 @@ def _is_sum(function: Function) -> bool:
 def _plain(query: Query, stages: Stages) -> Query:
     """Returns the query with stages for its derived sources, and inner joins alone."""
     query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
+    query = with_columns_for_joins(query, stages)
     if not query.distinct and any(source.join != "inner" for source in query.sources):
         query = without_distinct(query, stages, lambda inner: joined(inner_joined(inner, stages), stages))
     return inner_joined(query, stages)
@@ -167,6 +183,10 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
         shown = {expr.value: name for name, expr in relation.outputs if expr.op == "col"}
         known = bool(relation.keys) and all(key in shown for key in relation.keys)
         return tuple(shown[key] for key in relation.keys) if known else (), known or relation.whole
+    if isinstance(relation, Top):
+        key, distinct = _declared(relation.input)
+        kept = set(key) <= {column.name for column in relation.columns}
+        return (key if kept else ()), distinct and (not relation.hidden or (bool(key) and kept))
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
 
 

@@ -31,7 +31,7 @@ def inner_joined(query: Query, stages: Stages) -> Query:
     """Returns an equivalent query whose sources are all joined by inner joins."""
     if all(source.join == "inner" for source in query.sources):
         return query
-    read = _read(query)
+    read = columns_read(query)
     made = replace(query, sources=())
     for source in query.sources:
         read |= {name for one in made.conditions for name in one.columns}
@@ -43,14 +43,14 @@ def inner_joined(query: Query, stages: Stages) -> Query:
     return made
 
 
-def _read(query: Query) -> set[str]:
+def columns_read(query: Query) -> set[str]:
     """Returns the qualified columns that a query reads."""
     exprs = [*query.conditions, *(expr for _, expr in query.outputs), *(e for _, es in query.keys for e in es)]
     exprs += [expr for source in query.sources for expr in source.on]
     return {name for expr in exprs for name in expr.columns}
 
 
-def _visible(source: Source, read: set[str]) -> tuple[Column, ...]:
+def visible_columns(source: Source, read: set[str]) -> tuple[Column, ...]:
     """Returns the columns of a source that are read, and its key: what is derived from it carries no others."""
     key = {name.lower() for name in source.table.key}
     columns = source.table.columns
@@ -71,7 +71,7 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Quer
     if keys is not None and ours:
         keys = _matchable(keys, conjoin(ours))
     if keys is None or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
-        return _by_rows(query, right, own, crossing, _visible(right, read), stages)
+        return _by_rows(query, right, own, crossing, visible_columns(right, read), stages)
     return _by_keys(query, right, own, keys, read, stages)
 
 
@@ -94,7 +94,7 @@ def _holds(part: Expr) -> bool:
 
 
 def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, read: set[str], stages: Stages) -> Query:
-    visible = _visible(right, read)
+    visible = visible_columns(right, read)
     names = _key_names(right, len(keys))
     query, lefts = _plain_sides(query, [left for _, left, _ in keys], [inner for _, _, inner in keys], read, stages)
     where = [local(part) for part in own]
@@ -207,7 +207,7 @@ def _plain_sides(
         alias = next(iter(aliases_of(left)))
         source = query.source(alias)
         name = unused("k", [column.name for column in source.table.columns])
-        terms = (*passed(_visible(source, read)), Output(name, left.type, local(left)))
+        terms = (*passed(visible_columns(source, read)), Output(name, left.type, local(left)))
         made = stages.source(
             alias, stages.linear(Feed(origin(source.table), terms)), source.table.key, source.table.distinct
         )

@@ -4,7 +4,7 @@ A stage is *cut by* a column if each of its rows is made in one cell alone, whic
 it reads is then cut by the column that the value comes from, or is *everywhere*: all of it in every cell, what is
 computed of it, too. Down to the base relations every occurrence gets its columns to hash, or none.
 
-- A group stage is cut by a key, a pointwise or linear stage by a column that has the same place in all terms.
+- A group or top stage is cut by a key, a pointwise or linear stage by a column that has the same place in all terms.
 - A join stage is cut by an attribute: atoms that have it are cut, the others everywhere. If every result is there once
   the attribute has to be an output as it is. In a bag weights add up, so any attribute of an atom that counts will do:
   every valuation has one value of it. (One of an atom that only says which rows meet could have several.)
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from plans.algebra import unused
 from plans.plan import Plan
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, Program
+from plans.program import Feed, GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
 from plans.search.shares import HASHABLE, hashable
 
@@ -212,6 +212,9 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
         keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
         shown = {out.expr.value for out in stage.outputs if out.name == by.column and out.expr.op == "col"}
         places = [i for i in keys if not by.column or terms[0].columns[i].name in shown]
+    elif isinstance(stage, TopStage):
+        keys = [i for i, column in enumerate(terms[0].columns) if column.name in stage.keys]
+        places = [i for i in keys if not by.column or terms[0].columns[i].name == by.column]
     elif by.column:
         places = [i for i, column in enumerate(terms[0].columns) if column.name == by.column][:1]
     for place in places:

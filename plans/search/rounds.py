@@ -16,8 +16,19 @@ from dataclasses import dataclass, replace
 from plans.algebra import unused
 from plans.errors import PlanError
 from plans.lowering.stages import passed
-from plans.plan import Output, Plan
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Program, Stage
+from plans.plan import Plan
+from plans.program import (
+    Feed,
+    GroupStage,
+    JoinStage,
+    LinearStage,
+    Maintainable,
+    PointwiseStage,
+    Program,
+    Stage,
+    TopStage,
+    outputs_of,
+)
 from plans.reads import feeds, inputs, reading
 from plans.schema import WEIGHT, Column, Table
 from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
@@ -157,7 +168,7 @@ def _split_at(program: Program, number: int) -> Split | None:
     outer = [other for other in range(len(program.stages)) if other not in place]
     readers = [feed for other in outer for feed in feeds(program.stages[other]) if feed.source == number]
     joined = any(number in inputs(s) for s in (program.stages[i] for i in outer) if isinstance(s, JoinStage))
-    columns = tuple(Column(out.name, out.type) for out in _outputs(program.stages[number]))
+    columns = tuple(Column(out.name, out.type) for out in outputs_of(program.stages[number]))
     taken = readers[0] if len(readers) == 1 and not joined else None
     if taken is not None and taken.columns == passed(columns) and _plain(taken) and _fit(columns):
         taken = None
@@ -231,7 +242,7 @@ def _carries_sums(stage: Stage) -> bool:
 
 def _feeding(stage: Stage, old: Feed, new: Feed, place: Mapping[str | int, str | int]) -> Stage:
     """Returns a stage that reads `new` instead of the feed `old`."""
-    if isinstance(stage, GroupStage):
+    if isinstance(stage, (GroupStage, TopStage)):
         return replace(stage, feed=new)
     found = tuple(new if feed == old else replace(feed, source=place[feed.source]) for feed in feeds(stage))
     return PointwiseStage(found, stage.function) if isinstance(stage, PointwiseStage) else LinearStage(found)
@@ -245,9 +256,3 @@ def _fit(columns: tuple[Column, ...]) -> bool:
     """Returns whether a table may have these columns."""
     names = [column.name.lower() for column in columns]
     return len({*names, WEIGHT}) == len(names) + 1
-
-
-def _outputs(stage: Stage) -> tuple[Output, ...]:
-    if isinstance(stage, JoinStage):
-        return stage.plan.output
-    return stage.outputs if isinstance(stage, GroupStage) else feeds(stage)[0].columns

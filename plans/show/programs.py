@@ -7,7 +7,18 @@ import textwrap
 
 from plans.expressions.sqltext import identifier
 from plans.plan import Output
-from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
+from plans.program import (
+    Aggregate,
+    Feed,
+    Function,
+    GroupStage,
+    JoinStage,
+    LinearStage,
+    PointwiseStage,
+    Program,
+    Stage,
+    TopStage,
+)
 from plans.serial import kind_name
 from plans.show import cells as cut
 from plans.show import explain, upkeep
@@ -83,6 +94,10 @@ def lines_of(stage: Stage) -> list[str]:
         if stage.having is not None:
             lines.append(f"having {stage.having}")
         return [*lines, f"output {_columns(stage.outputs)}"]
+    if isinstance(stage, TopStage):
+        skipped = f" after {stage.offset}" if stage.offset else ""
+        lines = [f"of {_feed(stage.feed)}", f"the first {stage.limit}{skipped} by {_order(stage)}"]
+        return lines + ([f"for each {', '.join(stage.keys)}"] if stage.keys else [])
     if isinstance(stage, PointwiseStage):
         lines = [f"rows of {_function(stage.function)}"]
         return lines + [f"{_letter(i)} = {_feed(leaf)}" for i, leaf in enumerate(stage.leaves)]
@@ -94,6 +109,15 @@ def _costs(stage: Stage) -> list[str]:
     name = f"{known.name}: " if isinstance(stage, JoinStage) else ""
     because = [f"because {known.witness}"] if known.witness else []
     return [f"cost {name}{known.update}", *because, f"memory {known.memory}"]
+
+
+def _order(stage: TopStage) -> str:
+    """Returns the order of the rows; NULLs are named where they are not where Spark puts them."""
+    return ", ".join(
+        f"{one.column}{' DESC' if one.falling else ''}"
+        + (f" NULLS {'LAST' if one.nulls_last else 'FIRST'}" if one.nulls_last != one.falling else "")
+        for one in stage.order
+    )
 
 
 def _wrapped(line: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from plans.payload import EXISTS, limbs_of
 from plans.plan import Plan
-from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage
+from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage, TopStage
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
 from plans.serial import kind_name
 
@@ -37,6 +37,9 @@ def upkeep(stage: Stage) -> Upkeep:
         return Upkeep("linear", CONSTANT, "O(1) per change", "nothing")
     if isinstance(stage, PointwiseStage):
         return Upkeep("pointwise", CONSTANT, "O(1) per change", "a row and a count for each row of what is stored")
+    if isinstance(stage, TopStage):
+        memory = "every row, in order"
+        return Upkeep("top", LOGARITHMIC, "O(log n) per change, n the rows of a group, and the rows that move", memory)
     return _of_group(stage)
 
 

@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from plans.expressions.expr import Expr
 from plans.payload import COUNTED
 from plans.plan import BagAtom, Node, Output
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Program, Stage
+from plans.program import (
+    Feed,
+    GroupStage,
+    JoinStage,
+    Maintainable,
+    PointwiseStage,
+    Program,
+    Stage,
+    TopStage,
+    outputs_of,
+)
 from plans.reads import occurrences
 
 MAX_TRIALS = 2000
@@ -120,6 +130,8 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
         return _of_join(stage, before, labels)
     if isinstance(stage, GroupStage):
         fixed = _group(stage, before, labels)
+    elif isinstance(stage, TopStage):
+        fixed = _top(stage, before, labels)
     elif isinstance(stage, PointwiseStage):
         fixed = repr(("pointwise", [_feed(leaf, before, labels) for leaf in stage.leaves], stage.function))
     else:
@@ -129,6 +141,7 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
 
 def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> str:
     place = {column.name: str(i) for i, column in enumerate(stage.feed.columns)}
+    place |= {one.name: f"sum {i}" for i, one in enumerate(stage.summed)}
     aggregates = [
         (a.type, a.function, [place[n] for n in a.arguments], a.distinct, place[a.where] if a.where else None)
         for a in stage.aggregates
@@ -138,7 +151,22 @@ def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> s
     outputs = [(column.type, _text(column.expr, inner.__getitem__)) for column in stage.outputs]
     having = None if stage.having is None else _text(stage.having, inner.__getitem__)
     keys = [place[key] for key in stage.keys]
-    return repr(("group", _feed(stage.feed, before, labels), keys, aggregates, outputs, having, stage.whole))
+    # What is summed is said by the terms of the join's payload, which are part of its form.
+    summed = [(one.type, one.bits, one.digits) for one in stage.summed]
+    carried = [
+        ([place[n] for n in c.needs], [place[n] for n in c.factors], place.get(c.where or ""), place.get(c.of))
+        for c in stage.carried
+    ]
+    parts = [(c.side, c.limbs, c.parts) for c in stage.carried]
+    read = _feed(stage.feed, before, labels)
+    return repr(("group", read, keys, aggregates, outputs, having, stage.whole, summed, carried, parts))
+
+
+def _top(stage: TopStage, before: tuple[Stage, ...], labels: list[int]) -> str:
+    place = {column.name: i for i, column in enumerate(stage.feed.columns)}
+    order = [(place[one.column], one.falling, one.nulls_last) for one in stage.order]
+    keys = [place[key] for key in stage.keys]
+    return repr(("top", _feed(stage.feed, before, labels), keys, order, stage.limit, stage.offset, stage.hidden))
 
 
 def _feed(feed: Feed, before: tuple[Stage, ...], labels: list[int]) -> str:
@@ -152,13 +180,7 @@ def _feed(feed: Feed, before: tuple[Stage, ...], labels: list[int]) -> str:
 
 def _places(stage: Stage) -> Callable[[str], str]:
     """Returns the function from the names of a stage's columns to their positions."""
-    if isinstance(stage, JoinStage):
-        output = stage.plan.output
-    elif isinstance(stage, GroupStage):
-        output = stage.outputs
-    else:
-        output = (stage.terms if isinstance(stage, LinearStage) else stage.leaves)[0].columns
-    places = {column.name.lower(): str(i) for i, column in enumerate(output)}
+    places = {column.name.lower(): str(i) for i, column in enumerate(outputs_of(stage))}
     return lambda name: places[name.lower()]
 
 

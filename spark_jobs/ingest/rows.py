@@ -1,7 +1,8 @@
 """Checking change rows with Spark expressions, before any cell has its rows: none starts on a batch with a bad one.
 
 A row is bad if it could not be read at all, if its weight or change code is not one, or if a value does not fit its
-column's type: ``"12a"`` or ``1.5`` for an int64, 300 digits for a decimal(10,2). Values are cast with ``try_cast`` and
+column's type: ``"12a"`` or ``1.5`` for an int64, 300 digits for a decimal(10,2), NULL where the schema says NOT NULL.
+Values are cast with ``try_cast`` and
 compared with what they were; nothing is nulled, truncated or rounded silently. All of it is generated JVM code.
 """
 
@@ -67,6 +68,8 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], change: str | N
         value, bad = _fit(F.col(f"`{field.name}`"), field.dataType, column.type)
         columns[column.name] = value
         reasons += [F.when(bad, _misfit(column.name, F.col(f"`{field.name}`"), column.type))] if bad is not None else []
+        if table.required(column.name):
+            reasons.append(F.when(value.isNull(), F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
     kept = [F.col(f"`{field.name}`") for field in frame.schema.fields if field.name != UNREADABLE]
     return CheckedRows(frame, columns, weight, F.coalesce(*reasons) if reasons else None, F.to_json(F.struct(*kept)))
 

@@ -122,6 +122,11 @@ OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
 SETS = "SELECT x, y FROM G UNION SELECT y, x FROM G EXCEPT SELECT x, y FROM H"
 ROWS = "SELECT a.x, c.y FROM G a, G b, G c WHERE a.y = b.x AND b.y = c.x"
 
+FIRST = (
+    "SELECT s.tag, r.x, r.y FROM R r JOIN S s ON r.y = s.x "
+    "QUALIFY ROW_NUMBER() OVER (PARTITION BY r.x ORDER BY s.tag DESC NULLS LAST, r.y NULLS FIRST) <= 3"
+)
+
 SUBJECTS = (
     Subject("tree", THREE_HOP, {"G": PAIR}, _memory),
     Subject("strings", TAGS, {"R": PAIR, "S": TAGGED}, _memory),
@@ -138,6 +143,7 @@ SUBJECTS = (
     Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),
     Subject("rows", ROWS, {"G": PAIR}, _memory),
     Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped),
+    Subject("first rows", FIRST, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),
 )
 

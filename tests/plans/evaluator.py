@@ -17,7 +17,17 @@ import pyarrow as pa
 from crown.reference.payload import factor
 from plans.expressions.expr import Expr
 from plans.plan import BagAtom, Node, Output, Plan
-from plans.program import Aggregate, Feed, Function, GroupStage, JoinStage, LinearStage, PointwiseStage, Program
+from plans.program import (
+    Aggregate,
+    Feed,
+    Function,
+    GroupStage,
+    JoinStage,
+    LinearStage,
+    PointwiseStage,
+    Program,
+    TopStage,
+)
 from plans.schema import arrow_type, decimal_parts
 from plans.sums import Sums, Term
 from tests.oracles.database import Database, Row, canonical
@@ -42,6 +52,8 @@ def results(program: Program, database: Database) -> Bag:
             made = grouped(stage, fed(stage.feed, known))
         elif isinstance(stage, PointwiseStage):
             made = pointwise(stage, [fed(leaf, known) for leaf in stage.leaves])
+        elif isinstance(stage, TopStage):
+            made = first(stage, fed(stage.feed, known))
         else:
             made = linear(stage, [fed(term, known) for term in stage.terms])
         assert all(copies > 0 for copies in made[1].values()), f"stage {number} has rows that are not there"
@@ -82,6 +94,29 @@ def fed(feed: Feed, known: dict[str | int, Relation]) -> Relation:
 
 def carries(columns: list[tuple[str, str]]) -> bool:
     return columns[-1:] == [(CARRIED, "")]
+
+
+def first(stage: TopStage, rows: Relation) -> Relation:
+    """A row is in the window if enough copies, and not too many, come before it in its group."""
+    columns, bag = rows
+    names = [name for name, _ in columns]
+    order = [(names.index(one.column), one.falling, one.nulls_last) for one in stage.order]
+    order += [(i, False, False) for i in range(len(names)) if i not in [at for at, _, _ in order]]
+
+    def before(one: Row, other: Row) -> bool:
+        for at, falling, nulls_last in order:
+            a, b = one[at], other[at]
+            if a != b:
+                return (a is None) != nulls_last if a is None or b is None else bool((a > b) if falling else (a < b))
+        return False
+
+    keys = [names.index(key) for key in stage.keys]
+    made: Bag = Counter()
+    for row, copies in bag.items():
+        rank = sum(n for o, n in bag.items() if [o[k] for k in keys] == [row[k] for k in keys] and before(o, row))
+        inside = min(rank + copies, stage.offset + stage.limit) - max(rank, stage.offset)
+        made[row[: len(row) - stage.hidden]] += max(inside, 0)
+    return columns[: len(columns) - stage.hidden], +made
 
 
 def linear(stage: LinearStage, terms: list[Relation]) -> Relation:

@@ -106,9 +106,22 @@ def test_a_word_in_a_text_is_not_taken_for_the_clause() -> None:
     ("query", "said", "where"),
     [
         ("SELECT src, dst FROM G GROUP BY src", "column dst is neither grouped by nor inside an aggregate", "dst"),
-        ("SELECT src FROM G GROUP BY ROLLUP(src)", "ROLLUP is not supported", "ROLLUP"),
-        ("SELECT src FROM G GROUP BY src WITH CUBE", "CUBE is not supported", "CUBE"),
-        ("SELECT src FROM G GROUP BY GROUPING SETS ((src))", "GROUPING SETS is not supported", "GROUPING SETS"),
+        ("SELECT GROUPING(dst) FROM G GROUP BY CUBE (src)", "GROUPING asks for what is not grouped by", "dst"),
+        (
+            "SELECT src FROM G GROUP BY ROLLUP (src), dst + dst, ROLLUP (COUNT(*))",
+            "the aggregate COUNT cannot stand in GROUP BY",
+            "COUNT(*)",
+        ),
+        (
+            f"SELECT src FROM G GROUP BY CUBE ({', '.join(f'src + {i}' for i in range(7))})",
+            "128 groupings in one query are too many",
+            "",
+        ),
+        (
+            "SELECT src, dst FROM G GROUP BY ROLLUP (src)",
+            "column dst is neither grouped by nor inside an aggregate",
+            "dst",
+        ),
         ("SELECT src, SUM(name) FROM G, P GROUP BY src", "SUM needs a number, not string", "SUM(name)"),
         ("SELECT src FROM G GROUP BY 2", "GROUP BY 2: there is no such output column", "2"),
         ("SELECT src FROM G GROUP BY COUNT(*)", "GROUP BY an aggregate is not possible", "COUNT(*)"),

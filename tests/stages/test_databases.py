@@ -33,6 +33,8 @@ SHAPES = (
     "SELECT DISTINCT k, y FROM {a}",
     "SELECT k, y FROM {a} WHERE NOT EXISTS (SELECT 1 FROM {b} q WHERE q.y = {a}.k)",
     "SELECT COUNT(*) AS k, MAX(y) AS y FROM {a}",
+    "SELECT k, y FROM {a} ORDER BY y DESC NULLS LAST, k NULLS FIRST LIMIT 3",
+    "SELECT k, y FROM {a} QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY y NULLS FIRST) <= 2",
     "SELECT k + 1 AS k, y FROM {a} WHERE k IN (SELECT y FROM {b})",
 )
 

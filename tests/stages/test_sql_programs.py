@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -23,6 +24,8 @@ SCHEMA = {
     "r": {"columns": {"id": "int64", "k": "int64", "x": "float64"}, "key": ["id"]},
     "t": {"columns": {"k": "int64", "name": "string"}, "key": ["k"]},
     "s": {"k": "int64", "y": "int64"},
+    "d": {"day": "date", "n": "int64"},
+    "e": {"at": "timestamp_ntz", "z": "int64"},
 }
 QUERIES = (
     "SELECT k, COUNT(*) AS n, SUM(x) AS total FROM r GROUP BY k HAVING COUNT(*) > 1",
@@ -42,6 +45,28 @@ QUERIES = (
     "GROUP BY name, c",
     "SELECT name, COUNT(*) AS n FROM (SELECT DISTINCT r.id, r.x, t.name FROM r JOIN t ON r.k = t.k) AS q GROUP BY name",
     "SELECT n, COUNT(*) AS m FROM (SELECT k, COUNT(*) AS n FROM s GROUP BY k) AS q GROUP BY n",
+    "SELECT k, y FROM s ORDER BY y DESC NULLS FIRST, k NULLS LAST LIMIT 3 OFFSET 1",
+    "SELECT id FROM r ORDER BY x NULLS FIRST, id LIMIT 2",
+    "SELECT k, COUNT(*) AS n FROM s GROUP BY k ORDER BY n DESC, SUM(y) NULLS FIRST, k NULLS FIRST LIMIT 2",
+    "SELECT DISTINCT k FROM s ORDER BY 1 NULLS LAST LIMIT 2",
+    "SELECT k FROM r UNION ALL SELECT y FROM s ORDER BY k NULLS FIRST LIMIT 4",
+    "SELECT id, k, x FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC NULLS LAST, id) <= 2",
+    "SELECT q.id, t.name FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x NULLS FIRST, id) AS n "
+    "FROM r) AS q JOIN t ON q.k = t.k WHERE q.n BETWEEN 2 AND 3 AND q.id > 1",
+    "SELECT r.id, q.y FROM r LEFT JOIN (SELECT k, y, ROW_NUMBER() OVER (PARTITION BY k ORDER BY y NULLS FIRST) AS n "
+    "FROM s) AS q ON r.k = q.k AND q.n = 1",
+    "WITH q AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id DESC) AS n FROM r) "
+    "SELECT name, COUNT(*) AS m FROM q JOIN t USING (k) WHERE n < 3 GROUP BY name",
+    "SELECT id FROM r WHERE k IN (SELECT k FROM t ORDER BY name NULLS FIRST, k LIMIT 1)",
+    "(SELECT k FROM r ORDER BY x NULLS FIRST, k NULLS FIRST LIMIT 2) EXCEPT ALL SELECT k FROM s",
+    "SELECT k, y, COUNT(*) AS n, SUM(y) AS t FROM s GROUP BY ROLLUP (k, y) HAVING COUNT(*) > 0",
+    "SELECT k, y, COUNT(*) AS n, GROUPING(k) AS g FROM s GROUP BY CUBE (k, y) HAVING GROUPING(k) + GROUPING(y) < 2",
+    "SELECT name, k + 1 AS l, MIN(x) AS m FROM r JOIN t USING (k) GROUP BY GROUPING SETS ((name, k), (name), (k))",
+    "SELECT DISTINCT COUNT(*) AS n FROM s GROUP BY k, GROUPING SETS ((y), (k))",
+    "SELECT e.z, d.n FROM e JOIN d ON CAST(e.at AS DATE) = d.day",
+    "SELECT DISTINCT d.n FROM d WHERE EXISTS (SELECT 1 FROM e WHERE CAST(e.at AS DATE) = d.day AND e.z > 0)",
+    "SELECT d.n, COUNT(e.z) AS m FROM d LEFT JOIN e ON CAST(e.at AS DATE) = d.day GROUP BY d.n",
+    "SELECT d.n, SUM(e.z) AS m FROM e JOIN d ON CAST(e.at AS DATE) = d.day AND e.z = d.n GROUP BY d.n",
 )
 VALUES = {
     "id": range(12),
@@ -49,6 +74,10 @@ VALUES = {
     "x": (None, 0.5, 1.5, -2.0),
     "name": ("a", "b", None),
     "y": (None, 1, 2, 5),
+    "day": (None, dt.date(2024, 2, 29), dt.date(1969, 12, 31), dt.date(1970, 1, 1)),
+    "at": (None, dt.datetime(2024, 2, 29, 23, 59, 59, 999999), dt.datetime(1969, 12, 31, 23), dt.datetime(1970, 1, 1)),
+    "n": (1, 2),
+    "z": (None, 0, 1, 2),
 }
 KEYED = {"r": 0, "t": 0}
 

@@ -17,7 +17,7 @@ from crown.stages.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.moments import MOMENTS, Moments, Unit
 from crown.stages.groups.terms import Layout
-from crown.stages.kernels import multisets
+from crown.stages.kernels import multisets, orders
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.payload import FLOAT_BITS
@@ -139,7 +139,7 @@ def unit(type_: str) -> Unit:
 def order_of(type_: str) -> int:
     """Returns how multisets compare values of a type."""
     if type_ == "float64":
-        return multisets.BY_FLOAT
+        return orders.BY_FLOAT
     if not uses_dictionary(type_):
-        return multisets.BY_WORD
-    return multisets.BY_BYTES if decimal_parts(type_) is None else multisets.BY_DECIMAL
+        return orders.BY_WORD
+    return orders.BY_BYTES if decimal_parts(type_) is None else orders.BY_DECIMAL

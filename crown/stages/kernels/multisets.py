@@ -11,7 +11,7 @@ the low half, its length in the high half; the block's first word is its capacit
 that no longer occurs stays in a heap until it surfaces, or until more than half of the heap is dead, when it is built
 anew: amortized O(log n) per change, and at most twice the live values and 9 in a heap.
 
-Values are compared by type: ``order`` says how.
+Values are compared by type: ``order`` says how, see ``crown.stages.kernels.orders``.
 """
 
 from __future__ import annotations
@@ -19,42 +19,23 @@ from __future__ import annotations
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_MASK, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.strings import LENGTH, NULL
+from crown.kernels.strings import NULL
 from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
+from crown.stages.kernels.orders import less
 
 MULTISET = 3  # words of a multiset in the state of its group
 VALUE_KEY = 3
 _COUNT, _HEAPS, _VALUE_WORDS = 3, 4, 5
 MINIMA, MAXIMA = 1, 2
-BY_WORD, BY_FLOAT, BY_BYTES, BY_DECIMAL = 0, 1, 2, 3
 _SLACK = 8
-
-
-@device
-def _less(values, octets, order, a, b):
-    """Returns True iff ``a`` sorts before ``b``; ``values`` is the arena of the dictionary, ``octets`` its bytes."""
-    if order == BY_WORD:
-        return a < b
-    if order == BY_FLOAT:  # the bits of negative doubles fall as the doubles rise; NaN has the greatest bits
-        return (a ^ ((a >> 63) & ~NULL)) < (b ^ ((b >> 63) & ~NULL))
-    if order == BY_DECIMAL:
-        if values[a + 2] != values[b + 2]:
-            return values[a + 2] < values[b + 2]
-        return (values[a + 1] ^ NULL) < (values[b + 1] ^ NULL)
-    long, short = values[a] & LENGTH, values[b] & LENGTH
-    for i in range(min(long, short)):
-        left, right = octets[8 * (a + 1) + i], octets[8 * (b + 1) + i]
-        if left != right:
-            return left < right
-    return long < short
 
 
 @device
 def _before(arena, values, octets, order, side, a, b):
     """Returns True iff record ``a`` belongs nearer to the top of the heap of ``side`` than ``b``."""
     if side == MINIMA:
-        return _less(values, octets, order, arena[a + 2], arena[b + 2])
-    return _less(values, octets, order, arena[b + 2], arena[a + 2])
+        return less(values, octets, order, arena[a + 2], arena[b + 2])
+    return less(values, octets, order, arena[b + 2], arena[a + 2])
 
 
 @device

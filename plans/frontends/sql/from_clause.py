@@ -13,6 +13,7 @@ from plans.algebra import Query, SetOperation, Source, replaced
 from plans.expressions.build import NULL, Expr, call, cast
 from plans.frontends.sql.names import Ctes, Frame, Names
 from plans.frontends.sql.place import extent, spelling
+from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Relation, Scope
 
 
@@ -130,17 +131,35 @@ class From(Names):
             self.groups += 1
             group = self.groups
         left = list(scope.relations)
-        self.relation(join.this, ctes, group, scope)
+        on = self.named_by_join(join, ctes, group, scope, kind == "SEMI")
         right = scope.relations[-1]
         for name in self.using_names(join, method, left, right):
             merged, other = self.using(name, left, right, scope, join)
             self.frame.conditions.append(self.guarded(join, partial(self.equal, "eq", merged, other)))
             scope.merged[name.lower()] = merged
-        if join.args.get("on") is not None:
-            self.check_no_aggregate(join.args["on"], "ON")
-            self.condition(join.args["on"], ctes, scope)
+        for part in on:
+            self.condition(part, ctes, scope)
         if kind == "SEMI":
             scope.relations.remove(right)
+
+    def named_by_join(
+        self, join: exp.Join, ctes: Ctes, group: int, scope: Scope, apart: bool = False
+    ) -> list[exp.Expression]:
+        """Adds what JOIN names; returns the conditions of ON but those that bound a ROW_NUMBER() of it.
+
+        `apart`: WHERE says nothing of its rows.
+        """
+        on = join.args.get("on")
+        if on is not None:
+            self.check_no_aggregate(on, "ON")
+        parts = [] if on is None else conjuncts(on)
+        side, around = (join.side or "").upper(), self.pending
+        self.pending = ([] if apart else around) + ([] if side in ("RIGHT", "FULL") else parts)
+        usable = list(self.pending)
+        self.relation(join.this, ctes, group, scope)
+        used = [one for one in usable if not any(one is other for other in self.pending)]
+        self.pending = [one for one in around if not any(one is other for other in used)]
+        return [one for one in parts if not any(one is other for other in used)]
 
     def using_names(self, join: exp.Join, method: str, left: list[Relation], right: Relation) -> list[str]:
         """Returns the columns that USING or NATURAL joins by."""
@@ -168,12 +187,12 @@ class From(Names):
             before_source = self.one_source(frame, before, scope)
         self.frame = Frame()
         inner = Scope(scope.outer)
-        self.relation(join.this, ctes, 0, inner)
+        conditions = self.named_by_join(join, ctes, 0, inner, True)
         right = self.one_source(self.frame, inner.relations, inner)
         self.frame = frame
         for relation in inner.relations:
             self.add(scope, relation, join)
-        on = self.outer_condition(join, kind, method, before, inner.relations, ctes, scope)
+        on = self.outer_condition(join, kind, method, before, inner.relations, ctes, scope, conditions)
         if kind in ("LEFT", "ANTI"):
             frame.sources.append(replace(right, join=kind.lower(), on=on))
         elif kind == "RIGHT":
@@ -193,6 +212,7 @@ class From(Names):
         right: list[Relation],
         ctes: Ctes,
         scope: Scope,
+        written: list[exp.Expression],
     ) -> tuple[Expr, ...]:
         """Returns the conditions of an outer join, which stay with it; USING merges columns."""
         conditions, count = self.frame.conditions, len(self.frame.sources)
@@ -202,9 +222,8 @@ class From(Names):
             self.frame.conditions.append(self.guarded(join, partial(self.equal, "eq", one, two)))
             shown = {"RIGHT": two, "FULL": call("coalesce", one, two)}.get(kind, one)
             scope.merged[name.lower()] = shown
-        if join.args.get("on") is not None:
-            self.check_no_aggregate(join.args["on"], "ON")
-            self.condition(join.args["on"], ctes, scope)
+        for part in written:
+            self.condition(part, ctes, scope)
         on, self.frame.conditions = tuple(self.frame.conditions), conditions
         if len(self.frame.sources) > count:
             raise self.error(

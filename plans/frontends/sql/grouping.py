@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from plans.algebra import Group, Query, replaced, split, unused
 from plans.errors import PlanError
-from plans.expressions.build import TRUE, Expr, cast, col, conjoin
+from plans.expressions.build import NULL, TRUE, Expr, cast, col, conjoin
 from plans.frontends.aggregates import ONCE, result_type
 from plans.frontends.sql.aggregates import aggregates, function_of
 from plans.frontends.sql.names import Ctes, Frame
@@ -21,9 +21,6 @@ from plans.frontends.sql.place import spelling
 from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.where import Where
 from plans.program import Aggregate
-
-_SEVERAL = {exp.Rollup: "ROLLUP", exp.Cube: "CUBE", exp.GroupingSets: "GROUPING SETS"}
-_ONE_GROUPING = "list the columns of one grouping; several are several views"
 
 
 class Grouping(Where):
@@ -40,13 +37,17 @@ class Grouping(Where):
         rows = _Rows(self, self.frame, scope)
         for tie in ties or ():
             rows.key(tie, "tie")
-        for item in self.group_items(node, scope):
+        group = node.args.get("group")
+        for item in self.group_items([] if group is None else group.args.get("every") or [], node, scope):
+            self.check_no_aggregate(item, "GROUP BY")
+            rows.one_of_several(self.scalar(item.this if isinstance(item, exp.Alias) else item, scope, ctes))
+        for item in self.group_items([] if group is None else group.expressions, node, scope):
             if next(aggregates(item), None) is not None:
                 raise self.error("GROUP BY an aggregate is not possible", item, "group by columns of the tables")
             wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
             expr = self.scalar(item.this if isinstance(item, exp.Alias) else item, scope, ctes)
             rows.key(expr, wish or "key")
-        whole = not node.args.get("group") and not ties
+        whole = group is None and not ties
         around, self.frame = self.frame, Frame()  # subqueries beside aggregates join the groups, not the rows
         outputs = [(name, rows.value(expr, ctes), item) for name, expr, item in self.items(node, scope)]
         having = node.args.get("having")
@@ -69,7 +70,7 @@ class Grouping(Where):
         columns = [(name, col(name, type_)) for name, type_ in rows.names.items()]
         source = self.derived(rows.group(tuple(columns), None, whole), "groups")
         names = {expr: source.qualified(name) for name, expr in columns}
-        names |= {expr: names[known] for expr, known in rows.known().items()}  # as subqueries wrote them
+        names |= {expr: names.get(known, known) for expr, known in rows.known().items()}  # as subqueries wrote them
         conditions = [*frame.conditions, *([having] if having is not None else [])]
         sources = [replace(s, on=tuple(replaced(e, names) for e in s.on)) for s in frame.sources]
         known = {s.alias for s in (source, *sources)}
@@ -88,20 +89,15 @@ class Grouping(Where):
             tuple((g, tuple(replaced(e, names) for e in es)) for g, es in frame.keys),
         )
 
-    def group_items(self, node: exp.Select, scope: Scope) -> list[exp.Expression]:
+    def group_items(self, given: list[exp.Expression], node: exp.Select, scope: Scope) -> list[exp.Expression]:
         """Returns what GROUP BY lists: ordinals and aliases stand for what is selected."""
         group = node.args.get("group")
-        if group is None:
-            return []
-        for name, value in group.args.items():
-            if name != "expressions" and value:
+        for name, value in () if group is None else group.args.items():
+            if name not in ("expressions", "every") and value:
                 word = {"all": "GROUP BY ALL"}.get(name, name.upper().replace("_", " "))
-                raise self.error(f"{word} is not supported", group, _ONE_GROUPING, self.words.phrase(word))
+                raise self.error(f"{word} is not supported", group, "list the columns", self.words.phrase(word))
         items = []
-        for item in group.expressions:
-            several = _SEVERAL.get(type(item))
-            if several is not None:
-                raise self.error(f"{several} is not supported", item, _ONE_GROUPING, self.words.phrase(several))
+        for item in given:
             if isinstance(item, exp.Literal) and not item.is_string:
                 position = int(item.this) if str(item.this).isdigit() else 0
                 if not 1 <= position <= len(node.expressions):
@@ -141,6 +137,7 @@ class _Rows:
         self.columns: dict[str, Expr] = {}
         self.keys: dict[Expr, str] = {}
         self.calls: dict[tuple[object, ...], Aggregate] = {}
+        self.absent: dict[Expr, Expr] = {}  # what other groupings of the query group by: it is NULL
 
     @property
     def names(self) -> dict[str, str]:
@@ -178,7 +175,13 @@ class _Rows:
 
     def known(self) -> dict[Expr, Expr]:
         """Returns what is grouped by, as columns of a group."""
-        return {expr: col(name, expr.type) for expr, name in self.keys.items()}
+        return self.absent | {expr: col(name, expr.type) for expr, name in self.keys.items()}
+
+    def one_of_several(self, expr: Expr) -> None:
+        """Notes that some grouping of the query groups by an expression: here it is NULL outside of aggregates, unless
+        it is a key. The rows have it as a column, so that they are the same for all groupings."""
+        self.column(expr, split(expr.value)[1] if expr.op == "col" else "key")
+        self.absent[expr] = cast(NULL, expr.type)
 
     def check(self, expr: Expr, node: exp.Expression) -> None:
         """Checks that every column that is left follows from the keys: then it is one more key."""
@@ -237,14 +240,8 @@ class _Rows:
         values = [self.argument(part, ctes) for part in given]
         if function == "count":
             values = [cast(value, "bool") if value.type == "null" else value for value in values]
-        if (
-            function == "count"
-            and not distinct
-            and values
-            and values[0].op == "literal"
-            and values[0].value is not None
-        ):
-            values = []  # COUNT(1)
+        if function == "count" and not distinct and values and self.reader.never_null(values[0], self.frame):
+            values = []  # COUNT(1), COUNT of a NOT NULL column
         types = [result_type(function, value.type) for value in values]
         type_ = types[0] if types else "int64"
         wheres = [self.argument(part, ctes) for part in conditions]

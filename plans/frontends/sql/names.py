@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -56,6 +56,7 @@ class Names(Refuser):
         self.notes: list[str] = []
         self.warnings: dict[int, str] = {}  # by place
         self.values: dict[str, Expr] = {}  # what placeholder columns stand for
+        self.pending: list[exp.Expression] = []  # of WHERE of the SELECT whose FROM is being read
         self.groups = 0
         self.level = 0  # the group of the SELECT that is being read
         self.depth = 0
@@ -113,6 +114,23 @@ class Names(Refuser):
             join_type(left, right, left.type, right.type)
         return call(op, left, right)
 
+    def never_null(self, expr: Expr, frame: Frame) -> bool:
+        """Returns True if a value is certain not to be NULL in the rows of a frame: a NOT NULL column of a base table
+        that no outer join pads, or a constant."""
+        if expr.op == "literal":
+            return expr.value is not None
+        if expr.op != "col":
+            return False
+        alias, _, name = expr.value.partition(".")
+        return any(
+            source.alias == alias
+            and source.input is None
+            and source.join == "inner"
+            and source.table.name.lower() not in self.schema.derived
+            and source.table.required(name)
+            for source in frame.sources
+        )
+
     def warn(self, literal: exp.Expression, scope: Scope) -> None:
         """Says so if text in double quotes, which is a constant, is called as something that the query could mean."""
         what = scope.meaning(str(literal.this))
@@ -142,6 +160,7 @@ class Names(Refuser):
             if relation is None:
                 raise self.error(f"unknown table or alias {node.table}", node, self.known(scope))
             if name.lower() not in relation.columns:
+                self.check_number(name, [relation], node)
                 own = ", ".join(spelling for spelling, _ in relation.columns.values())
                 raise self.error(f"{relation.alias} has no column {name}", node, f"it has: {own}")
             return relation.columns[name.lower()][1]
@@ -150,9 +169,17 @@ class Names(Refuser):
             tables = [r.alias for r in scope.relations if name.lower() in r.columns]
             raise self.error(f"column {name} is ambiguous", node, "write " + " or ".join(f"{t}.{name}" for t in tables))
         if not found:
+            self.check_number(name, scope.relations, node)
             close = difflib.get_close_matches(name, list(scope.names()), 1)
             raise self.error(f"unknown column {name}", node, f"did you mean {close[0]}?" if close else "")
         return found[0]
+
+    def check_number(self, name: str, relations: Iterable[Relation], node: exp.Column) -> None:
+        """Refuses to read the value of a ROW_NUMBER()."""
+        if any(relation.number == name.lower() for relation in relations):
+            raise self.error(
+                f"{name} is a ROW_NUMBER(): it is compared in WHERE once, its value is not maintained", node
+            )
 
     def add(self, scope: Scope, relation: Relation, node: exp.Expression) -> None:
         """Adds a relation to a scope. PlanError if it has one of that name."""

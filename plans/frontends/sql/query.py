@@ -13,15 +13,17 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.algebra import Group, Query, Relation, SetOperation, check_output_name
+from plans.algebra import Group, Query, Relation, SetOperation, Top, check_output_name
 from plans.errors import PlanError
 from plans.expressions.build import Expr
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
-from plans.frontends.sql.grouping import Grouping
+from plans.frontends.sql.groupings import groupings
 from plans.frontends.sql.names import Ctes, Frame
+from plans.frontends.sql.ordering import Ordering, hoisted, limited
 from plans.frontends.sql.parse import statements
 from plans.frontends.sql.place import extent, place_of
+from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Scope
 from plans.lowering.matches import Keys, crossing_keys
 from plans.program import Function
@@ -31,13 +33,15 @@ from plans.stack import MAX_NESTING, with_room
 _OPERATORS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 
 
-class _Reader(Grouping):
+class _Reader(Ordering):
     """Reads a query: a SELECT, or a nest of set operations."""
 
     def read(self, node: exp.Expression, ctes: Ctes, outer: Scope | None, unique: bool = True) -> Relation:
         """Returns the relation that a query is, in a frame of its own."""
         while isinstance(node, (exp.Subquery, exp.Paren)):
             node = node.this
+        if limited(node):
+            return self.top(node, ctes, outer)
         if isinstance(node, exp.SetOperation):
             return with_room(self.nest, node, ctes, outer)
         if not isinstance(node, exp.Select):
@@ -46,6 +50,9 @@ class _Reader(Grouping):
         if outer is None:  # its names meet no others, and the same subquery twice is the same stage
             self.taken = set()
         try:
+            several = groupings(node, self)
+            if several:
+                return self.united(several, bool(node.args.get("distinct")), ctes, outer)
             if node.args.get("group") or node.args.get("having") or self.aggregated(node):
                 return self.groups_of(node, ctes, outer)
             outputs = self.flattened(node, ctes, 0, outer, unique)
@@ -67,8 +74,8 @@ class _Reader(Grouping):
 
     def flat(self, node: exp.Expression) -> bool:
         """Returns whether a query can be flattened: it is a SELECT without aggregates and outer joins."""
-        if not isinstance(node, exp.Select):
-            return not isinstance(node, exp.SetOperation)
+        if not isinstance(node, exp.Select) or limited(node):
+            return not isinstance(node, exp.SetOperation) and not limited(node)
         if node.args.get("group") or node.args.get("having") or self.aggregated(node):
             return False
         return not any(
@@ -102,13 +109,18 @@ class _Reader(Grouping):
         start = node.args.get("from_") or node.args.get("from")
         if start is None:
             raise self.error("a SELECT without FROM has nothing to maintain", node)
+        where = node.args.get("where")
+        around, parts = self.pending, [] if where is None else conjuncts(where.this)
+        padded = any((join.side or "").upper() in ("RIGHT", "FULL") for join in _joins(node))
+        self.pending = [] if padded else list(parts)
         with_room(self.relation, start.this, ctes, group, scope)
         for join in node.args.get("joins") or ():
             self.join(join, ctes, group, scope)
-        where = node.args.get("where")
+        left, self.pending = parts if padded else self.pending, around
         if where is not None:
             self.check_no_aggregate(where.this, "WHERE")
-            self.condition(where.this, ctes, scope)
+        for part in left:
+            with_room(self.conjunct, part, ctes, scope)
         return scope, ctes
 
     def groups_of(self, node: exp.Select, ctes: Ctes, outer: Scope | None) -> Relation:
@@ -161,6 +173,14 @@ class _Reader(Grouping):
             raise self.error("this aggregate reads columns of the query around it", node, "use a join")
         return made, ties
 
+    def united(self, several: list[exp.Select], distinct: bool, ctes: Ctes, outer: Scope | None) -> Relation:
+        """Returns the union of the groupings of a SELECT."""
+        parts = [self.read(one, ctes, outer) for one in several]
+        first, types = parts[0].columns, [column.type for column in parts[0].columns]
+        made = tuple(shaped(part, [column.name for column in first], types) for part in parts)
+        union = balanced("union_all", range(len(made)))
+        return SetOperation(made, ("distinct", union) if distinct else union, tuple(self.warnings.values()))
+
     def with_clause(self, node: exp.Expression, ctes: Ctes) -> Ctes:
         """Returns the CTEs that a query sees."""
         clause = node.args.get("with_") or node.args.get("with")
@@ -209,6 +229,11 @@ class _Reader(Grouping):
             if named is None:
                 raise self.error(f"unknown table or alias {item.table}", item, self.known(scope))
             relations = [named]
+        for relation in relations:
+            if relation.number:
+                raise self.error(
+                    f"* stands for {relation.number}, too, which is not maintained", item, "list the other columns"
+                )
         shown = [
             (relation, spelling, expr if isinstance(item, exp.Column) else scope.merged.get(key, expr))
             for relation in relations
@@ -261,8 +286,9 @@ class _Reader(Grouping):
         while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
             ctes = self.with_clause(node, ctes)
             node = node.this
-        if not isinstance(node, exp.SetOperation):
-            branches.append((self.read(node, ctes, outer, unique=not branches), node))
+        if not isinstance(node, exp.SetOperation) or limited(node):
+            made = self.read(node, ctes, outer, unique=not branches)
+            branches.append((self.over(made) if isinstance(made, Top) else made, node))
             return len(branches) - 1
         chain: list[tuple[exp.SetOperation, Ctes]] = []
         while isinstance(node, exp.SetOperation):  # A - B - C: they lean to the left
@@ -331,4 +357,4 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
     if parameter is not None:
         place = parameter if extent(parameter) is not None else parameter.parent
         raise reader.error("a parameter is not supported", place, "write its value into the query")
-    return reader.read(found[0], {}, None)
+    return reader.read(hoisted(found[0]), {}, None)

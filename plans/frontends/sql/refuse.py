@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from sqlglot import exp
 
@@ -13,12 +14,9 @@ from plans.frontends.sql.aggregates import aggregates
 from plans.frontends.sql.parse import Words
 from plans.frontends.sql.place import extent, place_of, spelling
 
+NO_ORDER = "a maintained result has no order: sort where it is read, or say how many rows: ORDER BY ... LIMIT ..."
 _CLAUSES = {
-    "order": ("ORDER BY", "a maintained result has no order: sort where it is read"),
     "sort": ("SORT BY", "a maintained result has no order: sort where it is read"),
-    "limit": ("LIMIT", "a maintained result is the whole result: limit where it is read"),
-    "offset": ("OFFSET", "a maintained result is the whole result: limit where it is read"),
-    "qualify": ("QUALIFY", "window functions are not supported"),
     "windows": ("WINDOW", "window functions are not supported"),
     "laterals": ("LATERAL VIEW", "explode the column before it enters the stream"),
     "pivots": ("PIVOT", "pivot where the result is read"),
@@ -66,8 +64,6 @@ class Refuser:
             if not clause:
                 continue
             clause = clause[0] if isinstance(clause, list) else clause
-            if isinstance(clause, exp.Fetch):
-                words = "FETCH"
             raise self.error(f"{words} is not supported", node, hint, self.phrase(words, clause))
         distinct = node.args.get("distinct")
         if distinct and distinct.args.get("on"):
@@ -77,11 +73,6 @@ class Refuser:
 
     def check_set_operation(self, node: exp.SetOperation) -> None:
         """Refuses what a set operation may not have, by the words it is written with."""
-        for name in ("order", "limit", "offset"):
-            clause = node.args.get(name)
-            if clause:
-                words, hint = _CLAUSES[name]
-                raise self.error(f"{words} is not supported", node, hint, self.phrase(words, clause))
         for name in ("by_name", "side", "kind", "on"):
             if node.args.get(name):
                 raise self.error(f"{node.key.upper()} {name.replace('_', ' ').upper()} is not supported", node)
@@ -142,3 +133,16 @@ class Refuser:
         first = re.compile(r"[(\s]*(\w+)").match(self.text, place[0])
         named, at = (first[1].upper(), first.span(1)) if first is not None else ("this", None)
         return self.error(f"{named} is not a query that can be maintained", node, "write a SELECT", at)
+
+
+def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """Returns the parts of a condition that AND ties together, in their order."""
+    found: list[exp.Expression] = []
+    todo: list[Any] = [node]
+    while todo:
+        part = todo.pop().unnest()
+        if isinstance(part, exp.And):
+            todo += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found

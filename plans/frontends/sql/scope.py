@@ -15,6 +15,7 @@ class Relation:
     alias: str
     columns: dict[str, tuple[str, Expr]]
     hidden: set[str] = field(default_factory=set)  # USING columns that a star shows only once
+    number: str = ""  # a column, in lower case, that is a ROW_NUMBER(), whose value is not maintained
 
 
 @dataclass

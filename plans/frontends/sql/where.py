@@ -17,6 +17,7 @@ from plans.expressions.build import NULL, Expr, call, cast, col, lit, substitute
 from plans.frontends.sql.from_clause import From
 from plans.frontends.sql.names import Ctes, Frame
 from plans.frontends.sql.place import negation
+from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scope import Scope
 from plans.lowering.matches import Keys
 from plans.program import Aggregate
@@ -30,13 +31,8 @@ class Where(From):
 
     def condition(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> None:
         """Adds a condition: conjuncts apart, IN and EXISTS as semi-joins."""
-        todo = [node]
-        while todo:
-            part = todo.pop().unnest()
-            if isinstance(part, exp.And):
-                todo += [part.expression, part.this]
-            else:
-                with_room(self.conjunct, part, ctes, scope)
+        for part in conjuncts(node):
+            with_room(self.conjunct, part, ctes, scope)
 
     def conjunct(self, node: exp.Expression, ctes: Ctes, scope: Scope) -> None:
         """Adds a condition that is no conjunction."""
@@ -194,6 +190,8 @@ class Where(From):
             self.frame.sources.append(self.exposed("anti", frame, [*frame.conditions, call("or", equal, unknown)]))
             return
         self.frame.sources.append(self.attached("anti", body, ctes, scope, mine, node))
+        if self.certain(body, mine[0], ctes, scope):
+            return
         empty, clean = self.flags(body, ctes, scope, node)
         known = call("and", call("not", call("isnull", mine[0])), clean)
         self.frame.conditions.append(call("or", empty, known))
@@ -222,6 +220,17 @@ class Where(From):
             return None
         start = len("\n".join(self.text.split("\n")[: place.line - 1])) + (place.line > 1) + place.column - 1
         return start, start + place.length
+
+    def certain(self, body: exp.Expression, mine: Expr, ctes: Ctes, scope: Scope) -> bool:
+        """Returns True if neither a value nor any value of a subquery can be NULL: nothing is unknown then."""
+        while isinstance(body, (exp.Subquery, exp.Paren)):
+            body = body.this
+        if not self.never_null(mine, self.frame) or not self.flat(body):
+            return False
+        taken, groups = set(self.taken), self.groups
+        frame, theirs = self.detached(body, ctes, scope)
+        self.taken, self.groups = taken, groups  # it has only been looked at
+        return self.never_null(theirs[0], frame)
 
     def flags(self, body: exp.Expression, ctes: Ctes, scope: Scope, node: exp.Expression) -> tuple[Expr, Expr]:
         """Returns two values of one row: whether a subquery is empty, and whether none of its values is NULL."""
@@ -277,6 +286,8 @@ class Where(From):
             again = self.exposed("mark", frame, [*frame.conditions, unknown])
             return call("case", found, lit(True), self.mark(again), NULL, lit(False))
         found = self.mark(self.attached("mark", body, ctes, scope, mine, node))
+        if self.certain(body, mine[0], ctes, scope):
+            return found
         empty, clean = self.flags(body, ctes, scope, node)
         doubtful = call("or", call("isnull", mine[0]), call("not", clean))
         return call("case", found, lit(True), empty, lit(False), doubtful, NULL, lit(False))
