@@ -88,6 +88,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         self.bag = not _each_once(program, len(program.stages) - 1)
         self._result_schema = pa.schema([(column.name, arrow_type(column.type)) for column in self.columns])
         self._delta_schema = self._result_schema.append(pa.field(WEIGHT, pa.int64()))
+        self._nothing = self._decoded(Zset.empty(len(self.columns)), self._delta_schema)
         self._epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Batches] | None = None  # being applied, while it is alive
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
@@ -131,8 +132,8 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
             return Join(stage, known, self.memory, first, self._only_added(len(self.stages)))
         part = self.memory.part(first)
         if isinstance(stage, GroupStage):
-            below = self.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
-            join = below if isinstance(below, Join) else None
+            below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
+            join = below.plan if isinstance(below, JoinStage) else None
             return Groups(stage, self._columns_of(stage.feed.source), part, join)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 
@@ -219,7 +220,7 @@ class ProgramEngine(NotCopyable, instead="save(path) and crown.load(path) make a
         self._epoch += 1
         try:
             try:
-                yield self._decoded(Zset.empty(len(self.columns)), self.delta_schema)
+                yield self._nothing
             except GeneratorExit:
                 wanted = False
             net = self._apply(prepared.nets, nets)
