@@ -38,6 +38,13 @@ class Term:
     of: str = ""
     distinct: Values | None = None
 
+    def __post_init__(self) -> None:
+        parts = (self.needs, self.where, self.factors, self.side, self.of, self.distinct)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined]
+
 
 ROWS = Term()
 

@@ -33,8 +33,8 @@ class CodedPreparer:
     def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:
         """Returns the changes for ``nets``: by name of a relation, with all columns of its table, in their order.
 
-        A net is exact: its deletes are there. Several stored relations may take from one net. Raises CrownError for a
-        relation that the plan does not read. O(tuples).
+        A net is exact: its deletes are there, and come first; only inserts of a base relation may be equal. Several
+        stored relations may take from one net. Raises CrownError for a relation that the plan does not read. O(tuples).
         """
         given = {name.lower(): net for name, net in nets.items()}
         if unknown := set(given) - self._names:
@@ -54,10 +54,11 @@ class CodedPreparer:
             }
             net = net[stored.predicate.evaluate(values, n).fill_null(False).to_numpy(zero_copy_only=False)]
         rejected = n - len(net)
-        net = net.project(relation.words).net()
-        joined: list[tuple[int, ...]] = [()] * len(stored.aliases)
-        if (net.rows == NULL).any():
-            joined = [alias.not_null for alias in stored.aliases]
+        if not relation.whole:
+            net = net.project(relation.words).net()
+        if not net.rows.size or net.rows.min() != NULL:
+            return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
+        joined = [alias.not_null for alias in stored.aliases]
         filtered = tuple(rejected + int(np.count_nonzero(null(net.rows, words))) for words in joined)
         return for_aliases(stored, net, EVERY, joined, filtered)
 
@@ -70,5 +71,6 @@ class _Columns:
         columns = plan.table(stored.name).columns
         place = {column.name.lower(): (i, column.type) for i, column in enumerate(columns)}
         self.words = [place[name.lower()][0] for name in stored.columns]
+        self.whole = self.words == list(range(len(columns))) and not stored.name.startswith("#")  # it is net already
         tested = () if stored.predicate is None else sorted(stored.predicate.columns)
         self.tested = {name: place[name.lower()] for name in tested}

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from crown.engine.payload import PayloadLayout
 from crown.stages.join import Join
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.memory import ADDRESSABLE
@@ -61,14 +60,9 @@ class Joins:
             there = [column.name.lower() for column in columns[name.lower()]]
             number = self.inputs.index(known[role.relation.lower()])
             self._roles[name.lower()] = number, [there.index(column.lower()) for column, _ in role.hashed]
-        self._net = stage.mode != "set" and not (added and self.payload is not None)
+        self._net = stage.mode != "set" and not (added and mine.plan.payload is not None)
         unlimited = memory.budget.words >= ADDRESSABLE
         self._pool = ThreadPoolExecutor(cells, thread_name_prefix="crown-join") if unlimited else None
-
-    @property
-    def payload(self) -> PayloadLayout | None:
-        """See ``Join.payload``; it is the same in all cells."""
-        return self.joins[0].payload
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``."""

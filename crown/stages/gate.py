@@ -68,9 +68,12 @@ class Gate:
         table, leaf = self._tables[name], np.zeros(len(net), np.int64)
         trusted = self.on_missing == "trust"
         before = table.add(net, leaf, clamp=not trusted)[:, 0]
-        absent = np.maximum(-(before + net.weights), 0) if not trusted else leaf
-        effective = net if not absent.any() else _weighted(net, net.weights + absent)
-        if effective is not net and self.on_missing == "raise":
+        after = before + net.weights
+        if trusted or not len(after) or after.min() >= 0:
+            return net
+        absent = np.maximum(-after, 0)
+        effective = _weighted(net, net.weights + absent)
+        if self.on_missing == "raise":
             self.take_back({name: effective})
             at = int(absent.argmax())
             raise MissingDeleteError(

@@ -10,7 +10,6 @@ import numpy as np
 
 from crown.engine.core import Core
 from crown.engine.invariants import tree as invariants
-from crown.engine.payload import PayloadLayout
 from crown.engine.state.arenas import State
 from crown.engine.statistics import statistics
 from crown.errors import ChangeError
@@ -44,7 +43,7 @@ class Join:
     ) -> None:
         plan = _narrowed(stage.plan, sources)
         self.stage = stage
-        self._added = added and plan.payload is not None
+        self._added = plan.payload is not None and (added or stage.mode == "payload")
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
         self._relations = [table.name for table in plan.tables]
         self.inputs = tuple(_source(name) for name in self._relations)
@@ -61,11 +60,6 @@ class Join:
         self._dictionary = memory.dictionary
         self._core = Core(self._state)
         self._floats = _summed_floats(plan)
-
-    @property
-    def payload(self) -> PayloadLayout | None:
-        """Returns where the words of the rows' payload are, if they have one."""
-        return self._state.compiled.payload
 
     @property
     def state(self) -> State:

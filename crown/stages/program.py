@@ -31,6 +31,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         self.result = ResultOf(self, len(self.stages) - 1)
         self.columns = self.result.columns
         self.bag = self.result.bag
+        self._nothing = self._decoded(Zset.empty(len(self.columns)))
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -70,7 +71,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         nets: dict[str | int, Zset] = {}
         with self._transaction(nets):
             try:
-                yield self._decoded(Zset.empty(len(self.columns)))
+                yield self._nothing
             except GeneratorExit:
                 wanted = False
             self._apply(prepared.nets, nets)

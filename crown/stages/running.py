@@ -126,8 +126,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(stage, TopStage):
             return Top(stage, self._columns_of(stage.feed.source), part)
         if isinstance(stage, GroupStage):
-            below = self.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
-            join = below if isinstance(below, Join | Joins) else None
+            below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
+            join = below.plan if isinstance(below, JoinStage) else None
             return Groups(stage, self._columns_of(stage.feed.source), part, join)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 

@@ -46,7 +46,10 @@ class Zset:
 
     @classmethod
     def gathered(cls, parts: Sequence[Zset], width: int) -> Zset:
-        """Returns the tuples of all ``parts``, one part after the other. O(tuples)."""
+        """Returns the tuples of all ``parts``, one part after the other; all that have some carry payloads of one sign,
+        or none does. O(tuples).
+        """
+        parts = [part for part in parts if len(part)] or list(parts[:1])
         if not parts:
             return cls.empty(width)
         weights = np.concatenate([part.weights for part in parts])
@@ -55,8 +58,8 @@ class Zset:
         for part in parts:
             rows[start : start + len(part)] = part.rows
             start += len(part)
-        payload = None if parts[0].payload is None else np.concatenate([_payload(part) for part in parts], axis=1)
         assert all(part.sign == parts[0].sign for part in parts), "payloads of one sign lie together"
+        payload = None if parts[0].payload is None else np.concatenate([_payload(part) for part in parts], axis=1)
         return cls(rows, weights, payload, parts[0].sign)
 
     def __len__(self) -> int:

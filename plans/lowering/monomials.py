@@ -64,16 +64,24 @@ class Monomials:
 
     def __init__(self, required: Callable[[Expr], bool]) -> None:
         self.leaves: list[tuple[Expr, str]] = []
+        self._number: dict[tuple[Expr, str], int] = {}
         self._required = required
+
+    def forget(self, kept: int) -> None:
+        """Forgets all leaves but the first ones."""
+        for leaf in self.leaves[kept:]:
+            del self._number[leaf]
+        del self.leaves[kept:]
 
     # Polynomials
     # ------------------------------------------------------------------------------------------------------------------
 
     def _leaf(self, expr: Expr, what: str = VALUE) -> Polynomial:
         leaf = (expr, what)
-        if leaf not in self.leaves:
+        if leaf not in self._number:
+            self._number[leaf] = len(self.leaves)
             self.leaves.append(leaf)
-        return {(self.leaves.index(leaf),): 1}
+        return {(self._number[leaf],): 1}
 
     def times(self, *polynomials: Polynomial) -> Polynomial:
         """Returns the product."""
@@ -109,7 +117,7 @@ class Monomials:
             return _constant(expr)
         if expr.type == "bool":
             return Value(self.true(expr))
-        if len(aliases_of(expr)) == 1 and one_word(expr.type):
+        if len(aliases_of(expr)) == 1 and one_word(expr.type) and not _is_product(expr):
             bits = FLOAT_BITS if expr.type == "float64" else 0
             return Value(self._leaf(expr), bits, _digits(expr.type))
         if expr.op == "cast" and _exact(expr.args[0].type, expr.type):
@@ -148,7 +156,7 @@ class Monomials:
         local = len(aliases_of(expr)) == 1
         if expr.op == "col" and self._required(expr):
             return ONE
-        if local and one_word(expr.type) and not self._never_null(expr):
+        if local and one_word(expr.type) and not _is_product(expr) and not self._never_null(expr):
             return self._leaf(expr, VALID)
         if expr.op in _STRICT and (expr.op != "cast" or _exact(expr.args[0].type, expr.type)):
             return self.times(*(self.valid(arg) for arg in expr.args))
@@ -277,6 +285,12 @@ def one_word(type_: str) -> bool:
     """Returns whether the code of a value is one word that says the value."""
     parts = decimal_parts(type_)
     return type_ in _ONE_WORD or (parts is not None and parts[0] <= 18)
+
+
+def _is_product(expr: Expr) -> bool:
+    """Returns whether an expression is a product of whole numbers that are columns: that need not be computed."""
+    bare = (arg.args[0] if arg.op == "cast" and _exact(arg.args[0].type, arg.type) else arg for arg in expr.args)
+    return expr.op == "mul" and expr.type in _WHOLE_DIGITS and all(arg.op == "col" for arg in bare)
 
 
 def _sum(*polynomials: Polynomial) -> Polynomial:

@@ -81,7 +81,7 @@ class _Expansion:
             found = None
         terms = {m for one in (*self.sums.values(), *(found or {}).values()) for m in one}
         if found is None or len(terms) > MOST_TERMS:
-            del self.monomials.leaves[leaves:]
+            self.monomials.forget(leaves)
             return
         self.sums.update(found)
         for name in _parts(call):

@@ -38,10 +38,10 @@ class Totals:
         """Returns a term of one limb, int64[groups]."""
         return self.rows[:, self.layout.at[term]]
 
-    def sum(self, term: Term) -> np.ndarray:
-        """Returns a term, int64[groups, limbs]."""
+    def place(self, term: Term) -> slice:
+        """Returns the words of a term."""
         at = self.layout.at[term]
-        return self.rows[:, at : at + self.layout.limbs[term]]
+        return slice(at, at + self.layout.limbs[term])
 
 
 class OutOfRange(ChangeError):
@@ -65,6 +65,7 @@ class Rule:
         known = bool(self.terms) and all(term in carried for term in self.terms)
         self._units = {name: units[name] if known else unit(types[name]) for name in aggregate.arguments}
         self._side = {"min": multisets.MINIMA, "max": multisets.MAXIMA}.get(aggregate.function, 0)
+        self._places: dict[tuple[str, ...], slice] = {}  # of terms, by their factors
 
     @property
     def top(self) -> tuple[Values, int] | None:
@@ -76,7 +77,7 @@ class Rule:
         aggregate = self.aggregate
         if self.top is not None:
             return Column(aggregate.type, dictionary, totals.tops[self.top])
-        count = totals.count(self._sums.term())
+        count = self._sum(totals)[:, 0]
         if aggregate.function in COUNTS:
             return Column(aggregate.type, dictionary, np.ascontiguousarray(count))
         null = count == 0
@@ -93,15 +94,22 @@ class Rule:
                 null = null & (few | ~special)
         return Column(aggregate.type, dictionary, rounded.float_codes(values, null))
 
+    def _sum(self, totals: Totals, *factors: str) -> np.ndarray:
+        """Returns a sum of products of arguments, int64[groups, limbs]."""
+        if factors not in self._places:
+            self._places[factors] = totals.place(self._sums.term(*factors))
+        return totals.rows[:, self._places[factors]]
+
     def _exact(self, totals: Totals, null: np.ndarray, dictionary: Dictionary) -> Column:
         """Returns SUM of whole numbers or decimals."""
-        rows, type_ = totals.sum(self._sums.term(*self._sums.arguments)), self.aggregate.type
-        parts = decimal_parts(type_)
-        if parts is None:
+        rows, type_ = self._sum(totals, *self._sums.arguments), self.aggregate.type
+        if type_ == "int64":
             codes, refused = rounded.words(rows, null)
             if refused >= 0:
                 raise OutOfRange(refused, 'the sum is no int64; cast the argument to "decimal(38,0)"')
             return Column(type_, dictionary, codes)
+        parts = decimal_parts(type_)
+        assert parts is not None, "a sum is an int64, a double or a decimal"
         array, refused = rounded.decimals(rows, null, arrow_type(type_))
         if refused >= 0:
             raise OutOfRange(refused, f"the sum has more than {parts[0]} digits")
@@ -115,7 +123,7 @@ class Rule:
         average = self.aggregate.function == "avg"
         divisors = count.reshape(-1, 1) if average else np.ones((len(count), 1), np.int64)
         shift, power = self._units[name]
-        values = rounded.ratio(totals.sum(self._sums.term(name)), rounded.scaled(divisors, 10**power), shift)
+        values = rounded.ratio(self._sum(totals, name), rounded.scaled(divisors, 10**power), shift)
         sides = self._sums.sides(name)
         if sides:
             plus, minus = (totals.count(term) > 0 for term in sides)
@@ -124,9 +132,7 @@ class Rule:
 
     def _moments(self, totals: Totals, count: np.ndarray) -> Moments:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
-        sx, sy, sxx, syy, sxy = (
-            totals.sum(self._sums.term(*factors)) for factors in ((x,), (y,), (x, x), (y, y), (x, y))
-        )
+        sx, sy, sxx, syy, sxy = (self._sum(totals, *factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
         return Moments(count, sx, sy, sxx, syy, sxy, self._units[x], self._units[y])
 
 

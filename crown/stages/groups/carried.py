@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crown.engine.payload import PayloadLayout
+from crown.engine.payload import Parts
 from crown.stages.groups.rounded import limbs
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import sums
 from crown.store.zset import Zset
-from plans.payload import Payload
+from plans.plan import Plan
 from plans.program import Carried
 from plans.sums import Term
 
@@ -22,9 +22,11 @@ def term_of(carried: Carried) -> Term:
 
 
 class Carriage:
-    """Adds what events carry, whose words are where ``source`` says, to the terms of a ``layout``."""
+    """Adds what the events of a join stage with that ``plan`` carry to the terms of a ``layout``."""
 
-    def __init__(self, carried: Sequence[Carried], layout: Layout, source: PayloadLayout, payload: Payload) -> None:
+    def __init__(self, carried: Sequence[Carried], layout: Layout, plan: Plan) -> None:
+        assert plan.payload is not None, "the plan has a payload"
+        source = Parts.of(plan.payload.terms, plan)
         self._width = layout.words
         wanted = [one for one in carried if term_of(one) in layout.at]
         recipe, wide = [len(wanted)], []
@@ -32,8 +34,8 @@ class Carriage:
             term = term_of(one)
             recipe += [layout.at[term], layout.limbs[term], len(one.parts)]
             for coefficient, number in one.parts:
-                part = payload.terms[number]
-                recipe += [source.result.at[part], source.result.limbs[part]]
+                part = plan.payload.terms[number]
+                recipe += [source.at[part], source.limbs[part]]
                 if coefficient == 1:
                     recipe += [0, 0]
                 elif -(1 << 63) < coefficient < 1 << 63:

@@ -17,18 +17,17 @@ import numpy as np
 from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
-from crown.stages.cells import Joins
 from crown.stages.columns import Column, Frame, matrix
 from crown.stages.feeds import Reader
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.carried import Carriage, term_of
 from crown.stages.groups.multisets import Multisets
 from crown.stages.groups.terms import Addends, Layout
-from crown.stages.join import Join
 from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import decode
 from crown.store.zset import Zset
+from plans.plan import Plan
 from plans.program import GroupStage
 from plans.schema import Column as Declared
 from plans.sums import ROWS, Term, Values
@@ -41,13 +40,11 @@ _GROUPS, _VALUES = 0, 1  # tables
 class Groups(Lasting):
     """Runs a group stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
 
-    A group exists while it has rows; ``whole``: the only one does from the first batch on. ``join``: the stage that it
-    reads, if its rows carry sums.
+    A group exists while it has rows; ``whole``: the only one does from the first batch on. ``join``: the plan of the
+    stage that it reads, if its rows carry sums.
     """
 
-    def __init__(
-        self, stage: GroupStage, source: Sequence[Declared], part: Part, join: Join | Joins | None = None
-    ) -> None:
+    def __init__(self, stage: GroupStage, source: Sequence[Declared], part: Part, join: Plan | None = None) -> None:
         self.stage = stage
         self.inputs: tuple[str | int, ...] = (stage.feed.source,)
         self.columns = tuple(Declared(output.name, output.type) for output in stage.outputs)
@@ -61,9 +58,7 @@ class Groups(Lasting):
         units = {one.name: (one.bits, one.digits) for one in stage.summed}
         self._rules = [Rule(aggregate, types, carried, units) for aggregate in stage.aggregates]
         self._layout = Layout((term for rule in self._rules for term in rule.terms), types, carried)
-        self._carriage: Carriage | None = None
-        if join is not None and join.payload is not None and join.stage.plan.payload is not None and carried:
-            self._carriage = Carriage(stage.carried, self._layout, join.payload, join.stage.plan.payload)
+        self._carriage = None if join is None or not carried else Carriage(stage.carried, self._layout, join)
         self._tops = tuple(dict.fromkeys(rule.top for rule in self._rules if rule.top is not None))
         k = self._k = len(self._keys)
         self._table = int(table_at(_GROUPS))
@@ -126,8 +121,8 @@ class Groups(Lasting):
             raise
         arena = self.parts[0]
         empty = groups.store(
-            arena, self._table, self._identity, self._k, self._words, handles, self._layout.words, new.rows,
-            int(self.stage.whole),
+            arena, self._table, self._identity, self._k, self._words, handles, self._layout.words,
+            new.rows[len(handles) :], int(self.stage.whole),
         )  # fmt: skip
         assert empty < 0, f"a group without rows is not empty: {self._named(handles[empty])}"
         self._multisets.close()
@@ -161,34 +156,37 @@ class Groups(Lasting):
         self, net: Zset, frame: Frame, weights: np.ndarray, where: np.ndarray, handles: np.ndarray
     ) -> tuple[Totals, Totals]:
         """Returns the totals of groups before and after the events; those of multisets change at once."""
-        layout = self._layout
-        old = self._stored(handles)
-        deltas = np.zeros_like(old.rows)
+        layout, n = self._layout, len(handles)
+        rows = np.empty((2 * n, layout.words), np.int64)  # before, then after: worked out together later
+        old = self._stored(handles, rows[:n])
+        deltas = np.zeros((n, layout.words), np.int64)
         addends = Addends(frame, weights, where)
         addends.add(layout, self._of_rows, deltas)
         if self._carriage is not None:
             self._carriage.add(net, where, deltas)
         for values, changed, flips, of in self._multisets.apply(addends, frame, where, handles):
             Addends(changed, flips, of).add(layout, self._of_values[values], deltas)
-        rows = old.rows.copy()
-        sums.add_states(rows, deltas, layout.words, layout.places)
-        self._refuse_counts(weights, rows[:, 0], handles)
+        rows[n:] = old.rows
+        sums.add_states(rows[n:], deltas, layout.words, layout.places)
+        self._refuse_counts(weights, rows[n:, 0], handles)
         return old, Totals(layout, rows, self._multisets.tops(self._tops, handles))
 
     def _refuse_counts(self, weights: np.ndarray, counts: np.ndarray, handles: np.ndarray) -> None:
         """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
         if not len(counts):
             return
-        wrong = int(counts.argmin())
-        if counts[wrong] < 0:
+        if counts.min() < 0:
+            wrong = int(counts.argmin())
             raise ChangeError(
                 f"{self._named(handles[wrong])} would have {counts[wrong]} rows: the batch deletes what is not there"
             )
         if np.abs(weights).sum(dtype=np.float64) + float(counts.max()) > _MOST_ROWS:
             raise ChangeError(f"{self._named(handles[counts.argmax()])} would have more than 2^62 rows")
 
-    def _stored(self, handles: np.ndarray) -> Totals:
-        rows = np.empty((len(handles), self._layout.words), np.int64)
+    def _stored(self, handles: np.ndarray, rows: np.ndarray | None = None) -> Totals:
+        """Returns what is stored of groups; ``rows`` is room for it."""
+        if rows is None:
+            rows = np.empty((len(handles), self._layout.words), np.int64)
         groups.gather(self.parts[0], handles, self._k + 1, self._layout.words, rows)
         return Totals(self._layout, rows, self._multisets.tops(self._tops, handles))
 
@@ -196,20 +194,26 @@ class Groups(Lasting):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _difference(self, handles: np.ndarray, old: Totals, new: Totals, sign: int) -> Zset:
-        """Returns what the change of groups by a batch (``sign`` -1: that is taken back) does to the stage's rows."""
+        """Returns what the change of groups by a batch (``sign`` -1: that is taken back) does to the stage's rows.
+
+        ``new`` has the rows before and after.
+        """
         n, batches = len(handles), int(self.parts[0][A.H_VERSION])
         tops = {top: np.concatenate([old.tops[top], new.tops[top]]) for top in self._tops}
-        both = Totals(self._layout, np.concatenate([old.rows, new.rows]), tops)
-        there = np.concatenate([self._there(old, batches > 0), self._there(new, batches + sign > 0)])
+        both = Totals(self._layout, new.rows, tops)
+        if self.stage.whole:
+            there = np.array([batches > 0, batches + sign > 0])
+        else:
+            there = both.count(ROWS) > 0
         codes, there = self._rows(handles, both, there)
-        differ = np.zeros(n, bool)
-        for i in self._changing:
-            differ |= codes[i, :n] != codes[i, n:]
-        gone = np.flatnonzero(there[:n] & (differ | ~there[n:]))
-        come = np.flatnonzero(there[n:] & (differ | ~there[:n]))
+        before, after = there[:n], there[n:]
+        differ = (codes[self._changing, :n] != codes[self._changing, n:]).any(axis=0)
+        gone = np.flatnonzero(before & (differ | ~after))
+        come = np.flatnonzero(after & (differ | ~before))
+        come += n
         weights = np.ones(len(gone) + len(come), np.int64)
         weights[: len(gone)] = -1
-        changed = Zset.of_columns(codes[:, np.concatenate([gone, come + n])], weights)
+        changed = Zset.of_columns(codes[:, np.concatenate([gone, come])], weights)
         return changed if self._distinct else changed.net()
 
     def _there(self, totals: Totals, begun: bool) -> np.ndarray:
@@ -224,8 +228,10 @@ class Groups(Lasting):
         n, dictionary = len(totals.rows), self._part.dictionary
         keys = np.empty((len(handles), self._k), np.int64)
         groups.gather(self.parts[0], handles, 0, self._k, keys)
-        times = n // max(len(handles), 1)
-        named = {key.name: Column(key.type, dictionary, np.tile(keys[:, i], times)) for i, key in enumerate(self._keys)}
+        if n > len(handles):
+            keys = np.concatenate([keys] * (n // len(handles)))
+        columns = np.ascontiguousarray(keys.T)
+        named = {key.name: Column(key.type, dictionary, columns[i]) for i, key in enumerate(self._keys)}
         for rule in self._rules:
             try:
                 named[rule.aggregate.name] = rule.column(totals, dictionary)

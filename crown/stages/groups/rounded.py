@@ -66,7 +66,8 @@ def words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
     rows = np.ascontiguousarray(rows)
     out = np.empty(len(rows), np.int64)
     refused = int(rounding.narrow(rows, rows.shape[1], out))
-    out[null] = NULL
+    if null.any():
+        out[null] = NULL
     return out, refused
 
 
