@@ -89,9 +89,9 @@ class Joins:
         return [job.result() for job in jobs]
 
     def _added(self, nets: Sequence[Zset]) -> Zset:
-        """Returns the sum of the cells' nets; in a bag two cells may have the same row, unless rows carry sums."""
+        """Returns the sum of the cells' nets; in a bag two cells may have the same row."""
         net = Zset.gathered(nets, len(self.columns))
-        return net if self.stage.mode == "set" or net.payload is not None else net.net()
+        return net if self.stage.mode == "set" else net.net()
 
     def _divided(self, nets: Sequence[Zset]) -> list[list[Zset]]:
         """Returns the rows of each cell, by input of its join. O(rows * cells)."""
