@@ -75,9 +75,9 @@ def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
 
 
 WHY = (
-    "no column of its result comes, through every stage, from one column of each relation, and no stage that can be cut "
-    "is all that the later stages read, with rows that can travel (sums beside a row cannot, but counts, minima, maxima "
-    "and sums of whole numbers and decimals are put together out of parts)"
+    "no column of its result comes, through every stage, from one column of each relation, and no stage that can be "
+    "cut is all that later stages read, with rows that can travel (those with sums beside them cannot, but counts, "
+    "minima, maxima and sums of whole numbers and decimals are put together out of parts)"
 )
 
 
