@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.algebra import unused
+from plans.expressions.expr import Expr
 from plans.plan import Plan
 from plans.program import Feed, GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
@@ -185,7 +186,7 @@ def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
     plan = stage.plan
     names = hashable(plan) if stage.mode == "set" else _counted(plan)
     if by.column:
-        plain = {out.expr.value for out in plan.output if out.name == by.column and out.expr.op == "col"}
+        plain = {_column(out.expr) for out in plan.output if out.name == by.column}
         names = tuple(name for name in names if name in plain)
     for attribute in names:
         type_ = by.type or plan.attributes[attribute].type
@@ -220,8 +221,16 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
     for place in places:
         columns = [feed.columns[place] for feed in terms]
         type_ = by.type or columns[0].type
-        if type_ in HASHABLE and all(column.expr.op == "col" for column in columns):
-            yield (place, type_), [_By(column.expr.value, type_) for column in columns]
+        names = [_column(column.expr) for column in columns]
+        if type_ in HASHABLE and all(names):
+            yield (place, type_), [_By(str(name), type_) for name in names]
+
+
+def _column(expr: Expr) -> str | None:
+    """Returns the column that an expression is, if it is no more than a column, or a whole number as a longer one."""
+    if expr.op == "cast" and expr.type == "int64" and expr.args[0].type == "int32":
+        expr = expr.args[0]
+    return str(expr.value) if expr.op == "col" else None
 
 
 def _copies(hashed: _Ways) -> int:

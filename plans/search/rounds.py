@@ -86,8 +86,9 @@ def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
 
 
 WHY = (
-    "no column of its result comes, through every stage, from one column of each relation, and there is no stage whose "
-    "rows are all that later stages read and which could be cut"
+    "no column of its result comes, through every stage, from one column of each relation, and no stage that can be "
+    "cut is all that later stages read, with rows that can travel (those with sums beside them cannot, but counts, "
+    "minima, maxima and sums of whole numbers and decimals are put together out of parts)"
 )
 
 

@@ -68,7 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop, or put bad rows aside (default: stop)",
     )
     add("--quarantine", metavar="DIR", help="where bad rows go (default: quarantine/ in the checkpoint)")
-    add("--on-missing", choices=("ignore", "raise"), default="ignore", help="deletes of absent rows: count, or stop")
+    add(
+        "--on-missing",
+        choices=("ignore", "raise", "trust"),
+        default="ignore",
+        help="deletes of absent rows: count, stop, or (queries of several stages) trust that there are none",
+    )
     add("--cores", type=int, metavar="N", help="worker threads (default: all)")
     add("--memory", default="2g", help="memory of the JVM (2g); the state lives outside it")
     add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
