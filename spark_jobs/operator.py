@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,11 @@ from spark_jobs.cell.state_log import check_meta, read_meta
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import WEIGHT, cell_plan, envelope_of
 from spark_jobs.dispatch.shuffle import dispatched
+from spark_jobs.emitted import check as check_emit
+from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.folders import local_folder, unclaimed, usable
+from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import spark_type, table_of_spark
 from spark_jobs.same_query import kept
 from spark_jobs.session import quietly
@@ -66,13 +69,17 @@ def maintain(
     operator: str = "crown",
     scratch: str | None = None,
     sample: int = 0,
+    emit: str = "weights",
+    key: Sequence[str] | None = None,
     engines: EngineFactory = QUERY,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
     ``query``: SQL, Datalog, a motif, or a plan. ``changes``: a DataFrame per relation, with the relation's columns and
     either ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or
-    change codes (``crown.ingest.changes.CODES``), or neither: then every row is an insert. All streaming, or all batch.
+    change codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. All streaming, or all
+    batch. ``_change_type`` (Spark, Delta, Iceberg), ``_row_kind`` and Debezium's envelopes (``op``, ``before``,
+    ``after``; also ``change="debezium"``) are found by themselves.
 
     The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
     anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
@@ -91,12 +98,15 @@ def maintain(
       one join); ``"trust"``, for a query of several stages, takes the streams' word that there are none.
     - ``operator``: a name, needed when one stream has more than one.
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
+    - ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``) or ``"rowkind"`` (``_row_kind``), both with
+      ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.
     - ``sample``: how many deltas per batch to keep for the progress display.
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
     streaming = _all_streaming(changes)
+    changes = normal(changes, change, Schema.of(schema))
     if streaming and checkpoint is None:
         raise CheckpointError("a stream needs checkpoint=: a folder where the operator keeps its state")
     if not _OPERATOR.fullmatch(operator):
@@ -109,12 +119,13 @@ def maintain(
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         quarantine = str(folder / "quarantine")
     aside = local_folder(quarantine, "quarantine") if quarantine is not None else None
-    plan = planned(query, changes, schema, change, rates, dialect)
+    plan = planned(query, changes, schema, rates, dialect)
+    check_emit(emit, key, plan)
+    if emit != "weights" and engines is not QUERY:
+        raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
     _check_missing(plan, on_missing)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
-    plan = kept(
-        plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, change, rates, d)
-    )
+    plan = kept(plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, rates, d))
     grid = _grid(spark, plan, cells, stored)
     envelope = envelope_of(plan, cells=grid.cells, quarantine=on_bad_row == "quarantine")
     if folder is not None and streaming:
@@ -143,7 +154,7 @@ def maintain(
     if certain and stored is not None and folder is not None:
         check_meta(stored, step.meta)
         reconcile(folder, stored.parent.name, operator)
-    return applied(spark, plan, step, changes, change)
+    return emitted(applied(spark, plan, step, changes), emit, key, plan, grid)
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
@@ -155,15 +166,13 @@ def _check_missing(plan: Maintainable, on_missing: str) -> None:
         not_covering(plan)
 
 
-def applied(
-    spark: SparkSession, plan: Maintainable, step: Step, changes: Mapping[str, DataFrame], change: str | None
-) -> DataFrame:
-    """Returns the DataFrame whose partitions run ``step``, one per cell."""
+def applied(spark: SparkSession, plan: Maintainable, step: Step, changes: Mapping[str, DataFrame]) -> DataFrame:
+    """Returns the DataFrame whose partitions run ``step``, one per cell. ``changes``: as ``normal`` makes them."""
     by_name = {name.lower(): frame for name, frame in changes.items()}
     frames = {name: by_name[name.lower()] for name in step.envelope.relations}
     cores = spark.sparkContext.defaultParallelism
     counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
-    cells = dispatched(plan, step.envelope, step.grid, frames, change, cores, counter)
+    cells = dispatched(plan, step.envelope, step.grid, frames, None, cores, counter)
     fields = [T.StructField(name, spark_type(type_)) for name, type_ in step.engines.columns(plan)]
     with quietly():
         return cells.mapInArrow(_task(step), T.StructType(fields))
@@ -185,14 +194,13 @@ def planned(
     query: Query,
     changes: Mapping[str, DataFrame],
     schema: Any,
-    change: str | None,
     rates: Mapping[str, float] | None,
     dialect: str,
 ) -> Maintainable:
     """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
-    their DataFrames."""
+    their DataFrames, which are as ``normal`` makes them."""
     declared = Schema.of(schema)
-    left_out = frozenset({WEIGHT, UNREADABLE, (change or WEIGHT).lower()})
+    left_out = frozenset({WEIGHT, UNREADABLE})
     tables = {
         name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
     }
@@ -208,6 +216,7 @@ def planned(
         if name.lower() not in used:
             known = ", ".join(table.name for table in plan.tables)
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
+    check_names(plan, changes, declared)
     return plan
 
 

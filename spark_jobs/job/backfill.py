@@ -13,10 +13,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from plans.schema import Schema
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.folders import local_folder, usable
+from spark_jobs.ingest.conventions import normal
 from spark_jobs.operator import Query, applied, cut, default_cells, planned
 
 
@@ -45,10 +47,11 @@ def bulk_load(
             raise SourceError(
                 f"relation {name!r} is a stream: bulk_load() takes batch tables, maintain() takes streams"
             )
+    tables = normal(tables, change, Schema.of(schema))
     folder = local_folder(checkpoint)
     if any((folder / "crown").glob(f"*/{operator}/*/*.delta")):
         raise CheckpointError(f"a stream already runs from {folder}: a backfill needs a checkpoint without one")
-    plan = planned(query, tables, schema, change, rates, dialect)
+    plan = planned(query, tables, schema, rates, dialect)
     grid = cut(plan, default_cells(spark, plan) if cells is None else cells)
     envelope = envelope_of(plan, cells=grid.cells, quarantine=False)
     usable(folder, "checkpoint")
@@ -68,4 +71,4 @@ def bulk_load(
         run=uuid.uuid4().hex,
         backfill=True,
     )
-    return applied(spark, plan, step, tables, change)
+    return applied(spark, plan, step, tables)
