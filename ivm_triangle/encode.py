@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.ingest.columns import doubtful
+from crown.ingest.conventions import code_column
 from ivm_triangle.errors import TriangleError
 
 Columns = tuple[str, ...]
@@ -120,6 +121,9 @@ def split_rows(
     wrong = doubtful(table.column_names, {column.lower() for column in wanted})
     if wrong is not None:
         raise TriangleError(f"{name}: {wrong}")
+    codes = code_column(table.column_names, wanted)
+    if codes is not None:
+        raise TriangleError(f"{name}: there is a column {codes!r}, but only weights are read here; name them '_weight'")
     absent = [column for column in wanted if column not in table.column_names]
     if absent:
         raise TriangleError(f"{name}: no column {absent[0]!r} among {table.column_names}")

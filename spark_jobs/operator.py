@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,11 @@ from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
+from spark_jobs.emitted import check as check_emit
+from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.folders import local_folder, unclaimed, usable
+from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile, stream_of
 from spark_jobs.log.meta import check_meta, read_meta
@@ -62,6 +65,8 @@ def maintain(
     operator: str = "crown",
     scratch: str | None = None,
     sample: int = 0,
+    emit: str = "weights",
+    key: Sequence[str] | None = None,
     engines: EngineFactory = QUERY,
     placement: str = AUTO,
 ) -> DataFrame:
@@ -69,7 +74,9 @@ def maintain(
 
     ``query``: SQL, Datalog, a motif, or a plan. ``changes``: a DataFrame per relation, with the relation's columns and
     either ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or
-    change codes (``crown.ingest.changes.CODES``), or neither: then every row is an insert. All streaming, or all batch.
+    change codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. All streaming, or all
+    batch. ``_change_type`` (Spark, Delta, Iceberg), ``_row_kind`` and Debezium's envelopes (``op``, ``before``,
+    ``after``; also ``change="debezium"``) are found by themselves.
 
     The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
     anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
@@ -90,6 +97,8 @@ def maintain(
       query of several stages, takes the streams' word that there are none.
     - ``operator``: a name, needed when one stream has more than one.
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
+    - ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``) or ``"rowkind"`` (``_row_kind``), both with
+      ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.
     - ``sample``: how many deltas per batch to keep for the progress display.
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
     - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
@@ -98,6 +107,7 @@ def maintain(
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
     streaming = _all_streaming(changes)
+    changes = normal(changes, change, Schema.of(schema))
     if streaming and checkpoint is None:
         raise CheckpointError("a stream needs checkpoint=: a folder where the operator keeps its state")
     if not _OPERATOR.fullmatch(operator):
@@ -110,12 +120,13 @@ def maintain(
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         quarantine = str(folder / "quarantine")
     aside = local_folder(quarantine, "quarantine") if quarantine is not None else None
-    plan = planned(query, changes, schema, change, rates, dialect)
+    plan = planned(query, changes, schema, rates, dialect)
+    check_emit(emit, key, plan)
+    if emit != "weights" and engines is not QUERY:
+        raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
     _check_missing(plan, on_missing)
     stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
-    plan = kept(
-        plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, change, rates, d)
-    )
+    plan = kept(plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, rates, d))
     if folder is not None and streaming:
         usable(folder, "checkpoint")
         unclaimed(folder)
@@ -141,7 +152,7 @@ def maintain(
         for stride in found:
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(folder, stored.parent.name, stride.step.operator)
-    return applied(spark, found, changes, change, placement)
+    return emitted(applied(spark, found, changes, placement), emit, key, plan, found[-1].round.grid)
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
@@ -158,14 +169,13 @@ def planned(
     query: Query,
     changes: Mapping[str, DataFrame],
     schema: Any,
-    change: str | None,
     rates: Mapping[str, float] | None,
     dialect: str,
 ) -> Maintainable:
     """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
-    their DataFrames."""
+    their DataFrames, which are as ``normal`` makes them."""
     declared = Schema.of(schema)
-    left_out = frozenset({WEIGHT, UNREADABLE, (change or WEIGHT).lower()})
+    left_out = frozenset({WEIGHT, UNREADABLE})
     tables = {
         name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
     }
@@ -181,6 +191,7 @@ def planned(
         if name.lower() not in used:
             known = ", ".join(table.name for table in plan.tables)
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
+    check_names(plan, changes, declared)
     return plan
 
 

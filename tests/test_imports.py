@@ -30,6 +30,7 @@ _KERNELS = ("arena", "jit", "pointers", "tables")
 GROUND_FLOOR = {f"crown.{module}" for module in ("arguments", "errors", "interrupts", "uncopyable")} | {
     "crown.bags.protocol",
     "crown.ingest.columns",
+    "crown.ingest.conventions",
     *(f"crown.store.{module}" for module in ("budget", "memory", "words_file", "zset")),
     *(f"crown.kernels.{module}" for module in _KERNELS),
 }

@@ -8,12 +8,13 @@ The rules are the same for every form of table:
 
 - Without a column ``_weight`` every row is one insert. With it every row needs a weight: a row that has none (NULL,
   None, NaN, a dict without the key) is a bad row. 0 changes nothing, but its row is checked. 1.0 is 1, and the text "1"
-  is, too; 1.5 and True are no weights.
+  is, too; 1.5 and True are no weights. A change code (``crown.ingest.conventions``) is a weight of 1 or -1.
+- A column ``_change_type`` or ``_row_kind`` holds change codes in the place of weights, as change data feeds have it.
 - A dict that lacks a column of the relation which the query reads, and which other rows have, is a bad row; None is
   NULL. (Where a table cannot tell the two apart, as in JSON lines, both are NULL.)
 - pandas' NaN means NULL, as everywhere in pandas.
 - Names of columns are the relation's, in any case, each once. Other columns are ignored, unless one could be meant for
-  ``_weight`` (``weight``, ``_WEIGHT``, ``_weights``): that is an error.
+  ``_weight`` (``weight``, ``_WEIGHT``, ``_weights``) or for change codes (``op``, ``row_kind``): that is an error.
 
 Checking finds every row that cannot be taken, with the reason; who asked decides whether that is an error or a
 quarantine. Batches may be of one row, many thousand times a second, so nothing is worked out twice that the relation or
@@ -33,22 +34,13 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
+from crown.ingest.conventions import CODES, code_column, known
 from crown.ingest.frames import plain, zone_hint
 from crown.ingest.masks import EVERY, given_masks
 from plans.schema import Table, arrow_type
 
 MAX_WEIGHT = 2**31 - 1
-_NO_WEIGHT = f"{WEIGHT} is missing: where a batch has this column, every row needs a whole number in it"
 _INT64 = pa.int64()
-
-CODES: dict[str, int] = {
-    "+": 1, "-": -1, "+1": 1, "-1": -1, "1": 1,
-    "insert": 1, "delete": -1, "i": 1, "d": -1,
-    "+I": 1, "-U": -1, "+U": 1, "-D": -1,  # Flink RowKind
-    "c": 1, "r": 1,  # Debezium create and snapshot read; its updates carry two rows and must be unwrapped before
-    "update_preimage": -1, "update_postimage": 1,  # Delta change data feed
-}  # fmt: skip
-"""Codes of a change column and the weights they stand for (the table is shared with the Spark sources)."""
 
 
 @dataclass
@@ -81,6 +73,7 @@ class Checker:
         self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
         self._places: list[int | None] = [None] * len(columns)
         self._weight: int | None = None
+        self._says: str | None = None  # the name of that column
 
     def check(self, data: Any) -> CheckedBatch:
         """Brings ``data`` to the declared types; rows that do not fit are left out and listed.
@@ -107,7 +100,10 @@ class Checker:
             if out[name].null_count:
                 for row in np.flatnonzero(out[name].is_null().to_numpy(zero_copy_only=False)).tolist():
                     bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
-        weights = np.ones(n, np.int64) if self._weight is None else _weights(column(self._weight), bad)
+        if self._weight is None or self._says is None:
+            weights = np.ones(n, np.int64)
+        else:
+            weights = _weights(column(self._weight), self._says, bad)
         masks = given_masks(data, names, column)
         if not bad:
             return CheckedBatch(out, weights, masks=masks)
@@ -127,7 +123,8 @@ class Checker:
             raise ChangeError(f"relation {self._relation!r}: {wrong}")
         place = {name.lower(): i for i, name in enumerate(names)}
         self._places = [place.get(name.lower()) for name, _, _ in self._wanted]
-        self._weight = names.index(WEIGHT) if WEIGHT in names else None
+        self._says = WEIGHT if WEIGHT in names else code_column(names, self._declared)
+        self._weight = names.index(self._says) if self._says is not None else None
         self._names = list(names)
 
 
@@ -262,18 +259,40 @@ def _family(type_: pa.DataType) -> str:
     return str(type_)
 
 
-def _weights(column: Any, bad: dict[int, str]) -> np.ndarray:
+def _weights(column: Any, name: str, bad: dict[int, str]) -> np.ndarray:
     own: dict[int, str] = {}
-    array = _convert(column, WEIGHT, "int64", _INT64, own)
+    array = _convert(_decoded(column), name, "int64", _INT64, own)
     if array.null_count:
         for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             if is_missing(item(column, row)):
-                own[row] = _NO_WEIGHT
+                own[row] = f"{name} is missing: where a batch has this column, every row needs a value in it"
+            elif row in own and isinstance(item(column, row), str):
+                own[row] = (
+                    f"{name}: unknown change code {item(column, row)!r:.100}; use a whole number or one of {known()}"
+                )
         array = array.fill_null(0)
     weights = array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel
     if len(weights) and (weights.min() < -MAX_WEIGHT or weights.max() > MAX_WEIGHT):
         for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)).tolist():
-            own[row] = f"{WEIGHT} {weights[row]} is out of range"
+            own[row] = f"{name} {weights[row]} is out of range"
     for row, reason in own.items():
         bad.setdefault(row, reason)
     return weights
+
+
+_CODE_NAMES = pa.array(CODES)
+_CODE_WEIGHTS = pa.array([str(weight) for weight in CODES.values()])
+
+
+def _decoded(column: Any) -> Any:
+    """Returns the column with the weight, as text, in the place of each change code; another column as it is."""
+    if isinstance(column, list):
+        if str not in set(map(type, column)):
+            return column
+        return [str(CODES.get(v.lower(), v)) if isinstance(v, str) else v for v in column]
+    if not _is_text(column.type):
+        return column
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    found = pc.index_in(pc.utf8_lower(column), _CODE_NAMES.cast(column.type))
+    return pc.coalesce(_CODE_WEIGHTS.cast(column.type).take(found), column)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from crown.errors import ChangeError
+from crown.ingest.conventions import CHANGE_TYPE, CODE_COLUMNS, meant_for_codes, meant_for_weight
 
 REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
 
@@ -103,11 +104,20 @@ def doubtful(names: Iterable[str], declared: Collection[str]) -> str | None:
         if key in seen:
             return f"the batch has two columns {seen[key]!r} and {name!r}; leave one out"
         seen[key] = name
-        if not known and name != WEIGHT and name.replace("_", " ").strip().lower() in ("weight", "weights"):
+        if not known and name != WEIGHT and meant_for_weight(name):
             return (
                 f"the batch has a column {name!r}; rename it to {WEIGHT!r} if it says how many copies of a row come or "
                 "go, and leave it out (or declare it in the schema) if it does not"
             )
+    coded = [name for name in seen.values() if name.lower() not in declared and meant_for_codes(name)]
+    said = [name for name in (WEIGHT, *CODE_COLUMNS) if name in seen.values() and name not in declared]
+    if len(said) > 1:
+        return f"the batch has {said[0]!r} and {said[1]!r}, which both say whether a row comes or goes; leave one out"
+    if coded and not said:
+        return (
+            f"the batch has a column {coded[0]!r}; rename it to {CHANGE_TYPE!r} (or name it with change=) if it says "
+            "whether a row comes or goes, and leave it out (or declare it in the schema) if it does not"
+        )
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,28 +25,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     parser.add_argument("checkpoint", help="the job's checkpoint folder, or one operator's folder in it")
     parser.add_argument("--check", action="store_true", help="read every file and follow every chain; exit 1 if broken")
+    parser.add_argument("--json", action="store_true", help="write it as one JSON object, for programs")
     parser.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
 
 
 def run(args: argparse.Namespace) -> int:
     """Shows, checks or rolls back; exit code 1 if a check finds something broken."""
     broken = 0
+    shown = []
     for folder in operators(local_folder(args.checkpoint)):
         meta = read_meta(folder) or {}
-        print(f"{folder}\n  query  {' '.join(str(meta['query']).split())}\n  plan   {meta['fingerprint']}")
+        query = " ".join(str(meta["query"]).split())
+        shown.append({"folder": str(folder), "query": query, "plan": meta["fingerprint"], "cells": []})
+        if not args.json:
+            print(f"{folder}\n  query  {query}\n  plan   {meta['fingerprint']}")
         for log in cells(folder, meta):
             if args.rollback_to is not None:
                 roll_back(log, args.rollback_to)
-            print("  " + summary(log))
-            if args.check:
-                for trouble in troubles(log):
-                    broken += 1
-                    print(f"    {trouble}")
-                for name in strangers(log.folder):
-                    print(f"    {name} is no file of the state; it is not looked at")
-    if args.check:
+            found = list(troubles(log)) if args.check else None
+            broken += len(found or ())
+            shown[-1]["cells"].append(described(log, found))
+            if not args.json:
+                print("  " + summary(log))
+                for line in (*(found or ()), *(_strange(log) if args.check else ())):
+                    print(f"    {line}")
+    if args.json:
+        print(json.dumps({"operators": shown, "whole": not broken if args.check else None}, indent=1))
+    elif args.check:
         print("whole" if not broken else f"{broken} troubles")
     return 1 if broken else 0
+
+
+def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
+    """Returns a cell for ``--json``: its batches and snapshots, their bytes, and the troubles found (None: not looked
+    for)."""
+    batches, snapshots = log.batches(), log.snapshots()
+    return {
+        "cell": int(log.cell),
+        "batches": [batches[0], batches[-1]] if batches else None,
+        "log_bytes": sum(log.delta_path(batch).stat().st_size for batch in batches),
+        "snapshots": snapshots,
+        "snapshot_bytes": sum(log.snapshot_path(version).stat().st_size for version in snapshots),
+        "troubles": found,
+        "strangers": strangers(log.folder),
+    }
+
+
+def _strange(log: CellLog) -> list[str]:
+    return [f"{name} is no file of the state; it is not looked at" for name in strangers(log.folder)]
 
 
 def operators(checkpoint: Path) -> list[Path]:
@@ -66,12 +93,11 @@ def cells(folder: Path, meta: dict[str, Any]) -> Iterator[CellLog]:
 
 def summary(log: CellLog) -> str:
     """Returns one line about a cell."""
-    batches, snapshots = log.batches(), log.snapshots()
-    logged = sum(log.delta_path(batch).stat().st_size for batch in batches)
-    kept = sum(log.snapshot_path(version).stat().st_size for version in snapshots)
-    span = f"batches {batches[0]} to {batches[-1]}" if batches else "no batches"
-    newest = f", newest of version {snapshots[-1]}" if snapshots else ""
-    return f"cell {log.cell}: {span} ({size(logged)}), {len(snapshots)} snapshots ({size(kept)}){newest}"
+    known = described(log, None)
+    span = "batches {} to {}".format(*known["batches"]) if known["batches"] else "no batches"
+    newest = f", newest of version {known['snapshots'][-1]}" if known["snapshots"] else ""
+    snapshots = f"{len(known['snapshots'])} snapshots ({size(known['snapshot_bytes'])})"
+    return f"cell {log.cell}: {span} ({size(known['log_bytes'])}), {snapshots}{newest}"
 
 
 def troubles(log: CellLog) -> Iterator[str]:

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="slide a window of W rows, or of a fraction (0.2) of the rows, over the edge lists",
     )
     add("--batch-rows", type=int, default=100_000, metavar="N", help="updates per micro-batch of an edge list (100000)")
-    add("--change", metavar="COLUMN", help="column with weights or change codes (default: _weight, if there is one)")
+    add("--change", metavar="COLUMN", help="column with weights or change codes, or debezium (default: found)")
     add("--cells", type=int, metavar="N", help="cut the state into N cells (default: one per two cores, up to four)")
     add(
         "--rate", action="append", default=[], metavar="NAME=ROWS", help="rows per batch of a relation, for the planner"

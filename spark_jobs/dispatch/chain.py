@@ -85,7 +85,6 @@ def applied(
     spark: SparkSession,
     given: Sequence[Stride],
     changes: Mapping[str, DataFrame],
-    change: str | None,
     placement: str = AUTO,
 ) -> DataFrame:
     """Returns the DataFrame of the last round, whose partitions are its cells."""
@@ -96,11 +95,11 @@ def applied(
         mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
         anchored = step.scratch is not None and pins(spark, placement)
-        cells = dispatched(stride.round, step.envelope, mine, change, cores, counter, anchored)
+        cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored)
         fields = [T.StructField(*_field(column)) for column in step.engines.columns(stride.round.maintained)]
         with quietly():
             out = cells.mapInArrow(_task(step), T.StructType(fields))
-        frames, change, cores = {str(stride.round.carries).lower(): out}, None, 0
+        frames, cores = {str(stride.round.carries).lower(): out}, 0
     assert out is not None, "a query has a round"
     return out
 

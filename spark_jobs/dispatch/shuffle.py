@@ -46,7 +46,6 @@ def dispatched(
     given: Round,
     envelope: Envelope,
     frames: Mapping[str, DataFrame],
-    change: str | None,
     cores: int,
     counter: str | None = None,
     anchored: bool = False,
@@ -65,7 +64,7 @@ def dispatched(
 
     ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``.
     """
-    union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name], change) for name in frames])
+    union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name]) for name in frames])
     cells = given.grid.cells
     if counter is not None:
         begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
@@ -87,12 +86,12 @@ def _base(given: Round, relation: str) -> str:
     return relation if given.roles is None else given.roles[relation].relation
 
 
-def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, change: str | None) -> DataFrame:
+def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame) -> DataFrame:
     """Returns the rows of a base relation, for all relations of the cells that are made of it."""
     plan, tags = given.maintained, [t for t, name in enumerate(envelope.relations) if _base(given, name) == base]
     names = {envelope.relations[tag].lower() for tag in tags}
     table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
-    rows = check(frame, table, list(placed), change)
+    rows = check(frame, table, list(placed), None)
     selected = [
         rows.columns[name].cast(spark_type(envelope.slots[slot])).alias(f"s{slot}") for name, slot in placed.items()
     ]

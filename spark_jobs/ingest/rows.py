@@ -15,8 +15,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from crown.ingest.changes import CODES, MAX_WEIGHT
+from crown.ingest.changes import MAX_WEIGHT
 from crown.ingest.columns import WEIGHT, doubtful
+from crown.ingest.conventions import CODES, known
 from crown.ingest.edge_lists import UNREADABLE
 from plans.schema import Table, decimal_parts
 from spark_jobs.errors import SourceError
@@ -94,20 +95,22 @@ def _weight(fields: dict[str, T.StructField], relation: str, change: str | None)
         down = [text for text, weight in CODES.items() if weight < 0]
         number = code.try_cast("bigint")
         weight = (
-            F.when(code.isin(up), F.lit(1).cast("bigint"))
-            .when(code.isin(down), F.lit(-1).cast("bigint"))
+            F.when(F.lower(code).isin(up), F.lit(1).cast("bigint"))
+            .when(F.lower(code).isin(down), F.lit(-1).cast("bigint"))
             .otherwise(number)
         )
     elif isinstance(field.dataType, T.ByteType | T.ShortType | T.IntegerType | T.LongType):
         weight = code.cast("bigint")
+    elif isinstance(field.dataType, T.FractionalType):
+        weight = code.try_cast("bigint")
+        weight = F.when(weight.cast(field.dataType) == code, weight)  # 1.0 is 1, 1.5 is no weight
     else:
         raise SourceError(
             f"relation {relation!r}: the change column {field.name!r} has type {field.dataType.simpleString()}: "
             "give whole numbers or change codes"
         )
-    known = ", ".join(CODES)
     shown = F.coalesce(F.concat(F.lit("'"), F.substring(code.cast("string"), 1, 100), F.lit("'")), F.lit("NULL"))
-    unknown = F.concat(F.lit("unknown change code "), shown, F.lit(f"; use a whole number or one of {known}"))
+    unknown = F.concat(F.lit("unknown change code "), shown, F.lit(f"; use a whole number or one of {known()}"))
     out_of_range = F.concat(F.lit("weight "), shown, F.lit(" is out of range"))
     reasons = [F.when(weight.isNull(), unknown), F.when(F.abs(weight) > MAX_WEIGHT, out_of_range)]
     return weight, reasons

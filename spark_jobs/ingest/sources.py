@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,10 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from crown.ingest.conventions import code_column
 from crown.ingest.edge_lists import UNREADABLE
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder, scheme_of
+from spark_jobs.ingest.conventions import DEBEZIUM
 from spark_jobs.ingest.rows import WEIGHT
 from spark_jobs.ingest.source_log import LOCAL
 
@@ -112,15 +115,67 @@ def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, st
 def _json(spark: SparkSession, given: Input, table: Table, change: str | None, streaming: bool) -> DataFrame:
     lines = _load(spark, given, "text", T.StructType([T.StructField("value", T.StringType())]), {}, streaming)
     parsed = lines.filter(F.trim("value") != "").withColumn("fields", F.from_json("value", "map<string,string>"))
-    fields, weight = F.col("fields"), change or WEIGHT
+    fields = F.col("fields")
     names = [column.name for column in table.columns]
+    first = _first_record(given)
+    if change == DEBEZIUM or (change is None and first is not None and {"op", "before", "after"} <= first):
+        return _envelopes(parsed, names, streaming)
+    says = change or _says(first, names)
     reasons = [F.when(fields.isNull(), F.concat(F.lit("not a JSON object: "), F.substring("value", 1, 200)))]
-    wanted = names if change is None else [*names, change]
+    wanted = names if says is None else [*names, says]
     reasons += [F.when(~F.map_contains_key("fields", name), F.lit(f"column '{name}' is missing")) for name in wanted]
     columns = [fields[name].alias(name) for name in names]
-    given_weight = F.when(F.map_contains_key("fields", weight), fields[weight]).otherwise(F.lit("1"))
+    if says is None:
+        late = F.lit(f"column '{WEIGHT}' is not in the first record of the input: give it to all records, or to none")
+        reasons += [F.when(F.map_contains_key("fields", WEIGHT), late)]
+    else:
+        columns += [fields[says].alias(says)]
     kept = [] if streaming else [F.col(FILE)]
-    return parsed.select(*columns, given_weight.alias(weight), F.coalesce(*reasons).alias(UNREADABLE), *kept)
+    return parsed.select(*columns, F.coalesce(*reasons).alias(UNREADABLE), *kept)
+
+
+def _says(first: set[str] | None, names: Sequence[str]) -> str | None:
+    """Returns the member that says whether a record comes or goes, by the first record; None: every record comes."""
+    if first is None or WEIGHT in first:
+        return WEIGHT
+    return code_column(first, {name.lower() for name in names})
+
+
+def _first_record(given: Input) -> set[str] | None:
+    """Returns the members of the first record of the first file; None if there is no file yet, or no record in it."""
+    first = next(_files(given.path), None)
+    if first is None:
+        return None
+    try:
+        with (gzip.open if first.suffix == ".gz" else open)(first, "rt", encoding="utf-8") as file:
+            found = json.loads(next((line for line in file if line.strip()), "null"))
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
+        return None  # its rows are bad, or the file cannot be read: Spark will say so
+    inner = found.get("payload") if isinstance(found, dict) else None
+    return set(inner if isinstance(inner, dict) else found) if isinstance(found, dict) else None
+
+
+def _envelopes(parsed: DataFrame, names: Sequence[str], streaming: bool) -> DataFrame:
+    """Returns Debezium's envelopes, with or without a ``payload`` around them, as ``op`` and structs of texts."""
+    fields, of = F.col("fields"), "map<string,string>"
+    around = F.coalesce(F.map_contains_key("fields", "payload"), F.lit(False))
+    inner = F.when(around, F.from_json(fields["payload"], of)).otherwise(fields)
+    tombstone = (F.trim("value") == "null") | (around & fields["payload"].isNull())
+    line = F.substring("value", 1, 200)
+    unread = F.when(inner.isNull() & ~tombstone, F.concat(F.lit("not a JSON object: "), line))
+    unread = unread.when(~F.map_contains_key(inner, "op"), F.concat(F.lit("no envelope, it has no 'op': "), line))
+    parsed = parsed.select("*", inner.alias("inner"), unread.alias(UNREADABLE))
+    images, reasons = [], [F.col(UNREADABLE)]
+    for image in ("before", "after"):
+        values = F.from_json(F.col("inner")[image], of)
+        struct = F.struct(*(values[name].alias(name) for name in names))
+        images.append(F.when(values.isNotNull(), struct).alias(image))
+        reasons += [
+            F.when(values.isNotNull() & ~F.map_contains_key(values, name), F.lit(f"column '{name}' is missing {image}"))
+            for name in names
+        ]
+    kept = [] if streaming else [F.col(FILE)]
+    return parsed.select(F.col("inner")["op"].alias("op"), *images, F.coalesce(*reasons).alias(UNREADABLE), *kept)
 
 
 def _parquet_schema(spark: SparkSession, given: Input, table: Table | None) -> T.StructType:

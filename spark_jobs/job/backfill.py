@@ -12,11 +12,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from plans.schema import Schema
 from plans.search.rounds import rounds
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder, usable
+from spark_jobs.ingest.conventions import normal
 from spark_jobs.operator import Query, default_cells, planned
 
 
@@ -45,9 +47,10 @@ def bulk_load(
             raise SourceError(
                 f"relation {name!r} is a stream: bulk_load() takes batch tables, maintain() takes streams"
             )
+    tables = normal(tables, change, Schema.of(schema))
     folder = local_folder(checkpoint)
     refuse_streams(folder / "crown", operator)
-    plan = planned(query, tables, schema, change, rates, dialect)
+    plan = planned(query, tables, schema, rates, dialect)
     made = rounds(plan, default_cells(spark, plan) if cells is None else cells)
     usable(folder, "checkpoint")
     found = strides(
@@ -62,4 +65,4 @@ def bulk_load(
         run=uuid.uuid4().hex,
         backfill=True,
     )
-    return applied(spark, found, tables, change)
+    return applied(spark, found, tables)

@@ -23,6 +23,7 @@ from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.folders import held, local_folder, usable
 from spark_jobs.ingest import edges
+from spark_jobs.ingest.conventions import normal
 from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places, sinks
@@ -111,7 +112,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
     schema = _schema(job)
-    frames = {given.name: _frame(spark, given, schema, job, checkpoint, True) for given in job.inputs}
+    frames = _frames(spark, schema, job, checkpoint, True)
     sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
     deltas = maintain(
         spark,
@@ -122,7 +123,6 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         dialect=job.dialect,
         cells=job.cells,
         rates=job.rates or None,
-        change=job.change,
         on_bad_row=job.on_bad_row,
         quarantine=job.quarantine,
         on_missing=job.on_missing,
@@ -134,7 +134,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         say(line)
     if not job.verify:
         return Outcome(summary, None)
-    plan = planned(job.query, frames, schema, job.change, job.rates or None, job.dialect)
+    plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
     return Outcome(summary, _verified(spark, job, plan, schema, checkpoint, summary, say))
 
 
@@ -180,6 +180,12 @@ def _schema(job: Job) -> Schema:
         if given.format == "edges" and given.name not in job.schema:
             tables.append(Table(given.name, (Column("src", "int64"), Column("dst", "int64"))))
     return Schema(tuple(tables))
+
+
+def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> dict[str, DataFrame]:
+    """Returns the changes of all inputs, with weights."""
+    found = {given.name: _frame(spark, given, schema, job, checkpoint, streaming) for given in job.inputs}
+    return normal(found, job.change, schema)
 
 
 def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> DataFrame:
@@ -247,7 +253,7 @@ def _verified(
     """Compares the accumulated output with a recompute from scratch, and says how it came out."""
     from spark_jobs.job import verify
 
-    frames = {given.name: _frame(spark, given, schema, job, checkpoint, False) for given in job.inputs}
+    frames = _frames(spark, schema, job, checkpoint, False)
     relations = envelope_of(plan, cells=1, quarantine=False).relations
     by_name = {name.lower(): frame for name, frame in frames.items()}
     applied = {
@@ -260,9 +266,9 @@ def _verified(
     written = spark.read.format(job.format).load(str(local_folder(job.output)))
     maintained = verify.digest(verify.accumulated(written, columns, bag=isinstance(plan, Program)))
     if isinstance(plan, Program):
-        expected = verify.digest(verify.recomputed_program(plan, applied, job.change, clamped=clamped))
+        expected = verify.digest(verify.recomputed_program(plan, applied, None, clamped=clamped))
     else:
-        expected = verify.digest(verify.recomputed(plan, applied, job.change, clamped=clamped))
+        expected = verify.digest(verify.recomputed(plan, applied, None, clamped=clamped))
     say(f"maintained  {maintained}")
     say(f"recomputed  {expected}")
     say("equal" if maintained == expected else "DIFFERENT")

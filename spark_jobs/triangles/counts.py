@@ -79,6 +79,8 @@ def triangle_counts(
     """
     if per not in _PER:
         raise SparkJobError(f"per={per!r}: give one of {', '.join(map(repr, _PER))}")
+    if options.get("emit", "weights") != "weights":
+        raise SparkJobError("counts come as new values, not as deltas: leave out emit=")
     source, target = (_end(edges, name) for name in ("src", "dst"))
     if source.dataType != target.dataType:
         raise SourceError(

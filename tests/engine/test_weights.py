@@ -111,14 +111,14 @@ def test_the_rows_without_a_weight_go_to_quarantine_and_the_others_count(tmp_pat
 
 
 @pytest.mark.parametrize("form", TYPED)
-@pytest.mark.parametrize("weight", [-1.0, Decimal(-1), "-1"], ids=repr)
+@pytest.mark.parametrize("weight", [-1.0, Decimal(-1), "-1", "delete"], ids=repr)
 def test_a_whole_number_of_any_type_is_a_weight(form: str, weight: Any, view: crown.View, tmp_path: Path) -> None:
     view.apply({"R": FORMS[form]([{"a": 1, "s": "x", "_weight": weight}], tmp_path)})
     assert view.count() == 0
 
 
 @pytest.mark.parametrize("form", TYPED)
-@pytest.mark.parametrize("weight", [1.5, True, False, "insert", "1.0", "", 2**31, float("inf")], ids=repr)
+@pytest.mark.parametrize("weight", [1.5, True, False, "upsert", "1.0", "", 2**31, float("inf")], ids=repr)
 def test_nothing_else_is_a_weight(form: str, weight: Any, view: crown.View, tmp_path: Path) -> None:
     with pytest.raises(BadRowError, match="_weight") as caught:
         view.apply({"R": FORMS[form]([{"a": 2, "s": "x", "_weight": weight}], tmp_path)})

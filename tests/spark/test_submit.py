@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import os
 import random
 import zipfile
@@ -178,6 +179,14 @@ def test_state_shows_checks_and_rolls_back(spark, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "cell 0: batches 0 to 2" in said
     assert said.endswith("whole\n")
+    (tmp_path / "state" / "crown" / "notes").touch()
+    assert command(state, tmp_path / "state", "--check", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["whole"] is True
+    assert [(c["cell"], c["batches"], c["troubles"]) for c in told["operators"][0]["cells"]] == [
+        (0, [0, 2], []),
+        (1, [0, 2], []),
+    ]
     cell = next((tmp_path / "state").glob("crown/*/crown/1"))
     data = (cell / "1.delta").read_bytes()
     (cell / "1.delta").write_bytes(data[:-20] + b"damaged" + data[-13:])

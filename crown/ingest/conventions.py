@@ -1,0 +1,54 @@
+"""How others say whether a row comes or goes: change codes, and the columns that hold them.
+
+Delta's change data feed and Spark's CHANGES have ``_change_type`` with insert, delete, update_preimage and
+update_postimage; Iceberg's changelog views the same column with INSERT, DELETE, UPDATE_BEFORE and UPDATE_AFTER; Flink's
+RowKind is +I, -U, +U, -D; Debezium says c, r, u, d of a row before and a row after. Here all of them are weights: an
+update is a delete of the row before it and an insert of the row after it, so a code that has both rows in one record
+(``u``) must be taken apart first (``spark_jobs.ingest.debezium``, ``crown.changes.from_debezium``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+CODES: dict[str, int] = {
+    "+": 1, "-": -1, "+1": 1, "-1": -1, "1": 1,
+    "insert": 1, "delete": -1, "i": 1, "d": -1,
+    "+i": 1, "-u": -1, "+u": 1, "-d": -1,  # Flink RowKind
+    "c": 1, "r": 1,  # Debezium create and snapshot read
+    "update_preimage": -1, "update_postimage": 1,  # Spark's CHANGES, Delta's change data feed
+    "update_before": -1, "update_after": 1,  # Iceberg changelog views
+}  # fmt: skip
+"""Change codes in lower case (they are read in any case), and the weights they stand for."""
+
+CHANGE_TYPE, ROW_KIND = "_change_type", "_row_kind"
+CODE_COLUMNS = (CHANGE_TYPE, ROW_KIND)
+"""Columns that hold change codes, without anybody saying so."""
+BESIDE = frozenset({"_commit_version", "_commit_timestamp", "_change_ordinal", "_commit_snapshot_id"})
+"""Columns that stand beside change codes and are not the relation's."""
+
+_WEIGHTS = ("weight", "weights")
+_CODED = ("op", "optype", "changetype", "rowkind", "changeop", "operation", "deleted", "isdeleted")
+
+
+def code_column(names: Collection[str], declared: Collection[str]) -> str | None:
+    """Returns the column that holds change codes by its name; None if there is none, or if the relation declares it.
+
+    ``declared``: the columns of the relation, in lower case.
+    """
+    return next((name for name in CODE_COLUMNS if name in names and name not in declared), None)
+
+
+def meant_for_weight(name: str) -> bool:
+    """Returns True if a column of that name may be meant to say how many copies of a row come or go."""
+    return name.replace("_", " ").strip().lower() in _WEIGHTS
+
+
+def meant_for_codes(name: str) -> bool:
+    """Returns True if a column of that name may be meant to say whether a row comes or goes."""
+    return name.replace("_", "").lower() in _CODED
+
+
+def known(codes: Iterable[str] = CODES) -> str:
+    """Returns the codes as a list for people."""
+    return ", ".join(codes)

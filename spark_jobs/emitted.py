@@ -1,0 +1,120 @@
+"""The deltas of a stream in the words of others: a change data feed, Flink's RowKind, Debezium's envelopes.
+
+A stage of its own behind the cells: it reads the deltas of a partition and micro-batch, pairs what goes and what comes
+with the same key (``crown.changes``), and keeps nothing. If a key's rows may come out of several cells, a shuffle by
+the key stands before it. It is a function of the deltas alone, so a batch that is executed again gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from crown import changes
+from crown.ingest.columns import WEIGHT
+from crown.ingest.conventions import CHANGE_TYPE, ROW_KIND
+from plans.plan import Plan
+from plans.program import Maintainable
+from plans.schema import arrow_type
+from plans.search.shares import Grid
+from spark_jobs.errors import SparkJobError
+from spark_jobs.ingest.types import spark_type
+from spark_jobs.session import quietly
+
+FORMATS = ("weights", "cdc", "rowkind", "debezium")
+VERSION = "_commit_version"
+
+
+def check(emit: str, key: Sequence[str] | None, plan: Maintainable) -> None:
+    """Raises :class:`SparkJobError` for a format that is unknown, or a key that is not of the output."""
+    if emit not in FORMATS:
+        raise SparkJobError(f"emit={emit!r}: give one of {', '.join(FORMATS)}")
+    if key is not None and emit == "weights":
+        raise SparkJobError('key= pairs the updates of emit="cdc", "rowkind" or "debezium"; weights need none')
+    if isinstance(key, str):
+        raise SparkJobError(f"key={key!r}: give a list of columns, [{key!r}]")
+    known = {output.name.lower() for output in plan.output}
+    for name in key or ():
+        if name.lower() not in known:
+            raise SparkJobError(
+                f"key= names {name!r}, but the output has: {', '.join(output.name for output in plan.output)}"
+            )
+    taken = {"cdc": (CHANGE_TYPE, VERSION), "rowkind": (ROW_KIND, VERSION)}.get(emit, ())
+    for name in taken:
+        if name in known:
+            raise SparkJobError(f"emit={emit!r} adds a column {name!r}, which the output has already: rename it there")
+
+
+def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Maintainable, grid: Grid) -> DataFrame:
+    """Returns the deltas in the format ``emit``; ``check`` has looked at it.
+
+    ``cdc`` and ``rowkind`` add ``_commit_version``, the number of the micro-batch (0 outside of a stream): with a key
+    that no two rows of the result share, a key has one insert, delete or update per version. ``debezium`` has it in
+    ``source``. Memory: the deltas of a partition, gathered.
+    """
+    if emit == "weights":
+        return deltas
+    columns = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
+    version = T.StructField(VERSION, T.LongType())
+    if emit == "cdc":
+        schema = T.StructType([*columns, T.StructField(CHANGE_TYPE, T.StringType()), version])
+    elif emit == "rowkind":
+        schema = T.StructType([*columns, T.StructField(ROW_KIND, T.StringType()), version])
+    else:
+        images = [T.StructField(name, T.StructType(columns)) for name in ("before", "after")]
+        source = T.StructField("source", T.StructType([T.StructField("batch", T.LongType())]))
+        schema = T.StructType([*images, T.StructField("op", T.StringType()), source])
+    if key and not _together(plan, grid, key):
+        deltas = deltas.repartition(grid.cells, *(f"`{name}`" for name in key))
+    types = [(output.name, arrow_type(output.type)) for output in plan.output]
+    with quietly():
+        return deltas.mapInArrow(_task(emit, list(key or ()), pa.schema([*types, (WEIGHT, pa.int64())])), schema)
+
+
+def _together(plan: Maintainable, grid: Grid, key: Sequence[str]) -> bool:
+    """Returns True if rows with the same key come out of one cell: it is cut by columns of the key, or not at all."""
+    names = {name.lower() for name in key}
+    plain = {output.expr.value for output in plan.output if output.expr.op == "col" and output.name.lower() in names}
+    return grid.cells == 1 or (isinstance(plan, Plan) and set(grid.attributes) <= plain)
+
+
+def _task(emit: str, key: list[str], schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Any]:
+    """Returns the function that travels; it imports what it needs, so that a worker has one copy of it."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_jobs import emitted as module
+
+        return module.run(emit, key, schema, batches)
+
+    return task
+
+
+def run(emit: str, key: list[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of one partition of one micro-batch in the format ``emit``."""
+    from pyspark import TaskContext
+
+    from spark_jobs.cell.worker_input import complete
+
+    context = TaskContext.get()
+    batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    version = int(batch) if batch is not None else 0
+    given = [pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(b.columns, schema, strict=True)], schema=schema)
+             for b in complete(batches)]  # fmt: skip
+    delta = pa.Table.from_batches(given, schema)
+    yield from _written(emit, key, delta, version).to_batches()
+
+
+def _written(emit: str, key: list[str], delta: pa.Table, version: int) -> pa.Table:
+    if emit == "cdc":
+        return changes.as_cdf(delta, key, version)
+    numbers = pa.scalar(version, pa.int64())
+    if emit == "rowkind":
+        rows = changes.as_rowkind(delta, key)
+        return rows.append_column(VERSION, pa.repeat(numbers, rows.num_rows))
+    rows = changes.as_debezium(delta, key)
+    source = pa.StructArray.from_arrays([pa.repeat(numbers, rows.num_rows)], names=["batch"])
+    return rows.append_column("source", source)

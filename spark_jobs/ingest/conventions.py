@@ -1,0 +1,88 @@
+"""Change conventions of others, found from a frame's columns or named by ``change=``, brought to ``_weight``.
+
+Found without a word: ``_change_type`` (Spark's CHANGES, Delta, Iceberg) and ``_row_kind``, unless the schema declares
+such a column; and Debezium's envelopes (``op`` with structs ``before`` and ``after``). Any other column with codes or
+weights is named: ``change="op"``. A column that looks like one, and is not named, is an error
+(``crown.ingest.columns.doubtful``): every row would be an insert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from crown.ingest.columns import WEIGHT, doubtful
+from crown.ingest.conventions import BESIDE, code_column
+from plans.program import Maintainable
+from plans.reads import occurrences
+from plans.schema import Schema
+from spark_jobs.errors import SourceError
+from spark_jobs.ingest.debezium import enveloped, unwrapped
+
+DEBEZIUM = "debezium"
+
+
+def normal(changes: Mapping[str, DataFrame], change: str | None, declared: Schema) -> dict[str, DataFrame]:
+    """Returns the change frames with ``_weight`` as the only column that says whether a row comes or goes.
+
+    ``change``: a column with weights or change codes, or ``"debezium"``; None looks for what is known by its name. A
+    frame that has neither is all inserts. Raises :class:`SourceError` if the column is not there, or if two columns
+    say it. Frames that are in this form already come back as they are.
+    """
+    return {name: _normal(name, frame, change, declared) for name, frame in changes.items()}
+
+
+def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schema) -> DataFrame:
+    table = declared.get(relation)
+    own = {column.name.lower() for column in table.columns} if table is not None else set()
+    names = {name.lower(): name for name in frame.columns}
+    if change == DEBEZIUM and DEBEZIUM not in names:
+        if not enveloped(frame.schema):
+            raise SourceError(
+                f"relation {relation!r}: an envelope of Debezium has columns op (text), before and after (structs), "
+                f"but the input has {', '.join(frame.columns)}: parse it (from_json), or name another change column"
+            )
+        return unwrapped(frame)
+    if change is None:
+        if WEIGHT not in frame.columns and enveloped(frame.schema) and not own & {"op", "before", "after"}:
+            return unwrapped(frame)
+        found = None if WEIGHT in frame.columns else code_column(frame.columns, own)
+        if found is None:
+            return frame
+    else:
+        found = names.get(change.lower())
+        if found is None:
+            raise SourceError(
+                f"relation {relation!r}: the input has no change column {change!r}: it has {', '.join(frame.columns)}"
+            )
+        if found == WEIGHT:
+            return frame
+        if WEIGHT in names:
+            raise SourceError(
+                f"relation {relation!r}: the input has {names[WEIGHT]!r} and {found!r}, which both say whether a row "
+                "comes or goes: leave one out"
+            )
+    beside = [name for name in frame.columns if name in {found, *BESIDE} and name.lower() not in own]
+    return frame.withColumn(WEIGHT, F.col(f"`{found}`")).drop(*beside)
+
+
+def check_names(plan: Maintainable, changes: Mapping[str, DataFrame], declared: Schema) -> None:
+    """Raises :class:`SourceError` if a frame, of which nothing is declared, has a column that may be meant for weights.
+
+    A column that the query reads is one of the relation's, whatever it is called.
+    """
+    atoms = occurrences(plan)
+    for name, frame in changes.items():
+        if name in declared:
+            continue  # looked at where its rows are checked
+        read = {
+            column.lower()
+            for atom in atoms
+            if atom.relation.lower() == name.lower()
+            for column in (*atom.columns, *(atom.predicate.columns if atom.predicate is not None else ()))
+        }
+        wrong = doubtful(frame.columns, read)
+        if wrong is not None:
+            raise SourceError(f"relation {name!r}: {wrong}")

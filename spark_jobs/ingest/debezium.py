@@ -1,0 +1,89 @@
+"""Debezium's envelopes as rows with weights: each record has the row before a change, the row after it, or both.
+
+``c`` and ``r`` (a snapshot read) insert the row after, ``d`` deletes the row before, ``u`` does both: so a record gives
+up to two rows. Tombstones (nothing but NULL, for log compaction) and messages (``m``) give none. An update or delete
+without the row before it cannot be applied, since the engine takes away the row that was there: it is a bad row.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from crown.ingest.columns import WEIGHT
+from crown.ingest.edge_lists import UNREADABLE
+
+_UNAVAILABLE = "__debezium_unavailable_value"
+_WHOLE = "have the source send whole rows (in PostgreSQL, REPLICA IDENTITY FULL)"
+
+
+def enveloped(schema: T.StructType) -> bool:
+    """Returns True if a frame has the columns of envelopes: ``op``, and structs ``before`` and ``after``."""
+    types = {field.name: field.dataType for field in schema.fields}
+    return (
+        isinstance(types.get("op"), T.StringType)
+        and isinstance(types.get("before"), T.StructType)
+        and isinstance(types.get("after"), T.StructType)
+    )
+
+
+def unwrapped(frame: DataFrame) -> DataFrame:
+    """Returns the rows of the envelopes of ``frame``: the columns of ``after``, ``_weight`` and, for a bad one, why.
+
+    Other columns of the envelope (``source``, ``ts_ms``) are left out; those of this package (``_file``) are kept.
+    """
+    fields = _fields(frame, "after")
+    before = {field.name.lower() for field in _fields(frame, "before")}
+    kept = [name for name in frame.columns if name.startswith("_") and name not in (WEIGHT, UNREADABLE)]
+    op = F.lower(F.trim("op"))
+    gone, come = op.isin("u", "d"), op.isin("c", "r", "u")
+    silent = (op.isNull() & F.col("before").isNull() & F.col("after").isNull()) | (op == "m")
+    reasons = [F.col(UNREADABLE)] if UNREADABLE in frame.columns else []
+    if reasons:
+        silent = silent & F.col(UNREADABLE).isNull()
+    reasons += [
+        F.when(op.isNull() | ~(gone | come), F.concat(F.lit("unknown op "), _shown(op), F.lit("; use c, r, u or d"))),
+        F.when(gone & F.col("before").isNull(), F.lit(f"an update or delete has no row before it: {_WHOLE}")),
+        F.when(come & F.col("after").isNull(), F.lit(f"an insert or update has no row after it: {_WHOLE}")),
+    ]
+    texts = [f.name for f in fields if isinstance(f.dataType, T.StringType)]
+    reasons += [
+        F.when(
+            (gone & (F.col(f"before.`{name}`") == _UNAVAILABLE)) | (come & (F.col(f"after.`{name}`") == _UNAVAILABLE)),
+            F.lit(f"column '{name}' was left out by the source: {_WHOLE}"),
+        )
+        for name in texts
+        if name.lower() in before
+    ]
+    why = F.coalesce(*reasons)
+    whole = F.concat(why, F.lit(": "), F.substring(F.to_json(F.struct("op", "before", "after")), 1, 300))
+
+    def row(image: str, weight: int, reason: Column) -> Column:
+        """Returns one row as a struct; a column that this image lacks, or all of a bad row, is NULL."""
+        values = [
+            (F.col(f"{image}.`{f.name}`") if image == "after" or f.name.lower() in before else F.lit(None))
+            .cast(f.dataType)
+            .alias(f.name)
+            for f in fields
+        ]
+        return F.struct(*values, F.lit(weight).cast("bigint").alias(WEIGHT), reason.alias(UNREADABLE))
+
+    good = F.lit(None).cast("string")
+    rows = (
+        F.when(silent, F.slice(F.array(row("after", 1, good)), 1, 0))
+        .when(why.isNotNull(), F.array(row("after", 1, whole)))
+        .when(op == "d", F.array(row("before", -1, good)))
+        .when(op == "u", F.array(row("before", -1, good), row("after", 1, good)))
+        .otherwise(F.array(row("after", 1, good)))
+    )
+    return frame.select(F.explode(rows).alias("row"), *kept).select("row.*", *kept)
+
+
+def _fields(frame: DataFrame, image: str) -> list[T.StructField]:
+    type_ = frame.schema[image].dataType
+    return type_.fields if isinstance(type_, T.StructType) else []
+
+
+def _shown(value: Column) -> Column:
+    return F.coalesce(F.concat(F.lit("'"), F.substring(value, 1, 100), F.lit("'")), F.lit("NULL"))
