@@ -17,6 +17,7 @@ import pytest
 
 from spark_jobs.commands import submit
 from spark_jobs.errors import SparkJobError
+from tests.spark.streams import slow
 from tests.spark.test_submit import PATHS, command
 
 SCHEMA = "g(src int64, dst int64)"
@@ -34,7 +35,7 @@ def words(tmp_path, *more):
     return [*found, "--output", tmp_path / "out", "--checkpoint", tmp_path / "state", *more]
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_verify_compares_with_what_was_applied(spark, tmp_path, capsys, cells):
     """Quarantined rows are left out; a delete takes away what was there at the time, and is not made up for later."""
     rng = random.Random(8)
@@ -123,7 +124,7 @@ def ended(running, tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seconds", [3.0, 6.0])
+@pytest.mark.parametrize("seconds", [slow(3.0), 6.0])
 def test_ctrl_c_while_starting_is_no_traceback(tmp_path, seconds):
     write(tmp_path / "g", 0, [(1, 2, 1), (2, 20, 1)])
     running = process(tmp_path, "--trigger", "1 second")

@@ -34,7 +34,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_counts_it_once(spark, tmp_path
 
     monkeypatch.setattr(triangles, "maintain", deadly)
     files, graph, table = ChangeFiles(tmp_path / "in", SCHEMA), Graph(False), Table()
-    changes = batches(4, seed=12)
+    changes = batches(3, seed=12)
     for batch in changes:
         files.add({"edges": batch})
     run(spark, files, state, table, per=per, cells=1)
@@ -46,7 +46,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_counts_it_once(spark, tmp_path
 
 @pytest.mark.spark
 def test_a_killed_driver_goes_on_with_every_count_from_its_checkpoint(tmp_path):
-    files, changes = ChangeFiles(tmp_path / "in", SCHEMA), batches(6, seed=13)
+    files, changes = ChangeFiles(tmp_path / "in", SCHEMA), batches(5, seed=13)
     for batch in changes:
         files.add({"edges": batch})
     (tmp_path / "out").mkdir()
