@@ -10,7 +10,7 @@ from crown.stages.program import ProgramEngine
 from plans import PlanError, program
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
-from tests.plans.test_tpch import REFUSED, rounded, tables
+from tests.plans.lowering.test_tpch import REFUSED, rounded, tables
 from tests.plans.tpch import QUERIES, TABLES
 from tests.stages.test_programs import apply, result_of
 

@@ -18,7 +18,7 @@ from spark_jobs.triangles import counts as triangles
 from spark_jobs.triangles.counts import triangle_counts
 from tests.spark.streams import ChangeFiles
 from tests.spark.test_kills import assassin, run_until
-from tests.spark.test_triangles import SCHEMA, Graph, Table, batches, run
+from tests.spark.triangles.test_triangles import SCHEMA, Graph, Table, batches, run
 
 PER = ("graph", "vertex")
 
@@ -50,7 +50,7 @@ def test_a_killed_driver_goes_on_with_every_count_from_its_checkpoint(tmp_path):
     for batch in changes:
         files.add({"edges": batch})
     (tmp_path / "out").mkdir()
-    program = "import sys; from tests.spark.test_triangle_kills import main; main(sys.argv[1])"
+    program = "import sys; from tests.spark.triangles.test_triangle_kills import main; main(sys.argv[1])"
     command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path)]
     before, after = (_batches(run_until(command, kill_after)) for kill_after in (1, None))
     for per in PER:

@@ -16,7 +16,7 @@ from spark_jobs.cell.delta_file import MASKED
 from spark_jobs.cell.history import SparkHistory, reconcile
 from spark_jobs.cell.state_log import CellLog, check_meta
 from spark_jobs.errors import BrokenChainError, DamagedStateError
-from tests.spark.test_cell import HOPS, apply, expected, stream
+from tests.spark.cell.test_cell import HOPS, apply, expected, stream
 
 META = {"format": MASKED, "fingerprint": HOPS.fingerprint, "cells": 2, "grid": {}, "query": "Q"}
 

@@ -17,8 +17,8 @@ import pytest
 
 from spark_jobs.commands import submit
 from spark_jobs.errors import SparkJobError
+from tests.spark.job.test_submit import PATHS, command
 from tests.spark.streams import slow
-from tests.spark.test_submit import PATHS, command
 
 SCHEMA = "g(src int64, dst int64)"
 
@@ -106,7 +106,7 @@ def test_an_output_folder_that_is_gone_is_said(spark, tmp_path):
 
 def process(tmp_path, *more):
     """``crown submit`` in a process of its own, with what it writes to both ends in files."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path[1:]])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path[1:]])}
     options = [str(word) for word in words(tmp_path, *more)]
     with open(tmp_path / "stdout", "w") as stdout, open(tmp_path / "stderr", "w") as stderr:
         return subprocess.Popen(
