@@ -7,6 +7,7 @@ pytest -m slow --hypothesis-profile=campaign        thousands of examples, other
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Files that start Spark or other processes come first: they are the longest, and the last file of a parallel run has
     a core for itself alone.
     """
-    items.sort(key=lambda item: item.path.parent.name not in _LONG)
+    items.sort(key=lambda item: _LONG.isdisjoint(item.path.relative_to(Path(__file__).parent).parts))
     if config.option.markexpr:
         return
     slow = [item for item in items if item.get_closest_marker("slow")]

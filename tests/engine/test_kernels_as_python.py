@@ -16,15 +16,15 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 PYTHON, CHECKED = "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"
-SMALL = ["engine/test_published_cases.py", "engine/test_traps.py", "engine/test_types_and_nulls.py"]
+SMALL = ["engine/streams/test_published_cases.py", "engine/streams/test_traps.py", "ingest/test_types_and_nulls.py"]
 TRIANGLE = "triangle/test_kernels.py::test_moved_values_agree_with_the_twin"
 HALF = "not moved_values or 0.5"  # of the triangle, epsilon = 1/2 only
-FAST = [*SMALL, "engine/test_normal_plans.py", "engine/test_payloads.py"]
+FAST = [*SMALL, "engine/streams/test_normal_plans.py", "engine/payloads/test_payloads.py"]
 MORE = [
     *FAST,
-    "engine/test_maintenance.py",
-    "engine/test_long_streams.py",
-    "engine/test_large_deltas.py",
+    "engine/streams/test_maintenance.py",
+    "engine/streams/test_long_streams.py",
+    "engine/streams/test_large_deltas.py",
     "engine/test_counted_cost.py",
 ]
 

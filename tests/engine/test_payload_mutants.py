@@ -15,7 +15,7 @@ from plans.counting import with_multiplicities
 from plans.payload import COUNTED, VALUE, Payload
 from plans.plan import Attribute, Node, Plan
 from plans.schema import Schema
-from tests.engine.test_payloads import difference, hop3
+from tests.engine.payloads.test_payloads import difference, hop3
 from tests.oracles import payloads
 from tests.oracles.database import Database, to_dicts
 

@@ -1,5 +1,7 @@
-"""Every scalar expression that the planner takes, over the extremes of its types: what docs/expressions.md lists, what
-real Spark is asked (tests/spark/test_expressions.py) and what never fails (tests/plans/test_totality.py).
+"""Every scalar expression that the planner takes, over the extremes of its types.
+
+docs/expressions.md lists them, real Spark is asked for them (tests/spark/dispatch/test_expressions.py), and none ever
+fails (tests/plans/expressions/test_totality.py).
 """
 
 from __future__ import annotations

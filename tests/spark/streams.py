@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
 
 from plans.schema import Schema, arrow_type
 from spark_jobs import maintain
+from spark_jobs.ingest.types import spark_type
 from tests.oracles.expectation import Expectation, by_duckdb
 
 
@@ -39,7 +42,8 @@ class ChangeFiles:
         """One file of every relation per micro-batch."""
         found = {}
         for name in self.schema:
-            reader = spark.readStream.schema(spark.read.parquet(str(self.folder / name)).schema)
+            columns = [StructField(c.name, spark_type(c.type)) for c in self.schema[name].columns]
+            reader = spark.readStream.schema(StructType([*columns, StructField("_weight", LongType())]))
             found[name] = reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder / name))
         return found
 
@@ -61,6 +65,11 @@ class Result:
             if batch is None or number <= batch:
                 out.update(rows)
         return Counter({row: weight for row, weight in out.items() if weight})
+
+
+def slow(*values):
+    """A case that goes the way of another one: part of the slow campaign only."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def rows_of(frame):

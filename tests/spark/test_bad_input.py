@@ -12,7 +12,7 @@ from plans.schema import Schema
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.sources import Input, changes
-from tests.spark.streams import Result, rows_of
+from tests.spark.streams import Result, rows_of, slow
 
 SCHEMA = Schema.of(
     {
@@ -75,8 +75,11 @@ def quarantined(checkpoint):
     return found
 
 
-@pytest.mark.parametrize(("kind", "write"), [("csv", write_csv), ("json", write_json)])
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "write", "cells"),
+    [("csv", write_csv, 2), slow("csv", write_csv, 1), ("json", write_json, 1), slow("json", write_json, 2)],
+    ids=["csv-2", "csv-1", "json-1", "json-2"],
+)
 def test_quarantine_takes_every_misfit_and_nothing_else(spark, tmp_path, kind, write, cells):
     folder, checkpoint = tmp_path / "in", tmp_path / "state"
     folder.mkdir()
@@ -92,7 +95,7 @@ def test_quarantine_takes_every_misfit_and_nothing_else(spark, tmp_path, kind, w
         assert "change code" in reason or "weight" in reason if name == "_weight" else f"column '{name}'" in reason
 
 
-@pytest.mark.parametrize("name", MISFITS)
+@pytest.mark.parametrize("name", ["id", *(slow(name) for name in MISFITS if name not in ("id", "_weight")), "_weight"])
 def test_a_strict_stream_stops_before_any_state_changes(spark, tmp_path, name):
     folder, checkpoint = tmp_path / "in", tmp_path / "state"
     folder.mkdir()
@@ -117,27 +120,33 @@ def test_a_bad_row_that_no_atom_wants_is_still_an_error(spark):
         deltas.collect()
 
 
-@pytest.mark.parametrize(
-    ("kind", "line", "reason"),
-    [
-        ("csv", "5,ann,1.00\n", "does not have the 7 fields"),
-        ("csv", "5,ann,1.00,2024-01-01,0.5,7,1,1\n", "does not have the 7 fields"),
-        ("json", '{"id": 5, "name": "ann", "price": 1, "share": 1, "small": 1}\n', "column 'day' is missing"),
-        ("json", "{half a row\n", "not a JSON object"),
-        ("json", "[1, 2]\n", "not a JSON object"),
-    ],
-)
-def test_records_that_cannot_be_read_are_bad_rows(spark, tmp_path, kind, line, reason):
+UNREADABLE = {
+    "csv": {
+        "5,ann,1.00": "does not have the 7 fields",
+        "5,ann,1.00,2024-01-01,0.5,7,1,1": "does not have the 7 fields",
+    },
+    "json": {
+        '{"id": 5, "name": "ann", "price": 1, "share": 1, "small": 1}': "column 'day' is missing",
+        "{half a row": "not a JSON object",
+        "[1, 2]": "not a JSON object",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_records_that_cannot_be_read_are_bad_rows(spark, tmp_path, kind):
     folder, checkpoint = tmp_path / "in", tmp_path / "state"
     folder.mkdir()
     (write_csv if kind == "csv" else write_json)(folder / f"1.{kind}", [{**GOOD, "_weight": "1"}])
     with open(folder / f"1.{kind}", "a") as file:
-        file.write(line)
+        file.writelines(f"{line}\n" for line in UNREADABLE[kind])
     sink = stream(spark, folder, checkpoint, Result(), kind, on_bad_row="quarantine", cells=1)
     assert len(sink.state()) == 1
-    ((_, said),) = quarantined(checkpoint)[(0, "r")]
-    assert reason in said
-    with pytest.raises(Exception, match=f"bad row in relation 'r': .*{reason}"):
+    found = quarantined(checkpoint)[(0, "r")]
+    assert len(found) == len(UNREADABLE[kind])
+    for (_, said), reason in zip(found, UNREADABLE[kind].values(), strict=True):
+        assert reason in said
+    with pytest.raises(Exception, match=f"bad row in relation 'r': .*{next(iter(UNREADABLE[kind].values()))}"):
         stream(spark, folder, tmp_path / "strict", Result(), kind)
 
 

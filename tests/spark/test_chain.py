@@ -19,8 +19,8 @@ from spark_jobs.commands.state import roll_back, troubles
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import BACKFILL, NOTES, CellLog, strangers
-from tests.spark.test_cell import HOPS, apply, expected, rows, stream
-from tests.spark.test_history import CHANGES, DELTAS, META, Job
+from tests.spark.cell.test_cell import HOPS, apply, expected, rows, stream
+from tests.spark.cell.test_history import CHANGES, DELTAS, META, Job
 
 OTHER = stream(5, seed=9)
 

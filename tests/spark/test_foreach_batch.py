@@ -15,7 +15,7 @@ from pyspark.util import inheritable_thread_target
 
 from spark_jobs import maintain
 from spark_jobs.errors import BrokenChainError
-from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run, slow
 
 GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src"
@@ -40,7 +40,7 @@ def assert_right(sink, files):
         assert sink.state(number) == oracle.result
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_a_batch_that_two_threads_read_at_once_is_the_same_for_both(spark, tmp_path, files, cells):
     sink, seen = Result(), {}
 
@@ -81,7 +81,7 @@ def test_a_thread_that_does_not_know_its_batch_is_refused_and_not_given_another_
     assert_right(sink, files)
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 @pytest.mark.parametrize("own_too", [True, False], ids=["and its own", "alone"])
 def test_a_frame_kept_from_an_earlier_batch_is_refused_and_changes_nothing(spark, tmp_path, files, cells, own_too):
     """Read in a later call, it would be executed under the later batch's number, with its own rows."""
@@ -101,7 +101,7 @@ def test_a_frame_kept_from_an_earlier_batch_is_refused_and_changes_nothing(spark
     assert_right(sink, files)
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_limits_after_a_whole_read_change_nothing(spark, tmp_path, files, cells):
     sink = Result()
 
@@ -115,8 +115,7 @@ def test_limits_after_a_whole_read_change_nothing(spark, tmp_path, files, cells)
     assert_right(sink, files)
 
 
-@pytest.mark.parametrize("cells", [1, 2])
-@pytest.mark.parametrize("skipped", [0, 2])
+@pytest.mark.parametrize(("skipped", "cells"), [(0, 1), slow(0, 2), slow(2, 1), (2, 2)])
 def test_a_batch_that_is_never_read_is_noticed_at_the_next(spark, tmp_path, files, cells, skipped):
     with pytest.raises(Exception, match=f"no cell has batch {skipped} .*foreachBatch function did not read it"):
         run(
@@ -145,7 +144,7 @@ def test_the_last_batch_that_is_never_read_is_noticed_when_the_stream_is_built_a
         maintain(spark, HOPS, files.frames(spark), checkpoint=str(state), schema=GRAPH)
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 @pytest.mark.parametrize("lost", ["crown", "offsets", "commits", "the newest deltas"])
 def test_a_restart_after_a_loss_is_refused(spark, tmp_path, files, cells, lost):
     state = tmp_path / "state"
@@ -176,8 +175,7 @@ def test_losing_sparks_whole_checkpoint_stops_the_stream_that_begins_anew(spark,
         run(spark, HOPS, files, state, schema=GRAPH, cells=1)
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize(("adaptive", "cells"), [("true", 1), slow("true", 2), slow("false", 1), ("false", 2)])
 def test_batches_of_which_nothing_is_left_are_applied_by_every_cell(spark, tmp_path, files, adaptive, cells):
     """Spark optimizes away what is empty: a filter that keeps nothing, a join with nothing."""
     frame = files.frames(spark)["g"].filter((F.col("src") > 100) | (F.col("_weight") > 5))

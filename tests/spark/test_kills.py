@@ -54,14 +54,22 @@ UNION = "SELECT src v FROM g UNION ALL SELECT dst FROM g"
 
 @pytest.mark.parametrize(
     ("sql", "cells"),
-    [(HOPS, 1), (HOPS, 2), (OUTER, 1), (OUTER, 4), (TOTAL, 1), (TOTAL, 2), (UNION, 1), (UNION, 2)],
-    ids=["3-hop-1", "3-hop-2", "outer-1", "outer-4", "total-1", "total-2", "union-1", "union-2"],
+    [
+        pytest.param(HOPS, 1, id="3-hop-1", marks=pytest.mark.slow),
+        pytest.param(HOPS, 2, id="3-hop-2"),
+        pytest.param(OUTER, 1, id="outer-1", marks=pytest.mark.slow),
+        pytest.param(OUTER, 4, id="outer-4"),
+        pytest.param(TOTAL, 1, id="total-1", marks=pytest.mark.slow),
+        pytest.param(TOTAL, 2, id="total-2"),
+        pytest.param(UNION, 1, id="union-1", marks=pytest.mark.slow),
+        pytest.param(UNION, 2, id="union-2"),
+    ],
 )
 def test_a_worker_killed_in_the_middle_of_a_batch_costs_a_retry_and_nothing_else(spark, tmp_path, sql, cells):
     rng = random.Random(5)
     files, oracle, sink = ChangeFiles(tmp_path / "in", GRAPH), oracle_of(GRAPH, sql), Result()
     changes = [
-        {"g": [(rng.randrange(40), rng.randrange(40), rng.choice((1, 1, 1, -1))) for _ in range(250)]} for _ in range(4)
+        {"g": [(rng.randrange(40), rng.randrange(40), rng.choice((1, 1, 1, -1))) for _ in range(250)]} for _ in range(3)
     ]
     for batch in changes:
         files.add(batch)
@@ -94,13 +102,14 @@ def test_a_killed_driver_goes_on_from_its_checkpoint_and_writes_everything_once(
         "-c",
         "import sys; from tests.spark.test_kills import main; sys.exit(main(sys.argv[1:]))",
     ]
-    command += ["Q(a,b,c) :- g(a,b), g(b,c), c > 40.", "--input", f"g={edges}", "--batch-rows", "800", "--sample", "0"]
+    command += ["Q(a,b,c) :- g(a,b), g(b,c), c > 40.", "--input", f"g={edges}", "--batch-rows", "1200", "--sample", "0"]
     command += ["--output", str(output), "--checkpoint", str(checkpoint), "--cores", "2", "--cells", "2", "--verify"]
-    first, second = run_until(command, kill_after=2), run_until(command, kill_after=None)
+    first, second = run_until(command, kill_after=1), run_until(command, kill_after=None)
     before, after = ([int(n) for n in re.findall(r"^batch +(\d+)", "\n".join(x), re.M)] for x in (first, second))
     assert second[-1] == "equal", second
-    assert (before[0], after[-1]) == (0, 7)
-    assert 2 < after[0] <= before[-1] + 1  # it went on, and did not begin again
+    # A file that the killed driver had listed, but not yet given to a batch, comes together with the next one.
+    assert (before[0], after[-1]) in ((0, 4), (0, 3))
+    assert 1 < after[0] <= before[-1] + 1  # it went on, and did not begin again
     assert any("restored" in line for line in second)
 
 

@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from spark_jobs.cell.state_log import cell_folders
 
 from spark_jobs import bulk_load
 from spark_jobs.dispatch import chain
+from spark_jobs.log.state_log import cell_folders
 from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 from tests.spark.test_kills import GRAPH, run_until
 

@@ -22,8 +22,8 @@ from spark_jobs.errors import FolderError, PlanChangedError, SourceError, SparkJ
 from spark_jobs.folders import held, local_folder, unclaimed
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import places
-from tests.spark.test_submit import PATHS, command
-from tests.spark.test_submit_failures import SCHEMA, words, write
+from tests.spark.job.test_submit import PATHS, command
+from tests.spark.job.test_submit_failures import SCHEMA, words, write
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."
 URIS = ["s3a://bucket/x", "s3a:/bucket/x", "hdfs:x", "abfss://c@a.net/x", "file://elsewhere/x"]
@@ -100,7 +100,7 @@ def test_where_bad_rows_go_is_asked_for_only_if_they_go_there(tmp_path):
 
 
 def test_an_output_that_was_replaced_meanwhile_is_not_taken_for_the_jobs(tmp_path):
-    from tests.spark.test_places import ran
+    from tests.spark.job.test_places import ran
 
     checkpoint, output = tmp_path / "state", tmp_path / "out"
     checkpoint.mkdir()

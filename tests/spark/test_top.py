@@ -12,8 +12,8 @@ from spark_jobs.cell.cell import Report
 from spark_jobs.commands import top
 from spark_jobs.errors import CheckpointError, SparkJobError
 from tests.oracles.expectation import net
-from tests.spark.test_cell import HOPS, expected, rows, stream
-from tests.spark.test_history import Job
+from tests.spark.cell.test_cell import HOPS, expected, rows, stream
+from tests.spark.cell.test_history import Job
 
 
 def command(*words):

@@ -13,9 +13,9 @@ from crown.stages.program import ProgramEngine
 from plans import PlanError, program
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
+from tests.plans.lowering.test_programs import rounded
 from tests.plans.program_queries import QUERIES, TABLES
 from tests.plans.random_programs import Writer
-from tests.plans.test_programs import rounded
 from tests.stages.test_programs import apply, result_of
 
 POOLS = {

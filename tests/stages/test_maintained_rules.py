@@ -12,9 +12,9 @@ import pytest
 import crown
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
+from tests.plans.frontends.test_motif import BOTH, CASES, EDGES, VERTEX_CASES
+from tests.plans.lowering.test_programs import rounded
 from tests.plans.random_rules import TABLES, Rules
-from tests.plans.test_motif import BOTH, CASES, EDGES, VERTEX_CASES
-from tests.plans.test_programs import rounded
 
 RULES = (
     ("Q(a, count(), sum(b)) :- g(a, b), p(b).",

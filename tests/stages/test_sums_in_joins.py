@@ -21,8 +21,8 @@ from plans.program import GroupStage, JoinStage, Program
 from tests.oracles import duck
 from tests.oracles.database import Database, Row, to_arrow
 from tests.plans.evaluator import results
+from tests.plans.lowering.test_programs import rounded
 from tests.plans.random_sums import TABLES, VALUES, Writer
-from tests.plans.test_programs import rounded
 from tests.stages.test_programs import apply, result_of
 
 Batch = dict[str, list[tuple[Row, int]]]

@@ -18,7 +18,7 @@ from spark_jobs.triangles import counts as triangles
 from spark_jobs.triangles.counts import triangle_counts
 from tests.spark.streams import ChangeFiles
 from tests.spark.test_kills import assassin, run_until
-from tests.spark.test_triangles import SCHEMA, Graph, Table, batches, run
+from tests.spark.triangles.test_triangles import SCHEMA, Graph, Table, batches, run
 
 PER = ("graph", "vertex")
 
@@ -34,7 +34,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_counts_it_once(spark, tmp_path
 
     monkeypatch.setattr(triangles, "maintain", deadly)
     files, graph, table = ChangeFiles(tmp_path / "in", SCHEMA), Graph(False), Table()
-    changes = batches(4, seed=12)
+    changes = batches(3, seed=12)
     for batch in changes:
         files.add({"edges": batch})
     run(spark, files, state, table, per=per, cells=1)
@@ -46,11 +46,11 @@ def test_a_worker_killed_in_the_middle_of_a_batch_counts_it_once(spark, tmp_path
 
 @pytest.mark.spark
 def test_a_killed_driver_goes_on_with_every_count_from_its_checkpoint(tmp_path):
-    files, changes = ChangeFiles(tmp_path / "in", SCHEMA), batches(6, seed=13)
+    files, changes = ChangeFiles(tmp_path / "in", SCHEMA), batches(5, seed=13)
     for batch in changes:
         files.add({"edges": batch})
     (tmp_path / "out").mkdir()
-    program = "import sys; from tests.spark.test_triangle_kills import main; main(sys.argv[1])"
+    program = "import sys; from tests.spark.triangles.test_triangle_kills import main; main(sys.argv[1])"
     command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path)]
     before, after = (_batches(run_until(command, kill_after)) for kill_after in (1, None))
     for per in PER:

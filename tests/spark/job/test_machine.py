@@ -14,7 +14,7 @@ from spark_jobs import scratch
 from spark_jobs.errors import SessionError
 from spark_jobs.session import require_java
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def fake(folder, name, script):

@@ -19,7 +19,7 @@ from spark_jobs.errors import CheckpointError
 from spark_jobs.log.delta_file import MASKED, ONE_CELL
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import CellLog, cell_folders
-from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, run
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, run, slow
 
 SCHEMA = {"e": {"a": "int64", "b": "int64"}, "w": {"a": "int64", "b": "int64", "c": "int64"}}
 PATH = "SELECT DISTINCT t0.a x, t1.a y, t2.a z, t2.b u FROM e t0, e t1, e t2 WHERE t0.b = t1.a AND t1.b = t2.a"
@@ -49,7 +49,7 @@ def self_join(rng):
     return f"SELECT DISTINCT {columns} FROM {', '.join(atoms)} WHERE {' AND '.join(where)}"
 
 
-def stream(rng, count=4):
+def stream(rng, count=3):
     """Batches with NULLs, copies and deletes of rows that are there."""
     present, batches = {name: [] for name in SCHEMA}, []
     for _ in range(count):
@@ -93,8 +93,21 @@ def is_whole(folder, sql):
     return max(map(len, seen.values())) == 1
 
 
-@pytest.mark.parametrize("cells", [2, 4])
-@pytest.mark.parametrize("query", ["path", "chord", 0, 3, 5])
+@pytest.mark.parametrize(
+    ("query", "cells"),
+    [
+        ("path", 2),
+        slow("path", 4),
+        slow("chord", 2),
+        ("chord", 4),
+        (0, 2),
+        slow(0, 4),
+        slow(3, 2),
+        (3, 4),
+        (5, 2),
+        slow(5, 4),
+    ],
+)
 def test_a_self_join_in_cells_is_what_duckdb_says_it_is(spark, tmp_path, query, cells):
     rng = random.Random(f"{query}")
     sql = {"path": PATH, "chord": CHORD}.get(query) or self_join(rng)

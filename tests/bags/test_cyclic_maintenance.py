@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from tests.engine.test_maintenance import Maintenance
+from tests.engine.streams.test_maintenance import Maintenance
 from tests.strategies import Query, queries
 
 

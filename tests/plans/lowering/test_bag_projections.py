@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plans import plan
-from tests.plans.test_planner import _datalog, _maintain, _tables, check_normal_form
+from tests.plans.search.test_planner import _datalog, _maintain, _tables, check_normal_form
 
 E = {"a": "int64", "b": "int64"}
 F = {"a": "int64", "b": "int64", "c": "int64"}

@@ -16,7 +16,7 @@ import pytest
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.delta_file import MASKED, Link, Owner, pack, unpack
 from spark_jobs.log.meta import check_meta, read_meta
-from tests.spark.test_history import resigned
+from tests.spark.cell.test_history import resigned
 
 OWNER = Owner("f" * 64, "3", "5e884898-da28-4e0d/crown", MASKED)
 ROWS = pa.table({"name": [None, "x", "yy"], "at": pa.array([1, 2, None]), "_weight": [1, -1, 2]})

@@ -14,8 +14,8 @@ from plans.algebra import Query
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.plans.evaluator import results
+from tests.plans.lowering.test_programs import rounded
 from tests.plans.random_rules import COLUMNS, TABLES, Rules
-from tests.plans.test_programs import rounded
 
 
 def database(seed: int) -> Database:
@@ -131,7 +131,7 @@ def test_what_is_no_rule_is_refused_at_its_place(rule: str, message: str, column
     assert caught.value.position.column == column
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "datalog.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "datalog.md").read_text()
 NAMED: dict[str, object] = {
     "follows": {"who": "int64", "whom": "int64"},
     "paid": {"who": "int64", "amount": "int64"},

@@ -29,7 +29,7 @@ from plans.plan import BagAtom, Plan
 from plans.reads import occurrences
 from plans.search.shares import hashable, solve
 from tests.engine.comparison import planned
-from tests.engine.test_maintenance import Maintenance
+from tests.engine.streams.test_maintenance import Maintenance
 from tests.engine.views import Kernel
 from tests.oracles.database import Batch, Row, to_arrow
 from tests.oracles.expectation import net, rows

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.commands import submit
-from tests.spark.test_submit import command, write_edges
+from tests.spark.job.test_submit import command, write_edges
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = (Path(__file__).parents[3] / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.S)
 SPARK = [code for kind, code in BLOCKS if kind == "python" and "spark" in code]
 

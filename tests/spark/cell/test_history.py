@@ -17,7 +17,7 @@ from spark_jobs.log.delta_file import MASKED
 from spark_jobs.log.history import SparkHistory, reconcile
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import CellLog
-from tests.spark.test_cell import HOPS, apply, expected, stream
+from tests.spark.cell.test_cell import HOPS, apply, expected, stream
 
 META = {
     "format": MASKED,

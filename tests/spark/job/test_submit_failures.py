@@ -17,7 +17,8 @@ import pytest
 
 from spark_jobs.commands import submit
 from spark_jobs.errors import SparkJobError
-from tests.spark.test_submit import PATHS, command
+from tests.spark.job.test_submit import PATHS, command
+from tests.spark.streams import slow
 
 SCHEMA = "g(src int64, dst int64)"
 
@@ -34,7 +35,7 @@ def words(tmp_path, *more):
     return [*found, "--output", tmp_path / "out", "--checkpoint", tmp_path / "state", *more]
 
 
-@pytest.mark.parametrize("cells", [1, 2])
+@pytest.mark.parametrize("cells", [slow(1), 2])
 def test_verify_compares_with_what_was_applied(spark, tmp_path, capsys, cells):
     """Quarantined rows are left out; a delete takes away what was there at the time, and is not made up for later."""
     rng = random.Random(8)
@@ -108,7 +109,7 @@ START = "import sys; print('up', flush=True); from crown.cli import main; sys.ex
 
 def process(tmp_path, *more):
     """``crown submit`` in a process of its own, with what it writes to both ends in files."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path[1:]])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path[1:]])}
     options = [str(word) for word in words(tmp_path, *more)]
     with open(tmp_path / "stdout", "w") as stdout, open(tmp_path / "stderr", "w") as stderr:
         return subprocess.Popen(
@@ -126,7 +127,7 @@ def ended(running, tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seconds", [0.1, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("seconds", [slow(0.1), slow(1.0), slow(3.0), 6.0])
 def test_ctrl_c_while_starting_is_no_traceback(tmp_path, seconds):
     write(tmp_path / "g", 0, [(1, 2, 1), (2, 20, 1)])
     running = process(tmp_path, "--trigger", "1 second")
