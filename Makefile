@@ -73,7 +73,7 @@ $(BIN)/python: | python
 	done
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e . && touch $@
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[spark]' && touch $@
 
 $(VENV)/.test: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]' && touch $@

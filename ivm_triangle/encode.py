@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crown.ingest.columns import doubtful
+from crown.ingest.columns import doubtful, is_pandas
 from crown.ingest.conventions import code_column
 from ivm_triangle.errors import TriangleError
 
@@ -21,7 +21,7 @@ Columns = tuple[str, ...]
 
 
 def table_of(data: Any) -> pa.Table:
-    """Returns an Arrow table from a table, record batch, pandas frame, list of dicts, or dict of columns."""
+    """Returns an Arrow table from a table, record batch, any frame that speaks Arrow, rows, or a dict of columns."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -34,12 +34,15 @@ def table_of(data: Any) -> pa.Table:
             if odd is not None:
                 raise TriangleError(f"row {odd} has other keys than the first: {list(data[odd])}, not {list(data[0])}")
             return pa.Table.from_pylist(data)
-        if hasattr(data, "columns"):
+        if is_pandas(data):
             return pa.Table.from_pandas(data, preserve_index=False)
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data).read_all()
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise TriangleError(f"these changes are no table: {error}") from error
     raise TriangleError(
-        f"changes come as pandas, Arrow, a list of dicts or a dict of columns, not as {type(data).__name__}"
+        f"changes come as a frame (Arrow, pandas, Polars, DuckDB), a list of dicts or a dict of columns, not as "
+        f"{type(data).__name__}"
     )
 
 

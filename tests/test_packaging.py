@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import configparser
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,41 @@ def test_the_licence_that_the_metadata_name_is_there(setup: configparser.ConfigP
     assert "Apache License" in text.splitlines()[0]
     assert "Version 2.0" in text.splitlines()[1]
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+def names(requirements: str) -> set[str]:
+    return {re.split(r"[<>=]", line)[0] for line in requirements.split()}
+
+
+def test_the_base_is_slim_and_every_part_brings_what_it_imports(setup: configparser.ConfigParser) -> None:
+    assert names(setup["options"]["install_requires"]) == {"numpy", "numba", "pyarrow", "sqlglot", "highspy"}
+    extras = setup["options.extras_require"]
+    assert names(extras["spark"]) == {"pyspark", "pandas"}
+    for extra in ("graphframes", "bench", "test"):
+        assert names(extras["spark"]) <= names(extras[extra]), extra
+    assert "duckdb" in names(extras["bench"]) & names(extras["test"])
+
+
+def test_a_view_needs_nothing_but_the_base() -> None:
+    code = """
+import sys
+absent = {"pandas", "pyspark", "py4j", "scipy", "duckdb", "matplotlib", "tqdm", "graphframes", "hypothesis"}
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+import crown
+cycle = "Q(a, b, c, d) :- g(a, b), g(b, c), g(c, d), g(d, a)."
+assert "width" in crown.explain(cycle, {"g": {"a": "int64", "b": "int64"}})
+view = crown.view(cycle, {"g": {"a": "int64", "b": "int64"}})
+view.apply({"g": [(1, 2), (2, 3), (3, 4), (4, 1)]})
+sums = crown.view("SELECT a, AVG(b) AS m FROM g GROUP BY a", {"g": {"a": "int64", "b": "float64"}})
+sums.apply({"g": [(1, 2.0)]})
+print(view.count(), sums.get({"a": 1}), crown.Triangle().count())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.stdout == "4 {'a': 1, 'm': 2.0} 0\n", done.stderr
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,4 +1,4 @@
-"""Fractional edge covers and fractional hypertree width, by linear programming (scipy's HiGHS).
+"""Fractional edge covers and fractional hypertree width, by linear programming (HiGHS).
 
 ρ*(χ): the least total weight of edges that covers every attribute of χ; a join over χ has at most N^ρ* rows (Atserias,
 Grohe, Marx, SIAM J. Comput. 2013). fhtw: the least, over all tree decompositions, of the largest ρ* of a bag (Grohe,
@@ -20,25 +20,43 @@ def edge_covers(edges: Sequence[int], bags: Sequence[int]) -> list[tuple[float, 
 
     All bags are solved in one linear program, whose blocks are independent. Cost: one call of HiGHS.
     """
-    import numpy as np
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_matrix
-
     m = len(edges)
-    rows, columns, row = [], [], 0
+    columns: list[int] = []  # of the matrix with a row per bag and attribute: the edges of the bag that have it
+    starts: list[int] = []
     for b, bag in enumerate(bags):
         for vertex in bits(bag):
-            for i, edge in enumerate(edges):
-                if edge >> vertex & 1:
-                    rows.append(row)
-                    columns.append(b * m + i)
-            row += 1
-    if row == 0:
+            starts.append(len(columns))
+            columns += [b * m + i for i, edge in enumerate(edges) if edge >> vertex & 1]
+    if not starts:
         return [(0.0, (0.0,) * m) for _ in bags]
-    matrix = coo_matrix((-np.ones(len(rows)), (rows, columns)), shape=(row, m * len(bags))).tocsr()
-    solved = linprog(np.ones(m * len(bags)), A_ub=matrix, b_ub=-np.ones(row), bounds=(0, None), method="highs")
-    weights = np.round(solved.x, 9).reshape(len(bags), m)
-    return [(float(w.sum()), tuple(float(x) for x in w)) for w in weights]
+    values = [round(x, 9) + 0.0 for x in _least(m * len(bags), starts, columns)]
+    weights = [tuple(values[b * m : (b + 1) * m]) for b in range(len(bags))]
+    return [(sum(w), w) for w in weights]
+
+
+def _least(variables: int, starts: list[int], columns: list[int]) -> list[float]:
+    """Returns x >= 0 of least sum for which the sum over the columns of every row is at least 1.
+
+    Row ``r`` has ``columns[starts[r]:starts[r + 1]]``.
+    """
+    import highspy
+    import numpy as np
+
+    problem = highspy.HighsLp()
+    problem.num_col_, problem.num_row_ = variables, len(starts)
+    problem.col_cost_ = np.ones(variables)
+    problem.col_lower_, problem.col_upper_ = np.zeros(variables), np.full(variables, highspy.kHighsInf)
+    problem.row_lower_ = np.ones(len(starts))
+    problem.row_upper_ = np.full(len(starts), highspy.kHighsInf)
+    problem.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    problem.a_matrix_.start_ = np.array([*starts, len(columns)], np.int32)
+    problem.a_matrix_.index_ = np.array(columns, np.int32)
+    problem.a_matrix_.value_ = np.ones(len(columns))
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.passModel(problem)
+    solver.run()
+    return list(solver.getSolution().col_value)
 
 
 def fhtw(edges: Sequence[int]) -> float:

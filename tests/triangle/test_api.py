@@ -250,3 +250,13 @@ def test_a_weight_that_would_be_ignored_is_an_error():
 def test_what_is_no_batch_is_refused_in_a_sentence(changes):
     with pytest.raises(TriangleError, match=r"changes|no table"):
         Triangle().apply(changes)
+
+
+def test_a_frame_of_any_library_is_a_table() -> None:
+    class Frame:
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return pa.table({"a": [1], "b": [2]}).__arrow_c_stream__(requested_schema)
+
+    triangle = Triangle("ab")
+    triangle.apply({"R": Frame(), "S": {"b": [2], "c": [3]}, "T": {"c": [3], "a": [1]}})
+    assert triangle.count() == 1
