@@ -105,7 +105,13 @@ def _latest(part: StageParts, last: LastBatch) -> Work:
 
 
 def _widest(fans: list[Fan]) -> Fan:
-    return Fan(sum(f.keys for f in fans), max(f.parents for f in fans), max(f.children for f in fans))
+    return Fan(
+        sum(f.keys for f in fans),
+        max(f.parents for f in fans),
+        max(f.children for f in fans),
+        all(f.parents_once for f in fans),
+        all(f.children_once for f in fans),
+    )
 
 
 def _stage(stage: StageReport) -> list[str]:

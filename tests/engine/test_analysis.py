@@ -89,7 +89,7 @@ def test_a_rewrite_is_offered_only_where_the_data_allow_it_and_does_what_it_says
     assert any(line.startswith("declare the key (b) of s: ") for line in offered)
     assert any(line.startswith("add DISTINCT") for line in offered)
     view.apply({"s": [{"b": "hub", "c": 2}]})
-    view.apply({"r": [{"a": 1, "b": "hub"}]})
+    assert not any("of s:" in line for line in join(view)["rewrites"]), "hub is there twice, the data speak against it"
     followed = crown.view(BAG, {"r": R, "s": {"columns": S, "key": ["b"]}})
     assert "first order" in view.explain()
     assert "first order" not in followed.explain()
@@ -100,7 +100,7 @@ def test_a_rewrite_is_offered_only_where_the_data_allow_it_and_does_what_it_says
 def test_no_key_is_suggested_that_the_data_break() -> None:
     view = crown.view("SELECT r.a FROM r, s WHERE r.b = s.b AND s.c > 0", {"r": R, "s": S})
     view.apply({"r": [{"a": i, "b": "hub"} for i in range(9)], "s": [{"b": "hub", "c": i} for i in range(1, 5)]})
-    assert not [line for line in join(view)["rewrites"] if "of r:" in line]
+    assert not [line for line in join(view)["rewrites"] if line.startswith("declare")]
 
 
 @pytest.mark.parametrize(
