@@ -155,3 +155,12 @@ def test_values_are_decoded() -> None:
     view.apply({"t": pa.table({"k": pa.array([1, 1, 2], pa.date32()), "v": [1, 2, 3]})})
     assert "k=datetime.date(1970, 1, 2)" in view.explain(analyze=True)
     assert join(view)["hottest"][0]["key"] == {"k": "1970-01-02"}
+
+
+def test_a_bag_says_what_it_has_done() -> None:
+    view = crown.view("SELECT DISTINCT x.a FROM t x, t y, t z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a",
+                      {"t": {"a": "int64", "b": "int64"}})  # fmt: skip
+    view.apply({"t": [{"a": i % 3, "b": (i + 1) % 3} for i in range(3)]})
+    (bag,) = join(view)["bags"].values()
+    assert bag == next(iter(view.stats()["bags"].values()))
+    assert any(line.startswith("  bag       bag[") for line in view.explain(analyze=True).splitlines())
