@@ -40,9 +40,10 @@ def test_every_module_with_examples_is_on_the_list() -> None:
     assert shown == listed
 
 
-def test_the_blocks_of_the_page_on_sql_run_one_after_the_other() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "sql.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", ["sql.md", "explain.md"])
+def test_the_blocks_of_a_page_run_one_after_the_other(page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert len(blocks) > 3
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "docs/sql.md", "exec"), names)
+        exec(compile(block, f"docs/{page}", "exec"), names)

@@ -21,9 +21,9 @@ def advice(program: Program, number: int, fans: dict[int, Fan]) -> list[str]:
             continue
         child, parent = plan.nodes[i], plan.nodes[edge.parent]
         arrow = f"the edge {child.name} -> {parent.name}"
-        if seen.children == 1 and (said := _declaration(plan, child, child.key)):
+        if seen.children == 1 and seen.children_once and (said := _declaration(plan, child, child.key)):
             found.append(f"{said}: so far no value of it occurs twice; {arrow} becomes quiet")
-        if seen.parents == 1 and (said := _declaration(plan, parent, child.key)):
+        if seen.parents == 1 and seen.parents_once and (said := _declaration(plan, parent, child.key)):
             found.append(f"{said}: so far no value of it occurs twice; {arrow} gets fan 1")
     last = number == len(program.stages) - 1
     if stage.mode == "bag" and last and join_class(plan).growth >= FIRST_ORDER:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from crown.engine.kernels import layout as L
 from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
@@ -30,28 +31,46 @@ class HotKey:
 
 @dataclass(frozen=True)
 class Fan:
-    """How the rows of both ends of an edge are spread over its keys: the most that one key has."""
+    """How the rows of both ends of an edge are spread over its keys: the most that one key has, and whether all rows of
+    an end are there once.
+    """
 
     keys: int
     parents: int
     children: int
+    parents_once: bool
+    children_once: bool
 
 
 def groups(state: State, node: int) -> np.ndarray:
     """Returns the handles of all groups above a node (int64[groups]). O(groups)."""
-    table = int(table_at(at.groups_table(len(state.plan.nodes), node)))
+    return _handles(state, int(table_at(at.groups_table(len(state.plan.nodes), node))))
+
+
+def _handles(state: State, table: int) -> np.ndarray:
+    """Returns the handles in a table, int64[n]. O(capacity)."""
     slots = int(state.arena[table + A.T_SLOTS])
     words = state.arena[slots : slots + int(state.arena[table + A.T_MASK]) + 1]
     return words[words != 0] & LOW32
 
 
 def fan(state: State, node: int) -> Fan:
-    """Returns the fan of the edge above a node as it is now. O(groups)."""
+    """Returns the fan of the edge above a node as it is now. O(groups + rows)."""
     handles, k = groups(state, node), len(state.plan.nodes[node].key)
     if not len(handles):
-        return Fan(0, 0, 0)
+        return Fan(0, 0, 0, True, True)
     parents, children = _sizes(state, handles, k)
-    return Fan(len(handles), int(parents.max()), int(children.max()))
+    once = (_once(state, state.plan.nodes[node].parent), _once(state, node))
+    return Fan(len(handles), int(parents.max()), int(children.max()), *once)
+
+
+def _once(state: State, node: int) -> bool:
+    """Returns whether no row of an input node has several copies, as far as its relation is stored. O(rows)."""
+    if state.plan.nodes[node].kind != "input":
+        return True
+    record = state.compiled.record[node]
+    handles = _handles(state, int(state.plan_array[record + L.R_TABLE]))
+    return not (at.copies(state.halves, handles, int(state.plan_array[record + L.R_WIDTH])) > 1).any()
 
 
 def hottest(state: State, node: int, most: int) -> list[HotKey]:

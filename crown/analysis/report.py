@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from crown.analysis.advice import advice
@@ -22,7 +22,10 @@ HOTTEST = 3
 
 @dataclass(frozen=True)
 class StageReport:
-    """A stage: what it is and costs by its plan, what it holds, and of a join what it has done, in all and last."""
+    """A stage: what it is and costs by its plan, what it holds, and of a join what it has done, in all and last.
+
+    ``bags``: of each bag its own counters, as ``Bag.stats`` has them.
+    """
 
     number: int
     kind: str
@@ -34,6 +37,7 @@ class StageReport:
     last: Work | None = None
     hottest: tuple[HotKey, ...] = ()
     rewrites: tuple[str, ...] = ()
+    bags: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,8 @@ def _report(engine: Queryable, part: StageParts, stats: dict[str, Any], last: La
     keys = sorted(keys, key=lambda key: -key.parents)[:HOTTEST]
     holds = {"rows": sum(node.rows for node in so_far.nodes), "groups": sum(node.groups for node in so_far.nodes)}
     rewrites = tuple(advice(program(engine), part.number, fans))
-    return replace(made, holds=holds, so_far=so_far, last=latest, hottest=tuple(keys), rewrites=rewrites)
+    made = replace(made, holds=holds, so_far=so_far, last=latest, hottest=tuple(keys), rewrites=rewrites)
+    return replace(made, bags=stats["bags"])
 
 
 def _latest(part: StageParts, last: LastBatch) -> Work:
@@ -105,7 +110,13 @@ def _latest(part: StageParts, last: LastBatch) -> Work:
 
 
 def _widest(fans: list[Fan]) -> Fan:
-    return Fan(sum(f.keys for f in fans), max(f.parents for f in fans), max(f.children for f in fans))
+    return Fan(
+        sum(f.keys for f in fans),
+        max(f.parents for f in fans),
+        max(f.children for f in fans),
+        all(f.parents_once for f in fans),
+        all(f.children_once for f in fans),
+    )
 
 
 def _stage(stage: StageReport) -> list[str]:
@@ -122,6 +133,11 @@ def _stage(stage: StageReport) -> list[str]:
     for hot in stage.hottest:
         key = ", ".join(f"{name}={value!r}" for name, value in hot.key.items()) or "the only key"
         lines.append(f"  hot key   {key}: {_rows(hot.parents)} of {hot.parent}, {hot.children:,} of {hot.child}")
+    for name, bag in stage.bags.items():
+        counters = ", ".join(
+            f"{what} {value:,}" if isinstance(value, int) else f"{what} {value}" for what, value in bag.items()
+        )
+        lines.append(f"  bag       {name}: {counters}")
     lines += [f"  rewrite   {line}" for line in stage.rewrites]
     return lines + (_nodes(stage.so_far) if stage.so_far is not None else [])
 

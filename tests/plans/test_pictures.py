@@ -110,6 +110,14 @@ def test_the_legend_explains_the_marks_that_are_there(query: str) -> None:
     assert "PVLDB 16(5), 2023" in legend
 
 
+def test_no_word_in_the_margin_is_wider_than_it() -> None:
+    for query in (*(tpch.QUERIES[number] for number in (1, 13, 16, 18)), *QUERIES):
+        page = html(program(query, tpch.TABLES if query not in QUERIES else TABLES))
+        words = re.findall(r"<dt>(\w+)</dt>", page)
+        assert "cost" in words or "class" in words
+        assert all(len(word) <= 8 for word in words), words
+
+
 def test_the_chosen_tree_is_marked() -> None:
     made = program(COUNTED["fork"], LOOSE)
     stage = made.stages[0]

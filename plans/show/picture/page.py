@@ -99,9 +99,9 @@ def _link(source: str | int) -> str:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Returns the first word of a line, and the rest."""
+    """Returns the first word of a line, and the rest; names of aggregates may be too long for the margin."""
     first, _, rest = line.strip().partition(" ")
-    return first, rest
+    return ("value", line) if rest.startswith("= ") and len(first) > 3 else (first, rest)
 
 
 def _plan_facts(plan: Plan) -> list[tuple[str, str]]:
