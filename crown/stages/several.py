@@ -69,6 +69,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
         made = SeveralResults(program, memory, self.on_missing)
         made.batches = self.batches
+        made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
         made._fill([n for n in range(len(program.stages)) if n not in kept])
         return made
 

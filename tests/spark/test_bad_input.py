@@ -11,6 +11,7 @@ from crown.errors import CrownError
 from plans.schema import Schema
 from spark_jobs import maintain
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import Input, changes
 from tests.spark.streams import Result, rows_of, slow
 
@@ -207,3 +208,12 @@ def test_a_promise_about_absent_deletes_that_cannot_be_kept_is_refused_before_th
     frame = spark.createDataFrame([(1, 2)], "a long, b long")
     with pytest.raises(CrownError, match="does not read its column 'b'"):
         maintain(spark, "SELECT DISTINCT a FROM r", {"r": frame}, on_missing="raise")
+
+
+def test_a_null_where_the_schema_says_not_null_is_a_bad_row(spark):
+    tables = Schema.of({"r": {"id": "int64 not null", "x": "int64"}, "t": {"columns": {"id": "int64"}, "key": ["id"]}})
+    frame = spark.createDataFrame([(1, None), (None, 2)], "id bigint, x bigint")
+    for table, needed in ((tables["r"], ["id", "x"]), (tables["t"], ["id"])):
+        reason = check(frame, table, needed, None).reason
+        reasons = [row[0] for row in frame.select(reason.alias("reason")).collect()]
+        assert reasons == [None, "column 'id' is NULL, and declared NOT NULL"]

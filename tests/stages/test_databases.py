@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -179,6 +180,29 @@ def test_a_view_that_data_do_not_fit_is_not_registered() -> None:
         db.view("totals", "SELECT SUM(x) AS total FROM r")
     assert db.views == ("rows",)
     assert db.apply({"r": {"k": [2], "x": [1.0]}})["rows"].num_rows == 1
+
+
+def test_ctrl_c_while_a_view_is_filled_leaves_the_database_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = crown.database(SCHEMA)
+    db.view("rows", "SELECT k FROM r")
+    db.update({"r": {"k": list(range(50_000)), "y": list(range(50_000))}})
+    original, calls = Groups.apply, []
+
+    def interrupted(self: Any, nets: Any) -> Any:
+        calls.append(len(nets[0]))
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return original(self, nets)
+
+    monkeypatch.setattr(Groups, "apply", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        db.view("sums", "SELECT k, SUM(y) AS s FROM r GROUP BY k")
+    assert calls[0] == 0
+    assert len(calls) == 2, "the rest is not filled in"
+    assert db.views == ("rows",)
+    assert db.apply({"r": {"k": [1], "y": [1]}})["rows"].num_rows == 1
+    monkeypatch.undo()
+    assert db.view("sums", "SELECT k, SUM(y) AS s FROM r GROUP BY k").count() == 50_000
 
 
 def test_a_dropped_view_frees_its_stages_and_no_others() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import crown
+import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
 from crown.reference_program import top
@@ -20,6 +21,7 @@ from plans.expressions.build import call, col
 from plans.plan import Output
 from plans.program import Feed, Order, TopStage
 from plans.schema import Column, Table
+from plans.search.cuts import axis
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference
@@ -193,3 +195,17 @@ def test_values_that_a_window_does_not_show_stay_in_the_dictionary() -> None:
         assert delta.to_pylist() == [{"s": f"text {i:04}", "_weight": -1}, {"s": f"text {i + 1:04}", "_weight": 1}]
     assert view.compact() == 5
     view.check_invariants()
+
+
+def test_a_plan_says_its_order_its_window_and_by_what_it_can_be_cut() -> None:
+    schema = {"r": {"k": "int64", "x": "float64"}}
+    one = plans.program("SELECT k, x FROM r ORDER BY x DESC NULLS FIRST, k LIMIT 3 OFFSET 2", schema)
+    assert "the first 3 after 2 by x DESC NULLS FIRST, k\n" in str(one)
+    assert axis(one) is None
+    each = plans.program("SELECT k, x FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) <= 3", schema)
+    assert "for each k\n" in str(each)
+    cut = axis(each)
+    assert cut is not None
+    assert (cut.name, cut.columns) == ("k", {"r": "k"})
+    for program in (one, each):
+        assert plans.Program.from_json(program.to_json()) == program
