@@ -21,7 +21,7 @@ from plans.expressions.build import call, col
 from plans.plan import Output
 from plans.program import Feed, Order, TopStage
 from plans.schema import Column, Table
-from plans.search.cuts import axis
+from plans.search.cuts import by_output
 from tests.oracles import duck
 from tests.oracles.database import Database
 from tests.oracles.expectation import difference
@@ -201,11 +201,11 @@ def test_a_plan_says_its_order_its_window_and_by_what_it_can_be_cut() -> None:
     schema = {"r": {"k": "int64", "x": "float64"}}
     one = plans.program("SELECT k, x FROM r ORDER BY x DESC NULLS FIRST, k LIMIT 3 OFFSET 2", schema)
     assert "the first 3 after 2 by x DESC NULLS FIRST, k\n" in str(one)
-    assert axis(one) is None
+    assert by_output(one) is None
     each = plans.program("SELECT k, x FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) <= 3", schema)
     assert "for each k\n" in str(each)
-    cut = axis(each)
+    cut = by_output(each)
     assert cut is not None
-    assert (cut.name, cut.columns) == ("k", {"r": "k"})
+    assert (cut.name, {name: role.hashed for name, role in cut.roles.items()}) == ("k", {"r": (("k", "int64"),)})
     for program in (one, each):
         assert plans.Program.from_json(program.to_json()) == program
