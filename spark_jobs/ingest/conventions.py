@@ -57,8 +57,8 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
             raise SourceError(
                 f"relation {relation!r}: the input has no change column {change!r}: it has {', '.join(frame.columns)}"
             )
-        if found == WEIGHT:
-            return frame
+        if found.lower() == WEIGHT:
+            return frame.withColumnRenamed(found, WEIGHT)
         if WEIGHT in names:
             raise SourceError(
                 f"relation {relation!r}: the input has {names[WEIGHT]!r} and {found!r}, which both say whether a row "
