@@ -104,8 +104,7 @@ class _Expansion:
 def _required(query: Query, column: Expr) -> bool:
     """Returns whether a qualified column is declared never to be NULL."""
     alias, name = split(column.value)
-    found = query.source(alias).table.column(name)
-    return bool(getattr(found, "required", False))
+    return query.source(alias).table.required(name)
 
 
 @dataclass
