@@ -39,7 +39,8 @@ def text(program: Program, *, cells: int | None = None) -> str:
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
-    lines += explain.field("cells", cut.line(program, cells))
+    if program.results is None:
+        lines += explain.field("cells", cut.line(program, cells))
     for note in program.notes:
         lines += explain.field("note", note)
     for named in program.results or ():

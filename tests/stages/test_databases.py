@@ -15,7 +15,7 @@ from crown.errors import ChangeError, CrownError, MissingDeleteError, SnapshotEr
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
 from plans import PlanError
-from plans.program import LinearStage, Program
+from plans.program import JoinStage, LinearStage, Program
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow
 from tests.oracles.expectation import difference, net
@@ -288,3 +288,29 @@ def test_a_database_explains_its_views() -> None:
     assert "stage 0   group, the view a" in text
     assert "stage 1 " not in text
     assert "stage 2   linear, the view c" in text
+
+
+def test_a_view_that_comes_late_is_filled_from_the_sums_of_a_join_that_is_there() -> None:
+    db = crown.database({"r": {"k": "int64", "x": "int64"}, "t": {"k": "int64", "y": "int64"}})
+    joined = "FROM r JOIN t ON r.k = t.k GROUP BY r.k"
+    db.view("sums", f"SELECT r.k, SUM(r.x * t.y) AS s, COUNT(*) AS n {joined}")
+    random = Random(1)
+    r: list[dict[str, int]] = []
+    t: list[dict[str, int]] = []
+    for late in (False, True, True):
+        r += (more := [{"k": random.randrange(4), "x": random.randrange(9)} for _ in range(5)])
+        t += (other := [{"k": random.randrange(4), "y": random.randrange(9)} for _ in range(5)])
+        db.apply({"r": more, "t": other})
+        if late and "large" not in db.views:
+            db.view("large", f"SELECT r.k, SUM(r.x * t.y) AS s {joined} HAVING COUNT(*) > 1")
+            assert len([stage for stage in db.program.stages if isinstance(stage, JoinStage)]) == 1, "it is shared"
+            db.view("total", "SELECT SUM(s) AS s FROM sums")
+    sums: dict[int, list[int]] = {}
+    for one in r:
+        for two in t:
+            if one["k"] == two["k"]:
+                sums.setdefault(one["k"], []).append(one["x"] * two["y"])
+    assert {row["k"]: (row["s"], row["n"]) for row in db["sums"]} == {k: (sum(v), len(v)) for k, v in sums.items()}
+    assert {row["k"]: row["s"] for row in db["large"]} == {k: sum(v) for k, v in sums.items() if len(v) > 1}
+    assert list(db["total"]) == [{"s": sum(map(sum, sums.values()))}]
+    db.check_invariants()
