@@ -1,4 +1,4 @@
-"""The table of native engines."""
+"""The table of native engines beside this one."""
 
 from __future__ import annotations
 

@@ -86,11 +86,11 @@ PARTS = (
         None, (aggregates.rates, aggregates.outer),
     ),
     Part(
-        "native", "Beside native engines",
-        "<b>Differential dataflow</b> and <b>dbsp</b>, the engine of Feldera, in Rust, one worker. Each workload is "
-        "written by hand for them, filters and semi-joins first, in the order of joins that keeps intermediate results "
-        "smallest, over 32-bit integers; counts are kept in multiplicities, without building a join. They are fed "
-        "from memory and hand every delta to a callback. This engine is fed Arrow batches of 64-bit integers from "
+        "native", "Beside a native engine",
+        "<b>Differential dataflow</b>, in Rust, one worker, with binary joins and with delta queries. Each workload is "
+        "written by hand for it, filters and semi-joins first, in the order of joins that keeps intermediate results "
+        "smallest, over 32-bit integers; counts are kept in multiplicities, without building a join. It is fed "
+        "from memory and hands every delta to a callback. This engine is fed Arrow batches of 64-bit integers from "
         "Python: <b>delta</b> enumerates into a reused buffer, <b>arrow</b> delivers Arrow batches, groups come "
         "through the public view. Times: this engine's median over theirs. Memory: the peak of the whole process.",
         None, (native.beside,),

@@ -32,7 +32,6 @@ COLOURS = {
     "flink-multi-join": "#f87171",
     "dd": "#b45309",
     "dd-delta": "#f59e0b",
-    "dbsp": "#7c3aed",
     "pathway": "#0284c7",
     "spark-recompute": "#ea580c",
     "graphframes": "#9f1239",

@@ -65,13 +65,7 @@ def _made(relation: Relation, stages: Stages) -> int:
     if isinstance(relation, Query):
         return joined(_plain(relation, stages), stages)
     if isinstance(relation, Group):
-        if isinstance(relation.input, Query) and (made := _summed(relation, relation.input, stages)) is not None:
-            return stages.add(made)
-        rows = _rows(relation, stages)
-        outputs = tuple(Output(name, expr.type, expr) for name, expr in relation.outputs)
-        return stages.add(
-            GroupStage(rows, relation.keys, relation.aggregates, outputs, relation.having, relation.whole)
-        )
+        return stages.add(_group(relation, stages))
     if isinstance(relation, Top):
         return stages.add(_top(relation, stages))
     leaves, function = _leaves(relation, stages)
@@ -88,25 +82,35 @@ def _feed(relation: Relation, stages: Stages) -> Feed:
     return Feed(number, passed(stages.columns(number)))
 
 
-def _rows(group: Group, stages: Stages) -> Feed:
+def _group(group: Group, stages: Stages) -> GroupStage:
+    """Returns the stage of a group: over the sums that the join below forms, or over rows.
+
+    What is grouped is lowered once: groups of groups would take twice as long each.
+    """
+    rows = _plain(group.input, stages) if isinstance(group.input, Query) else None
+    found = None if rows is None else _summed(group, rows, stages)
+    if found is not None:
+        return found
+    read = _feed(group.input, stages) if rows is None else _rows(group, rows, stages)
+    outputs = tuple(Output(name, expr.type, expr) for name, expr in group.outputs)
+    return GroupStage(read, group.keys, group.aggregates, outputs, group.having, group.whole)
+
+
+def _rows(group: Group, rows: Query, stages: Stages) -> Feed:
     """Returns what is grouped; where every aggregate sees a value once, the rows of a join once each will do."""
-    if isinstance(group.input, Query) and all(a.distinct or a.function in ("min", "max") for a in group.aggregates):
-        rows = _plain(group.input, stages)
-        if selection(rows) is None:
-            return feed(replace(rows, distinct=True), stages)
-    return _feed(group.input, stages)
+    once = all(a.distinct or a.function in ("min", "max") for a in group.aggregates)
+    return feed(replace(rows, distinct=True) if once and selection(rows) is None else rows, stages)
 
 
-def _summed(group: Group, given: Query, stages: Stages) -> GroupStage | None:
+def _summed(group: Group, rows: Query, stages: Stages) -> GroupStage | None:
     """Returns the stage of a group whose sums are formed in the join below it; None if it has none, or reads no
     join."""
-    rows = _plain(given, stages)
     if rows.distinct or selection(rows) is not None:
         return None
     made = len(stages.made)
     found = summed(group, counting(rows, stages), stages)
     if found is None:
-        del stages.made[made:]
+        stages.forget(made)
     return found
 
 

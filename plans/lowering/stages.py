@@ -37,6 +37,12 @@ class Stages:
             self.made.append(stage)
         return number
 
+    def forget(self, count: int) -> None:
+        """Forgets all stages but the first ``count``."""
+        for stage in self.made[count:]:
+            del self._numbers[_name(stage)]
+        del self.made[count:]
+
     def columns(self, number: int) -> tuple[Column, ...]:
         """Returns the columns of a stage's output."""
         return tuple(Column(out.name, out.type) for out in outputs_of(self.made[number]))

@@ -1,7 +1,7 @@
-"""Native engines: differential dataflow (binary joins, delta queries) and dbsp, in the Rust crate ``bench/peers``.
+"""A native engine: differential dataflow, with binary joins and with delta queries, in the Rust crate ``bench/peers``.
 
 ``make bench-peers`` builds it where cargo is found. Each workload is written there by hand, in the order of joins that
-is best for these engines, over 32-bit integers. They deliver every delta to a callback, one process, one worker.
+is best for it, over 32-bit integers. It delivers every delta to a callback, in one process and one worker.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from bench.subjects.subject import Progress, SkipError
 BINARY = Path(__file__).resolve().parents[2] / "peers" / "target" / "release" / "crown-bench-peers"
 _JOINS = ("3-hop", "4-hop", "4-hop-jp", "2-comb", "triangle")
 _COUNTS = ("agg-star", "agg-3-hop", "agg-3-hop-by")
-WRITTEN = {"dd": _JOINS + _COUNTS, "dd-delta": ("3-hop", "4-hop"), "dbsp": _JOINS + _COUNTS}
-"""The workloads that the crate has, by engine."""
+WRITTEN = {"dd": _JOINS + _COUNTS, "dd-delta": ("3-hop", "4-hop")}
+"""The workloads that the crate has, by subject."""
 
 
 def run_dd(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -34,17 +34,12 @@ def run_dd_delta(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return _cell(spec, progress, "dd-delta")
 
 
-def run_dbsp(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """Measures a cell with dbsp, the engine of Feldera."""
-    return _cell(spec, progress, "dbsp")
-
-
 def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, Any]:
     def job(loaded: Loaded, purpose: str, progress: Progress) -> Any:
         if loaded.workload.name not in WRITTEN[engine]:
             raise SkipError(f"no dataflow is written for {loaded.workload.title}")
         if not BINARY.exists():
-            raise SkipError("the native engines are not built (make bench-peers, which needs cargo)")
+            raise SkipError("differential dataflow is not built (make bench-peers, which needs cargo)")
         check = purpose == "check"
         with foreign.scratch() as folder:
             path = Path(folder) / "updates"
