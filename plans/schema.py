@@ -112,6 +112,10 @@ def type_of_arrow(type_: pa.DataType) -> str:
     raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the schema")
 
 
+DERIVED = ("#", "stage ")
+"""How the rows of a stage are called as a relation, in a program and in a cell of it. Their key may be NULL."""
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table; `required`: it is NOT NULL, a row with NULL in it is a bad row."""
@@ -180,9 +184,10 @@ class Table:
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 
     def required(self, name: str) -> bool:
-        """Returns True if no row of this table, which is a base table, may have NULL in a column."""
+        """Returns True if no row may have NULL in a column: it is declared so, or is part of a base table's key."""
         column = self.column(name)
-        return column is not None and (column.required or column.name.lower() in {key.lower() for key in self.key})
+        keys = () if self.name.startswith(DERIVED) else self.key
+        return column is not None and (column.required or column.name.lower() in {key.lower() for key in keys})
 
 
 class Schema(Mapping[str, Table]):

@@ -32,11 +32,11 @@ class Meter:
         self.last: LastBatch | None = None
 
     def begin(self) -> None:
-        """A batch begins."""
+        """Notes that a batch begins."""
         self._started = (perf_counter(), self._copies())
 
     def end(self) -> None:
-        """The batch is done; one that fails never gets here."""
+        """Notes that the batch is done; one that fails never gets here."""
         if self._started is not None:
             seconds, before = self._started
             self.last = LastBatch(perf_counter() - seconds, before, self._copies())

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,7 @@ class Checker:
         self._declared = {column.name.lower() for column in table.columns}
         kinds = {column.name: column.type for column in table.columns}
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
-        derived = table.name.startswith("#")  # a stage's: what is grouped by may be NULL
-        self._required = [name for name in columns if not derived and table.required(name)]
+        self._required = [name for name in columns if table.required(name)]
         self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
         self._places: list[int | None] = [None] * len(columns)
         self._weight: int | None = None
@@ -280,8 +280,10 @@ def _weights(column: Any, name: str, bad: dict[int, str]) -> np.ndarray:
     return weights
 
 
-_CODE_NAMES = pa.array(CODES)
-_CODE_WEIGHTS = pa.array([str(weight) for weight in CODES.values()])
+@cache
+def _codes() -> tuple[pa.Array, pa.Array]:
+    """Returns the change codes and their weights as text, made when they are asked for: pyarrow imports pandas then."""
+    return pa.array(CODES), pa.array([str(weight) for weight in CODES.values()])
 
 
 def _decoded(column: Any) -> Any:
@@ -294,5 +296,6 @@ def _decoded(column: Any) -> Any:
         return column
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
-    found = pc.index_in(pc.utf8_lower(column), _CODE_NAMES.cast(column.type))
-    return pc.coalesce(_CODE_WEIGHTS.cast(column.type).take(found), column)
+    names, weights = _codes()
+    found = pc.index_in(pc.utf8_lower(column), names.cast(column.type))
+    return pc.coalesce(weights.cast(column.type).take(found), column)

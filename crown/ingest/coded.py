@@ -17,6 +17,7 @@ from crown.store.codec import NULL, Extern, decode
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan
+from plans.schema import DERIVED
 
 
 class CodedPreparer:
@@ -71,6 +72,7 @@ class _Columns:
         columns = plan.table(stored.name).columns
         place = {column.name.lower(): (i, column.type) for i, column in enumerate(columns)}
         self.words = [place[name.lower()][0] for name in stored.columns]
-        self.whole = self.words == list(range(len(columns))) and not stored.name.startswith("#")  # it is net already
+        derived = stored.name.startswith(DERIVED)  # their deletes need not come first
+        self.whole = self.words == list(range(len(columns))) and not derived  # it is net already
         tested = () if stored.predicate is None else sorted(stored.predicate.columns)
         self.tested = {name: place[name.lower()] for name in tested}

@@ -15,7 +15,7 @@ _MANTISSA = (1 << 52) - 1
 
 @device
 def lift_float(code, out, at):
-    """Write a double (``code``, its bits) as a fixed point number at ``out[at]``; NaN, Inf and what is too large as 0.
+    """Writes a double (``code``, its bits) as a fixed point number at ``out[at]``; NaN, Inf and what is too large as 0.
 
     Halves of a unit round to even. True iff it is too large.
     """

@@ -18,7 +18,7 @@ from crown.store.codec import UnencodableError, encode
 from crown.store.zset import Zset
 from plans.payload import VALUE
 from plans.program import GroupStage, JoinStage, Program
-from plans.reads import occurrences
+from plans.reads import occurrences, sources
 from plans.schema import Column, Table
 from plans.sums import COUNTS, ORDERED
 
@@ -93,7 +93,8 @@ class Nets(Prepared):
 class Intake:
     """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
 
-    ``summed``: columns of doubles that must not be too large; ``trusted``: there are no deletes of absent rows.
+    ``summed``: columns of doubles that must not be too large; ``added``: relations whose rows are only added up, and of
+    which nobody looks for absent deletes: equal rows of them may stay apart.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Intake:
         used: Mapping[str, tuple[Column, ...]],
         intern: Callable[[pa.Array, bool], np.ndarray],
         summed: Mapping[str, frozenset[str]],
-        trusted: bool = False,
+        added: frozenset[str] = frozenset(),
     ) -> None:
         self._names = {table.name.lower(): table.name for table in tables}
         self._used = used
@@ -112,7 +113,7 @@ class Intake:
         }
         self._intern = intern
         self._summed = summed
-        self._trusted = trusted
+        self._added = added
 
     def prepare(self, changes: Mapping[str, Any], strict: bool) -> Nets:
         """Returns the nets of a batch. O(batch).
@@ -147,5 +148,15 @@ class Intake:
             except UnencodableError as error:
                 raise BadRowError(self._names[name], error.row, f"column {column.name!r}: {error.reason}") from None
         net = Zset.of_columns(codes, batch.weights)
-        # Equal inserts of a batch without deletes may stay apart; so may all, where nobody looks for absent deletes.
-        return net if self._trusted or not len(net) or net.weights.min() > 0 else net.net()
+        # Equal inserts of a batch without deletes may stay apart, too.
+        return net if name in self._added or not len(net) or net.weights.min() > 0 else net.net()
+
+
+def added_relations(program: Program) -> frozenset[str]:
+    """Returns the relations (in lower case) that only groups read: they add up the rows."""
+    readers: dict[str, set[bool]] = {}
+    for stage in program.stages:
+        for source in sources(stage):
+            if isinstance(source, str):
+                readers.setdefault(source.lower(), set()).add(isinstance(stage, GroupStage))
+    return frozenset(name for name, found in readers.items() if found == {True})

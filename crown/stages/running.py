@@ -27,7 +27,7 @@ from crown.kernels import arena as A
 from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
-from crown.stages.intake import Intake, Nets, summed_columns, used_columns
+from crown.stages.intake import Intake, Nets, added_relations, summed_columns, used_columns
 from crown.stages.join import Join
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
@@ -66,9 +66,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
         self._used = used_columns(program, whole or program.whole or on_missing == "raise")
-        self._intake = Intake(
-            program.tables, self._used, memory.dictionary.intern, summed_columns(program), on_missing == "trust"
-        )
+        added = added_relations(program) if on_missing == "trust" else frozenset()
+        self._intake = Intake(program.tables, self._used, memory.dictionary.intern, summed_columns(program), added)
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
         self.threads = threads
         self.stages: list[Stage] = []

@@ -17,7 +17,7 @@ from plans.expressions.build import Expr, col
 from plans.lowering.joins import rates_of, typed
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial, Monomials, NotFactorableError, Polynomial, Value
-from plans.lowering.stages import STAGE, Stages, local, origin, passed, renamed
+from plans.lowering.stages import Stages, local, origin, passed, renamed
 from plans.payload import LIMB, Payload, Term, sum_bits
 from plans.plan import Output, Plan
 from plans.program import Aggregate, Carried, Feed, GroupStage, JoinStage, Summed
@@ -102,10 +102,9 @@ class _Expansion:
 
 
 def _required(query: Query, column: Expr) -> bool:
-    """Returns whether a qualified column is declared never to be NULL; the key of a stage's rows may be."""
+    """Returns whether a qualified column is declared never to be NULL."""
     alias, name = split(column.value)
-    table = query.source(alias).table
-    return not table.name.startswith(STAGE) and table.required(name)
+    return query.source(alias).table.required(name)
 
 
 @dataclass

@@ -220,3 +220,19 @@ def test_deletes_to_empty_leave_no_word_of_a_sum() -> None:
     group = engine.stages[-1]
     assert isinstance(group, Groups)
     assert not group._stored(group.parts[0][A.H_ROOT : A.H_ROOT + 1]).rows.any()
+
+
+def test_rows_that_come_and_go_in_one_batch_cancel_also_where_deletes_are_trusted() -> None:
+    schema = {"g": {"a": "int64", "b": "int64"}}
+    query = "SELECT x.a, SUM(y.b) AS s, COUNT(*) AS n FROM g x JOIN g y ON x.b = y.a GROUP BY x.a"
+    views = [crown.view(query, schema, on_missing=how) for how in ("trust", "ignore")]
+    batches = (
+        [(1, 2, 1), (2, 3, 1), (5, 1, 1), (5, 1, -1)],
+        [(2, 3, -1), (2, 4, 1), (2, 4, -1), (2, 5, 1)],
+        [(1, 2, -1), (2, 5, -1)],
+    )
+    for batch in batches:
+        rows = [{"a": a, "b": b, "_weight": weight} for a, b, weight in batch]
+        trusting, asking = (sorted(map(str, view.apply({"g": rows}).to_pylist())) for view in views)
+        assert trusting == asking
+    assert [view.count() for view in views] == [0, 0]

@@ -47,7 +47,7 @@ _MINUS_INFINITY = _INFINITY - 2**63
 
 @device
 def checked_product(ctx, value, factor):
-    """The product of a part of one limb; says so in the header if it leaves 63 bits."""
+    """Returns the product of a part of one limb; says so in the header if it leaves 63 bits."""
     if product_leaves(value, factor):
         ctx.arena[H_WRAPPED] = 1
     return times(value, factor)
@@ -55,7 +55,7 @@ def checked_product(ctx, value, factor):
 
 @device
 def weight_of(ctx, y, row):
-    """What the row weighs: the copies with which it has been accounted, or 1."""
+    """Returns what the row weighs: the copies with which it has been accounted, or 1."""
     if ctx.plan[y + Y_WEIGHED] == 1:
         return row_weight(ctx.halves, row)
     return ONE
@@ -63,7 +63,7 @@ def weight_of(ctx, y, row):
 
 @device
 def _holds(code, what):
-    """1 iff what a factor asks for holds for a code; never of NULL."""
+    """Returns 1 iff what a factor asks for holds for a code; never of NULL."""
     holds = code != NULL
     if what == IS_UP:
         holds = code >= 0
@@ -80,7 +80,7 @@ def _holds(code, what):
 
 @device
 def _factor(ctx, row, pair):
-    """The factor of one word that a pair (word, what of it) names; the value of NULL is 0."""
+    """Returns the factor of one word that a pair (word, what of it) names; the value of NULL is 0."""
     value = ctx.arena[row + ctx.plan[pair]]
     what = ctx.plan[pair + 1]
     if what != WORD:
@@ -92,7 +92,7 @@ def _factor(ctx, row, pair):
 
 @device
 def begin(ctx, y, weight):
-    """Every part of the value that is being calculated becomes ``weight``."""
+    """Sets every part of the value that is being calculated to ``weight``."""
     plan, scratch = ctx.plan, ctx.scratch
     at = scratch[X_VALUE]
     ones = plan[y + Y_ONES]
@@ -114,7 +114,7 @@ def begin(ctx, y, weight):
 
 @device
 def payload_below(ctx, y, row, x, link, delta):
-    """Where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
+    """Returns where the payload is that link ``x`` of the row leads to; on link ``link`` ``delta`` is in its place."""
     if x == link:
         return delta
     pair = ctx.plan[y + Y_LINK0] + 2 * x
@@ -123,7 +123,7 @@ def payload_below(ctx, y, row, x, link, delta):
 
 @device
 def _multiply_pairs(ctx, y, row, link, delta):
-    """``multiply_by_row`` for the parts of two limbs."""
+    """Runs ``multiply_by_row`` for the parts of two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
     stride = Z_LINKS + 2 * links
@@ -149,7 +149,7 @@ def _multiply_pairs(ctx, y, row, link, delta):
 
 @device
 def _multiply_others(ctx, y, row, link, delta):
-    """``multiply_by_row`` for the parts of more than two limbs."""
+    """Runs ``multiply_by_row`` for the parts of more than two limbs."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     links = plan[y + Y_LINKS]
     stride = Z_LINKS + 2 * links
@@ -181,7 +181,7 @@ def _multiply_others(ctx, y, row, link, delta):
 
 @device
 def multiply_by_row(ctx, y, row, link, delta):
-    """Multiply the value by the row's factors and by the payloads that its links lead to.
+    """Multiplies the value by the row's factors and by the payloads that its links lead to.
 
     On link ``link``, if that is not -1, the payload at ``delta`` takes the place of the one that is there.
     """
@@ -206,7 +206,7 @@ def multiply_by_row(ctx, y, row, link, delta):
 
 @device
 def occurrences(ctx, ring, d, row):
-    """As how many a row of a free node counts, without its free children."""
+    """Returns as how many a row of a free node counts, without its free children."""
     if ring is None:
         return ONE
     y = ctx.plan[d + N_PAYLOAD]

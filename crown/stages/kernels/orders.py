@@ -15,7 +15,7 @@ BY_WORD, BY_FLOAT, BY_BYTES, BY_DECIMAL = 0, 1, 2, 3
 
 @device
 def less(values, octets, order, a, b):
-    """True iff value ``a`` sorts before ``b``; neither is NULL."""
+    """Returns True iff value ``a`` sorts before ``b``; neither is NULL."""
     if order == BY_WORD:
         return a < b
     if order == BY_FLOAT:  # the bits of negative doubles fall as the doubles rise; NaN has the greatest bits

@@ -90,7 +90,7 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
 
 @kernel
 def carry_over(where, payload, sign, recipe, scratch, state, width):
-    """Add ``sign`` times the sums that events carry (``payload`` int64[words, n]) to the states of their groups.
+    """Adds ``sign`` times the sums that events carry (``payload`` int64[words, n]) to the states of their groups.
 
     ``recipe``: how many numbers; of each its word in the state, its limbs, how many parts it is the sum of; of each
     part the first word and the limbs in the payload, then the limbs of a coefficient and that itself, or where it is in

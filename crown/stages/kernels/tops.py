@@ -34,8 +34,8 @@ DONE, OVER_BUDGET, ABSENT = 0, 1, 2
 
 @device
 def _shifted(arena, width, root, rank, copies, offset, end, sign, rows, weights, m, room):
-    """What crosses the bounds of the window when ``copies`` rows come at position ``rank`` of a tree: with sign 1 as
-    it is before they come, with -1 as it is after they went."""
+    """Returns what crosses the bounds of the window when ``copies`` rows come at position ``rank`` of a tree: with
+    sign 1 as it is before they come, with -1 as it is after they went."""
     n = total(arena, width, root)
     m, _ = emit(arena, width, root, max(offset, rank, end - copies), min(end, n), -sign, rows, weights, m, room)
     m, _ = emit(
@@ -46,7 +46,7 @@ def _shifted(arena, width, root, rank, copies, offset, end, sign, rows, weights,
 
 @device
 def _own(width, rank, copies, offset, end, sign, keys, strides, i, rows, weights, m):
-    """The copies that come, or go, inside of the window."""
+    """Returns the copies that come, or go, inside of the window."""
     inside = min(rank + copies, end) - max(rank, offset)
     if inside <= 0:
         return m
@@ -58,7 +58,7 @@ def _own(width, rank, copies, offset, end, sign, keys, strides, i, rows, weights
 
 @kernel
 def change(arena, t, keyed, k, spec, strides, width, keys, changes, values, octets, offset, end, rows, weights, done):
-    """Add ``changes`` (int64[n]) to the copies of rows, and write what that does to the windows of their groups.
+    """Adds ``changes`` (int64[n]) to the copies of rows, and writes what that does to the windows of their groups.
 
     ``keys`` int64[width, n]; ``keyed``: the strides of the ``k`` columns that are the key of a group; ``rows`` and
     ``weights`` have room for all that can come of the batch. ``done`` (int64[2], zeros at first): rows changed, rows
@@ -115,7 +115,7 @@ def change(arena, t, keyed, k, spec, strides, width, keys, changes, values, octe
 
 @kernel
 def windows(arena, k, width, handles, cursor, offset, end, rows, weights):
-    """Write the rows of groups at positions ``offset`` to ``end``, with their copies, group by group and in order.
+    """Writes the rows of groups at positions ``offset`` to ``end``, with their copies, group by group and in order.
 
     ``cursor`` (int64[2]) is how far it got: group and position, (0, ``offset``) at first. Returns the rows written;
     all is done when the cursor is behind the last group. O(log n) per group, O(1) per row.
@@ -137,7 +137,7 @@ def windows(arena, k, width, handles, cursor, offset, end, rows, weights):
 
 @kernel
 def place(arena, t, keyed, k, spec, strides, width, keys, values, octets, out):
-    """Write to ``out`` (int64[2]) how many copies lie before a row in its group, and how often it is there itself."""
+    """Writes to ``out`` (int64[2]) how many copies lie before a row in its group, and how often it is there itself."""
     arena, keyed, spec, strides, keys = words(arena), constants(keyed), constants(spec), constants(strides), words(keys)
     values, octets, out = words(values), words(octets), words(out)
     out[0] = out[1] = 0
@@ -151,7 +151,7 @@ def place(arena, t, keyed, k, spec, strides, width, keys, values, octets, out):
 
 @kernel
 def check(arena, k, spec, strides, width, handles, values, octets):
-    """Count the rows of groups by going over all of them; -1 if a tree is not one: order, totals, links, priorities.
+    """Counts the rows of groups by going over all of them; -1 if a tree is not one: order, totals, links, priorities.
 
     ``strides`` is 0, 1, 2, ...
     """

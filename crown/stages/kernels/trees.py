@@ -28,7 +28,7 @@ NODE = 6  # words of a node beside its row
 
 @device
 def compare(arena, node, spec, width, keys, strides, i, values, octets):
-    """-1, 0 or 1: the row sorts before the node's, is the same, or sorts after it."""
+    """Returns -1, 0 or 1: the row sorts before the node's, is the same, or sorts after it."""
     for s in range(width):
         c = spec[4 * s]
         a, b = keys[strides[c] + i], arena[node + c]
@@ -54,7 +54,7 @@ def total(arena, width, node):
 
 @device
 def locate(arena, root, spec, width, keys, strides, i, values, octets):
-    """Find a row: (its node or 0, the last node on the way, whether the row sorts before that one, copies before the
+    """Finds a row: (its node or 0, the last node on the way, whether the row sorts before that one, copies before the
     row, nodes visited). Expected O(log n)."""
     node, last, side, rank, steps = root, root, 0, 0, 0
     while node != 0:
@@ -73,7 +73,7 @@ def locate(arena, root, spec, width, keys, strides, i, values, octets):
 
 @device
 def _replace_child(arena, width, root_at, parent, old, new):
-    """Let ``new`` stand where ``old`` stood below ``parent``; without a parent it is the root."""
+    """Puts ``new`` where ``old`` stood below ``parent``; without a parent it is the root."""
     if parent == 0:
         arena[root_at] = new
     elif arena[parent + width + BEFORE] == old:
@@ -86,7 +86,7 @@ def _replace_child(arena, width, root_at, parent, old, new):
 
 @device
 def _rise(arena, width, root_at, node):
-    """Rotate a node above its parent."""
+    """Rotates a node above its parent."""
     parent = arena[node + width + PARENT]
     above = arena[parent + width + PARENT]
     mine, theirs = BEFORE, AFTER
@@ -109,7 +109,7 @@ def _rise(arena, width, root_at, node):
 
 @device
 def add(arena, width, node, copies):
-    """Change the copies of a row; of its node and all above it."""
+    """Changes the copies of a row; of its node and all above it."""
     arena[node + width + COPIES] += copies
     while node != 0:
         arena[node + width + TOTAL] += copies
@@ -141,7 +141,7 @@ def grow(arena, width, root_at, last, side, keys, strides, i, priority):
 
 @device
 def fell(arena, width, root_at, node):
-    """Take out the node of a row without copies."""
+    """Takes out the node of a row without copies."""
     while True:
         left, right = arena[node + width + BEFORE], arena[node + width + AFTER]
         if left == 0 or right == 0:
@@ -156,7 +156,7 @@ def fell(arena, width, root_at, node):
 
 @device
 def following(arena, width, node):
-    """The node of the next row in order; 0 behind the last one. Amortized O(1) over a range."""
+    """Returns the node of the next row in order; 0 behind the last one. Amortized O(1) over a range."""
     after = arena[node + width + AFTER]
     if after != 0:
         node = after
@@ -171,7 +171,7 @@ def following(arena, width, node):
 
 @device
 def emit(arena, width, root, first, end, sign, rows, weights, m, room):
-    """Write the rows at positions ``first`` to ``end`` (copies counted) of a tree, from row ``m`` of the output on.
+    """Writes the rows at positions ``first`` to ``end`` (copies counted) of a tree, from row ``m`` of the output on.
 
     Returns (rows in the output, the first position not written): the output has room for ``room`` rows. Expected
     O(log n + rows).

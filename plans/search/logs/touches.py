@@ -69,7 +69,7 @@ class PayloadReplay(Replay):
                 self._pend(parent, self._key(parent, row), self._own(parent, row, weight, (c, change)))
 
     def _s_update(self, node: int, row: Row, change: int) -> None:
-        """The row enters or leaves V_s. A new group is told at birth; who leaves with a dying one does by the old."""
+        """Enters or leaves V_s. A new group is told at birth; who leaves with a dying one does so by the old."""
         if not self.pays[node]:
             super()._s_update(node, row, change)
             return

@@ -103,5 +103,5 @@ def test_a_job_for_spark_takes_the_dialect(tmp_path: Path) -> None:
     arguments = ['SELECT DISTINCT "a" FROM "g"', "--input", f"g={changes}", "--output", "noop"]
     assert submit.job(parser.parse_args(arguments)).dialect == "spark"
     assert submit.job(parser.parse_args([*arguments, "--dialect", "ansi"])).dialect == "ansi"
-    made = planned('SELECT DISTINCT "a" AS b FROM "g"', {"g": None}, {"g": {"a": "int64"}}, None, None, "ansi")  # type: ignore[dict-item]
+    made = planned('SELECT DISTINCT "a" AS b FROM "g"', {"g": None}, {"g": {"a": "int64"}}, None, "ansi")  # type: ignore[dict-item]
     assert [str(out.expr) for out in made.output] == ["b"]
