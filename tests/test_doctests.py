@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODULES = (
     "crown",
+    "crown.changes",
     "crown.databases",
     "crown.durable.opening",
     "crown.ml.linear",

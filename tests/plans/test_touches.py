@@ -71,11 +71,14 @@ def random_log(rng: random.Random, relations: str, steps: int, domain: int, skew
 
 
 def tallied(plan: Plan, log: list[Event], batch: int) -> dict[str, int]:
-    """What the kernels count for the same log."""
+    """What the kernels count for the same log, each row once per batch: equal inserts would be touched one by one."""
     view = crown.view(Program(plan.query, plan.tables, (JoinStage(plan, "bag"),)))
     for start in range(0, len(log), batch):
         given: dict[str, list[dict[str, Any]]] = {}
+        sums: Counter[tuple[str, tuple[Any, ...]]] = Counter()
         for name, row, weight in log[start : start + batch]:
+            sums[name, tuple(row)] += weight
+        for (name, row), weight in sums.items():
             columns = [column.name for column in plan.table(name).columns]
             given.setdefault(name, []).append(dict(zip(columns, row, strict=True)) | {"_weight": weight})
         view.apply(given)
