@@ -17,7 +17,7 @@ help:  ## list the targets
 demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Spark, and check the result (under 3 min)
 	@$(BIN)/python -m spark_jobs.demo
 
-test: java $(VENV)/.test  ## run all tests (a quarter of an hour on two cores)
+test: java $(VENV)/.test  ## run all tests (some twenty minutes on two cores)
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-slow: java $(VENV)/.test  ## run the long random campaigns

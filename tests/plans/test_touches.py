@@ -98,7 +98,7 @@ def test_the_kernels_touch_what_the_replay_touches(query: str, batch: int) -> No
         found = tallied(plan, log, batch)
         if batch == 1:
             assert found == expected, plan.candidates[0].tree
-        # In a batch it depends on the order of its inserts which of them a new group is born with.
+        # In a batch it depends on the order of its inserts.
         assert sum(found.values()) == pytest.approx(sum(expected.values()), rel=0.05), plan.candidates[0].tree
         assert replay.touched > 0
 
