@@ -14,10 +14,10 @@ from crown.arguments import Size, size_of
 from crown.errors import CrownError
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
+from crown.programs import snapshot
+from crown.programs.result import ResultOf
+from crown.programs.several import SeveralResults
 from crown.reading import Readable
-from crown.stages import snapshot
-from crown.stages.result import ResultOf
-from crown.stages.several import SeveralResults
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.uncopyable import NotCopyable
 from crown.views import extra_of, quarantine_of

@@ -14,9 +14,9 @@ from crown.engine.cells import Cells
 from crown.engine.engine import Engine
 from crown.errors import CrownError, SnapshotError
 from crown.maintained import Queryable
-from crown.stages import snapshot as programs
+from crown.programs import snapshot as programs
+from crown.programs.program import ProgramEngine
 from crown.stages.cells import cells_of
-from crown.stages.program import ProgramEngine
 from plans.program import Program
 
 _IN_MEMORY = "path=... keeps the state of one engine in a file; leave threads at 1, or path out"

@@ -13,9 +13,9 @@ from crown.arguments import number_of
 from crown.errors import ChangeError
 from crown.ingest.changes import WEIGHT
 from crown.maintained import Queryable
+from crown.programs.program import ProgramEngine
+from crown.programs.result import ResultOf
 from crown.results.framed import Framed
-from crown.stages.program import ProgramEngine
-from crown.stages.result import ResultOf
 
 _PROGRAM = (ProgramEngine, ResultOf)
 

@@ -9,8 +9,8 @@ from crown.kernels.arena import H_LIVE, T_COUNT, T_MASK, T_SLOTS, class_words, s
 from crown.kernels.tables import LOW32, table_at
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.state.views import listing_at
-from ivm_triangle.reference import Reference
-from ivm_triangle.reference_parts import IndexedSet, Node
+from ivm_triangle.reference.parts import IndexedSet, Node
+from ivm_triangle.reference.triangle import Reference
 from ivm_triangle.state import State
 from ivm_triangle.terms import COUNT, LIST, PAIRS, ROOT, SET, SUM, TOTAL
 

@@ -17,8 +17,8 @@ import pyarrow.csv as pacsv
 
 import plans
 from crown.errors import CrownError
-from crown.ingest import window
-from crown.ingest.generators import chung_lu
+from crown.ingest.streams import window
+from crown.ingest.streams.generators import chung_lu
 from plans.schema import Schema
 from plans.show.explain import text
 from spark_jobs.ingest.sources import Input

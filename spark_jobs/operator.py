@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import plans
-from crown.ingest.edge_lists import UNREADABLE
+from crown.ingest.streams.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
 from plans.plan import Plan
 from plans.program import Maintainable, Program

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from crown.ingest import window
+from crown.ingest.streams import window
 
 
 def by_definition(rows, length):

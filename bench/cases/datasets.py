@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from crown.errors import CrownError
-from crown.ingest.generators import chung_lu, rmat
+from crown.ingest.streams.generators import chung_lu, rmat
 
 VARIABLE = "CROWN_BENCH_DATA"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from crown.ingest.window import WEIGHT, size, updates
+from crown.ingest.streams.window import WEIGHT, size, updates
 
 Batch = dict[str, pa.Table]
 
@@ -75,7 +75,7 @@ class Stream:
 
 
 def windowed(title: str, name: str, table: pa.Table, window: float | str) -> Stream:
-    """Returns the sliding-window stream over one table in its order; see ``crown.ingest.window``."""
+    """Returns the sliding-window stream over one table in its order; see ``crown.ingest.streams.window``."""
     row, weight = updates(table.num_rows, size(window, table.num_rows))
     return Stream(title, {name: table}, np.zeros(len(row), np.int16), row, weight)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from bench.report import aggregates, charts, laws, native, tables, triangles
+from bench.report import charts, tables
+from bench.report.sections import aggregates, laws, native, triangles
 from bench.report.style import Cell
 
 

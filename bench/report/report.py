@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.machine import line
-from bench.report import paper, tables
+from bench.report import tables
 from bench.report.page import PAGE
 from bench.report.parts import PARTS, Part
+from bench.report.sections import paper
 from bench.report.style import Cell
 from bench.report.text import HOW, LOSSES, METHOD, QUICK, quantity, size, stopped
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.report import paper
+from bench.report.sections import paper
 from bench.report.text import engine, quantity, size, stopped
 
 Cell = dict[str, Any]

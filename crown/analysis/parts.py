@@ -12,9 +12,9 @@ from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels.geometry import table_total
 from crown.maintained import Queryable
+from crown.programs.program import ProgramEngine
 from crown.stages.cells import Joins
 from crown.stages.join import Join
-from crown.stages.program import ProgramEngine
 from plans.program import Program, Stage, program_of
 
 

@@ -13,7 +13,7 @@ from crown.analysis.meter import LastBatch
 from crown.analysis.parts import StageParts, header, program, stages_of
 from crown.analysis.work import Work, work
 from crown.maintained import Queryable
-from crown.stages.program import ProgramEngine
+from crown.programs.program import ProgramEngine
 from plans.program import JoinStage
 from plans.show import explain, programs, upkeep
 

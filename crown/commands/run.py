@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import crown
 from crown.arguments import file_of, number_of, same_file
 from crown.errors import ChangeError
-from crown.ingest.inputs import STANDARD_INPUT, batches, columns_of, read
+from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, read
 from crown.views import View
 from plans import Program, Schema, program
 from plans.commands.declare import add_query_arguments, query_text, rates_of, schema_of

@@ -14,8 +14,8 @@ from crown.engine import snapshot
 from crown.engine.engine import Engine
 from crown.errors import SnapshotError
 from crown.maintained import Durable
-from crown.stages import snapshot as programs
-from crown.stages.program import ProgramEngine
+from crown.programs import snapshot as programs
+from crown.programs.program import ProgramEngine
 from plans.program import Maintainable, Program
 from spark_jobs.dispatch.envelope import WEIGHT
 
@@ -74,7 +74,7 @@ class QueryEngines:
         return Engine.attach(plan, path, on_missing=on_missing)
 
     def load(self, source: Path, plan: Maintainable, path: Path, on_missing: str) -> tuple[Durable, dict[str, Any]]:
-        """See ``crown.engine.snapshot.load`` and ``crown.stages.snapshot.load``."""
+        """See ``crown.engine.snapshot.load`` and ``crown.programs.snapshot.load``."""
         if isinstance(plan, Program):
             return _loaded(source, plan, path, on_missing)
         engine, extra = snapshot.load(source, plan=plan, state_path=path)

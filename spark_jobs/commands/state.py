@@ -10,7 +10,7 @@ from typing import Any
 
 from crown.engine import snapshot
 from crown.errors import SnapshotError
-from crown.stages import snapshot as programs
+from crown.programs import snapshot as programs
 from spark_jobs.errors import CheckpointError
 from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import size

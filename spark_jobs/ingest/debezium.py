@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
-from crown.ingest.edge_lists import UNREADABLE
+from crown.ingest.streams.edge_lists import UNREADABLE
 
 _UNAVAILABLE = "__debezium_unavailable_value"
 _WHOLE = "have the source send whole rows (in PostgreSQL, REPLICA IDENTITY FULL)"

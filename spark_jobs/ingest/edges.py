@@ -2,7 +2,8 @@
 
 A list is read once and written as a folder of change files (Parquet, ``--batch-rows`` updates each, in order), from
 which a stream then reads one file per micro-batch. With a window the updates are those of a sliding window over the
-list (``crown.ingest.window``). The folder is part of the checkpoint: a restarted job goes on with the same files.
+list (``crown.ingest.streams.window``). The folder is part of the checkpoint: a restarted job goes on with the same
+files.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from crown.ingest import window
-from crown.ingest.edge_lists import EdgeListError, read
+from crown.ingest.streams import window
+from crown.ingest.streams.edge_lists import EdgeListError, read
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from crown.ingest.changes import MAX_WEIGHT
 from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import CODES, known
-from crown.ingest.edge_lists import UNREADABLE
+from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Table, decimal_parts
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.types import spark_type, type_of_spark

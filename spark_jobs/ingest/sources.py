@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.conventions import code_column
-from crown.ingest.edge_lists import UNREADABLE
+from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder, scheme_of

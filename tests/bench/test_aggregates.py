@@ -16,7 +16,8 @@ from bench.cases.datasets import graph, shuffled
 from bench.cases.workloads import load
 from bench.harness import results
 from bench.harness.sections import SECTIONS
-from bench.report import aggregates, tables
+from bench.report import tables
+from bench.report.sections import aggregates
 from bench.subjects.peers.duck import DuckDelta, DuckRecompute
 from bench.subjects.subject import SkipError
 from bench.subjects.view import PublicView

@@ -13,8 +13,8 @@ from bench.cases.datasets import DataError
 from bench.harness import results
 from bench.harness.run import in_process
 from bench.harness.sections import SCALES, SECTIONS, cell
-from bench.report import paper
 from bench.report.parts import PARTS
+from bench.report.sections import paper
 from bench.report.tables import rate
 from bench.report.text import quantity, size
 

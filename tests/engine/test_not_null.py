@@ -11,7 +11,7 @@ import crown
 from crown.errors import BadRowError
 from tests.oracles import duck
 from tests.oracles.database import Database, to_arrow
-from tests.stages.test_programs import bag
+from tests.programs.test_programs import bag
 
 SCHEMA = {"r": {"k": "int64 not null", "x": "int64"}, "t": {"columns": {"k": "int64", "y": "string"}, "key": ["k"]}}
 QUERIES = (

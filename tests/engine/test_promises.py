@@ -10,7 +10,7 @@ from crown.engine.cells import Cells
 from crown.engine.core import Core
 from crown.engine.engine import Engine
 from crown.maintained import Composable, Durable, Queryable
-from crown.stages.program import ProgramEngine
+from crown.programs.program import ProgramEngine
 from spark_jobs.triangles.engine import TriangleCount
 
 KEPT = [

@@ -14,7 +14,7 @@ import pytest
 
 import crown
 from crown.errors import BadRowError, ChangeError
-from crown.ingest.inputs import read
+from crown.ingest.streams.inputs import read
 from plans import plan
 
 SCHEMA = {"R": {"a": "int64", "s": "string"}}

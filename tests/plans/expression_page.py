@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.plans import limits
-from tests.plans.expression_cases import GROUPS
+from tests.plans.expressions.expression_cases import GROUPS
 
 PAGE = limits.PAGE.with_name("expressions.md")
 _TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end -->)", re.DOTALL)

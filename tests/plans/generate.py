@@ -12,8 +12,9 @@ from plans import program
 from plans.program import program_of
 from plans.show import explain, programs
 from plans.show.mermaid import mermaid
-from tests.plans import program_queries, tpch
+from tests.plans import tpch
 from tests.plans.catalogue import CASES
+from tests.plans.lowering import program_queries
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "plans.md"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from crown.kernels import arena as A
-from crown.reference_program import group
+from crown.reference.program import group
 from crown.stages.groups.group import Groups
 from plans.expressions.build import col
 from plans.plan import Output

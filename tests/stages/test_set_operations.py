@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crown.kernels import arena as A
-from crown.reference_program import linear, pointwise
+from crown.reference.program import linear, pointwise
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from plans.expressions.build import NULL, call, cast, col

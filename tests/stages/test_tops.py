@@ -14,7 +14,7 @@ import crown
 import plans
 from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
-from crown.reference_program import top
+from crown.reference.program import top
 from crown.stages.protocol import Part
 from crown.stages.top import Top
 from plans.expressions.build import call, col

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ivm_triangle.partition import Thresholds
-from ivm_triangle.reference import Reference
-from ivm_triangle.reference_enumerate import Hop, HopUnion, enumerate_results
-from ivm_triangle.reference_parts import IndexedSet, Parts
+from ivm_triangle.reference.enumerate import Hop, HopUnion, enumerate_results
+from ivm_triangle.reference.parts import IndexedSet, Parts
+from ivm_triangle.reference.triangle import Reference
 from ivm_triangle.terms import ANY, LOOKUP, Program, program
 from tests.triangle.oracles import brute_force, hubs, project, store
 

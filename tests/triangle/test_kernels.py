@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ivm_triangle import NegativeMultiplicityError, StaleCursorError, Triangle, TriangleError
 from ivm_triangle.invariants import twin
-from ivm_triangle.reference import Reference
-from ivm_triangle.reference_enumerate import enumerate_results
+from ivm_triangle.reference.enumerate import enumerate_results
+from ivm_triangle.reference.triangle import Reference
 from tests.triangle.oracles import (
     EPSILONS,
     brute_force,

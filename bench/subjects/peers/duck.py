@@ -13,7 +13,7 @@ from bench.cases.checksum import of_batch, sql
 from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
 from bench.subjects.subject import SkipError, Totals
-from crown.ingest.window import WEIGHT
+from crown.ingest.streams.window import WEIGHT
 
 FETCH_ROWS = 100_000
 

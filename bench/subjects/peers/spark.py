@@ -15,7 +15,7 @@ from bench.cases.streams import Batch
 from bench.cases.workloads import Loaded
 from bench.subjects.subject import SkipError, Totals
 from crown.errors import CrownError
-from crown.ingest.window import WEIGHT
+from crown.ingest.streams.window import WEIGHT
 from plans.schema import arrow_type
 
 CORES = 2

@@ -2,7 +2,7 @@
 
 A file of words (see ``crown.store.words_file``). Its header has the program, what deletes of absent rows do, with
 several threads their number and by what the joins are ``cut`` for them, and what the owner adds (``extra``); its parts
-are those of the memory, up to their high-water marks. ``crown.stages.snapshot`` reads it.
+are those of the memory, up to their high-water marks. ``crown.programs.snapshot`` reads it.
 """
 
 from __future__ import annotations

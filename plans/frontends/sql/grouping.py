@@ -16,9 +16,9 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, cast, col, conjoin
 from plans.frontends.aggregates import ONCE, result_type
 from plans.frontends.sql.aggregates import aggregates, function_of
-from plans.frontends.sql.names import Ctes, Frame
-from plans.frontends.sql.place import spelling
+from plans.frontends.sql.scalars.names import Ctes, Frame
 from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.where import Where
 from plans.program import Aggregate
 

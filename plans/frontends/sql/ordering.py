@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from plans.algebra import Query, Relation, Top, unused
 from plans.frontends.sql.grouping import Grouping
-from plans.frontends.sql.names import Ctes
-from plans.frontends.sql.place import spelling
 from plans.frontends.sql.refuse import NO_ORDER
+from plans.frontends.sql.scalars.names import Ctes
 from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.text.place import spelling
 from plans.program import Order
 
 _CLAUSES = ("order", "limit", "offset", "qualify")

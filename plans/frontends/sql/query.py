@@ -1,4 +1,4 @@
-"""SQL to the query algebra: the syntax tree of `plans.frontends.sql.parse`, flattened where it is conjunctive.
+"""SQL to the query algebra: the syntax tree of `plans.frontends.sql.text.parse`, flattened where it is conjunctive.
 
 Read: SELECT [DISTINCT] over tables, aliases, CTEs and subqueries; inner, outer, semi and anti joins with commas, ON,
 USING or NATURAL; WHERE; subqueries in IN, EXISTS and as values; GROUP BY, HAVING and aggregates; UNION, EXCEPT and
@@ -19,12 +19,12 @@ from plans.expressions.build import Expr
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.sql.groupings import groupings
-from plans.frontends.sql.names import Ctes, Frame
 from plans.frontends.sql.ordering import Ordering, hoisted, limited
-from plans.frontends.sql.parse import statements
-from plans.frontends.sql.place import extent, place_of
 from plans.frontends.sql.refuse import conjuncts
+from plans.frontends.sql.scalars.names import Ctes, Frame
 from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.text.parse import statements
+from plans.frontends.sql.text.place import extent, place_of
 from plans.lowering.matches import Keys, crossing_keys
 from plans.program import Function
 from plans.schema import Schema

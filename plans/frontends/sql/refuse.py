@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from plans.errors import PlanError, Position
 from plans.frontends.sql.aggregates import aggregates
-from plans.frontends.sql.parse import Words
-from plans.frontends.sql.place import extent, place_of, spelling
+from plans.frontends.sql.text.parse import Words
+from plans.frontends.sql.text.place import extent, place_of, spelling
 
 NO_ORDER = "a maintained result has no order: sort where it is read, or say how many rows: ORDER BY ... LIMIT ..."
 _CLAUSES = {

@@ -15,10 +15,10 @@ from plans.algebra import Group, Query, Source, replaced, split
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, lit, substitute
 from plans.frontends.sql.from_clause import From
-from plans.frontends.sql.names import Ctes, Frame
-from plans.frontends.sql.place import negation
 from plans.frontends.sql.refuse import conjuncts
+from plans.frontends.sql.scalars.names import Ctes, Frame
 from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.text.place import negation
 from plans.lowering.matches import Keys
 from plans.program import Aggregate
 from plans.stack import with_room

@@ -13,7 +13,7 @@ from plans.counting import with_multiplicities
 from plans.payload import COUNTED, DOWN, EXISTS, INDICATOR, UP, VALID, VALUE, Payload
 from plans.plan import Node, Plan
 from plans.schema import Schema
-from tests.engine.payload_driver import Driver
+from tests.engine.payloads.payload_driver import Driver
 from tests.oracles import payloads
 from tests.oracles.database import Batch, Database, to_dicts
 from tests.strategies import batches, loads, normal_plans, removals

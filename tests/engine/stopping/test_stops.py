@@ -1,4 +1,4 @@
-"""Whatever stops a batch, nothing is lost and nothing wrong is served: the law of ``tests.engine.stops``."""
+"""Whatever stops a batch, nothing is lost and nothing wrong is served: the law of ``tests.engine.stopping.stops``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.stops import FAULTS, SUBJECTS, Run, Subject, concerns, small_blocks
+from tests.engine.stopping.stops import FAULTS, SUBJECTS, Run, Subject, concerns, small_blocks
 
 GRID = [(subject, fault) for subject in SUBJECTS for fault in FAULTS if concerns(fault, subject)]
 NAMES = [f"{subject.name}-{fault.__name__}" for subject, fault in GRID]

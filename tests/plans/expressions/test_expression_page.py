@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, Expr
-from plans.frontends.sql.scalar import _BINARY
-from tests.plans.expression_cases import expression, pairs
+from plans.frontends.sql.scalars.scalar import _BINARY
 from tests.plans.expression_page import PAGE, filled, table
+from tests.plans.expressions.expression_cases import expression, pairs
 from tests.plans.limits import entries
 
 TEXT = PAGE.read_text(encoding="utf-8")

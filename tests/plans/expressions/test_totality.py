@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plans import Expr, PlanError, arrow_type
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
 from plans.expressions.literals import RESERVED
-from tests.plans import expression_cases as cases
+from tests.plans.expressions import expression_cases as cases
 
 TYPES = ["bool", "int32", "int64", "float64", "string", "binary", "date", "timestamp", "timestamp_ntz"]
 TYPES += ["decimal(1,0)", "decimal(10,2)", "decimal(18,18)", "decimal(19,4)", "decimal(34,30)", "decimal(38,0)"]

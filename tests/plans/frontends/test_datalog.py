@@ -13,7 +13,7 @@ from plans import PlanError, parse, plan, program
 from plans.algebra import Query
 from tests.oracles import duck
 from tests.oracles.database import Database
-from tests.plans.evaluator import results
+from tests.plans.expressions.evaluator import results
 from tests.plans.lowering.test_programs import rounded
 from tests.plans.random_rules import COLUMNS, TABLES, Rules
 

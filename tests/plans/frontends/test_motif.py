@@ -9,7 +9,7 @@ import pytest
 from plans import PlanError, program
 from tests.oracles import duck
 from tests.oracles.database import Database
-from tests.plans.evaluator import results
+from tests.plans.expressions.evaluator import results
 
 EDGES: dict[str, object] = {"edges": {"src": "int64", "dst": "int64"}}
 BOTH: dict[str, object] = {**EDGES, "vertices": {"columns": {"id": "int64", "kind": "string"}, "key": ["id"]}}

@@ -12,9 +12,9 @@ from plans import PlanError, Program, plan, program
 from plans.program import GroupStage, JoinStage, LinearStage
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
-from tests.plans.evaluator import results
-from tests.plans.program_queries import QUERIES, TABLES
-from tests.plans.random_programs import Writer
+from tests.plans.expressions.evaluator import results
+from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.lowering.random_programs import Writer
 
 NUMBERS = (0, 1, 2, 3, None)
 LETTERS = ("p", "q", None)

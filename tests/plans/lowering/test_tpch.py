@@ -11,7 +11,7 @@ import pytest
 from plans import program
 from tests.oracles import duck
 from tests.oracles.database import Database, Row
-from tests.plans.evaluator import results
+from tests.plans.expressions.evaluator import results
 from tests.plans.tpch import QUERIES, TABLES, database
 
 SEEDS = range(4)

@@ -13,7 +13,7 @@ from plans.commands import explain as command
 from plans.reads import sources
 from plans.show import explain, programs
 from plans.show.mermaid import mermaid
-from tests.plans.program_queries import QUERIES, TABLES
+from tests.plans.lowering.program_queries import QUERIES, TABLES
 
 OUTER = "SELECT r.a, COUNT(t.v) AS n FROM r LEFT JOIN t ON r.b = t.k GROUP BY r.a"
 SCHEMA = ["--schema", "r(a bigint, b bigint)", "--schema", "t(k bigint, v bigint)"]

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from plans.expressions.sqltext import spark_sql
 from spark_jobs.dispatch.shuffle import _same_in_spark, _translated
 from spark_jobs.ingest.types import spark_type
-from tests.plans.expression_cases import ROWS, cases, columns, expression
+from tests.plans.expressions.expression_cases import ROWS, cases, columns, expression
 
 CASES = cases()
 UTC = [case[:2] for case in CASES if case[2]]

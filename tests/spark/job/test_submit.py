@@ -16,7 +16,7 @@ import pytest
 import plans
 from crown.engine.engine import Engine
 from crown.errors import CrownError
-from crown.ingest import window
+from crown.ingest.streams import window
 from plans.errors import PlanError
 from spark_jobs.commands import state, submit
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError

@@ -1,0 +1,1 @@
+"""The sections of the report that draw more than one table."""

@@ -1,0 +1,124 @@
+"""Change files for the embedded engine: one file per relation, read whole, handed over in batches.
+
+A file is Parquet, CSV with a header, JSON lines, or (any other name, ``.gz``, ``.zip``) an edge list; ``-`` is standard
+input, JSON lines or CSV. Its columns are
+the relation's, with ``_weight`` for changes that are not all inserts. Batch ``k`` takes rows ``k*n .. (k+1)*n`` of
+every file. A window slides over files without ``_weight``, in the order of their rows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+import pyarrow.parquet as pq
+
+from crown.errors import ChangeError
+from crown.ingest.changes import WEIGHT
+from crown.ingest.streams import edge_lists, window
+from plans.schema import Table
+
+STANDARD_INPUT = "-"
+
+
+def read(path: Path, table: Table) -> pa.Table:
+    """Reads one change file, in the order of its rows.
+
+    ChangeError if it cannot be read. Text columns stay text where they do not parse: rows are checked later.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if str(path) == STANDARD_INPUT:
+            return _standard_input()
+        if suffix == ".parquet":
+            return pq.read_table(path)
+        if suffix == ".csv":
+            return _csv(pa.py_buffer(path.read_bytes()))
+        if suffix in (".json", ".jsonl", ".ndjson"):
+            return pajson.read_json(path)
+    except (OSError, pa.ArrowException) as error:
+        raise ChangeError(f"cannot read {path}: {error}") from None
+    rows = edge_lists.read(path, table)
+    if edge_lists.UNREADABLE in rows.column_names:
+        reasons = rows.column(edge_lists.UNREADABLE).drop_null()
+        if len(reasons):
+            raise ChangeError(f"{path}: {reasons[0].as_py()} ({len(reasons)} such lines); mend the file")
+        rows = rows.drop_columns([edge_lists.UNREADABLE])
+    return rows
+
+
+def _csv(data: pa.Buffer) -> pa.Table:
+    """Reads CSV as text: whether a value fits its declared type is decided row by row, not guessed from the first."""
+    names = pacsv.open_csv(pa.BufferReader(data)).schema.names
+    convert = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True)
+    return pacsv.read_csv(pa.BufferReader(data), convert_options=convert)
+
+
+def _standard_input() -> pa.Table:
+    """Reads JSON lines, if the first character is a brace, else CSV with a header."""
+    data = sys.stdin.buffer.read()
+    if data.lstrip()[:1] == b"{":
+        return pajson.read_json(pa.BufferReader(data))
+    return _csv(pa.py_buffer(data))
+
+
+def columns_of(path: Path) -> pa.Schema | None:
+    """Returns the columns of a change file but ``_weight``, of CSV and JSON lines as Arrow guesses them; None if it has
+    none of its own.
+
+    ChangeError if it cannot be read. Cost: the head of the file; JSON lines are read whole.
+    """
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        return None
+    try:
+        if suffix == ".parquet":
+            found = pq.read_schema(path)
+        elif suffix == ".csv":
+            found = pacsv.open_csv(path).schema
+        elif suffix in (".json", ".jsonl", ".ndjson"):
+            found = pajson.read_json(path).schema
+        else:
+            return None
+    except (OSError, pa.ArrowException) as error:
+        raise ChangeError(f"cannot read {path}: {error}") from None
+    return pa.schema([column for column in found if column.name != WEIGHT])
+
+
+def batches(files: Mapping[str, pa.Table], batch_rows: int, span: str | None) -> Iterator[dict[str, pa.Table]]:
+    """Yields batches of all files in step.
+
+    ``span``: window over the rows of each (a number, or a fraction); None: no window.
+
+    Raises ChangeError or WindowError at once, before the first batch, if the numbers make no sense or a window was
+    asked for over a file that has deletes of its own.
+    """
+    if batch_rows < 1:
+        raise ChangeError(f"a batch of {batch_rows} rows: give 1 or more")
+    if span is None:
+        return _in_step({name: _sliced(rows, batch_rows) for name, rows in files.items()})
+    for name, rows in files.items():
+        if WEIGHT in rows.column_names:
+            raise ChangeError(
+                f"a window slides over rows that are all inserts, but the file of {name!r} has a column {WEIGHT}; "
+                "leave the window out, or the column"
+            )
+    lengths = {name: window.size(span, rows.num_rows) for name, rows in files.items()}
+    return _in_step({name: window.sliding(rows, lengths[name], batch_rows) for name, rows in files.items()})
+
+
+def _sliced(rows: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
+    return (rows.slice(start, batch_rows) for start in range(0, rows.num_rows, batch_rows))
+
+
+def _in_step(streams: dict[str, Iterator[pa.Table]]) -> Iterator[dict[str, pa.Table]]:
+    while streams:
+        batch = {name: next(stream, None) for name, stream in streams.items()}
+        streams = {name: stream for name, stream in streams.items() if batch[name] is not None}
+        taken = {name: table for name, table in batch.items() if table is not None}
+        if taken:
+            yield taken

@@ -1,0 +1,109 @@
+"""The program's engine: one result, out of the last stage of a program.
+
+changes -> Intake -> nets in codes -> gate and stages (``crown.programs.running``) -> the last one's net -> record
+batches
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from weakref import ref
+
+import pyarrow as pa
+
+from crown.engine.delivery import Batches, Delivery
+from crown.ingest.batch import Prepared
+from crown.programs.intake import Nets
+from crown.programs.result import ResultOf, slices
+from crown.programs.running import Running
+from crown.stages.state.memory import ProgramMemory
+from crown.store.zset import Zset
+from plans.program import Program
+
+
+class ProgramEngine(Running, instead="save(path) and crown.load(path) make another one"):
+    """Maintains a program (see ``crown.maintained.Queryable``). Not thread-safe; arguments as for ``Running``."""
+
+    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1) -> None:
+        super().__init__(program, memory, on_missing, threads)
+        self.result = ResultOf(self, len(self.stages) - 1)
+        self.columns = self.result.columns
+        self.bag = self.result.bag
+        self._nothing = self._decoded(Zset.empty(len(self.columns)))
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of the result; that of a bag has ``_weight``."""
+        return self.result.result_schema
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
+        return self.result.delta_schema
+
+    # Changes
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        prepared: Prepared,
+        *,
+        deltas: bool = True,
+        consolidate: bool | None = None,
+        closing: Callable[[], None] | None = None,
+    ) -> Delivery:
+        """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``), always net.
+
+        ``closing`` is called when all is done; if it raises, the batch is taken back. O(changes + deltas of all
+        stages).
+        """
+        self.ready()
+        assert isinstance(prepared, Nets), "a batch is prepared by the engine that runs it"
+        batch = self._deliver(prepared, deltas, closing)
+        self._batch = ref(batch)
+        return Delivery(batch, self.uninterrupted)
+
+    def _deliver(self, prepared: Nets, wanted: bool, closing: Callable[[], None] | None) -> Batches:
+        """Returns the batch as a transaction. What it yields first is empty: from then on closing it applies the
+        batch."""
+        nets: dict[str | int, Zset] = {}
+        with self._transaction(nets):
+            try:
+                yield self._nothing
+            except GeneratorExit:
+                wanted = False
+            self._apply(prepared.nets, nets)
+            if wanted:
+                with suppress(GeneratorExit):
+                    for part in slices(nets[len(self.stages) - 1]):
+                        yield self._decoded(part)
+            if closing is not None:
+                closing()
+
+    # Results
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """See ``ResultOf.results``."""
+        return self.result.results()
+
+    def count(self) -> int:
+        """See ``ResultOf.count``. O(result)."""
+        return self.result.count()
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """See ``ResultOf.contains``."""
+        return self.result.contains(values)
+
+    def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """See ``ResultOf.multiplicity``."""
+        return self.result.multiplicity(values)
+
+    def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        """See ``ResultOf.get``."""
+        return self.result.get(key)
+
+    def _decoded(self, net: Zset) -> pa.RecordBatch:
+        return self.result.decoded(net, self.delta_schema)

@@ -1,0 +1,95 @@
+"""One result of a program: the rows of a stage for the outside, where codes become Arrow and may be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from crown.errors import ConcurrentChangeError
+from crown.ingest.changes import WEIGHT
+from crown.programs.answers import Answers
+from crown.programs.running import Running
+from crown.store.codec import decode
+from crown.store.zset import Zset
+from plans.program import each_once, outputs_of
+from plans.schema import Column, arrow_type
+
+SLICE = 1 << 16  # rows per emitted batch
+
+
+class ResultOf:
+    """Reads stage ``number`` of what is ``running``.
+
+    ``bag``: a row can be there more than once. Then the result, too, has a column ``_weight``.
+    """
+
+    def __init__(self, running: Running, number: int) -> None:
+        stage = running.plan.stages[number]
+        self.columns = tuple(Column(output.name, output.type) for output in outputs_of(stage))
+        self.bag = not each_once(stage)
+        plain = pa.schema([(column.name, arrow_type(column.type)) for column in self.columns])
+        self.delta_schema: pa.Schema = plain.append(pa.field(WEIGHT, pa.int64()))
+        self.result_schema: pa.Schema = self.delta_schema if self.bag else plain
+        self.answers = Answers(running.stages[: number + 1], running.gate, running.memory.dictionary)
+        self._running = running
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """Returns the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
+
+        Raises ConcurrentChangeError when it is continued after a change.
+        """
+        self._running.ready()
+        return self._results(self._running.epoch)
+
+    def _results(self, epoch: int) -> Iterator[pa.RecordBatch]:
+        for net in self.answers.rows():
+            for part in slices(net):
+                self._unchanged(epoch)
+                yield self.decoded(part, self.result_schema)
+        self._unchanged(epoch)
+
+    def _unchanged(self, epoch: int) -> None:
+        if self._running.epoch != epoch:
+            raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
+
+    def count(self) -> int:
+        """Returns the number of result rows, each as often as it is there. O(result)."""
+        self._running.ready()
+        return sum(int(net.weights.sum()) for net in self.answers.rows())
+
+    def contains(self, values: Mapping[str, Any]) -> bool:
+        """Returns True iff an output row, by output name, is in the result. See ``multiplicity``."""
+        return self.multiplicity(values) > 0
+
+    def multiplicity(self, values: Mapping[str, Any]) -> int:
+        """Returns how often an output row, by output name, is in the result. See ``Answers.multiplicity``."""
+        self._running.ready()
+        return self.answers.multiplicity(values)
+
+    def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the result row of the group with a key (by output name), or None. See ``Answers.row_of``."""
+        self._running.ready()
+        rows = self.decoded(self.answers.row_of(key), self.delta_schema).drop_columns([WEIGHT]).to_pylist()
+        return rows[0] if rows else None
+
+    def decoded(self, net: Zset, schema: pa.Schema) -> pa.RecordBatch:
+        """Returns a record batch of the rows; with their weights, if the schema has them. O(net)."""
+        codes, extern = net.columns(), self._running.memory.dictionary.extern
+        arrays = [decode(np.ascontiguousarray(codes[i]), column.type, extern) for i, column in enumerate(self.columns)]
+        if len(schema) > len(arrays):
+            arrays.append(pa.array(net.weights, pa.int64()))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def delta(self, net: Zset) -> pa.Table:
+        """Returns the net of a batch as a table with ``_weight``. O(net)."""
+        parts: Iterable[pa.RecordBatch] = (self.decoded(part, self.delta_schema) for part in slices(net))
+        return pa.Table.from_batches(parts, self.delta_schema)
+
+
+def slices(net: Zset) -> Iterator[Zset]:
+    """Yields the rows of a net, some at a time."""
+    for start in range(0, len(net), SLICE):
+        yield net[start : start + SLICE]

@@ -1,0 +1,325 @@
+"""Gate and stages of a program over its memory: a batch goes through all of them, or through none.
+
+    nets in codes -> gate -> stages in topological order -> the net of every stage
+
+Between stages travel codes; one dictionary serves all. If a stage refuses a batch, it has changed nothing, and the
+stages before it and the gate take back what they had. All parts lie in one mapping of memory: the dictionary's, the
+gate's, then each stage's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+from weakref import ref
+
+import pyarrow as pa
+
+from crown.engine.delivery import LOST, is_running, refuse
+from crown.engine.state.arenas import fingerprint_words
+from crown.errors import ChangeError, CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.ingest.batch import MissingDeletes
+from crown.interrupts import Uninterrupted
+from crown.kernels import arena as A
+from crown.programs.intake import Intake, Nets, added_relations, summed_columns, used_columns
+from crown.stages.cells import Joins, cells_of, cuts_of
+from crown.stages.gate import Gate
+from crown.stages.groups.group import Groups
+from crown.stages.join import Join
+from crown.stages.linear import Linear
+from crown.stages.pointwise import Pointwise
+from crown.stages.protocol import Stage
+from crown.stages.state import saving
+from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
+from crown.stages.top import Top
+from crown.store.dictionary import with_room
+from crown.store.zset import Zset
+from crown.uncopyable import NotCopyable
+from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
+from plans.program import Stage as Planned
+from plans.reads import sources
+from plans.schema import Column
+
+_REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
+
+
+class Running(NotCopyable, instead="save(path) and crown.load(path) make another one"):
+    """Runs the stages of a program. Not thread-safe.
+
+    ``on_missing``: what a delete does that finds fewer copies than it removes: ``"ignore"`` removes what is there and
+    counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
+    stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same
+    time. ``whole``: the gate takes all columns of the relations, whoever reads them.
+    """
+
+    def __init__(
+        self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1, whole: bool = False
+    ) -> None:
+        if on_missing not in ("ignore", "raise", "trust"):
+            raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
+        self._program = program
+        self.on_missing = on_missing
+        self.memory = memory
+        self.batches = 0  # applied by this object, or since its owner began to count
+        self.uninterrupted = Uninterrupted()
+        self._used = used_columns(program, whole or program.whole or on_missing == "raise")
+        added = added_relations(program) if on_missing == "trust" else frozenset()
+        self._intake = Intake(program.tables, self._used, memory.dictionary.intern, summed_columns(program), added)
+        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
+        self.threads = threads
+        self.stages: list[Stage] = []
+        first = OWN_PARTS
+        for stage, cells in zip(program.stages, cells_of(program, threads), strict=True):
+            self.stages.append(self._running(stage, first, cells))
+            first += cells * parts_of(stage)
+        self.epoch = 0  # grows whenever something changes, if only to be taken back
+        self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
+        self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
+
+    @classmethod
+    def create(
+        cls,
+        program: Program,
+        path: Path | None = None,
+        *,
+        memory_budget: int | None = None,
+        on_missing: str = "ignore",
+        seed: int | None = None,
+        threads: int = 1,
+    ) -> Self:
+        """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
+
+        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
+        each join stage that can be cut.
+        """
+        memory = ProgramMemory.create(parts_of_program(program, cells_of(program, threads)), memory_budget, seed, path)
+        memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
+        return cls(program, memory, on_missing, threads)
+
+    @classmethod
+    def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore") -> Self:
+        """Returns the engine whose state is in the file ``path``. O(1).
+
+        Raises SnapshotError if it is not a state of this program. ``on_missing`` must be what it was made with.
+        """
+        memory = ProgramMemory.attach(parts_of_program(program), path)
+        if (memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] != fingerprint_words(program)).any():
+            raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
+        return cls(program, memory, on_missing)
+
+    def _running(self, stage: Planned, first: int, cells: int) -> Stage:
+        """Returns the stage, whose parts begin with number ``first``, in so many cells."""
+        if isinstance(stage, LinearStage):
+            return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
+        if isinstance(stage, JoinStage):
+            known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
+            known.update(self._used.items())
+            added = self._only_added(len(self.stages))
+            if cells > 1:
+                return Joins(stage, known, self.memory, first, cells, added)
+            return Join(stage, known, self.memory, first, added)
+        part = self.memory.part(first)
+        if isinstance(stage, TopStage):
+            return Top(stage, self._columns_of(stage.feed.source), part)
+        if isinstance(stage, GroupStage):
+            below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
+            join = below.plan if isinstance(below, JoinStage) else None
+            return Groups(stage, self._columns_of(stage.feed.source), part, join)
+        return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
+
+    def _only_added(self, number: int) -> bool:
+        """Returns True iff only groups read a stage: they add up its rows, so those need not be net."""
+        if number in {result.stage for result in self._program.results or ()}:
+            return False
+        readers = [stage for stage in self._program.stages if number in sources(stage)]
+        return bool(readers) and all(isinstance(stage, GroupStage) for stage in readers)
+
+    def _columns_of(self, source: str | int) -> tuple[Column, ...]:
+        return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]
+
+    def _read_again(self) -> frozenset[str]:
+        """Returns the relations that are read again when a result is: those of a last stage without memory."""
+        results = self._program.results
+        last = [len(self._program.stages) - 1] if results is None else [result.stage for result in results]
+        found, todo = set(), [self._program.stages[number] for number in last]
+        while todo:
+            stage = todo.pop()
+            if isinstance(stage, LinearStage):
+                found |= {term.source.lower() for term in stage.terms if isinstance(term.source, str)}
+                todo += [self._program.stages[term.source] for term in stage.terms if isinstance(term.source, int)]
+        return frozenset(found)
+
+    @property
+    def plan(self) -> Program:
+        """Returns what is maintained."""
+        return self._program
+
+    @property
+    def fingerprint(self) -> str:
+        """Names what the state holds: state of another fingerprint is of no use."""
+        return self._program.fingerprint
+
+    @property
+    def missing(self) -> MissingDeletes:
+        """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
+        return self.gate.missing
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Nets:
+        """Checks, codes and nets a batch. Results stay as they are. O(batch).
+
+        Raises ChangeError, BadRowError (if ``strict``), and MemoryBudgetError if its values do not fit.
+        """
+        self.ready()
+        return with_room(self.memory.dictionary, lambda: self._intake.prepare(changes, strict), self.compact)
+
+    @contextmanager
+    def _transaction(self, nets: dict[str | int, Zset]) -> Iterator[None]:
+        """Opens a batch, which stands at the end, and is taken back if anything stops it; ``nets``: as in
+        ``_apply``."""
+        arena = self.memory.parts[0]
+        arena[A.H_OPEN] = 1
+        self.epoch += 1
+        try:
+            yield
+            self._torn = True
+            for stage in self.stages:
+                stage.settle()
+            arena[A.H_OPEN] = 0
+            self._torn = False
+            self.batches += 1
+        except BaseException as error:
+            self._roll_back(nets, error)
+            raise
+
+    def _apply(self, given: Mapping[str, Zset], nets: dict[str | int, Zset]) -> None:
+        """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through.
+
+        Who refuses a batch has taken back its own part. After any other exception inside of a stage it is not known
+        what the stage has of the batch: ``_torn`` stays true, and the state is lost.
+        """
+        self._torn = True
+        try:
+            nets.update(self.gate.apply(given))
+            for number, stage in enumerate(self.stages):
+                self._torn = False
+                self.uninterrupted.check()
+                inputs = self._inputs(stage, nets)
+                self._torn = True
+                nets[number] = stage.apply(inputs)
+        except _REFUSALS:
+            self._torn = False
+            raise
+        self._torn = False
+
+    def _inputs(self, stage: Stage, nets: Mapping[str | int, Zset]) -> list[Zset]:
+        return [self._input(source, nets) for source in stage.inputs]
+
+    def _input(self, source: str | int, nets: Mapping[str | int, Zset]) -> Zset:
+        if isinstance(source, int):
+            return nets[source]
+        name = source.lower()
+        return nets[name] if name in nets else Zset.empty(len(self._used[name]))
+
+    def _roll_back(self, nets: Mapping[str | int, Zset], error: BaseException) -> None:
+        """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
+        done."""
+        arena = self.memory.parts[0]
+        if not arena[A.H_OPEN]:
+            return  # it stands
+        try:
+            if self._torn:
+                raise UnusableStateError("how far the batch got is not known")
+            for number in reversed(range(len(self.stages))):
+                if number in nets:
+                    self.stages[number].take_back(self._inputs(self.stages[number], nets))
+            self.gate.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
+        except (UnusableStateError, MemoryBudgetError) as why:
+            if isinstance(error, Exception) and LOST not in str(error):
+                raise UnusableStateError(f"{error} ({why}). {LOST}") from error
+            return  # Python is told to stop; what comes after is refused
+        arena[A.H_OPEN] = 0
+
+    def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
+        """Takes back the last batch, given what was applied and what its deletes did not find."""
+        self.ready()
+        given = self._intake.prepare(changes, strict=False).nets
+        arena = self.memory.parts[0]
+        with self.uninterrupted, self.memory.budget.lifted():
+            arena[A.H_OPEN] = 1
+            self.epoch += 1
+            nets: dict[str | int, Zset] = {}
+            nets.update(self.gate.undo(given, missing or MissingDeletes()))
+            for number, stage in enumerate(self.stages):
+                nets[number] = stage.undo(self._inputs(stage, nets)).negated()
+            arena[A.H_OPEN] = 0
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> int:
+        """Writes the state, between two batches, and ``extra`` to one file. See ``crown.stages.state.saving.write``."""
+        self.ready()
+        cut = {"threads": self.threads, "cut": cuts_of(self._program, self.threads)} if self.threads > 1 else {}
+        return saving.write(path, self._program, self.on_missing, cut, extra, self.memory.parts)
+
+    @property
+    def version(self) -> int:
+        """Returns the number that the owner gave to the last batch (see ``begin``); -1 before the first."""
+        return int(self.memory.parts[0][A.H_VERSION]) - 1
+
+    @property
+    def clean(self) -> bool:
+        """Returns False while, or after a crash in, the application of a batch."""
+        return bool(self.memory.parts[0][A.H_CLEAN]) and not self.lost
+
+    def begin(self) -> None:
+        """Marks the state dirty: a batch is being applied."""
+        self.memory.parts[0][A.H_CLEAN] = 0
+
+    def commit(self, version: int) -> None:
+        """Marks the state clean, with ``version`` (>= 0) the last batch applied."""
+        self.memory.parts[0][A.H_VERSION] = version + 1
+        self.memory.parts[0][A.H_CLEAN] = 1
+
+    @property
+    def lost(self) -> bool:
+        """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
+        return bool(self.memory.parts[0][A.H_OPEN])
+
+    def ready(self) -> None:
+        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
+        refuse(is_running(self._batch), self.lost)
+
+    def compact(self) -> int:
+        """Frees the dictionary entries that nothing refers to; how many. O(state). Runs by itself as needed."""
+        self.ready()
+        self.gate.mark_values()
+        for stage in self.stages:
+            stage.mark_values()
+        return self.memory.dictionary.sweep()
+
+    def check_invariants(self) -> None:
+        """Recomputes what can be recomputed in every part, and compare. Raises AssertionError. O(state)."""
+        self.ready()
+        self.gate.check_invariants()
+        for stage in self.stages:
+            stage.check_invariants()
+
+    def stats(self) -> dict[str, Any]:
+        """Returns sizes and counters; bytes: ``live`` in use, ``reserved`` the high-water mark."""
+        self.ready()
+        gate = self.gate.stats()
+        return {
+            **gate,
+            "input_rows": sum(gate["rows"].values()),
+            "dictionary": len(self.memory.dictionary),
+            "live_bytes": 8 * self.memory.budget.used,
+            "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.memory.parts),
+            "stages": [stage.stats() for stage in self.stages],
+        }

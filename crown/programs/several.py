@@ -1,0 +1,115 @@
+"""The engine of a program with several named results, which grows and shrinks while it holds data.
+
+Stages keep their numbers, and what a stage remembers lies in arenas that know no address. So a changed program gets a
+memory of its own, to which the arenas of the stages that stay are copied. A new stage is filled with the rows of what
+it reads, a block at a time, as with the inserts of a batch. Until all is done the engine that was there stays whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from crown.engine.state.arenas import fingerprint_words
+from crown.kernels import arena as A
+from crown.programs.intake import Nets
+from crown.programs.result import ResultOf
+from crown.programs.running import Running
+from crown.stages.linear import Linear
+from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
+from crown.store.zset import Zset
+from plans.program import Program
+
+
+class SeveralResults(Running, instead="save(path) and crown.load_database(path) make another one"):
+    """Maintains a program with named results. Not thread-safe; arguments as for ``Running``.
+
+    The gate keeps whole rows: a query that comes later may read any column.
+    """
+
+    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1) -> None:
+        super().__init__(program, memory, on_missing, threads, whole=True)
+        assert program.results is not None, "its results have names"
+        self.results: Mapping[str, ResultOf] = {result.name: ResultOf(self, result.stage) for result in program.results}
+        self._numbers = {result.name: result.stage for result in program.results}
+
+    def run(
+        self, prepared: Nets, *, deltas: bool = True, closing: Callable[[], None] | None = None
+    ) -> dict[str, pa.Table]:
+        """Applies a prepared batch; returns the exact delta of each result by name, nothing unless ``deltas``.
+
+        ``closing`` is called when all is done; if it raises, the batch is taken back. O(changes + deltas of all
+        stages).
+        """
+        self.ready()
+        nets: dict[str | int, Zset] = {}
+        with self.uninterrupted, self._transaction(nets):
+            self._apply(prepared.nets, nets)
+            found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
+            if closing is not None:
+                closing()
+        return found
+
+    def changed(self, program: Program, memory_budget: int | None) -> SeveralResults:
+        """Returns the engine of a changed program, filled from what this one holds. This one stays as it is.
+
+        O(state), and what the rows of its inputs cost a new stage. Raises what a batch raises that cannot be taken.
+        """
+        self.ready()
+        memory = ProgramMemory.create(parts_of_program(program), memory_budget)
+        old, new = _parts(self._program), _parts(program)
+        kept = [n for n, stage in enumerate(self._program.stages) if program.stages[n] == stage]
+        pairs = [(n, n) for n in range(OWN_PARTS)]
+        pairs += [pair for n in kept for pair in zip(old[n], new[n], strict=True)]
+        for source, target in pairs:
+            words = int(self.memory.parts[source][A.H_TOP])
+            memory.parts[target][:words] = self.memory.parts[source][:words]
+        memory.limit([])
+        memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
+        made = SeveralResults(program, memory, self.on_missing)
+        made.batches = self.batches
+        made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
+        made._fill([n for n in range(len(program.stages)) if n not in kept])
+        return made
+
+    def _fill(self, fresh: list[int]) -> None:
+        """Applies the rows of what new stages read to them, as inserts; the first, empty batch is that of groups that
+        are always there."""
+        outside = {_key(source) for n in fresh for source in self.stages[n].inputs} - set(fresh)
+        if not self.batches or not fresh:
+            return
+        self._insert(fresh, {})
+        for source in sorted(outside, key=str):
+            for net in self._rows_of(source):
+                self._insert(fresh, {source: net})
+
+    def _insert(self, fresh: list[int], given: Mapping[str | int, Zset]) -> None:
+        nets = dict(given)
+        for number in fresh:
+            self.uninterrupted.check()
+            stage = self.stages[number]
+            nets[number] = stage.apply([nets[s] if s in nets else self._nothing(s) for s in map(_key, stage.inputs)])
+            stage.settle()
+
+    def _nothing(self, source: str | int) -> Zset:
+        return Zset.empty(len(self._columns_of(source)))
+
+    def _rows_of(self, source: str | int) -> Iterator[Zset]:
+        if isinstance(source, str):
+            return self.gate.scan(source)
+        stage = self.stages[source]
+        return stage.scan([self._rows_of(_key(s)) for s in stage.inputs] if isinstance(stage, Linear) else [])
+
+
+def _key(source: str | int) -> str | int:
+    return source if isinstance(source, int) else source.lower()
+
+
+def _parts(program: Program) -> list[range]:
+    """Returns the parts of each stage of a program."""
+    found, first = [], OWN_PARTS
+    for stage in program.stages:
+        found.append(range(first, first + parts_of(stage)))
+        first += parts_of(stage)
+    return found

@@ -1,0 +1,1 @@
+"""Scalar expressions of SQL: names, functions, intervals, with their types."""

@@ -1,0 +1,287 @@
+"""Scalar expressions of a SQL syntax tree to typed expressions, and the places of its nodes in the text.
+
+Part of `plans.frontends.sql`: nodes are sqlglot's, told apart by their `key`, so that this module needs no import of
+it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from plans.errors import PlanError
+from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
+from plans.expressions.coercion import numeric
+from plans.frontends.sql.scalars.interval import shifted
+from plans.frontends.sql.text.calls import BY_NAME, named
+from plans.frontends.sql.text.place import check_quantifier, has_query, negation, place_of, refusal, spelling
+from plans.schema import decimal_parts, normal_type
+from plans.stack import with_room
+
+_BINARY = {
+    "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
+    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "mod", "intdiv": "intdiv",
+    "and": "and", "or": "or", "dpipe": "concat", "regexplike": "regexp_like",
+}  # fmt: skip
+_UNARY = {"not": "not", "neg": "neg"}
+_CALLS = {"substring": "substring", "floor": "floor", "ceil": "ceil"}
+_ARGUMENTS = ("this", "start", "length")
+_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+_PARTS = {
+    **{name: name for name in ("year", "quarter", "month", "day", "hour", "minute", "dayofweek")},
+    "week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek", "second": "second_fraction", "years": "year",
+    "months": "month", "days": "day", "hours": "hour", "minutes": "minute", "seconds": "second_fraction",
+}  # fmt: skip
+_TYPES = {
+    "int": "int32", "bigint": "int64", "double": "float64",
+    "text": "string", "varchar": "string", "char": "string", "boolean": "bool", "date": "date",
+    "timestampntz": "timestamp_ntz", "timestamptz": "timestamp", "timestampltz": "timestamp",
+    "binary": "binary", "varbinary": "binary",
+}  # fmt: skip
+_OTHER_TYPES = {
+    "tinyint": "whole numbers have 32 or 64 bits here: use INT",
+    "smallint": "whole numbers have 32 or 64 bits here: use INT",
+    "float": "floating-point numbers have double precision here: use DOUBLE",
+    "timestamp": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
+    "datetime": "write TIMESTAMP_NTZ for a wall clock reading, TIMESTAMP_LTZ for an instant",
+}
+# What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
+_CARRIED = {
+    "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false", "to",
+    "position", "substr", "safe", "typed", "coalesce", "start", "length", "unit", "table", "query", "is_nvl", "is_null",
+    "binary_length",
+}  # fmt: skip
+
+Resolve = Callable[[Any], Expr]
+_T = TypeVar("_T")
+
+
+def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
+    """Returns the typed expression of a scalar node; `resolve` turns column nodes into expressions."""
+    chain = []  # a + b + c: operators to the right of one another, which lean to the left in the tree
+    while node.key in _BINARY and not _has_interval(node):
+        chain.append(node)
+        node = node.this
+    value = with_room(_placed, node, partial(_value, node, resolve, text), text)
+    for operator in reversed(chain):
+        _placed(operator, partial(check_quantifier, text, operator), text)
+        right = scalar(operator.expression, resolve, text)
+        value = _placed(operator, partial(_binary, operator, value, right), text)
+    return value
+
+
+def _placed(node: Any, build: Callable[[], _T], text: str) -> _T:
+    try:
+        return build()
+    except PlanError as error:
+        raise (error if error.position is not None else error.at(text, place_of(text, node))) from None
+
+
+def _has_interval(node: Any) -> bool:
+    return node.key in ("add", "sub") and "interval" in (node.this.key, node.expression.key)
+
+
+def _value(node: Any, resolve: Resolve, text: str) -> Expr:
+    if node.args.get("negate"):
+        plain = node.copy()
+        plain.set("negate", None)
+        return call("not", scalar(plain, resolve, text))
+    found = _scalar(node, resolve, text)
+    unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in _CARRIED]
+    if unknown:
+        raise PlanError(f"{spelling(text, node)} with {unknown[0].upper()} is not supported")
+    return found
+
+
+def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
+    key = node.key
+
+    def part(name: str) -> Expr:
+        if node.args.get(name) is None:
+            raise PlanError(f"{spelling(text, node)} lacks an argument")
+        return scalar(node.args[name], resolve, text)
+
+    if key == "column":
+        return resolve(node)
+    if key == "literal":
+        return _literal(node)
+    if key == "boolean":
+        return lit(bool(node.this))
+    if key == "null":
+        return NULL
+    if key == "paren":
+        return part("this")
+    if _has_interval(node):
+        if node.key == "sub" and node.this.key == "interval":
+            raise PlanError("an INTERVAL on the left of - is not supported", hint="write the date first")
+        return shifted(node, part("expression" if node.this.key == "interval" else "this"))
+    if key == "neg" and node.this.key == "literal" and not node.this.args.get("is_string"):
+        return _number("-" + str(node.this.this))
+    if key == "not" and node.this.unnest().key in ("in", "exists") and has_query(node.this.unnest()):
+        word = "NOT " + node.this.unnest().key.upper()
+        raise PlanError(
+            f"{word} with a subquery is not supported: negation is not conjunctive",
+            hint="maintain both queries and subtract downstream",
+            position=negation(text, node),
+            text=text,
+        )
+    if key == "anonymous" and node.this == "+":
+        value = scalar(node.expressions[0], resolve, text)
+        if not numeric(value.type):
+            raise PlanError(f"+ needs a number, not {value.type}")
+        return value
+    if key in _UNARY:
+        return call(_UNARY[key], part("this"))
+    if key == "nullsafeneq":
+        return call("not", call("nseq", part("this"), part("expression")))
+    if key == "is":
+        return _is(node, resolve, text)
+    if key == "in" and node.args.get("field") is not None:
+        raise PlanError("IN takes a list in parentheses or a subquery", hint="write IN (...)")
+    if key == "in" and node.this.key == "tuple" and not has_query(node):
+        return _rows(node, resolve, text)
+    if key == "in" and not has_query(node):
+        items = [scalar(item, resolve, text) for item in node.expressions]
+        return call("in", part("this"), *items)
+    if key == "between":
+        value = part("this")
+        return call("and", call("ge", value, part("low")), call("le", value, part("high")))
+    if key in ("like", "ilike", "escape"):
+        return _like(node, resolve, text)
+    if key in ("case", "if"):
+        return _case(node, resolve, text)
+    if key in ("cast", "trycast"):
+        return _cast(part("this"), _type(node.args["to"]))
+    if key == "anonymous" and str(node.this).upper() in BY_NAME:
+        found = named(str(node.this).upper(), [scalar(item, resolve, text) for item in node.expressions])
+        if found is not None:
+            return found
+    if key == "concat":  # of texts side by side
+        return call("concat", *(scalar(item, resolve, text) for item in node.expressions))
+    if key in _CALLS:
+        return call(_CALLS[key], *(part(name) for name in _ARGUMENTS if node.args.get(name) is not None))
+    if key == "strposition":
+        return call("locate", *(part(name) for name in ("substr", "this", "position") if node.args.get(name)))
+    if key == "trim":
+        signs = [part("expression")] if node.args.get("expression") is not None else []
+        return call(_TRIMS[str(node.args.get("position") or "BOTH")], part("this"), *signs)
+    if key == "extract" and str(node.this).lower() in _PARTS:
+        return call(_PARTS[str(node.this).lower()], part("expression"))
+    if key in ("tsordstodate", "date") and not node.expressions:
+        return _cast(part("this"), "date")
+    what, hint = refusal(text, node)
+    raise PlanError(f"{what} is not supported", hint=hint)
+
+
+def _cast(value: Expr, type_: str) -> Expr:
+    """Returns the value in another type; a text that looks like a date and is none is refused as such."""
+    try:
+        return cast(value, type_)
+    except PlanError:
+        if type_ != "date" or value.op != "literal" or value.type != "string" or not value.value[:1].isdigit():
+            raise
+        raise PlanError(f"{value.value!r}: there is no such date", hint="write DATE 'YYYY-MM-DD'") from None
+
+
+def _binary(node: Any, left: Expr, right: Expr) -> Expr:
+    op = _BINARY[node.key]
+    if op == "div" and node.args.get("typed") and {left.type, right.type} <= {"int32", "int64"}:
+        raise PlanError("/ divides whole numbers in this dialect", hint="cast one side to DOUBLE")
+    if op in ARITHMETIC:
+        for side, other, name in ((left, right, "this"), (right, left, "expression")):
+            cast_one = node.args[name].unnest().key in ("cast", "trycast")
+            if cast_one and side.op == "literal" and side.type in ("int32", "int64") and decimal_parts(other.type):
+                raise PlanError(
+                    f"{ARITHMETIC[op]} of a decimal and a cast number: Spark counts the digits of the number's type",
+                    hint=f"write the number itself: {side}",
+                )
+    return call(op, left, right)
+
+
+def _literal(node: Any) -> Expr:
+    return lit(str(node.this)) if node.args.get("is_string") else _number(str(node.this))
+
+
+def _number(digits: str) -> Expr:
+    """Returns a number as Spark reads it: a decimal if it has a point, or too many digits for a BIGINT."""
+    try:
+        if "e" in digits.lower():
+            value = float(digits)
+            if math.isinf(value):
+                raise PlanError(f"{digits} does not fit a double")
+            return lit(value)
+        if "." in digits or not -(2**63) <= int(digits) < 2**63:
+            return lit(decimal.Decimal(digits))
+        return lit(int(digits))
+    except (ValueError, decimal.InvalidOperation):
+        raise PlanError(f"{digits!r} is not a number") from None
+
+
+def _is(node: Any, resolve: Resolve, text: str) -> Expr:
+    value, other = scalar(node.this, resolve, text), node.expression
+    if other.key == "null":
+        return call("isnull", value)
+    if other.key == "boolean":
+        return call("nseq", value, lit(bool(other.this)))
+    raise PlanError("IS takes NULL, TRUE or FALSE")
+
+
+def _like(node: Any, resolve: Resolve, text: str) -> Expr:
+    escape, negated = None, False
+    kinds = ("like", "ilike")
+    if node.key == "escape":
+        escape = str(node.expression.this)
+        node = node.this
+        negated = bool(node.args.get("negate"))
+        if node.key not in kinds or len(escape) != 1 or escape == "\\":
+            raise PlanError("ESCAPE takes one character after LIKE, not a backslash")
+    check_quantifier(text, node)
+    pattern = scalar(node.expression, resolve, text)
+    if pattern.op != "literal" or pattern.type != "string":
+        raise PlanError("LIKE takes a constant pattern", hint="compare columns with = instead")
+    if escape is None and "\\" in pattern.value:
+        raise PlanError(
+            "a backslash in LIKE means different things in different databases", hint="name an ESCAPE character"
+        )
+    value = scalar(node.this, resolve, text)
+    if node.key == "ilike":  # both sides in lower case, as in Spark
+        value, pattern = call("lower", value), lit(pattern.value.lower())
+    found = call("like", value, pattern, value=escape)
+    return call("not", found) if negated else found
+
+
+def _case(node: Any, resolve: Resolve, text: str) -> Expr:
+    operand = scalar(node.this, resolve, text) if node.key == "case" and node.args.get("this") is not None else None
+    parts: list[Expr] = []
+    for branch in node.args["ifs"] if node.key == "case" else [node]:
+        condition = scalar(branch.this, resolve, text)
+        parts.append(condition if operand is None else call("eq", operand, condition))
+        parts.append(scalar(branch.args["true"], resolve, text))
+    default = node.args.get("default") if node.key == "case" else node.args.get("false")
+    return call("case", *parts, scalar(default, resolve, text) if default is not None else NULL)
+
+
+def _type(node: Any) -> str:
+    name = node.this.value.lower() if hasattr(node.this, "value") else str(node.this).lower()
+    if name == "decimal":
+        sizes = [str(size.this.this) if hasattr(size.this, "this") else str(size.this) for size in node.expressions]
+        return normal_type(f"decimal({sizes[0] if sizes else 10},{sizes[1] if len(sizes) > 1 else 0})")
+    if name not in _TYPES:
+        raise PlanError(f"type {name.upper()} is not supported in a cast", hint=_OTHER_TYPES.get(name, ""))
+    return _TYPES[name]
+
+
+def _rows(node: Any, resolve: Resolve, text: str) -> Expr:
+    """Returns `(a, b) IN ((1, 2), ...)`: rows of values are equal field by field, NULL and NULL too, as in Spark."""
+    fields = [scalar(field, resolve, text) for field in node.this.expressions]
+    found = []
+    for item in node.expressions:
+        row = [scalar(field, resolve, text) for field in item.expressions] if item.key == "tuple" else []
+        if len(row) != len(fields):
+            raise PlanError(f"IN compares rows of {len(fields)} values", hint="write IN ((1, 2), (3, 4))")
+        pairs = [call("nseq", one, two) for one, two in zip(fields, row, strict=True)]
+        found.append(call("and", *pairs) if len(pairs) > 1 else pairs[0])
+    return call("or", *found) if len(found) > 1 else found[0]

@@ -1,0 +1,1 @@
+"""SQL text: its syntax tree, the places of its nodes, the names of its functions."""

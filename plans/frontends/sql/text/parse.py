@@ -1,0 +1,280 @@
+"""SQL text to sqlglot's syntax tree, with the places of its nodes, and errors in the user's own words.
+
+Two dialects, both Spark's: `spark`, in which double quotes write text, and `ansi`, in which they quote names (Spark's
+with `spark.sql.ansi.doubleQuotedIdentifiers`). Nodes carry where they begin and end in the text as `meta["span"]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokens import TokenType
+
+from plans.errors import PlanError, Position
+from plans.frontends.sql.text.calls import BY_NAME
+from plans.stack import MAX_NESTING, with_room
+
+
+class _Fault(ParseError):
+    """A syntax error and the token at which it shows."""
+
+    def __init__(self, message: str, token: Any, last: bool) -> None:
+        super().__init__(message)
+        self.token = token
+        self.last = last  # the text ends behind the token
+
+
+class SparkSQL(Spark):
+    """Spark's SQL as Spark 4 reads it: a doubled quote in a string is a quote."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens, with the doubled quotes."""
+
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\", '"']
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]
+        """Spark's parser: it notes places, does not run out of stack, and keeps the plus sign before a value.
+
+        That sign makes a number of a string.
+        """
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
+            name: build for name, build in Spark.Parser.FUNCTIONS.items() if name not in BY_NAME
+        }
+        UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+            **Spark.Parser.UNARY_PARSERS,
+            TokenType.PLUS: lambda self: self.expression(exp.Anonymous(this="+", expressions=[self._parse_unary()])),
+        }
+
+        def reset(self) -> None:
+            """Begins a new text."""
+            super().reset()
+            self._levels = 0
+
+        def _inside(self, levels: int, parse: Any, *args: Any, **kwargs: Any) -> Any:
+            """Parses so many levels deeper; the result is marked with the text that it was made of."""
+            first = self._curr
+            self._levels += levels
+            if self._levels > MAX_NESTING:
+                raise PlanError(
+                    f"the query is nested too deeply here: more than {MAX_NESTING} levels",
+                    hint="take parentheses out: AND, OR and + need none in a chain",
+                    position=Position.of(self.sql, first.start, first.end + 1) if first else None,
+                    text=self.sql,
+                )
+            try:
+                node = with_room(lambda: parse(*args, **kwargs))
+            finally:
+                self._levels -= levels
+            if node is not None and first and self._prev and self._prev.end >= first.start:
+                node.meta.setdefault("span", (first.start, self._prev.end + 1))
+            return node
+
+        def _parse_statement(self) -> Any:
+            return self._inside(0, super()._parse_statement)
+
+        def _parse_unary(self) -> Any:
+            return self._inside(1, super()._parse_unary)
+
+        def _parse_select(self, *args: Any, **kwargs: Any) -> Any:
+            return self._inside(0, super()._parse_select, *args, **kwargs)
+
+        def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
+            return self._inside(1, super()._parse_table, *args, **kwargs)
+
+        def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+            return self._inside(0, super()._parse_join, *args, **kwargs)
+
+        def expression(self, *args: Any, **kwargs: Any) -> Any:
+            """Makes a node; note how far the text has been read."""
+            node = super().expression(*args, **kwargs)
+            if self._prev:
+                node.meta["until"] = self._prev.end + 1
+            return node
+
+        def _warn_unsupported(self) -> None:
+            """Does nothing: what is no SELECT is refused."""
+
+        def raise_error(self, message: str, token: Any = None) -> None:
+            """Stops at the token."""
+            raise _Fault(message, token or self._curr or self._prev, not token and not self._curr)
+
+
+class AnsiSQL(SparkSQL):
+    """Spark's SQL with names in double quotes."""
+
+    class Tokenizer(SparkSQL.Tokenizer):
+        """Spark's tokens; only single quotes write text."""
+
+        QUOTES: ClassVar[list[Any]] = ["'"]
+        IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
+
+
+DIALECTS = {"spark": SparkSQL, "ansi": AnsiSQL}
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a text, to find what a construct was called there."""
+
+    text: str
+    tokens: tuple[tuple[int, int], ...]
+
+    def run_before(self, end: int, words: frozenset[str]) -> tuple[int, int] | None:
+        """Returns the extent of the last unbroken run of these words that ends at or before `end`."""
+        stop = None
+        for start, after in reversed(self.tokens):
+            if after > end:
+                continue
+            if self.text[start:after].upper() in words:
+                stop, begin = stop or after, start
+            elif stop is not None:
+                break
+        return (begin, stop) if stop is not None else None
+
+    def phrase(self, phrase: str, before: int | None = None) -> tuple[int, int] | None:
+        """Returns the extent of these words in a row: the first one, or the last one before an offset."""
+        wanted = phrase.upper().split()
+        found = None
+        for i in range(len(self.tokens) - len(wanted) + 1):
+            run = self.tokens[i : i + len(wanted)]
+            if before is not None and run[-1][1] > before:
+                break
+            if [self.text[start:end].upper() for start, end in run] == wanted:
+                found = run[0][0], run[-1][1]
+                if before is None:
+                    break
+        return found
+
+
+def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
+    """Returns the statements of a text, and its words. PlanError, with the place, where it is not SQL."""
+    if dialect not in DIALECTS:
+        raise PlanError(
+            f"SQL dialect {dialect!r} is not known",
+            hint="use 'spark' (double quotes write text) or 'ansi' (double quotes write names)",
+        )
+    reader = DIALECTS[dialect]()
+    try:
+        tokens = reader.tokenize(text)
+        _check_order(tokens, text)
+        found = [s for s in reader.parser().parse(tokens, text) if s is not None]
+    except _Fault as fault:
+        raise _readable(fault, text) from None
+    except TokenError:
+        raise _unended(text, dialect) from None
+    except RecursionError:
+        raise PlanError("SQL: the query is nested too deeply", hint="take parentheses out", text=text) from None
+    except (SqlglotError, ValueError) as error:
+        raise PlanError(f"SQL: {str(error).splitlines()[0]}", text=text) from None
+    return found, Words(text, tuple(_words(tokens, text)))
+
+
+def _words(tokens: list[Any], text: str) -> Iterator[tuple[int, int]]:
+    """Yields the extents of the words; sqlglot takes some keywords of two words for one token."""
+    for token in tokens:
+        if text[token.start] in "'\"`":
+            yield token.start, token.end + 1
+        else:
+            yield from (word.span() for word in re.compile(r"\S+").finditer(text, token.start, token.end + 1))
+
+
+_EXPECTED = re.compile(r"(?:Expect(?:ed|ing)) (?P<what>.+?)(?: but got.*| after.*)?", re.DOTALL)
+
+
+def _readable(fault: _Fault, text: str) -> PlanError:
+    """Returns the error in words that do not name the parser's objects."""
+    message, token = str(fault).rstrip("."), fault.token
+    start, end = (token.start, token.end + 1) if token else (0, 1)
+    word = text[start:end]
+    expected = _EXPECTED.fullmatch(message)
+    many = re.match(r"The number of provided arguments \((\d+)\).*\((\d+)\)", message)
+    if message.startswith("Required keyword"):
+        if re.fullmatch(r"[A-Za-z ]+|[^\w()\[\]'\"`]+", word):
+            message = f"{word.upper()} is not complete"
+        else:
+            message = f"something is missing near {word!r}"
+    elif many is not None:
+        message = f"{many[1]} arguments are given, at most {many[2]} are taken"
+    elif expected is not None:
+        found = "the text ends" if fault.last else f"found {word!r}"
+        message = f"expected {_token_name(expected['what'])}" + (f", {found}" if " after " not in message else "")
+    elif "following CTE" in message:
+        message = "a SELECT is expected behind the WITH clause"
+    elif "Unexpected token" in message:
+        message = f"{word!r} is not expected here"
+    elif message[:1].isupper():
+        message = message[0].lower() + message[1:]
+    return PlanError(f"SQL: {message}", position=Position.of(text, start, end), text=text)
+
+
+def _token_name(what: str) -> str:
+    if what.upper() == "TYPE":
+        return "the name of a type"
+    return repr(what) if re.fullmatch(r"\W+|[A-Z_ ]+", what) else what
+
+
+_OPENS = frozenset({"(", "SELECT", "DISTINCT", "FROM"})
+_CLOSES = frozenset({"", ")", ",", ";", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING"})
+
+
+def _check_order(tokens: list[Any], text: str) -> None:
+    """Refuses what the parser lets pass: commas without an item, ON, USING and AS with nothing behind them."""
+    words = ["", *(text[token.start : token.end + 1].upper() for token in tokens), ""]
+    for i, token in enumerate(tokens):
+        before, word, after = words[i : i + 3]
+        follows = after in _CLOSES
+        if word == "," and (follows or before in _OPENS):
+            problem = f"nothing stands {'behind' if follows else 'before'} this comma"
+        elif word in ("ON", "USING", "AS") and follows:
+            problem = f"{word} is not complete"
+        elif (word == "SELECT" and after == "FROM") or (before == "SELECT" and word == "DISTINCT" and after == "FROM"):
+            problem = "no column stands behind this word"
+        elif word == "(" and after == ")" and before in ("IN", "USING"):
+            problem = f"{before} is given an empty list"
+        else:
+            continue
+        place = Position.of(text, token.start, token.end + 1)
+        raise PlanError(f"SQL: {problem}", position=place, text=text)
+
+
+_LEXEMES = r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|`[^`]*`|" + r'"(?:[^"\\]|\\.)*"' + r"|[^'\"`/-]+|[/-]"
+
+
+def _unended(text: str, dialect: str) -> PlanError:
+    """Returns the error of a string, name or comment that the text ends in."""
+    at = 0
+    while match := re.compile(_LEXEMES, re.DOTALL).match(text, at):
+        if text.startswith("/*", at) and match[0] == "/":
+            break
+        at = match.end()
+    opened = text[at : at + 2] if text.startswith("/*", at) else text[at : at + 1]
+    what, close = {
+        "'": ("text", "'"),
+        '"': ("text" if dialect == "spark" else "name", '"'),
+        "`": ("name", "`"),
+        "/*": ("comment", "*/"),
+    }.get(opened, ("text", "'"))
+    return PlanError(
+        f"SQL: the {what} that begins here does not end",
+        hint=f"write the closing {close}" + (f"; a {close} inside it is written twice" if what != "comment" else ""),
+        position=Position.of(text, at, at + len(opened)),
+        text=text,
+    )
+
+
+def double_quoted(node: Any, text: str) -> list[Any]:
+    """Returns the string literals of a tree that are written in double quotes."""
+    found = []
+    for literal in node.find_all(exp.Literal):
+        start = literal.meta.get("start")
+        if literal.args.get("is_string") and start is not None and text[start : start + 1] == '"':
+            found.append(literal)
+    return found

@@ -1,0 +1,93 @@
+"""The classes of joins and the verdicts of programs, each with its witness; the memory is the engine's."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from crown.kernels import geometry
+from plans import Plan, Program, program
+from plans.program import JoinStage
+from plans.search.counted.classes import edges, join_class
+from plans.show import programs, upkeep
+from tests.plans import tpch
+from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.search.test_touches import LOOSE, SNOW, SNOWFLAKE
+from tests.plans.search.test_touches import QUERIES as COUNTED
+
+CLASSES = {
+    "star": ("q-hierarchical", "incremental: O(1) per change"),
+    "pair": ("layered", "incremental: first order along S -> R"),
+    "three hops by the end": ("layered", "incremental: first order along T -> S -> R"),
+    "fork": ("layered", "incremental: first order along R -> S -> T"),
+}
+
+
+def join(made: Program) -> Plan:
+    return next(stage.plan for stage in made.stages if isinstance(stage, JoinStage))
+
+
+@pytest.mark.parametrize("query", CLASSES)
+def test_a_counted_join_has_its_class_and_verdict(query: str) -> None:
+    made = program(COUNTED[query], LOOSE)
+    assert (join_class(join(made)).name, upkeep.verdict(made)) == CLASSES[query]
+
+
+def test_a_snowflake_with_declared_keys_is_flat() -> None:
+    made = program(SNOWFLAKE, SNOW, dialect="ansi")
+    found = join_class(join(made))
+    assert found.name == "flat"
+    assert not any(edge.open for edge in edges(join(made)).values())
+    loose = {name: table.get("columns", table) for name, table in SNOW.items()}
+    layered = join_class(join(program(SNOWFLAKE, loose, dialect="ansi")))
+    assert layered.name == "layered"
+    assert layered.witness.startswith(f"edge {layered.path[0]} -> {layered.path[1]} by ")
+
+
+def test_a_set_is_never_layered() -> None:
+    made = program(COUNTED["pair"].replace("SELECT", "SELECT DISTINCT"), LOOSE)
+    assert join_class(join(made)).name == "flat"
+
+
+def test_what_is_enumerated_besides_the_output_is_named() -> None:
+    made = program("SELECT R.a, T.b FROM R, S, T WHERE R.b = S.a AND S.b = T.a", LOOSE)
+    found = join_class(join(made))
+    assert found.name.endswith(", completed")
+    assert set(found.completed) == {"R_b", "S_b"}
+    assert upkeep.verdict(made) == "incremental: O(λ) per change, and the joined rows that change"
+
+
+def test_keys_of_a_cycle_are_in_its_bound() -> None:
+    made = program(tpch.QUERIES[5], tpch.TABLES)
+    assert "O(1) for changes of #0" in upkeep.verdict(made), "lineitem, with what is computed of it"
+    assert "O(N) rows by declared keys" in join(made).bounds[0].update
+    loose = {name: table["columns"] for name, table in tpch.TABLES.items()}  # type: ignore[index]
+    assert join(program(tpch.QUERIES[5], loose)).bounds[0].update.endswith("O(N^2) rows")
+
+
+def test_an_ordered_aggregate_is_logarithmic() -> None:
+    made = program("SELECT a, MIN(b) AS least FROM R GROUP BY a", LOOSE)
+    assert upkeep.verdict(made) == "incremental: O(log n) per change, n the values of a group"
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_the_verdict_is_in_every_form(query: str) -> None:
+    made = program(query, TABLES)
+    said = upkeep.verdict(made)
+    assert said in " ".join(programs.text(made).split())
+    explained = json.loads(programs.explained(made))
+    assert explained["explained"]["verdict"] == said
+    assert len(explained["explained"]["stages"]) == len(made.stages)
+    assert Program.from_json(explained) == made
+
+
+@pytest.mark.parametrize("query", COUNTED)
+def test_words_of_rows_and_groups_are_those_of_the_arena(query: str) -> None:
+    plan = join(program(COUNTED[query], LOOSE))
+    for i, node in enumerate(plan.nodes):
+        assert upkeep.row_words(plan, i) == len(node.attributes) + geometry.row_words(len(plan.children(i)))
+        words = upkeep.payload_words(plan, i)
+        extra = geometry.payload_words(np.int64(words)) if words else 0
+        assert upkeep.group_words(plan, i) == geometry.group_words(len(node.key), extra)

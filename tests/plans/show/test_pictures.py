@@ -1,0 +1,170 @@
+"""The pages of programs: one file each, every stage a card with its arrows, every mark explained."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from plans import PlanError, Program, program
+from plans.commands import explain as command
+from plans.program import JoinStage
+from plans.reads import sources
+from plans.show import explain, upkeep
+from plans.show.mermaid import mermaid
+from plans.show.picture import flow
+from plans.show.picture.page import html
+from tests.plans import tpch
+from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.search.test_touches import LOOSE
+from tests.plans.search.test_touches import QUERIES as COUNTED
+
+VOID = {"meta", "br"}
+SCHEMA = ["--schema", "r(a bigint, b bigint)", "--schema", "t(k bigint, v bigint)"]
+OUTER = "SELECT r.a, COUNT(t.v) AS n FROM r LEFT JOIN t ON r.b = t.k GROUP BY r.a"
+
+
+class Balance(HTMLParser):
+    """Whether every element is closed in order; the text of the page, and its ids and links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.said: list[str] = []
+        self.ids: set[str] = set()
+        self.links: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids |= {str(given["id"])} if "id" in given else set()
+        self.links |= {str(given["href"])} if "href" in given else set()
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def read(page: str) -> Balance:
+    found = Balance()
+    found.feed(page)
+    assert found.open == []
+    return found
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_program_has_a_page_with_its_verdict(query: str) -> None:
+    made = program(query, TABLES)
+    page = html(made)
+    found = read(page)
+    assert upkeep.verdict(made) in found.said
+    assert page.replace("http://www.w3.org/2000/svg", "").count("http") == 0
+    assert "<script" not in page
+    assert "prefers-color-scheme:dark" in page
+    assert made._repr_html_() in page
+    if made.plan is None:
+        assert found.ids == {f"stage-{i}" for i in range(len(made.stages))}
+    assert {link[1:] for link in found.links} <= found.ids
+    assert page.count('class="crown tree"') == sum(isinstance(stage, JoinStage) for stage in made.stages)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_no_card_is_without_an_arrow(query: str) -> None:
+    made = program(query, TABLES)
+    drawn = ElementTree.fromstring(flow.svg(made))
+    space = "{http://www.w3.org/2000/svg}"
+    arrows = sum(part.tag == f"{space}path" for part in drawn)
+    assert arrows == sum(len(sources(stage)) for stage in made.stages)
+    cards = [part for part in drawn if part.tag == f"{space}g"]
+    assert len(cards) == len(made.tables) + len(made.stages)
+    assert sum("result" in str(card.get("class")) for card in cards) == 1
+
+
+def test_cards_of_a_layer_do_not_overlap() -> None:
+    for query in QUERIES:
+        rows: dict[str, list[tuple[float, float]]] = {}
+        for rect in ElementTree.fromstring(flow.svg(program(query, TABLES))).iter("{http://www.w3.org/2000/svg}rect"):
+            left = float(str(rect.get("x")))
+            rows.setdefault(str(rect.get("y")), []).append((left, left + float(str(rect.get("width")))))
+        for spans in rows.values():
+            ordered = sorted(spans)
+            assert all(a[1] <= b[0] for a, b in pairwise(ordered))
+
+
+@pytest.mark.parametrize("query", COUNTED)
+def test_the_legend_explains_the_marks_that_are_there(query: str) -> None:
+    page = html(program(COUNTED[query], LOOSE))
+    body, _, legend = page.partition("What the marks mean")
+    body = body[body.index("<pre") :]
+    for mark, drawn in (("fan ?", "fan ?"), ("> quiet", "edge bound quiet"), ("class='virtual'", "node virtual")):
+        assert (mark in legend) == (drawn in body), mark
+    assert "PVLDB 16(5), 2023" in legend
+
+
+def test_no_word_in_the_margin_is_wider_than_it() -> None:
+    for query in (*(tpch.QUERIES[number] for number in (1, 13, 16, 18)), *QUERIES):
+        page = html(program(query, tpch.TABLES if query not in QUERIES else TABLES))
+        words = re.findall(r"<dt>(\w+)</dt>", page)
+        assert "cost" in words or "class" in words
+        assert all(len(word) <= 8 for word in words), words
+
+
+def test_the_chosen_tree_is_marked() -> None:
+    made = program(COUNTED["fork"], LOOSE)
+    stage = made.stages[0]
+    assert isinstance(stage, JoinStage)
+    assert explain.tree_line(stage.plan) == stage.plan.candidates[0].tree
+    marked = re.findall(r"<tr class=chosen><td>✓ (.*?)</td>", html(made))
+    assert marked == [stage.plan.candidates[0].tree]
+
+
+def test_mermaid_shows_bags_and_declared_keys() -> None:
+    drawn = mermaid(program(tpch.QUERIES[5], tpch.TABLES))
+    assert "generic bag, width 2" in drawn
+    assert "supplier[l_suppkey,c_nationkey] key (l_suppkey)" in drawn
+    assert "key (c_custkey)" in drawn
+    assert drawn.count("subgraph") == drawn.count("\n  end")
+
+
+def run(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    command.run(parser.parse_args([OUTER, *SCHEMA, *options]))
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("x.html", "<!DOCTYPE html>"), ("x.HTM", "<!DOCTYPE html>"), ("x.json", "{"), ("x.mmd", "flowchart TD"),
+        ("x.svg", "<svg"), ("x.txt", "query "), ("x", "query "),
+    ],
+)  # fmt: skip
+def test_the_suffix_says_the_form(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, start: str) -> None:
+    run(capsys, "--output", str(tmp_path / name))
+    assert (tmp_path / name).read_text().startswith(start)
+
+
+def test_the_format_goes_before_the_suffix(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run(capsys, "-o", str(tmp_path / "x.html"), "--format", "json")
+    shown = json.loads((tmp_path / "x.html").read_text())
+    assert shown["explained"]["verdict"].startswith("incremental: ")
+    assert len(Program.from_json(shown).stages) == 4
+
+
+def test_an_unknown_suffix_and_cells_of_a_picture_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with pytest.raises(PlanError, match=r"\.pdf is no suffix of a form"):
+        run(capsys, "-o", str(tmp_path / "x.pdf"))
+    with pytest.raises(PlanError, match="--cells is for text, not for html"):
+        run(capsys, "--format", "html", "--cells", "4")

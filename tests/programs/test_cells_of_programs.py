@@ -1,0 +1,183 @@
+"""A program in cells, in one round or two: what all cells deliver is what one engine does, after every batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from zlib import crc32
+
+import pyarrow as pa
+import pytest
+
+import crown
+from crown import engines
+from crown.errors import ChangeError, CrownError
+from crown.ingest.batch import MissingDeletes
+from crown.ingest.changes import WEIGHT
+from crown.programs import snapshot
+from crown.programs.program import ProgramEngine
+from crown.stages.cells import cells_of
+from plans import Plan, PlanError, Program, program
+from plans.program import program_of
+from plans.schema import arrow_type
+from plans.search.rounds import rounds
+from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from tests.oracles.database import Database, to_arrow
+from tests.plans.lowering.program_queries import QUERIES, TABLES
+from tests.plans.lowering.random_programs import Writer
+from tests.programs.test_maintained_programs import batch_of
+from tests.programs.test_programs import apply, result_of
+
+CELLS = 3
+
+
+class Cells:
+    """The cells of one round, each an engine of its own, or, for a plan, the engine of several threads."""
+
+    def __init__(self, given, on_missing):
+        self.given = given
+        if given.roles is None:
+            self.engines = [engines.create(program_of(given.maintained), None, given.grid.cells, None, on_missing)]
+        else:
+            envelope = envelope_of(given.maintained, cells=given.grid.cells, quarantine=False, roles=given.roles)
+            plan = cell_plan(given.maintained, envelope)
+            self.engines = [ProgramEngine.create(plan, on_missing=on_missing) for _ in range(given.grid.cells)]
+
+    def apply(self, changes):
+        """Returns the deltas of all cells, as rows and weights; no two cells of the last round deliver the same row."""
+        out, seen = Counter(), set()
+        for number, engine in enumerate(self.engines):
+            found = Counter()
+            for delta in engine.run(engine.prepare(self.part(changes, number)), consolidate=True):
+                columns = [column.to_pylist() for column in delta.columns]
+                for *row, weight in zip(*columns, strict=True):
+                    found[tuple(row)] += weight
+            if self.given.carries is None:
+                assert not seen & set(found), "a row comes out of two cells"
+            seen |= set(found)
+            out.update(found)
+        return Counter({row: weight for row, weight in out.items() if weight})
+
+    def part(self, changes, number):
+        """Returns what a cell is given: the rows whose hashed columns fall to it, under the names of its relations."""
+        if self.given.roles is None:
+            return changes
+        found = {}
+        for name, role in self.given.roles.items():
+            if role.relation in changes:
+                table = changes[role.relation]
+                columns = [table[column].to_pylist() for column, _ in role.hashed]
+                keep = [
+                    not role.hashed or crc32(repr(values).encode()) % len(self.engines) == number
+                    for values in (zip(*columns, strict=True) if columns else [()] * table.num_rows)
+                ]
+                wanted = [column.name for column in self.engines[number].plan.table(name).columns]
+                found[name] = table.filter(pa.array(keep, pa.bool_())).select([*wanted, WEIGHT])
+        return found
+
+
+def deltas(given: list[Cells], changes):
+    """Returns what comes out of the last round."""
+    for cells in given[:-1]:
+        net = cells.apply(changes)
+        table = given[given.index(cells) + 1].given.maintained.tables[0]
+        changes = {cells.given.carries: arrow_of(table, net)}
+    return given[-1].apply(changes)
+
+
+def arrow_of(table, net):
+    arrays = {c.name: pa.array([row[i] for row in net], arrow_type(c.type)) for i, c in enumerate(table.columns)}
+    return pa.table({**arrays, WEIGHT: pa.array(list(net.values()), pa.int64())})
+
+
+def compare(query, *, absent=False):
+    random = Random(query)
+    try:
+        made = program(query, TABLES)
+        if made.plan is not None:
+            pytest.skip("a plan is cut by another rule")
+        cut = rounds(made, CELLS)
+    except PlanError as error:
+        if "cannot be counted" not in str(error) and "cannot be cut" not in str(error):
+            raise
+        pytest.skip(str(error).splitlines()[0])
+    for one in cut:
+        assert isinstance(one.maintained, Plan) or Program.from_json(one.maintained.to_json()) == one.maintained
+    whole = ProgramEngine.create(cell_plan(made, envelope_of(made, cells=1, quarantine=False)))
+    parts = [Cells(one, "ignore" if i == 0 or one.roles is None else "trust") for i, one in enumerate(cut)]
+    database = Database(TABLES)
+    read = {table.name for table in made.tables}
+    for turn in range(8):
+        batch = batch_of(random, database) if turn < 7 else database.everything(-1)
+        database.apply(batch)
+        if absent and turn < 7:
+            batch = {
+                name: [(row, weight - (random.random() < 0.3)) for row, weight in rows] for name, rows in batch.items()
+            }
+        changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in read}
+        names = {n: [column.name for column in whole.plan.table(n).columns] for n in changes}
+        read_there = {n: table.select([*names[n], WEIGHT]) for n, table in changes.items()}
+        expected = Counter({row: weight for row, weight in apply(whole, read_there).items() if weight})
+        assert deltas(parts, changes) == expected, f"batch {turn}"
+    for cells in parts:
+        for engine in cells.engines:
+            engine.check_invariants()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_cells_deliver_what_one_engine_does(query):
+    compare(query)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_cells_deliver_what_one_engine_does_for_a_random_query(seed):
+    compare(Writer(seed).query())
+
+
+@pytest.mark.parametrize("query", [query for query in QUERIES if "r x" in query or "UNION" in query])
+def test_occurrences_that_are_hashed_by_different_columns_agree_on_what_a_delete_finds(query):
+    compare(query, absent=True)
+
+
+@pytest.mark.parametrize("query", [*QUERIES[::2], *(Writer(seed).query() for seed in range(100, 130))])
+def test_threads_deliver_what_one_engine_does(query, tmp_path):
+    """Join stages run in cells, the others once; a batch can be taken back, the state saved and loaded."""
+    random = Random(query)
+    try:
+        made = program(query, TABLES)
+    except PlanError as error:
+        pytest.skip(str(error).splitlines()[0])
+    if made.plan is not None or max(cells_of(made, CELLS)) == 1:
+        pytest.skip("there is no join that can be cut")
+    whole, many = ProgramEngine.create(made), ProgramEngine.create(made, threads=CELLS)
+    database = Database(TABLES)
+    read = {table.name for table in made.tables}
+    for turn in range(8):
+        batch = batch_of(random, database) if turn < 7 else database.everything(-1)
+        database.apply(batch)
+        changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in read}
+        expected, before = apply(whole, changes), result_of(many)
+        assert apply(many, changes) == expected, f"batch {turn}"
+        assert result_of(many) == result_of(whole)
+        if turn in (0, 4):
+            many.undo(changes, MissingDeletes.from_rows(many.missing.to_rows()))
+            assert result_of(many) == before
+            many.save(tmp_path / "state")
+            many, _ = snapshot.load(tmp_path / "state")
+            assert apply(many, changes) == expected
+        many.check_invariants()
+
+
+def test_threads_take_a_refused_batch_back_in_every_cell():
+    sql = "SELECT SUM(x.a + y.a) AS s FROM r x JOIN r y ON x.b = y.b"
+    view = crown.view(sql, TABLES, threads=CELLS)
+    view.update({"r": [{"a": 2, "b": b} for b in range(9)]})
+    before = view.to_table().to_pylist()
+    with pytest.raises(ChangeError, match="s"):
+        view.update({"r": [{"a": 2**61, "b": b} for b in range(9)]})
+    assert view.to_table().to_pylist() == before == [{"s": 36}]
+    view.check_invariants()
+    view.update({"r": [{"a": 1, "b": 1}]})
+    assert view.to_table().to_pylist() == [{"s": 8 * 4 + 12}]
+    with pytest.raises(CrownError, match="has none that can be"):
+        crown.view("SELECT SUM(a) AS s FROM r", TABLES, threads=2)
