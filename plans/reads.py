@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from plans.plan import BagAtom, Node, Plan
 from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Stage, TopStage
-from plans.schema import Column, Table
+from plans.schema import Column, Table, source_of
 
 
 def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
@@ -35,7 +35,7 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
 def sources(stage: Stage) -> list[str | int]:
     """Returns the relations (by name) and stages (by number) that a stage reads, each once."""
     if isinstance(stage, JoinStage):
-        return [_source(table.name) for table in stage.plan.tables]
+        return [source_of(table.name) for table in stage.plan.tables]
     return list(dict.fromkeys(feed.source for feed in feeds(stage)))
 
 
@@ -51,7 +51,7 @@ def feeds(stage: Stage) -> tuple[Feed, ...]:
 def inputs(stage: Stage) -> tuple[str | int, ...]:
     """Returns what each occurrence in a stage reads, a relation (by name) or a stage (by number), in their order."""
     if isinstance(stage, JoinStage):
-        return tuple(_source(atom.relation) for atom in occurrences_of_plan(stage.plan))
+        return tuple(source_of(atom.relation) for atom in occurrences_of_plan(stage.plan))
     return tuple(feed.source for feed in feeds(stage))
 
 
@@ -79,10 +79,6 @@ def _reading(node: Node, names: Iterator[str]) -> Node:
     if node.bag is None:
         return node
     return replace(node, bag=replace(node.bag, atoms=tuple(replace(a, relation=next(names)) for a in node.bag.atoms)))
-
-
-def _source(relation: str) -> str | int:
-    return int(relation[1:]) if relation.startswith("#") else relation
 
 
 def used(table: Table, atoms: Iterable[BagAtom]) -> tuple[Column, ...]:

@@ -112,8 +112,14 @@ def type_of_arrow(type_: pa.DataType) -> str:
     raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the schema")
 
 
-DERIVED = ("#", "stage ")
+STAGE, STAGE_OF_CELL = "#", "stage "
+DERIVED = (STAGE, STAGE_OF_CELL)
 """How the rows of a stage are called as a relation, in a program and in a cell of it. Their key may be NULL."""
+
+
+def source_of(relation: str) -> str | int:
+    """Returns what a relation of a program's join is: the name of a base table, or the number of a stage."""
+    return int(relation.removeprefix(STAGE)) if relation.startswith(STAGE) else relation
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,11 @@ def span(rates: Sequence[float]) -> str:
     return f"{quantity(median(rates))} ({quantity(min(rates))} to {quantity(max(rates))})"
 
 
+def median_rate(cell: dict[str, Any]) -> list[float]:
+    """Returns the median rate of a cell, in updates per second; nothing of one without a rate."""
+    return [cell["updates_per_s_median"]] if cell.get("updates_per_s") else []
+
+
 def times(before: Sequence[float], after: Sequence[float]) -> str:
     """Returns how many times as fast the median is after as before."""
     return f"x {median(after) / median(before):.2f}" if before and after else "–"

@@ -6,6 +6,7 @@ from crown.analysis.hot import Fan
 from plans.expressions.sqltext import identifier
 from plans.plan import Node, Plan
 from plans.program import JoinStage, Program
+from plans.schema import STAGE
 from plans.search.counted.classes import FIRST_ORDER, edges, join_class
 
 
@@ -35,7 +36,7 @@ def _declaration(plan: Plan, node: Node, key: tuple[str, ...]) -> str:
     """Returns how attributes of a node are declared its table's key; nothing where they cannot be: it has one, or is a
     stage's output.
     """
-    if node.kind != "input" or node.relation.startswith("#") or plan.table(node.relation).key or not key:
+    if node.kind != "input" or node.relation.startswith(STAGE) or plan.table(node.relation).key or not key:
         return ""
     column = dict(zip(node.attributes, node.columns, strict=True))
     return f"declare the key ({', '.join(identifier(column[name]) for name in key)}) of {node.relation}"

@@ -19,7 +19,7 @@ from crown.store.memory import ADDRESSABLE
 from crown.store.zset import Zset
 from plans.program import JoinStage, Program
 from plans.reads import inputs, reading
-from plans.schema import Column
+from plans.schema import STAGE_OF_CELL, Column
 from plans.search.cuts import Cut, by_anything
 
 _T = TypeVar("_T")
@@ -174,7 +174,7 @@ def cuts_of(program: Program, threads: int) -> list[str]:
 
 def _named(source: str | int) -> str:
     """Returns what a cell's plan calls a source: the rows of a stage are a relation there."""
-    return f"stage {source}" if isinstance(source, int) else source
+    return f"{STAGE_OF_CELL}{source}" if isinstance(source, int) else source
 
 
 def _given(source: str | int) -> str | int:

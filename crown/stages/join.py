@@ -23,7 +23,7 @@ from crown.store.zset import Zset
 from plans.payload import VALUE
 from plans.plan import Plan
 from plans.program import JoinStage
-from plans.schema import Column
+from plans.schema import Column, source_of
 
 
 class Join:
@@ -46,7 +46,7 @@ class Join:
         self._added = plan.payload is not None and (added or stage.mode == "payload")
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
         self._relations = [table.name for table in plan.tables]
-        self.inputs = tuple(_source(name) for name in self._relations)
+        self.inputs = tuple(source_of(name.lower()) for name in self._relations)
         self._words = []
         for table, source in zip(plan.tables, self.inputs, strict=True):
             place = {column.name.lower(): i for i, column in enumerate(sources[source])}
@@ -144,7 +144,7 @@ class Join:
 
 def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
     """Returns the plan over tables that have only the columns that come."""
-    come = [{column.name.lower() for column in sources[_source(table.name)]} for table in plan.tables]
+    come = [{column.name.lower() for column in sources[source_of(table.name.lower())]} for table in plan.tables]
     tables = tuple(
         replace(table, columns=tuple(c for c in table.columns if c.name.lower() in names), key=(), distinct=False)
         for table, names in zip(plan.tables, come, strict=True)
@@ -161,8 +161,3 @@ def _summed_floats(plan: Plan) -> list[tuple[str, str]]:
             if what == VALUE and plan.attributes[name].type == "float64":
                 found.add((node.relation.lower(), node.columns[node.attributes.index(name)]))
     return sorted(found)
-
-
-def _source(name: str) -> str | int:
-    """Returns what a relation of the plan is: a base table, or the number of a stage."""
-    return int(name[1:]) if name.startswith("#") else name.lower()

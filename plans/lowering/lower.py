@@ -13,9 +13,10 @@ from plans.lowering.existence import without_distinct
 from plans.lowering.joins import counting, feed, joined, plan_of, selection
 from plans.lowering.outer import inner_joined
 from plans.lowering.payloads import summed
-from plans.lowering.stages import STAGE, Stages, passed
+from plans.lowering.stages import Stages, passed
 from plans.plan import Output
 from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, TopStage, program_of
+from plans.schema import STAGE
 from plans.search.cost import checked_rates
 from plans.stack import with_room
 

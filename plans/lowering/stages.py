@@ -10,10 +10,7 @@ from plans.conjunction import settled
 from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit, substitute
 from plans.plan import Output
 from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
-from plans.schema import Column, Table
-
-STAGE = "#"
-"""What the relation that a stage makes is called in the plans of later ones: `#` and its number."""
+from plans.schema import STAGE, Column, Table, source_of
 
 
 class Stages:
@@ -70,7 +67,7 @@ def _name(stage: Stage) -> str:
 
 def origin(table: Table) -> str | int:
     """Returns the source of a feed over a table, which may be a stage's."""
-    return int(table.name[1:]) if table.name.startswith(STAGE) else table.name
+    return source_of(table.name)
 
 
 def local(expr: Expr) -> Expr:

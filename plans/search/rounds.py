@@ -30,7 +30,7 @@ from plans.program import (
     outputs_of,
 )
 from plans.reads import feeds, inputs, reading
-from plans.schema import WEIGHT, Column, Table
+from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
 from plans.search.cuts import Cut, Role, by_anything, by_output, uncut
 from plans.search.partials import merged, partial
 from plans.search.shares import Grid, hashable, solve
@@ -195,7 +195,7 @@ def _split(
 ) -> Split | None:
     """Returns the split between `stages` and those with the numbers `outer`; `taken`: the feed that is the last of
     `stages`, whose columns get names that no two share."""
-    relation = f"stage {number}" if number >= 0 else "rows"
+    relation = f"{STAGE_OF_CELL}{number}" if number >= 0 else "rows"
     arrived = None
     if taken is not None:
         names: list[str] = []

@@ -29,6 +29,7 @@ from plans.program import (
     outputs_of,
 )
 from plans.reads import occurrences
+from plans.schema import STAGE, source_of
 
 MAX_TRIALS = 2000
 _FLAT = ("and", "or")
@@ -191,10 +192,10 @@ def _of_join(stage: JoinStage, before: tuple[Stage, ...], labels: list[int]) -> 
     plan = stage.plan
     atoms = []
     for atom, weight in _weighed(stage):
-        source, column = atom.relation.lower(), _lower
-        if source.startswith("#"):
-            number = int(source[1:])
-            source, column = f"#{labels[number]}", _places(before[number])
+        number, column = source_of(atom.relation.lower()), _lower
+        if isinstance(number, int):
+            column = _places(before[number])
+        source = f"{STAGE}{labels[number]}" if isinstance(number, int) else number
         where = None if atom.predicate is None else _text(atom.predicate, column)
         reads = zip(map(column, atom.columns), atom.attributes, strict=True)
         made = _Atom(repr((source, where, weight)), tuple(sorted(reads)))

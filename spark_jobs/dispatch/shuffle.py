@@ -91,7 +91,7 @@ def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame) -> 
     plan, tags = given.maintained, [t for t, name in enumerate(envelope.relations) if _base(given, name) == base]
     names = {envelope.relations[tag].lower() for tag in tags}
     table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
-    rows = check(frame, table, list(placed), None)
+    rows = check(frame, table, list(placed))
     selected = [
         rows.columns[name].cast(spark_type(envelope.slots[slot])).alias(f"s{slot}") for name, slot in placed.items()
     ]

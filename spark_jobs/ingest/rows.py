@@ -41,13 +41,13 @@ class CheckedRows:
     text: Column
 
 
-def check(frame: DataFrame, table: Table, needed: Sequence[str], change: str | None) -> CheckedRows:
+def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
     """Returns expressions that bring ``frame`` to the types of ``table``; ``needed`` names the columns that matter.
 
-    ``change``: the column with weights or change codes; None takes ``_weight`` if there is one, else every row is an
-    insert. Raises :class:`SourceError` if a column is missing from the frame altogether.
+    The column ``_weight`` holds weights or change codes; without it every row is an insert. Raises
+    :class:`SourceError` if a column is missing from the frame altogether.
     """
-    declared = {column.name.lower() for column in table.columns} | ({change.lower()} if change is not None else set())
+    declared = {column.name.lower() for column in table.columns}
     wrong = doubtful(frame.columns, declared)
     if wrong is not None:
         raise SourceError(f"relation {table.name!r}: {wrong}")
@@ -55,7 +55,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], change: str | N
     reasons: list[Column] = []
     if UNREADABLE in fields:
         reasons.append(F.col(UNREADABLE))
-    weight, why = _weight(fields, table.name, change)
+    weight, why = _weight(fields, table.name)
     reasons += why
     columns: dict[str, Column] = {}
     for name in needed:
@@ -80,14 +80,10 @@ def _misfit(name: str, value: Column, type_: str) -> Column:
     return F.concat(F.lit(f"column '{name}': "), F.lit("'"), shown, F.lit(f"' is not a value of type {type_}"))
 
 
-def _weight(fields: dict[str, T.StructField], relation: str, change: str | None) -> tuple[Column, list[Column]]:
+def _weight(fields: dict[str, T.StructField], relation: str) -> tuple[Column, list[Column]]:
     """Returns the weight of a row, and the reasons why it may have none."""
-    field = fields.get((change or WEIGHT).lower())
+    field = fields.get(WEIGHT.lower())
     if field is None:
-        if change is not None:
-            raise SourceError(
-                f"relation {relation!r}: the input has no change column {change!r}: it has {', '.join(fields)}"
-            )
         return F.lit(1).cast("bigint"), []
     code = F.col(f"`{field.name}`")
     if isinstance(field.dataType, T.StringType):

@@ -266,9 +266,9 @@ def _verified(
     written = spark.read.format(job.format).load(str(local_folder(job.output)))
     maintained = verify.digest(verify.accumulated(written, columns, bag=isinstance(plan, Program)))
     if isinstance(plan, Program):
-        expected = verify.digest(verify.recomputed_program(plan, applied, None, clamped=clamped))
+        expected = verify.digest(verify.recomputed_program(plan, applied, clamped=clamped))
     else:
-        expected = verify.digest(verify.recomputed(plan, applied, None, clamped=clamped))
+        expected = verify.digest(verify.recomputed(plan, applied, clamped=clamped))
     say(f"maintained  {maintained}")
     say(f"recomputed  {expected}")
     say("equal" if maintained == expected else "DIFFERENT")

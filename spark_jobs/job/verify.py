@@ -71,7 +71,7 @@ def applied(frame: DataFrame, order: Mapping[str, int]) -> DataFrame:
     return frame.join(F.broadcast(numbers), FILE).drop(FILE)
 
 
-def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, *, clamped: bool) -> DataFrame:
+def recomputed(plan: Plan, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
     """Returns the plan's query by Spark SQL's joins, over the net contents of the change tables ``frames`` (by
     relation).
 
@@ -82,7 +82,7 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, 
     bound: dict[str, Column] = {}
     conditions: list[Column] = []
     for atom in occurrences(plan):
-        typed = _typed(plan, atom.relation, frames, change)
+        typed = _typed(plan, atom.relation, frames)
         if atom.predicate is not None:
             typed = typed.filter(F.expr(spark_sql(atom.predicate)))
         net = _net(typed, [F.col(f"`{name}`") for name in dict.fromkeys(atom.columns)], clamped)
@@ -109,9 +109,7 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], change: str | None, 
     return result.select(*(F.expr(spark_sql(output.expr)).alias(output.name) for output in plan.output)).distinct()
 
 
-def recomputed_program(
-    program: Program, frames: Mapping[str, DataFrame], change: str | None, *, clamped: bool
-) -> DataFrame:
+def recomputed_program(program: Program, frames: Mapping[str, DataFrame], *, clamped: bool) -> DataFrame:
     """Returns what Spark SQL answers to the program's own text, over the net contents of the change tables ``frames``.
 
     ``frames`` and ``clamped``: as for ``recomputed``. Columns that the program does not read are NULL. Raises
@@ -121,7 +119,7 @@ def recomputed_program(
         raise SparkJobError("--verify recomputes a query of several stages by its SQL text: write it in SQL")
     spark = next(iter(frames.values())).sparkSession
     for table in program.tables:
-        typed = _typed(program, table.name, frames, change)
+        typed = _typed(program, table.name, frames)
         read = [name for name in typed.columns if name not in (WEIGHT, BATCH)]
         net = _repeated(_net(typed, [F.col(f"`{name}`") for name in read], clamped))
         columns = [
@@ -134,11 +132,11 @@ def recomputed_program(
     return spark.sql(program.query)
 
 
-def _typed(plan: Maintainable, relation: str, frames: Mapping[str, DataFrame], change: str | None) -> DataFrame:
+def _typed(plan: Maintainable, relation: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     """Returns the good rows of a relation's changes: the columns read, in the planner's types, weight and batch."""
     table = plan.table(relation)
     frame = next(frame for name, frame in frames.items() if name.lower() == table.name.lower())
-    rows = check(frame, table, [column.name for column in used(table, occurrences(plan))], change)
+    rows = check(frame, table, [column.name for column in used(table, occurrences(plan))])
     good = rows.frame if rows.reason is None else rows.frame.filter(rows.reason.isNull())
     return good.select(
         *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT), F.col(BATCH)

@@ -214,6 +214,6 @@ def test_a_null_where_the_schema_says_not_null_is_a_bad_row(spark):
     tables = Schema.of({"r": {"id": "int64 not null", "x": "int64"}, "t": {"columns": {"id": "int64"}, "key": ["id"]}})
     frame = spark.createDataFrame([(1, None), (None, 2)], "id bigint, x bigint")
     for table, needed in ((tables["r"], ["id", "x"]), (tables["t"], ["id"])):
-        reason = check(frame, table, needed, None).reason
+        reason = check(frame, table, needed).reason
         reasons = [row[0] for row in frame.select(reason.alias("reason")).collect()]
         assert reasons == [None, "column 'id' is NULL, and declared NOT NULL"]

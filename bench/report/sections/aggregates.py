@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.report.style import Cell
 from bench.report.tables import Table, outcome, rate, spread
-from bench.report.text import quantity, times
+from bench.report.text import median_rate, quantity, times
 
 OURS = "crown-view"
 
@@ -30,7 +30,7 @@ def rates(cells: Sequence[Cell]) -> Table:
                 quantity(cell["work"]["emitted"] / cell["updates"] if cell.get("updates") else None),
                 quantity(cell.get("bytes_per_tuple")),
                 rate(other),
-                times(_median(other), _median(cell)),
+                times(median_rate(other), median_rate(cell)),
                 outcome(cell),
             )
         )
@@ -46,7 +46,7 @@ def outer(cells: Sequence[Cell]) -> Table:
     rows = []
     for cell in (c for c in cells if c["engine"] == OURS and c["workload"] == "agg-outer"):
         inner = _beside(cells, cell, OURS, "agg-inner")
-        ratio = times(_median(inner), _median(cell)).replace("x ", "")
+        ratio = times(median_rate(inner), median_rate(cell)).replace("x ", "")
         rows.append((f"{cell['batch_rows']:,}", spread(inner), spread(cell), ratio))
     headings = ("batch", "inner join, median updates/s", "left join, median updates/s", "left / inner")
     return Table(headings, rows, [True] * len(rows))
@@ -61,7 +61,3 @@ def _beside(cells: Sequence[Cell], cell: Cell, engine: str, workload: str) -> Ce
 def _stream(cell: Cell) -> tuple[object, ...]:
     shuffled = cell.get("options", {}).get("shuffled", False)
     return cell["batch_rows"], shuffled
-
-
-def _median(cell: Cell) -> list[float]:
-    return [cell["updates_per_s_median"]] if cell.get("updates_per_s") else []

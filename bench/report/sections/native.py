@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.report.style import Cell
 from bench.report.tables import Table, outcome, rate, spread
-from bench.report.text import engine, quantity, size, times
+from bench.report.text import engine, median_rate, quantity, size, times
 
 
 def beside(cells: Sequence[Cell]) -> Table:
@@ -28,8 +28,8 @@ def beside(cells: Sequence[Cell]) -> Table:
                 spread(cell),
                 quantity(cell.get("deltas_per_s") or None),
                 size(cell.get("rss_peak")),
-                "–" if ours else times(_median(first), _median(cell)),
-                "–" if ours else times(_median(arrow), _median(cell)),
+                "–" if ours else times(median_rate(first), median_rate(cell)),
+                "–" if ours else times(median_rate(arrow), median_rate(cell)),
                 outcome(cell),
             )
         )
@@ -38,7 +38,3 @@ def beside(cells: Sequence[Cell]) -> Table:
         "CROWN with Arrow, times", "outcome",
     )  # fmt: skip
     return Table(headings, rows, [c["engine"].startswith("crown") for c in cells])
-
-
-def _median(cell: Cell) -> list[float]:
-    return [cell["updates_per_s_median"]] if cell.get("updates_per_s") else []
