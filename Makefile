@@ -4,7 +4,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
-JOBS ?= 2
+JOBS ?= auto
 PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
@@ -17,7 +17,7 @@ help:  ## list the targets
 demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Spark, and check the result (under 3 min)
 	@$(BIN)/python -m spark_jobs.demo
 
-test: java $(VENV)/.test  ## run all tests (some twenty minutes on two cores)
+test: java $(VENV)/.test  ## run all tests but the slow campaigns
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-slow: java $(VENV)/.test  ## run the long random campaigns

@@ -28,6 +28,9 @@ class Uninterrupted:
     def __enter__(self) -> Self:
         if self._depth == 0 and threading.current_thread() is threading.main_thread():
             present = getsignal(SIGINT)
+            left = getattr(present, "__self__", None)
+            if isinstance(left, Uninterrupted) and left._depth == 0:
+                present = left._delivers  # an exception, of another signal's handler, struck while that one was left
             if callable(present) and not _is_ours(present):
                 self._noted = False
                 self._delivers = present
@@ -39,8 +42,9 @@ class Uninterrupted:
         self._depth -= 1
         if self._depth or self._delivers is None:
             return
-        delivers, self._delivers = self._delivers, None
+        delivers = self._delivers
         signal(SIGINT, delivers)
+        self._delivers = None
         if self._noted:  # even if an error is on its way: it is the context of what the handler raises
             self._noted = False
             delivers(SIGINT, None)

@@ -14,12 +14,13 @@ import pytest
 
 import crown
 from tests.durable.streams import QUERIES, contents, recomputed
+from tests.marks import slow
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
 
 
-@pytest.mark.parametrize(("query", "how"), [("join", "before"), ("groups", "half"), ("join", "after")])
+@pytest.mark.parametrize(("query", "how"), [slow("join", "before"), ("groups", "half"), slow("join", "after")])
 def test_a_process_may_die_at_any_call_of_the_system(query: str, how: str) -> None:
     command = [sys.executable, "-m", "tests.durable.crashes", query, how, "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, cwd=ROOT, env=ENVIRONMENT)
@@ -30,6 +31,7 @@ def test_a_process_may_die_at_any_call_of_the_system(query: str, how: str) -> No
 WRITER = """
 import sys, crown
 from tests.durable.streams import SCHEMA, batch
+from tests.marks import slow
 view = crown.open(sys.argv[2], sys.argv[1], SCHEMA, snapshot_bytes=4000)
 while True:
     view.update(batch(9, view.batches))
@@ -38,7 +40,7 @@ while True:
 
 
 @pytest.mark.filterwarnings("ignore::crown.errors.RecoveryWarning")
-@pytest.mark.parametrize("query", ["join", "groups"])
+@pytest.mark.parametrize("query", [slow("join"), "groups"])
 def test_a_process_may_die_at_any_moment(query: str, tmp_path: Path) -> None:
     source, folder, known = random.Random(4), tmp_path / "v", 0
     for _ in range(4):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from plans.schema import Schema, arrow_type
@@ -65,11 +64,6 @@ class Result:
             if batch is None or number <= batch:
                 out.update(rows)
         return Counter({row: weight for row, weight in out.items() if weight})
-
-
-def slow(*values):
-    """A case that goes the way of another one: part of the slow campaign only."""
-    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def rows_of(frame):

@@ -13,7 +13,8 @@ from spark_jobs import maintain
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import Input, changes
-from tests.spark.streams import Result, rows_of, slow
+from tests.marks import slow
+from tests.spark.streams import Result, rows_of
 
 SCHEMA = Schema.of(
     {

@@ -11,7 +11,8 @@ from crown.errors import CrownError
 from plans.errors import PlanError
 from spark_jobs import bulk_load, maintain
 from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, SparkJobError
-from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run, slow
+from tests.marks import slow
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 
 GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 PEOPLE = {

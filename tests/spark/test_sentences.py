@@ -206,6 +206,7 @@ def test_an_output_folder_that_is_gone_while_the_job_runs_ends_it(spark, tmp_pat
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_traceback(tmp_path):
     """``crown submit ... | head -1``."""
     for number in range(3):

@@ -134,3 +134,18 @@ def test_another_thread_changes_no_handler() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.default_int_handler]
+
+
+def test_a_context_left_in_the_midst_of_leaving_does_not_keep_the_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an exception does, out of the handler of another signal, between two lines of ``__exit__``."""
+
+    def struck(number: int, handler: object) -> None:
+        raise TimeoutError
+
+    left = Uninterrupted()
+    with monkeypatch.context() as patch, pytest.raises(TimeoutError), left:
+        patch.setattr("crown.interrupts.signal", struck)
+    assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt), Uninterrupted():
+        strike()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

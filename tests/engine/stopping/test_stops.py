@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,14 @@ from tests.engine.stopping.stops import FAULTS, SUBJECTS, Run, Subject, concerns
 GRID = [(subject, fault) for subject in SUBJECTS for fault in FAULTS if concerns(fault, subject)]
 NAMES = [f"{subject.name}-{fault.__name__}" for subject, fault in GRID]
 MUST_HAPPEN = {"over_budget": "before", "error_at_a_block": "before", "full_arena": "lost", "reader_leaves": "after"}
+
+
+@pytest.fixture(autouse=True)
+def handler_of_interrupts() -> Iterator[None]:
+    """Puts Ctrl-C's handler back: an exception anywhere may strike before the product has done so."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def stopped(subject: Subject, fault: object, times: int, folder: Path) -> Counter[str]:

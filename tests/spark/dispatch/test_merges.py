@@ -19,6 +19,7 @@ import pytest
 from spark_jobs import bulk_load
 from spark_jobs.dispatch import chain
 from spark_jobs.log.state_log import cell_folders
+from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 from tests.spark.test_kills import GRAPH, run_until
 
@@ -68,7 +69,7 @@ def lethal(marks, made):
     return task_of
 
 
-@pytest.mark.parametrize(("name", "cells"), [("groups travel", 2), ("rows travel", 2), ("groups travel", 4)])
+@pytest.mark.parametrize(("name", "cells"), [slow("groups travel", 2), ("rows travel", 2), slow("groups travel", 4)])
 def test_workers_of_both_rounds_may_die_in_the_middle_of_a_batch_and_after_it(
     spark, tmp_path, monkeypatch, name, cells
 ):
@@ -144,6 +145,7 @@ def test_a_bad_row_is_put_aside_once_though_its_relation_plays_two_roles(spark, 
     assert counts == {4, 1}
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_in_both_rounds(tmp_path):
     edges = tmp_path / "edges.txt"
     rng = random.Random(6)

@@ -19,7 +19,8 @@ from spark_jobs.errors import CheckpointError
 from spark_jobs.log.delta_file import MASKED, ONE_CELL
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import CellLog, cell_folders
-from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, run, slow
+from tests.marks import slow
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, run
 
 SCHEMA = {"e": {"a": "int64", "b": "int64"}, "w": {"a": "int64", "b": "int64", "c": "int64"}}
 PATH = "SELECT DISTINCT t0.a x, t1.a y, t2.a z, t2.b u FROM e t0, e t1, e t2 WHERE t0.b = t1.a AND t1.b = t2.a"

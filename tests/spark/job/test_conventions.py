@@ -18,6 +18,7 @@ from spark_jobs import maintain
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.ingest.conventions import normal
 from spark_jobs.ingest.sources import Input, changes
+from tests.marks import slow
 from tests.spark.streams import ChangeFiles, rows_of, run
 
 QUERY = "SELECT a, b FROM r"
@@ -45,7 +46,7 @@ def test_a_feed_is_found_by_its_column_and_means_what_it_means_embedded(spark, n
     assert rows_of(maintain(spark, QUERY, {"r": renamed}, change="op")) == wanted
 
 
-@pytest.mark.parametrize("weight", [None, 0, 1, 2])
+@pytest.mark.parametrize("weight", [slow(None), 0, slow(1), slow(2)])
 def test_null_and_zero_weights_mean_the_same_embedded_and_on_spark(spark, weight):
     """NULL is a bad row, 0 changes nothing, no column at all inserts: whatever type the column has."""
     view = crown.view(QUERY, SCHEMA)
@@ -116,9 +117,9 @@ def test_envelopes_of_debezium_are_the_table(spark):
     ("envelope", "said"),
     [
         (("u", None, (1, "x"), 1), "no row before it: .*REPLICA IDENTITY FULL"),
-        (("d", None, None, 1), "no row before it"),
-        (("c", None, None, 1), "no row after it"),
-        (("t", None, None, 1), "unknown op 't'"),
+        slow(("d", None, None, 1), "no row before it"),
+        slow(("c", None, None, 1), "no row after it"),
+        slow(("t", None, None, 1), "unknown op 't'"),
         (("u", (1, "x"), (1, "__debezium_unavailable_value"), 1), "column 'b' was left out by the source"),
     ],
 )
@@ -183,7 +184,7 @@ class Emitted:
         self.batches[batch] = [row.asDict(recursive=True) for row in frame.collect()]
 
 
-@pytest.mark.parametrize(("query", "key"), [("SELECT src, COUNT(*) AS n FROM g GROUP BY src", "src"), (None, "c")])
+@pytest.mark.parametrize(("query", "key"), [("SELECT src, COUNT(*) AS n FROM g GROUP BY src", "src"), slow(None, "c")])
 def test_a_stream_of_updates_has_one_change_per_key_and_version(spark, tmp_path, query, key):
     """``c`` is not the column by which the second query is cut: rows of a key meet behind the cells."""
     query = query or "Q(a, c) :- g(a, b), g(b, c)."

@@ -15,7 +15,8 @@ from pyspark.util import inheritable_thread_target
 
 from spark_jobs import maintain
 from spark_jobs.errors import BrokenChainError
-from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run, slow
+from tests.marks import slow
+from tests.spark.streams import ChangeFiles, Result, batch_of, oracle_of, rows_of, run
 
 GRAPH = {"g": {"src": "int64", "dst": "int64"}}
 HOPS = "SELECT DISTINCT x.src a, y.src b, z.src c, z.dst d FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src"
@@ -82,7 +83,7 @@ def test_a_thread_that_does_not_know_its_batch_is_refused_and_not_given_another_
 
 
 @pytest.mark.parametrize("cells", [slow(1), 2])
-@pytest.mark.parametrize("own_too", [True, False], ids=["and its own", "alone"])
+@pytest.mark.parametrize("own_too", [slow(True), False], ids=["and its own", "alone"])
 def test_a_frame_kept_from_an_earlier_batch_is_refused_and_changes_nothing(spark, tmp_path, files, cells, own_too):
     """Read in a later call, it would be executed under the later batch's number, with its own rows."""
     sink, kept = Result(), []
@@ -145,7 +146,7 @@ def test_the_last_batch_that_is_never_read_is_noticed_when_the_stream_is_built_a
 
 
 @pytest.mark.parametrize("cells", [slow(1), 2])
-@pytest.mark.parametrize("lost", ["crown", "offsets", "commits", "the newest deltas"])
+@pytest.mark.parametrize("lost", [slow("crown"), slow("offsets"), "commits", "the newest deltas"])
 def test_a_restart_after_a_loss_is_refused(spark, tmp_path, files, cells, lost):
     state = tmp_path / "state"
     run(spark, HOPS, files, state, schema=GRAPH, cells=cells)
@@ -175,7 +176,7 @@ def test_losing_sparks_whole_checkpoint_stops_the_stream_that_begins_anew(spark,
         run(spark, HOPS, files, state, schema=GRAPH, cells=1)
 
 
-@pytest.mark.parametrize(("adaptive", "cells"), [("true", 1), slow("true", 2), slow("false", 1), ("false", 2)])
+@pytest.mark.parametrize(("adaptive", "cells"), [slow("true", 1), slow("true", 2), slow("false", 1), ("false", 2)])
 def test_batches_of_which_nothing_is_left_are_applied_by_every_cell(spark, tmp_path, files, adaptive, cells):
     """Spark optimizes away what is empty: a filter that keeps nothing, a join with nothing."""
     frame = files.frames(spark)["g"].filter((F.col("src") > 100) | (F.col("_weight") > 5))

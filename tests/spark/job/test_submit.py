@@ -22,7 +22,7 @@ from spark_jobs.commands import state, submit
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.job.failures import failure
 from spark_jobs.log.state_log import CellLog
-from tests.spark.streams import slow
+from tests.marks import slow
 
 PATHS = "Q(a,b,c) :- g(a,b), g(b,c), c > 12."
 

@@ -45,6 +45,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_counts_it_once(spark, tmp_path
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_with_every_count_from_its_checkpoint(tmp_path):
     files, changes = ChangeFiles(tmp_path / "in", SCHEMA), batches(5, seed=13)
     for batch in changes:
