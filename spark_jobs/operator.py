@@ -28,6 +28,7 @@ from plans.schema import Schema
 from plans.search import cuts
 from plans.search.rounds import Round, rounds
 from plans.search.shares import Grid, hashable
+from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.dispatch.chain import applied, strides
@@ -132,7 +133,7 @@ def maintain(
         unclaimed(folder)
     if aside is not None and on_bad_row == "quarantine":
         usable(aside, "quarantine")
-    space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
+    space = scratch_space.claim(scratch, cluster.application(spark)) if streaming else None
     found = strides(
         _rounds(spark, plan, cells, stored),
         operator=operator,
@@ -235,4 +236,4 @@ def default_cells(spark: SparkSession, plan: Maintainable) -> int:
     cannot be cut, or only in two rounds: the second costs every batch a shuffle.
     """
     cuttable = bool(hashable(plan)) if isinstance(plan, Plan) else cuts.by_output(plan) is not None
-    return max(1, min(spark.sparkContext.defaultParallelism // 2, 4)) if cuttable else 1
+    return max(1, min(cluster.cores(spark) // 2, 4)) if cuttable else 1

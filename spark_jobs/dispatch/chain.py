@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from plans.plan import Plan
 from plans.search.rounds import Round
+from spark_jobs import cluster
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from spark_jobs.dispatch.placement import AUTO, pins
@@ -89,7 +90,7 @@ def applied(
 ) -> DataFrame:
     """Returns the DataFrame of the last round, whose partitions are its cells."""
     frames = {name.lower(): frame for name, frame in changes.items()}
-    out, cores = None, spark.sparkContext.defaultParallelism
+    out, cores = None, cluster.cores(spark)
     for stride in given:
         step = stride.step
         mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}
