@@ -9,7 +9,7 @@ PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types format check bench bench-quick bench-peers native-peers clean python java
+.PHONY: help demo test test-slow chaos lint types format check bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -22,6 +22,10 @@ test: java $(VENV)/.test  ## run all tests but the slow campaigns
 
 test-slow: java $(VENV)/.test  ## run the long random campaigns
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
+
+chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
+	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100
+	@$(BIN)/python -m pytest -q -n $(JOBS) tests/spark/cell/test_state_fuzz.py -m slow
 
 lint: $(VENV)/.dev  ## check style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
