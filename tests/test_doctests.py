@@ -39,12 +39,3 @@ def test_every_module_with_examples_is_on_the_list() -> None:
     shown = {file for file in files if re.search(r"^\s*>>> ", file.read_text(), re.MULTILINE)}
     listed = {Path(str(importlib.import_module(name).__file__)) for name in MODULES}
     assert shown == listed
-
-
-@pytest.mark.parametrize("page", ["sql.md", "explain.md"])
-def test_the_blocks_of_a_page_run_one_after_the_other(page: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    assert len(blocks) > 3
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, f"docs/{page}", "exec"), names)

@@ -40,6 +40,7 @@ def test_the_base_is_slim_and_every_part_brings_what_it_imports(setup: configpar
     for extra in ("graphframes", "bench", "test"):
         assert names(extras["spark"]) <= names(extras[extra]), extra
     assert "duckdb" in names(extras["bench"]) & names(extras["test"])
+    assert {"mkdocs-material", "mkdocstrings[python]"} <= names(extras["docs"])
 
 
 def test_a_view_needs_nothing_but_the_base() -> None:
