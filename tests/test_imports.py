@@ -82,7 +82,7 @@ def test_each_outside_library_has_its_place(file: Path) -> None:
     place = file.relative_to(ROOT)
     outside = {name.split(".")[0] for name in imports(file)}
     if "sqlglot" in outside:
-        assert place.match("plans/frontends/sql/*.py")
+        assert place.parts[:3] == ("plans", "frontends", "sql")
     if "pyspark" in outside:
         assert place.parts[0] in {"spark_jobs", "bench"}
     if outside & {"numba", "llvmlite"}:
