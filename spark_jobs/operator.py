@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -37,12 +36,14 @@ from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.folders import local_folder, unclaimed, usable
 from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import table_of_spark
-from spark_jobs.log.history import reconcile, stream_of
+from spark_jobs.log.history import reconcile
 from spark_jobs.log.meta import check_meta, read_meta
+from spark_jobs.log.whereabouts import located
 from spark_jobs.same_query import kept
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at, ready
 
 Query = str | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
@@ -54,6 +55,8 @@ def maintain(
     changes: Mapping[str, DataFrame],
     *,
     checkpoint: str | None = None,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     schema: Any = None,
     dialect: str = "spark",
     cells: int | None = None,
@@ -82,8 +85,9 @@ def maintain(
     The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
     anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
 
-    - ``checkpoint``: a local or shared folder for the operator's state (required for streams). It may be the stream's
-      own ``checkpointLocation``; the state is kept under ``crown/`` in it.
+    - ``checkpoint``: the stream's own ``checkpointLocation`` (required for streams): a local or shared folder, or
+      ``s3://``, ``gs://``, ``az://``. The state is kept under ``crown/`` in it, or at ``state``, a folder or such a URI
+      that no other checkpoint uses. ``storage_options``: obstore's, for both; by default the environment's.
     - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
     - ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names.
     - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
@@ -115,24 +119,23 @@ def maintain(
         raise SparkJobError(f"operator={operator!r}: give a name of letters, digits, dots, dashes and underscores")
     if on_bad_row not in ("fail", "quarantine"):
         raise SparkJobError(f'on_bad_row={on_bad_row!r}: give "fail" or "quarantine"')
-    folder = local_folder(checkpoint) if checkpoint is not None else None
-    if on_bad_row == "quarantine" and quarantine is None:
-        if folder is None:
+    where = located(checkpoint, state, storage_options) if checkpoint is not None else None
+    aside = folder_at(quarantine, "quarantine", storage_options) if quarantine is not None else None
+    if on_bad_row == "quarantine" and aside is None:
+        if where is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
-        quarantine = str(folder / "quarantine")
-    aside = local_folder(quarantine, "quarantine") if quarantine is not None else None
+        aside = where.checkpoint / "quarantine"
     plan = planned(query, changes, schema, rates, dialect)
     check_emit(emit, key, plan)
     if emit != "weights" and engines is not QUERY:
         raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
     _check_missing(plan, on_missing)
-    stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
+    stored, certain = where.stored(operator) if where is not None and streaming else (None, False)
     plan = kept(plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, rates, d))
-    if folder is not None and streaming:
-        usable(folder, "checkpoint")
-        unclaimed(folder)
+    if where is not None and streaming:
+        where.claim()
     if aside is not None and on_bad_row == "quarantine":
-        usable(aside, "quarantine")
+        ready(aside, "quarantine")
     space = scratch_space.claim(scratch, cluster.application(spark)) if streaming else None
     found = strides(
         _rounds(spark, plan, cells, stored),
@@ -143,16 +146,18 @@ def maintain(
         sample=sample,
         query=plan.query,
         fingerprint=engines.fingerprint(plan),
-        root=str(folder / "crown") if folder is not None and streaming else None,
+        root=str(where.root) if where is not None and streaming else None,
+        checkpoint=str(where.checkpoint) if where is not None else None,
+        options=dict(storage_options or {}),
         scratch=str(space) if space is not None else None,
         keep=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
         run=uuid.uuid4().hex,
         engines=engines,
     )
-    if certain and stored is not None and folder is not None:
+    if certain and stored is not None and where is not None:
         for stride in found:
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
-            reconcile(folder, stored.parent.name, stride.step.operator)
+            reconcile(where.checkpoint, stored.parent.name, stride.step.operator, where.root)
     return emitted(applied(spark, found, changes, placement), emit, key, plan, found[-1].round.grid)
 
 
@@ -208,20 +213,7 @@ def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
     return kinds.pop()
 
 
-def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
-    """Returns the state that a stream on this checkpoint would go on with, and whether that is certain.
-
-    Certain if Spark keeps its own metadata in the same folder: that names the stream. Otherwise the only state there
-    is.
-    """
-    stream = stream_of(folder)
-    if stream is None:
-        states = [meta.parent for meta in (folder / "crown").glob(f"*/{operator}/meta.json")]
-        return (states[0], False) if len(states) == 1 else (None, False)
-    return folder / "crown" / stream / operator, True
-
-
-def _rounds(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Path | None) -> tuple[Round, ...]:
+def _rounds(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Folder | None) -> tuple[Round, ...]:
     """Returns the rounds in as many cells as the state has, if it is this plan's and no other number is wanted."""
     meta = read_meta(stored) if stored is not None else None
     if meta is None or meta["fingerprint"] != plan.fingerprint or cells not in (None, meta["cells"]):

@@ -37,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--checkpoint", metavar="DIR", help="where the job keeps its state; needed unless the output is console or noop"
     )
+    add(
+        "--state",
+        metavar="URI",
+        help="keep the state elsewhere than in the checkpoint: a folder, s3://, gs:// or az:// (credentials from the "
+        "environment)",
+    )
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
         "--available-now", action="store_true", help="take the changes that are there, then stop (default)"
@@ -95,6 +101,7 @@ def job(args: argparse.Namespace) -> submit.Job:
         inputs=tuple(Input.parse(text) for text in args.input),
         output=args.output,
         checkpoint=local_folder(args.checkpoint, "--checkpoint") if args.checkpoint else None,
+        state=args.state,
         format=args.format,
         trigger=args.trigger,
         schema=schema_of(args.schema),

@@ -17,8 +17,8 @@ from plans.search.rounds import rounds
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.errors import SourceError
-from spark_jobs.folders import local_folder, usable
 from spark_jobs.ingest.conventions import normal
+from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import Query, default_cells, planned
 
 
@@ -28,6 +28,8 @@ def bulk_load(
     tables: Mapping[str, DataFrame],
     *,
     checkpoint: str,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     schema: Any = None,
     dialect: str = "spark",
     cells: int | None = None,
@@ -48,18 +50,20 @@ def bulk_load(
                 f"relation {name!r} is a stream: bulk_load() takes batch tables, maintain() takes streams"
             )
     tables = normal(tables, change, Schema.of(schema))
-    folder = local_folder(checkpoint)
-    refuse_streams(folder / "crown", operator)
+    where = located(checkpoint, state, storage_options)
+    refuse_streams(where.root, operator)
     plan = planned(query, tables, schema, rates, dialect)
     made = rounds(plan, default_cells(spark, plan) if cells is None else cells)
-    usable(folder, "checkpoint")
+    where.claim()
     found = strides(
         made,
         operator=operator,
         on_missing=on_missing,
         query=plan.query,
         fingerprint=plan.fingerprint,
-        root=str(folder / "crown"),
+        root=str(where.root),
+        checkpoint=str(where.checkpoint),
+        options=dict(storage_options or {}),
         scratch=None,
         keep=0,
         run=uuid.uuid4().hex,

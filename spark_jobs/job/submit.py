@@ -29,8 +29,10 @@ from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places, sinks
 from spark_jobs.job.failures import plain_errors
 from spark_jobs.job.progress import Summary, Watcher
+from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
+from spark_jobs.storage.opening import folder_at, ready
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +53,7 @@ class Job:
     inputs: tuple[Input, ...]
     output: str
     checkpoint: Path | None = None
+    state: str | None = None
     format: str = "parquet"
     trigger: str | None = None
     schema: Schema = field(default_factory=Schema)
@@ -119,6 +122,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         job.query,
         frames,
         checkpoint=str(checkpoint),
+        state=job.state,
         schema=schema,
         dialect=job.dialect,
         cells=job.cells,
@@ -168,7 +172,11 @@ def _check(job: Job) -> None:
             raise SparkJobError(
                 "--quarantine says where bad rows go, but they stop the job: give --on-bad-row quarantine"
             )
-        usable(local_folder(job.quarantine, "--quarantine"), "--quarantine")
+        ready(folder_at(job.quarantine, "--quarantine"), "--quarantine")
+    if job.state is not None:
+        if job.checkpoint is None:
+            raise SparkJobError("--state needs --checkpoint DIR, where Spark keeps which batches it has committed")
+        folder_at(job.state, "--state")
     if job.scratch is not None:
         usable(local_folder(job.scratch, "--scratch"), "--scratch")
 
@@ -204,7 +212,7 @@ def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Cal
     """Starts the stream and reports every micro-batch until it ends."""
     summary = Summary()
     query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
-    watcher = Watcher(query, checkpoint / "crown", OPERATOR)
+    watcher = Watcher(query, located(str(checkpoint), job.state).root, OPERATOR)
 
     def report() -> None:
         if job.to_files:

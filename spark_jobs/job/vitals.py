@@ -16,6 +16,7 @@ from typing import Any
 from spark_jobs.job.progress import size
 from spark_jobs.log.history import SparkHistory
 from spark_jobs.log.state_log import cell_folders, read_note
+from spark_jobs.storage.folder import Folder
 
 _NOTE = re.compile(r"(0|[1-9][0-9]{0,17})\.json")
 
@@ -57,19 +58,19 @@ class Vitals:
         )
 
 
-def vitals(operator: Path) -> list[Vitals]:
+def vitals(operator: Folder) -> list[Vitals]:
     """Returns how the cells of an operator's folder are doing, by number; cells without a note are left out."""
     found = ((cell, _notes(cell)) for cell in cell_folders(operator))
     return [_vitals(operator, cell.name, notes) for cell, notes in found if notes]
 
 
-def _notes(cell: Path) -> dict[int, dict[str, Any]]:
-    numbers = sorted(int(match[1]) for match in map(_NOTE.fullmatch, os.listdir(cell)) if match is not None)
+def _notes(cell: Folder) -> dict[int, dict[str, Any]]:
+    numbers = sorted(int(match[1]) for match in map(_NOTE.fullmatch, cell.files()) if match is not None)
     found = {number: read_note(cell, number) for number in numbers}
     return {number: note for number, note in found.items() if note is not None}
 
 
-def _vitals(operator: Path, cell: str, notes: dict[int, dict[str, Any]]) -> Vitals:
+def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vitals:
     newest = max(notes)
     note, state = notes[newest], notes[newest]["state"]
     return Vitals(
@@ -91,9 +92,10 @@ def _vitals(operator: Path, cell: str, notes: dict[int, dict[str, Any]]) -> Vita
     )
 
 
-def behind(operator: Path) -> str:
-    """Returns a line about Spark's own checkpoint of the stream, if it is in the same folder; else ""."""
-    spark = SparkHistory.of(operator.parent.parent.parent, operator.parent.name)
+def behind(operator: Folder, checkpoint: Folder | None = None) -> str:
+    """Returns a line about Spark's own checkpoint of the stream, if it is in ``checkpoint``, by default the folder that
+    the state is in; else ""."""
+    spark = SparkHistory.of(checkpoint or operator.parent.parent.parent, operator.parent.name)
     if spark is None:
         return ""
     begun, committed = spark.begun(), spark.committed()
