@@ -30,7 +30,7 @@ from plans.search.rounds import Round, rounds
 from plans.search.shares import Grid, hashable
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.dispatch.chain import applied, strides
+from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.emitted import check as check_emit
@@ -42,6 +42,8 @@ from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile, stream_of
 from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.same_query import kept
+from spark_jobs.tables.parts import Parts
+from spark_jobs.tables.shape import delta_schema, files_schema
 
 Query = str | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
@@ -69,6 +71,7 @@ def maintain(
     key: Sequence[str] | None = None,
     engines: EngineFactory = QUERY,
     placement: str = AUTO,
+    into: str | None = None,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -103,6 +106,8 @@ def maintain(
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
     - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
       ``"auto"`` pins on a cluster.
+    - ``into``: the folder of a table; the cells write their deltas there, and the result has a row per file. That is
+      half of a sink: ``write_deltas`` is the whole one.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -152,7 +157,13 @@ def maintain(
         for stride in found:
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(folder, stored.parent.name, stride.step.operator)
-    return emitted(applied(spark, found, changes, placement), emit, key, plan, found[-1].round.grid)
+    grid = found[-1].round.grid
+    if into is None:
+        return emitted(applied(spark, found, changes, placement), emit, key, plan, grid)
+    if emit == "weights":
+        return applied(spark, found, changes, placement, Parts(into, delta_schema(plan)))
+    deltas = emitted(applied(spark, found, changes, placement), emit, key, plan, grid)
+    return written(deltas, Parts(into, files_schema(deltas.schema)))
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
