@@ -251,3 +251,19 @@ def test_a_cell_that_says_nothing_is_noticed():
     rows.append({"cell": 1, "file": None, "rows": 0, "bytes": 0, "stats": None})
     assert [part.file for part in manifest(rows)] == ["0.parquet", "2.parquet"]
     assert manifest([]) == []
+
+
+def test_a_delta_table_may_be_optimized_and_vacuumed_beside_the_stream(tmp_path):
+    table = Commits(tmp_path, DeltaLog(tmp_path, STREAM))
+    for batch in range(4):
+        table.commit(batch, [attempt(tmp_path, batch)])
+    waiting = attempt(tmp_path, 4)
+    other = deltalake.DeltaTable(str(tmp_path))
+    assert other.optimize.compact()["numFilesRemoved"] == 4
+    other.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+    table.commit(4, [waiting])
+    assert found("delta", tmp_path) == expected(5)
+    assert newest_batch(tmp_path, STREAM) == 4
+    again = Commits(tmp_path, DeltaLog(tmp_path, STREAM))
+    assert not again.commit(4, [attempt(tmp_path, 4)])
+    assert found("delta", tmp_path) == expected(5)
