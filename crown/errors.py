@@ -92,7 +92,8 @@ class MissingPackageError(CrownError, ImportError):
 
 
 _EXTRAS = {
-    "spark": ("pyspark", "py4j"),
+    "spark": ("pyspark", "py4j", "deltalake"),
+    "postgres": ("psycopg",),
     "graphframes": ("graphframes",),
     "bench": ("duckdb", "tqdm", "matplotlib", "tpchgen_cli"),
 }

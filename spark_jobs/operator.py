@@ -30,7 +30,7 @@ from plans.search.shares import Grid, hashable
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.dispatch.chain import applied, strides
+from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.emitted import check as check_emit
@@ -44,6 +44,8 @@ from spark_jobs.log.whereabouts import located
 from spark_jobs.same_query import kept
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.tables.parts import Parts
+from spark_jobs.tables.shape import delta_schema, files_schema
 
 Query = str | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
@@ -73,6 +75,7 @@ def maintain(
     key: Sequence[str] | None = None,
     engines: EngineFactory = QUERY,
     placement: str = AUTO,
+    into: str | None = None,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -108,6 +111,8 @@ def maintain(
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
     - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
       ``"auto"`` pins on a cluster.
+    - ``into``: the folder of a table; the cells write their deltas there, and the result has a row per file. That is
+      half of a sink: ``write_deltas`` is the whole one.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -158,7 +163,13 @@ def maintain(
         for stride in found:
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(where.checkpoint, stored.parent.name, stride.step.operator, where.root)
-    return emitted(applied(spark, found, changes, placement), emit, key, plan, found[-1].round.grid)
+    grid = found[-1].round.grid
+    if into is None:
+        return emitted(applied(spark, found, changes, placement), emit, key, plan, grid)
+    if emit == "weights":
+        return applied(spark, found, changes, placement, Parts(into, delta_schema(plan)))
+    deltas = emitted(applied(spark, found, changes, placement), emit, key, plan, grid)
+    return written(deltas, Parts(into, files_schema(deltas.schema)))
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:

@@ -246,6 +246,33 @@ def cores(scale: str) -> list[Cell]:
     return cells
 
 
+def sinks(scale: str) -> list[Cell]:
+    """Returns the Spark path end to end by who writes the deltas: nobody, Spark, or the cells."""
+    if scale == "quick":
+        return []
+    titles = {
+        "noop": "nobody writes",
+        "spark-parquet": "Spark writes Parquet",
+        "delta": "the cells write a Delta table",
+        "parquet": "the cells write Parquet with manifests",
+    }
+    return [
+        cell(
+            "3-hop",
+            "crown-spark",
+            "spark",
+            scale,
+            title=f"3-Hop, {title}",
+            arguments={"sink": sink},
+            batch_rows=rows,
+            checked=False,
+            repeats=1,
+        )
+        for rows in ((100_000,) if scale == "normal" else (100_000, 500_000))
+        for sink, title in titles.items()
+    ]
+
+
 def startup(scale: str) -> list[Cell]:
     """Returns the first impression."""
     if scale == "quick":
@@ -307,6 +334,7 @@ SECTIONS = {
     "memory": memory,
     "state": state,
     "cores": cores,
+    "sinks": sinks,
     "startup": startup,
     "triangle-speed": triangle_speed,
     "triangle-slopes": triangle_slopes,

@@ -142,6 +142,12 @@ PARTS = (
         _law(laws.cores, "cores", 2), (tables.law("cores"),),
     ),
     Part(
+        "sinks", "Where deltas go on Spark",
+        "The same stream end to end, by who writes its deltas: nobody (Spark's no-op sink), Spark's Parquet sink, or "
+        "the cells themselves, whose files the driver commits.",
+        None, (tables.measured,),
+    ),
+    Part(
         "startup", "The first impression",
         "In a fresh interpreter. Importing crown imports next to nothing; the first use imports what it stands on. "
         "Compilation happens once per environment and is then read from a cache.",

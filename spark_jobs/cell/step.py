@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell.cell import Cell, Report
-from spark_jobs.cell.engines import QUERY, EngineFactory
+from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
+from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import complete
 from spark_jobs.dispatch.envelope import CELL, Envelope, stamp
@@ -152,6 +153,13 @@ def micro_batch(
     started = time.perf_counter()
     operator = step.state() / query_id / step.operator
     check_meta(operator, step.meta)
+    keep_plan(
+        operator,
+        fingerprint=step.fingerprint,
+        plan=step.plan,
+        on_missing=step.on_missing,
+        query_engine=isinstance(step.engines, QueryEngines),
+    )
     _quarantine(step, f"{query_id}/{step.operator}", batch, cell, bad)
     log = CellLog.of(operator / str(cell), step.meta)
     state = Cell(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from crown.analysis.hot import HotKey
 from crown.engine import snapshot
 from crown.errors import SnapshotError
 from crown.programs import snapshot as programs
 from spark_jobs.errors import CheckpointError
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
-from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, strangers
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_note, strangers
 from spark_jobs.log.whereabouts import HERE, elsewhere
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
@@ -28,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="the job's checkpoint, its state, or an operator's folder: a path or URI")
     parser.add_argument("--check", action="store_true", help="read every file and follow every chain; exit 1 if broken")
     parser.add_argument("--json", action="store_true", help="write it as one JSON object, for programs")
+    parser.add_argument(
+        "--hot", type=int, metavar="N", help="rebuild every cell in memory, and show the N keys that most rows have"
+    )
     parser.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
 
 
@@ -47,27 +52,37 @@ def run(args: argparse.Namespace) -> int:
             found = list(troubles(log)) if args.check else None
             broken += len(found or ())
             shown[-1]["cells"].append(described(log, found))
+            hot = hottest_of(log, folder, meta, args.hot) if args.hot is not None else []
+            if args.hot is not None:
+                shown[-1]["cells"][-1]["hottest"] = [asdict(key) for key in hot]
             if not args.json:
                 print("  " + summary(log))
+                for key in hot:
+                    print(f"    hot key {_named(key.key)}: {key.parents:,} rows of {key.parent}")
                 for line in (*(found or ()), *(_strange(log) if args.check else ())):
                     print(f"    {line}")
     if args.json:
-        print(json.dumps({"operators": shown, "whole": not broken if args.check else None}, indent=1))
+        whole = not broken if args.check else None
+        print(json.dumps({"operators": shown, "whole": whole}, indent=1, default=str))
     elif args.check:
         print("whole" if not broken else f"{broken} troubles")
     return 1 if broken else 0
 
 
 def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
-    """Returns a cell for ``--json``: its batches and snapshots, their bytes, and the troubles found (None: not looked
-    for)."""
+    """Returns a cell for ``--json``: its batches and snapshots, their bytes, rows and bytes of the engine after the
+    newest batch (None: not known), and the troubles found (None: not looked for)."""
     (batches, snapshots), sizes = log.listed(), log.files()
+    note = read_note(log.folder, batches[-1]) if batches else None
+    state = note["state"] if note is not None else {}
     return {
         "cell": int(log.cell),
         "batches": [batches[0], batches[-1]] if batches else None,
         "log_bytes": sum(sizes[f"{batch}.delta"] for batch in batches),
         "snapshots": snapshots,
         "snapshot_bytes": sum(sizes[f"{version}.snapshot"] for version in snapshots),
+        "rows": state.get("input_rows"),
+        "live_bytes": state.get("live_bytes"),
         "troubles": found,
         "strangers": strangers(log),
     }
@@ -107,7 +122,22 @@ def summary(log: CellLog) -> str:
     span = "batches {} to {}".format(*known["batches"]) if known["batches"] else "no batches"
     newest = f", newest of version {known['snapshots'][-1]}" if known["snapshots"] else ""
     snapshots = f"{len(known['snapshots'])} snapshots ({size(known['snapshot_bytes'])})"
-    return f"cell {log.cell}: {span} ({size(known['log_bytes'])}), {snapshots}{newest}"
+    live = f", {known['rows']:,} rows in {size(known['live_bytes'])}" if known["rows"] is not None else ""
+    return f"cell {log.cell}: {span} ({size(known['log_bytes'])}), {snapshots}{newest}{live}"
+
+
+def hottest_of(log: CellLog, folder: Folder, meta: dict[str, Any], most: int) -> list[HotKey]:
+    """Returns the hottest keys of a cell after its newest batch. O(state), in memory."""
+    from spark_jobs.cell.kept_plan import kept_plan
+    from spark_jobs.cell.restored import hot_keys, restored
+
+    backfill = folder.parent.parent / "backfill" / folder.name
+    kept = kept_plan(folder, meta["fingerprint"])
+    return hot_keys(restored(log, kept, log.newest(), backfill if cell_folders(backfill) else None), most)
+
+
+def _named(key: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in key.items()) or "the only key"
 
 
 def troubles(log: CellLog) -> Iterator[str]:

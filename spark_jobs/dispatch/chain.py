@@ -27,6 +27,7 @@ from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
+from spark_jobs.tables.parts import MANIFEST_ROW, Parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,8 +88,12 @@ def applied(
     given: Sequence[Stride],
     changes: Mapping[str, DataFrame],
     placement: str = AUTO,
+    parts: Parts | None = None,
 ) -> DataFrame:
-    """Returns the DataFrame of the last round, whose partitions are its cells."""
+    """Returns the DataFrame of the last round, whose partitions are its cells.
+
+    ``parts``: the last cells write their deltas to these files, and the DataFrame says which.
+    """
     frames = {name.lower(): frame for name, frame in changes.items()}
     out, cores = None, cluster.cores(spark)
     for stride in given:
@@ -98,8 +103,9 @@ def applied(
         anchored = step.scratch is not None and pins(spark, placement)
         cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored)
         fields = [T.StructField(*_field(column)) for column in step.engines.columns(stride.round.maintained)]
+        here = parts if stride is given[-1] else None
         with quietly():
-            out = cells.mapInArrow(_task(step), T.StructType(fields))
+            out = cells.mapInArrow(_task(step, here), T.StructType(fields) if here is None else MANIFEST_ROW)
         frames, cores = {str(stride.round.carries).lower(): out}, 0
     assert out is not None, "a query has a round"
     return out
@@ -109,13 +115,20 @@ def _field(column: tuple[str, str]) -> tuple[str, T.DataType]:
     return column[0], spark_type(column[1])
 
 
-def _task(step: Step) -> Any:
+def written(deltas: DataFrame, parts: Parts) -> DataFrame:
+    """Returns what a stage behind the deltas says, which writes them to files."""
+    with quietly():
+        return deltas.mapInArrow(parts.written, MANIFEST_ROW)
+
+
+def _task(step: Step, parts: Parts | None) -> Any:
     """Returns the function that travels. It reaches the engine by importing it, so the worker's caches are one per
     process."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from spark_jobs.cell import step as module
 
-        return module.run(step, batches)
+        deltas = module.run(step, batches)
+        return deltas if parts is None else parts.written(deltas)
 
     return task

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
@@ -33,6 +33,7 @@ from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
 from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.tables.write import read_deltas, write_deltas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +43,6 @@ _INTERVAL = re.compile(r"(\d+\s*(microsecond|millisecond|second|minute|hour|day)
 _MEMORY = re.compile(r"(\d+)([mgt])b?", re.I)
 _LEAST_MEMORY = 512  # MiB; Spark does not start with less
 POLL_SECONDS = 0.2
-OPERATOR = "crown"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Job:
     checkpoint: Path | None = None
     state: str | None = None
     format: str = "parquet"
+    sink: str = sinks.SPARK
     trigger: str | None = None
     schema: Schema = field(default_factory=Schema)
     dialect: str = "spark"
@@ -100,7 +101,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     try:
         with held(checkpoint), plain_errors(job.checkpoint):
             if job.to_files:
-                with places.held_output(local_folder(job.output), checkpoint):
+                with places.held_output(local_folder(job.output), checkpoint, job.sink):
                     return _run(job, checkpoint, say)
             places.without_output(checkpoint)
             return _run(job, checkpoint, say)
@@ -117,28 +118,31 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
     schema = _schema(job)
     frames = _frames(spark, schema, job, checkpoint, True)
     sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
-    deltas = maintain(
-        spark,
-        job.query,
-        frames,
-        checkpoint=str(checkpoint),
-        state=job.state,
-        schema=schema,
-        dialect=job.dialect,
-        cells=job.cells,
-        rates=job.rates or None,
-        on_bad_row=job.on_bad_row,
-        quarantine=job.quarantine,
-        on_missing=job.on_missing,
-        scratch=job.scratch,
-        sample=sample,
-    )
-    summary = _follow(job, deltas, checkpoint, sample, say)
+    plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
+    options: dict[str, Any] = {
+        "checkpoint": str(checkpoint),
+        "state": job.state,
+        "schema": schema,
+        "dialect": job.dialect,
+        "cells": job.cells,
+        "rates": job.rates or None,
+        "on_bad_row": job.on_bad_row,
+        "quarantine": job.quarantine,
+        "on_missing": job.on_missing,
+        "scratch": job.scratch,
+        "sample": sample,
+    }
+    if job.sink == sinks.SPARK:
+        deltas = maintain(spark, job.query, frames, **options)
+        query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
+    else:
+        when = sinks.when(job.trigger)
+        query = write_deltas(spark, job.query, frames, job.output, format=job.sink, trigger=when, **options)
+    summary = _follow(job, query, [output.name for output in plan.output], checkpoint, sample, say)
     for line in summary.lines():
         say(line)
     if not job.verify:
         return Outcome(summary, None)
-    plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
     return Outcome(summary, _verified(spark, job, plan, schema, checkpoint, summary, say))
 
 
@@ -167,6 +171,11 @@ def _check(job: Job) -> None:
             raise SparkJobError(
                 "--output to files needs --checkpoint DIR, where the job's state is kept for its next run"
             )
+    if job.sink != sinks.SPARK:
+        if not job.to_files:
+            raise SparkJobError(f"--sink {job.sink} writes a table: give a folder as --output")
+        if job.format != "parquet":
+            raise SparkJobError(f"--sink {job.sink} has a format of its own: leave out --format, or --sink")
     if job.quarantine is not None:
         if job.on_bad_row != "quarantine":
             raise SparkJobError(
@@ -208,11 +217,12 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
     return changes(spark, Input(given.name, folder, "parquet", {}, given.files or 1), table, None, streaming)
 
 
-def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Callable[[str], None]) -> Summary:
-    """Starts the stream and reports every micro-batch until it ends."""
+def _follow(
+    job: Job, query: StreamingQuery, columns: list[str], checkpoint: Path, sample: int, say: Callable[[str], None]
+) -> Summary:
+    """Reports every micro-batch of a stream until it ends. ``columns``: of the result."""
     summary = Summary()
-    query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
-    watcher = Watcher(query, located(str(checkpoint), job.state).root, OPERATOR)
+    watcher = Watcher(query, located(str(checkpoint), job.state).root, places.OPERATOR)
 
     def report() -> None:
         if job.to_files:
@@ -220,7 +230,7 @@ def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Cal
         for progress in watcher.new():
             summary.batches.append(progress)
             say(progress.line())
-            for line in sinks.sample_lines(progress, deltas.columns[:-1], sample):
+            for line in sinks.sample_lines(progress, columns, sample):
                 say(line)
 
     try:
@@ -271,7 +281,10 @@ def _verified(
     clamped = not summary.batches or bool(summary.totals()["absent_deletes"])
     columns = [output.name for output in plan.output]
     say("recomputing the query from scratch with Spark ...")
-    written = spark.read.format(job.format).load(str(local_folder(job.output)))
+    if job.sink == sinks.SPARK:
+        written = spark.read.format(job.format).load(str(local_folder(job.output)))
+    else:
+        written = read_deltas(spark, job.output)
     maintained = verify.digest(verify.accumulated(written, columns, bag=isinstance(plan, Program)))
     if isinstance(plan, Program):
         expected = verify.digest(verify.recomputed_program(plan, applied, clamped=clamped))
