@@ -173,7 +173,7 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
     if call.distinct:
         found = Counter(dict.fromkeys(found, 1))
     rows = list(found.elements())
-    if call.function in ("count", "regr_count"):
+    if call.function in ("count", "regr_count", "cofactor"):
         return len(rows)
     if call.function == "count_if":
         return sum(bool(value) for (value,) in rows)
