@@ -1,4 +1,4 @@
-"""The snippets of the README and of the page on durable views run, and print what stands behind them."""
+"""The snippets of the README and of the pages on durable views and graphs run, and print what stands behind them."""
 
 from __future__ import annotations
 
