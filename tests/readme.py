@@ -22,7 +22,9 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "durable.md", ROOT / "docs" / "graphs.md")
 _BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
-_ELSEWHERE = re.compile(r"crown\.spark|readStream|graphframes|crown submit|crown bench|crown doctor|^make |^pip ", re.MULTILINE)
+_ELSEWHERE = re.compile(
+    r"crown\.spark|readStream|graphframes|crown submit|crown bench|crown doctor|^make |^pip ", re.MULTILINE
+)
 
 
 def refreshed(page: str) -> str:
