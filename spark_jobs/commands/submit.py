@@ -13,6 +13,7 @@ from spark_jobs.ingest.sources import Input
 from spark_jobs.job import submit
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
+TELLS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
