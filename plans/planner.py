@@ -9,8 +9,8 @@ from typing import Any
 
 from plans.algebra import Query, Relation
 from plans.errors import PlanError, QueryWarning
-from plans.frontends import motif
 from plans.frontends.datalog import program as datalog
+from plans.frontends.motif import flat, patterns
 from plans.lowering.joins import plan_of
 from plans.lowering.lower import lower
 from plans.plan import Plan
@@ -35,8 +35,8 @@ def _parsed(query: str, tables: Schema, dialect: str) -> Relation:
         raise PlanError("the query is empty", hint="write SQL, a Datalog rule or a motif")
     if ":-" in query:
         return datalog.parse(query, tables)
-    if motif.looks_like(query):
-        return motif.parse(query, tables)
+    if patterns.looks_like(query):
+        return flat.parse(query, tables)
     from plans.frontends.sql import query as sql
 
     return sql.parse(query, tables, dialect=dialect)

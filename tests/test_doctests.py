@@ -15,6 +15,7 @@ MODULES = (
     "crown.changes",
     "crown.databases",
     "crown.durable.opening",
+    "crown.graph",
     "crown.ml.linear",
     "crown.planning",
     "crown.reading",
@@ -23,6 +24,8 @@ MODULES = (
     "crown.spark",
     "crown.views",
     "ivm_triangle.triangle",
+    "plans.frontends.motif",
+    "plans.frontends.motif.find",
     "plans.planner",
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.cases.aggregates import AGGREGATES
+from bench.cases.motifs import MOTIFS
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
@@ -109,6 +110,18 @@ def aggregates(scale: str) -> list[Cell]:
             cells.append(cell(name, "crown-view", "none", scale, **at))
         for name in ("agg-group",) if quick else ("agg-group", "agg-sums", "agg-tpch-q1"):
             cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **at))
+    return cells
+
+
+def motifs(scale: str) -> list[Cell]:
+    """Returns motifs of three, four and five edges as the public view has them, beside DuckDB's recompute."""
+    cells = []
+    for rows in (1_000,) if scale == "quick" else (10_000, 1_000):
+        at: Cell = {"batch_rows": rows, "law": "batch", "x": rows}
+        for name in MOTIFS:
+            cells.append(cell(name, "crown-view", "delta", scale, **at))
+            more = {"bound_s": 2.0, "repeats": 1, "checked": False}
+            cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **at))
     return cells
 
 
@@ -326,6 +339,7 @@ SECTIONS = {
     "engines": engines,
     "workloads": workloads,
     "aggregates": aggregates,
+    "motifs": motifs,
     "native": native,
     "size": size,
     "lambda": enclosed,

@@ -87,6 +87,13 @@ PARTS = (
         None, (aggregates.rates, aggregates.outer),
     ),
     Part(
+        "motifs", "Motifs",
+        "Graph patterns as <b>crown.graph.motif</b> maintains them while edges come and go: every batch returns the "
+        "exact change of the answer as an Arrow table. Beside it DuckDB, which searches anew after every batch and "
+        "counts its rows; times: of the medians.",
+        None, (aggregates.rates,),
+    ),
+    Part(
         "native", "Beside a native engine",
         "<b>Differential dataflow</b>, in Rust, one worker, with binary joins and with delta queries. Each workload is "
         "written by hand for it, filters and semi-joins first, in the order of joins that keeps intermediate results "

@@ -14,6 +14,7 @@ from spark_jobs.job import sinks, submit
 from spark_jobs.tables.write import TABLES
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
+TELLS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
+from dataclasses import asdict
 
 from spark_jobs.commands.state import operators
 from spark_jobs.errors import SparkJobError
@@ -13,6 +15,7 @@ from spark_jobs.log.whereabouts import elsewhere
 from spark_jobs.storage.opening import folder_at
 
 HELP = "show how the cells of a running Spark job are doing, from its checkpoint"
+TELLS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="the job's checkpoint, its state, or an operator's folder: a path or URI")
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS", help="how often to look (2)")
     parser.add_argument("--once", action="store_true", help="look once, and end")
+    parser.add_argument("--json", action="store_true", help="a line of JSON per cell and look")
     parser.add_argument(
         "--prometheus", metavar="FILE", help="also write the numbers to this file, in Prometheus' text format"
     )
@@ -36,6 +40,9 @@ def run(args: argparse.Namespace) -> int:
         for folder in operators(checkpoint):
             found = vitals(folder)
             cells += found
+            if args.json:
+                lines += [json.dumps({"folder": str(folder), **asdict(cell)}) for cell in found]
+                continue
             spark = checkpoint if elsewhere(checkpoint) else None
             lines += [f"{folder}", *([f"  {said}"] if (said := behind(folder, spark)) else [])]
             lines += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
