@@ -66,7 +66,7 @@ def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str 
     )
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    partial.mkdir(mode=0o700, parents=True)
     updates = 0
     for number, batch in enumerate(batches):
         file = partial / f"{number:06d}.parquet"

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from crown.durable.files import write_durably
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import held, usable
 from spark_jobs.job.sinks import SPARK
@@ -156,9 +157,4 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     """Writes a file that appears in one step, unless it says so already."""
     if _read(path) == content:
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(partial, "w") as file:
-        file.write(json.dumps(content))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    write_durably(path, json.dumps(content).encode())

@@ -230,17 +230,15 @@ class ObjectFolder(Folder):
 
     def delete(self, files: Iterable[str]) -> None:
         """See ``Folder``."""
-        keys = [self._key(file) for file in files]
-        if not keys:
+        names = list(files)
+        if not names:
             return
         try:
             with self._asking() as store:
-                _obstore(self.bucket.uri).delete(store, keys if len(keys) > 1 else keys[0])
-        except FileNotFoundError:
-            if len(keys) > 1:
-                for key in keys:
-                    with self._asking() as store:
-                        _obstore(self.bucket.uri).delete(store, key)
+                _obstore(self.bucket.uri).delete(store, [self._key(name) for name in names])
+        except FileNotFoundError:  # some stores stop at the first that is not there
+            for name in names if len(names) > 1 else ():
+                self.delete([name])
 
     def trial(self) -> None:
         """See ``Folder``."""

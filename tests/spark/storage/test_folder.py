@@ -81,6 +81,17 @@ def test_deleting_what_is_not_there_is_no_trouble(folder):
     assert list(folder.files()) == ["c"]
 
 
+def test_a_store_that_stops_at_what_is_not_there_still_deletes_the_rest(tmp_path, monkeypatch):
+    obstore = pytest.importorskip("obstore")
+    monkeypatch.setattr(Bucket, "store", lambda _: obstore.store.LocalStore(tmp_path))
+    folder = ObjectFolder(Bucket("s3://bucket"), "x")
+    for name in ("a", "b"):
+        folder.create(name, b"1")
+    folder.delete(["nothing", "a", "nothing else", "b"])
+    folder.delete(["nothing"])
+    assert folder.files() == {}
+
+
 def test_only_what_is_surely_not_there_is_reported_as_missing(folder):
     for ask in (folder.read, folder.size, lambda name: folder.tail(name, 16)):
         with pytest.raises(FileNotFoundError):

@@ -29,6 +29,7 @@ from spark_jobs.storage.opening import folder_at
 from tests.oracles.expectation import net
 from tests.spark.cell.test_cell import HOPS, expected, rows, stream
 from tests.spark.job.test_submit import command
+from tests.spark.storage.flaky import flaky_proxy
 from tests.spark.storage.server import SECRET, environment, options
 
 CHANGES = stream(8)
@@ -272,6 +273,31 @@ def test_a_store_that_does_not_answer_ends_in_a_sentence_and_no_batch_is_skipped
     assert site.apply(2, CHANGES[2], host) == DELTAS[2]
     assert site.apply(3, CHANGES[3], host) == DELTAS[3]
     assert site.log().batches() == [0, 1, 2, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_server_in_trouble_costs_time_and_nothing_else(tmp_path, s3, seed):
+    """Requests that are refused, lost, or answered too late are sent again; what then fails, Spark executes again."""
+    said = []
+    with flaky_proxy(s3["aws_endpoint"], seed) as (url, done):
+        trouble = {**s3, "aws_endpoint": url, "timeout": "1s", "max_retries": "5"}
+        site = Site(tmp_path / "checkpoint", (f"s3://bucket/trouble-{seed}-{os.getpid()}", trouble))
+        for batch, changes in enumerate(CHANGES):
+            for attempt in range(20):
+                try:
+                    deltas = site.apply(batch, changes, "there" if (batch + attempt) % 3 == 2 else "here")
+                except CheckpointError as error:
+                    said.append(str(error))
+                else:
+                    break
+            assert deltas == DELTAS[batch]
+    calm = Site(tmp_path / "checkpoint", (site.place[0], s3))
+    assert calm.log().batches() == list(range(len(CHANGES)))
+    assert not list(troubles(calm.log()))
+    assert min(done[kind] for kind in ("refused", "dropped", "answer dropped", "late")) > 0
+    assert len(said) < sum(done.values()) - done["passed"]
+    assert not any("\n" in sentence or SECRET in sentence for sentence in said)
 
 
 def test_a_server_that_is_gone_is_no_empty_state(tmp_path):

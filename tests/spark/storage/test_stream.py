@@ -22,11 +22,11 @@ def test_a_killed_job_goes_on_from_its_state_on_s3(tmp_path, s3, monkeypatch):
         monkeypatch.setenv(name, value)
     state = f"s3a://{BUCKET}/{uuid.uuid4().hex}/state"
     edges, rng = tmp_path / "edges.txt", random.Random(6)
-    pairs = sorted({(rng.randrange(300), rng.randrange(300)) for _ in range(3000)}, key=lambda _: rng.random())
+    pairs = sorted({(rng.randrange(300), rng.randrange(300)) for _ in range(1500)}, key=lambda _: rng.random())
     edges.write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
     start = "import sys; from tests.spark.test_kills import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", start, "Q(a,b,c) :- g(a,b), g(b,c), c > 40.", "--input", f"g={edges}"]
-    command += ["--batch-rows", "600", "--output", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "state")]
+    command += ["--batch-rows", "300", "--output", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "state")]
     command += ["--cores", "2", "--cells", "2"]
     environ = {**os.environ}
     first = run_until([*command, "--state", state], kill_after=1)
