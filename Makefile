@@ -9,7 +9,7 @@ PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow chaos lint types format check docs bench bench-quick bench-peers native-peers clean python java
+.PHONY: help demo test test-slow chaos lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -39,7 +39,10 @@ format: $(VENV)/.dev  ## format the code
 check: lint types test  ## lint, types and tests: what a change must pass
 
 docs: $(VENV)/.docs  ## build the documentation into out/site, and look for links that lead nowhere
-	@$(BIN)/python -m mkdocs build --strict --quiet && $(BIN)/python -m tests.pages.built out/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && $(BIN)/python -m tests.pages.built out/site
+
+wheels: java $(VENV)/.dev  ## build wheel and source archive, install them into empty environments, and try them (some minutes)
+	@$(BIN)/python -m tests.wheels out/wheels
 
 bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-folder, SECTION="targets engines ..."
 	@$(BIN)/crown bench run $(if $(DATA),--data '$(DATA)') $(if $(SECTION),--section $(SECTION))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crown.analysis import card
 from crown.arguments import Size, size_of
 from crown.errors import CrownError
 from crown.ingest.changes import CheckedBatch
@@ -194,6 +195,9 @@ class DatabaseView(Readable):
 
     def __repr__(self) -> str:
         return f"<view {self.name} of {self.query!r}>"
+
+    def _repr_html_(self) -> str:
+        return card.of_result(self, self.query, [f"view {self.name}"])
 
 
 def database(

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from crown import engines
+from crown.analysis import card
 from crown.analysis.meter import Meter
 from crown.analysis.parts import program as program_of_engine
 from crown.analysis.report import ANALYZED, report
@@ -23,6 +24,7 @@ from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
 from crown.reading import Readable
+from crown.results import rich
 from crown.results.subscribers import Subscribed
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
@@ -49,6 +51,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         engine.batches = batches
         self._meter = Meter(engine)
         self.schema: pa.Schema = engine.result_schema
+        rich.attach()
 
     def _reader(self) -> Queryable:
         return self._engine
@@ -165,7 +168,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         return f"<crown.View of {self.plan.query!r}>"
 
     def _repr_html_(self) -> str:
-        return self.plan._repr_html_()
+        size = self._engine.stats()["live_bytes"]
+        return card.of_view(self, self.plan, size, self._engine.batches, self._meter.last)
 
 
 def view(

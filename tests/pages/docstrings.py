@@ -1,4 +1,4 @@
-"""An extension of griffe: the examples of docstrings (``>>>``) become blocks of code."""
+"""An extension of griffe: examples in docstrings (``>>>``) become blocks of code, arguments a list."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from griffe import Extension
 _EXAMPLE = re.compile(r"(?:^>>> .*\n?(?:^(?!>>> )\S.*\n?|^\.\.\. .*\n?)*)+", re.MULTILINE)
 
 
-class Examples(Extension):
-    """Puts a fence around every example."""
+_ARGUMENT = re.compile(r"^(?=``\w+``[^:\n]{0,40}: )", re.MULTILINE)
+
+
+def _listed(paragraph: str) -> str:
+    """A paragraph as a list, if several of its lines begin with the name of an argument."""
+    return _ARGUMENT.sub("\n- ", paragraph) if len(_ARGUMENT.findall(paragraph)) > 1 else paragraph
+
+
+class Readable(Extension):
+    """Puts a fence around every example, and a dot before every argument of several."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
         """Changes the docstring of an object in place."""
-        if obj.docstring is not None and ">>> " in obj.docstring.value:
+        if obj.docstring is not None:
             fenced = _EXAMPLE.sub(lambda found: f"```python\n{found[0].rstrip()}\n```\n", obj.docstring.value)
-            obj.docstring.value = fenced
+            obj.docstring.value = "\n\n".join(map(_listed, fenced.split("\n\n")))
