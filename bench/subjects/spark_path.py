@@ -85,8 +85,10 @@ def _started(spark: SparkSession, sink: str, loaded: Loaded, staged: dict[str, P
 
     state, out, now = folder / "state", str(folder / "deltas"), {"availableNow": True}
     if sink in ("delta", "parquet"):
-        frames, more = _frames(spark, staged), {"schema": loaded.schema, "checkpoint": str(state)}
-        return write_deltas(spark, loaded.sql, frames, out, format=sink, trigger=now, **more)
+        frames = _frames(spark, staged)
+        return write_deltas(
+            spark, loaded.sql, frames, out, checkpoint=str(state), format=sink, trigger=now, schema=loaded.schema
+        )
     writer = _deltas(spark, loaded, staged, state).writeStream.option("checkpointLocation", str(state))
     writer = writer.trigger(**now)
     return writer.format("noop").start() if sink == "noop" else writer.format("parquet").start(out)
