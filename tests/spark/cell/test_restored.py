@@ -40,9 +40,9 @@ def test_every_batch_that_the_state_has_can_be_read_while_the_cell_goes_on(tmp_p
         seen.append(Counter(state))
         again = Counter(restored_rows(log, kept, batch))
         assert again == state
+    files = sorted(path.name for path in log.folder.iterdir())
     for batch, expected in enumerate(seen):
         assert Counter(restored_rows(log, kept, batch)) == expected
-    files = sorted(path.name for path in log.folder.iterdir())
     assert files == sorted(path.name for path in log.folder.iterdir())
 
 

@@ -149,6 +149,9 @@ def test_a_table_that_is_not_this_stream_s_or_not_whole_is_refused(tmp_path, for
     table.commit(0, [attempt(mine, 0)])
     with pytest.raises(BrokenChainError, match="has batches up to 0 of this stream, which is at batch 2"):
         table.commit(2, [attempt(mine, 2)])
+    table.commit(1, [attempt(mine, 1)])
+    with pytest.raises(BrokenChainError, match="which is at batch 0: the checkpoint was set back"):
+        table.commit(0, [attempt(mine, 0)])
     with pytest.raises(CheckpointError, match="would be mixed"):
         LOGS[form](mine, "another/crown")
     (other / "letter.txt").write_text("x")
