@@ -85,9 +85,9 @@ def _started(spark: SparkSession, sink: str, loaded: Loaded, staged: dict[str, P
 
     state, out, now = folder / "state", str(folder / "deltas"), {"availableNow": True}
     if sink in ("delta", "parquet"):
-        frames, at = _frames(spark, staged), str(state)
+        frames = _frames(spark, staged)
         return write_deltas(
-            spark, loaded.sql, frames, out, format=sink, trigger=now, checkpoint=at, schema=loaded.schema
+            spark, loaded.sql, frames, out, checkpoint=str(state), format=sink, trigger=now, schema=loaded.schema
         )
     writer = _deltas(spark, loaded, staged, state).writeStream.option("checkpointLocation", str(state))
     writer = writer.trigger(**now)

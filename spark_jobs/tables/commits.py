@@ -5,7 +5,7 @@ commit is depends on the table's log: a transaction of a Delta table (``delta``)
 to both is what is said here:
 
 - The newest batch that is committed is read from the log. A batch that is there is not committed again: it was executed
-  twice. A batch that does not follow it is refused: what lies between is missing.
+  twice. Any other but the one that follows it is refused: table and checkpoint do not belong together.
 - A file gets its place in the table by a hard link; its name in ``_attempts`` goes afterwards. So whatever is left in
   ``_attempts`` when a batch has been committed is of an attempt that lost, or of a driver that died, and is removed.
 """
@@ -62,12 +62,11 @@ class Commits:
         newest = self._log.newest()
         if not self._swept:
             self._sweep(newest)
-        if batch > newest + 1:
-            raise missing(self.folder, newest, batch)
-        if batch == newest + 1:
+        new = follows(self.folder, newest, batch)
+        if new:
             self._log.commit(batch, parts)
-        drop_attempts(self.folder, max(batch, newest))
-        return batch == newest + 1
+        drop_attempts(self.folder, batch)
+        return new
 
     def _sweep(self, newest: int) -> None:
         """Removes what a driver that died has linked into the table and not committed. O(attempts that are left)."""
@@ -77,12 +76,20 @@ class Commits:
         self._swept = True
 
 
-def missing(folder: Path | str, newest: int, batch: int) -> BrokenChainError:
-    """Returns the error for a batch that does not follow what is in the table."""
+def follows(table: Path | str, newest: int, batch: int) -> bool:
+    """Returns True if a batch is the next one of a table, False if it is the newest there: it is executed again.
+
+    Raises :class:`BrokenChainError` for any other: Spark executes no batch again but the newest.
+    """
+    if newest <= batch <= newest + 1:
+        return batch > newest
     has = "no batch" if newest < 0 else f"batches up to {newest}"
-    return BrokenChainError(
-        f"the table {folder} has {has} of this stream, which is at batch {batch}: what lies between is missing. Put "
-        "the table back, or begin again with a new table and checkpoint"
+    why = (
+        "what lies between is missing" if batch > newest else "the checkpoint was set back, or belongs to another table"
+    )
+    raise BrokenChainError(
+        f"the table {table} has {has} of this stream, which is at batch {batch}: {why}. Put back the one that "
+        "belongs to the other, or begin again with a new table and checkpoint"
     )
 
 

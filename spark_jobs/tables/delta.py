@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from crown.errors import needs
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.tables.commits import OURS, foreign, place, take_back
+from spark_jobs.tables.commits import OURS, attempts, foreign, place, take_back
 from spark_jobs.tables.parts import Part, schema_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class DeltaLog:
         self._stream = stream
         self._table = opened(folder)
         if self._table is None:
-            if strange := sorted({path.name for path in folder.iterdir()} - OURS):
+            begun = {name for name, _ in attempts(folder)}  # a driver may have died before its first commit
+            if strange := sorted({path.name for path in folder.iterdir()} - OURS - begun):
                 raise foreign(folder, f"files of others ({strange[0]}, for one), but no Delta table")
         elif self.newest() < 0 and self._table.file_uris():
             raise foreign(folder, "a Delta table with rows that this stream has not written")

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import usable
-from spark_jobs.tables.commits import missing
+from spark_jobs.tables.commits import follows
 from spark_jobs.tables.delta import by_batch, opened, require, uncommitted
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, unfit
 
@@ -55,10 +55,8 @@ class DeltaResult:
                 f"the Delta table {self._folder} has the columns {', '.join(has)}, but the result has "
                 f"{', '.join(kept.column_names)}: give another folder"
             )
-        if batch <= newest:
+        if not follows(self._folder, newest, batch):
             return False
-        if batch > newest + 1:
-            raise missing(self._folder, newest, batch)
         try:
             if not net.rows.num_rows:
                 table.create_write_transaction([], "append", table.schema(), commit_properties=by_batch(stream, batch))

@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 from crown.errors import needs
 from plans.schema import decimal_parts, type_of_arrow
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.tables.commits import missing
+from spark_jobs.tables.commits import follows
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, UPDATE, Net, another_s, unfit
 
 if TYPE_CHECKING:
@@ -64,10 +64,8 @@ class PostgresResult:
         try:
             with psycopg.connect(self._conninfo) as connection, connection.cursor() as cursor:
                 newest = self._newest(cursor, stream, net)
-                if batch <= newest:
+                if not follows(self._name, newest, batch):
                     return False
-                if batch > newest + 1:
-                    raise missing(self._name, newest, batch)
                 if net.rows.num_rows:
                     self._applied(cursor, batch, net)
                 cursor.execute("UPDATE crown_batches SET batch = %s WHERE target = %s", (batch, self._table))

@@ -42,8 +42,10 @@ def test_every_batch_that_the_state_has_can_be_read_while_the_cell_goes_on(tmp_p
         seen.append(Counter(state))
         again = Counter(restored_rows(log, kept, batch))
         assert again == state
+    files = log.files()
     for batch, expected in enumerate(seen):
         assert Counter(restored_rows(log, kept, batch)) == expected
+    assert files == log.files()
 
 
 def restored_rows(log, kept, batch):

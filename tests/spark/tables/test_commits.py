@@ -32,6 +32,7 @@ from tests.spark.streams import slow
 from tests.spark.tables.driver import LOGS, SCHEMA, STREAM, attempt
 
 deltalake = pytest.importorskip("deltalake")
+transaction = pytest.importorskip("deltalake.transaction")
 
 FILES = {"delta": table_files, "parquet": delta_files}
 
@@ -55,21 +56,22 @@ class BrokenOffError(Exception):
 @pytest.mark.parametrize("step", ["os.link", "sync_folder", "unlink", "commit"])
 def test_a_driver_that_dies_at_any_step_of_a_commit_leaves_every_row_once(tmp_path, monkeypatch, form, step, before):
     """The ``n``-th call of a step ends the driver, for every ``n``; a new driver is given the batch again."""
-    for died_at in range(4):
-        folder = tmp_path / f"{died_at}"
+    for died_at, last in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 1)):
+        folder = tmp_path / f"{died_at}.{last}"
         folder.mkdir()
-        Commits(folder, LOGS[form](folder, STREAM)).commit(0, [attempt(folder, 0, c) for c in range(2)])
+        for batch in range(last):
+            Commits(folder, LOGS[form](folder, STREAM)).commit(batch, [attempt(folder, batch, c) for c in range(2)])
         dying = Commits(folder, LOGS[form](folder, STREAM))
-        wrote = [attempt(folder, 1, c) for c in range(2)]
-        attempt(folder, 1)  # of an attempt that lost
+        wrote = [attempt(folder, last, c) for c in range(2)]
+        attempt(folder, last)  # of an attempt that lost
         with monkeypatch.context() as patch:
             _die(patch, step, died_at, before)
             with contextlib.suppress(BrokenOffError):
-                dying.commit(1, wrote)
+                dying.commit(last, wrote)
         again = Commits(folder, LOGS[form](folder, STREAM))
-        again.commit(1, [attempt(folder, 1, c) for c in range(2)])
-        again.commit(2, [attempt(folder, 2, c) for c in range(2)])
-        assert found(form, folder) == expected(3, 2)
+        again.commit(last, [attempt(folder, last, c) for c in range(2)])
+        again.commit(last + 1, [attempt(folder, last + 1, c) for c in range(2)])
+        assert found(form, folder) == expected(last + 2, 2)
         assert list((folder / ATTEMPTS).iterdir()) == []
         parquet = [path for path in folder.iterdir() if path.suffix == ".parquet"]
         assert sorted(map(str, parquet)) == sorted(FILES[form](folder))  # no file is left that no batch has
@@ -99,9 +101,9 @@ def _die(patch, step, number, before):
     elif step == "unlink":
         patch.setattr(Path, "unlink", armed(Path.unlink))
     else:
-        patch.setattr(
-            deltalake.DeltaTable, "create_write_transaction", armed(deltalake.DeltaTable.create_write_transaction)
-        )
+        transact, create = deltalake.DeltaTable.create_write_transaction, transaction.create_table_with_add_actions
+        patch.setattr(deltalake.DeltaTable, "create_write_transaction", armed(transact))
+        patch.setattr(transaction, "create_table_with_add_actions", armed(create))
 
 
 @pytest.mark.parametrize("form", [slow("delta"), "parquet"])
@@ -147,6 +149,9 @@ def test_a_table_that_is_not_this_stream_s_or_not_whole_is_refused(tmp_path, for
     table.commit(0, [attempt(mine, 0)])
     with pytest.raises(BrokenChainError, match="has batches up to 0 of this stream, which is at batch 2"):
         table.commit(2, [attempt(mine, 2)])
+    table.commit(1, [attempt(mine, 1)])
+    with pytest.raises(BrokenChainError, match="which is at batch 0: the checkpoint was set back"):
+        table.commit(0, [attempt(mine, 0)])
     with pytest.raises(CheckpointError, match="would be mixed"):
         LOGS[form](mine, "another/crown")
     (other / "letter.txt").write_text("x")
