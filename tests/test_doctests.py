@@ -24,6 +24,7 @@ MODULES = (
     "crown.views",
     "ivm_triangle.triangle",
     "plans.planner",
+    "plans.windows",
 )
 
 
@@ -41,7 +42,7 @@ def test_every_module_with_examples_is_on_the_list() -> None:
     assert shown == listed
 
 
-@pytest.mark.parametrize("page", ["sql.md", "explain.md"])
+@pytest.mark.parametrize("page", ["sql.md", "explain.md", "windows.md"])
 def test_the_blocks_of_a_page_run_one_after_the_other(page: str) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
     assert len(blocks) > 3

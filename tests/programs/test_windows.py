@@ -376,3 +376,23 @@ def test_windows_hold_with_threads_too() -> None:
         ]
         assert found[0] == found[1]
     assert views[0].count() == views[1].count()
+
+
+def test_all_views_of_a_database_see_the_rows_that_are_in(tmp_path: Path) -> None:
+    tables = {**EVENTS, "s": {"k": "int64", "name": "string"}}
+    db = crown.database(tables, windows={"r": crown.ttl("n", 10), "s": crown.last_rows(2)})
+    db.view("sums", "SELECT k, SUM(n) AS t FROM r GROUP BY k")
+    db.apply({"r": [(1, 100), (2, 104)], "s": [(1, "a"), (2, "b"), (2, "c")]})
+    db.apply({"r": [(1, 111)]})
+    db.view("named", "SELECT name, t FROM s JOIN sums ON s.k = sums.k")
+    db.view("rows", "SELECT k, name FROM s")
+    assert sorted(row["name"] for row in db["rows"]) == ["b", "c"]
+    assert {(row["name"], row["t"]) for row in db["named"]} == {("b", 104), ("c", 104)}
+    db.save(tmp_path / "d")
+    again = crown.load_database(tmp_path / "d")
+    for one in (db, again):
+        deltas = one.advance("r", 114)
+        assert deltas["sums"].to_pylist() == [{"k": 2, "t": 104, "_weight": -1}]
+        assert deltas["named"].num_rows == 2
+        assert one.stats()["windows"]["r"]["rows"] == 1
+        one.check_invariants()

@@ -39,7 +39,10 @@ def query_of(node: exp.Table) -> exp.Expression:
     slide, size = length_of(name, args[2]), length_of(name, args[-1])
     count = -(-size // slide)
     if slide > size:
-        raise PlanError(f"{name}: with a slide of more than the size, rows between the windows are in none")
+        raise PlanError(
+            f"{name}: with a slide of more than the size, rows between the windows are in none",
+            hint="give a slide that is at most the size",
+        )
     if count > MOST:
         raise PlanError(f"{name}: a row is in {count} windows", hint=f"at most {MOST}: give a longer slide")
     whole: exp.Expression | None = None
