@@ -172,7 +172,11 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         return self._engine.compact()
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters (see ``Engine.stats``), batches applied, and rows quarantined by this object."""
+        """Returns sizes and counters (see ``Engine.stats``), batches applied, and rows quarantined by this object.
+
+        Of each relation with a window, under ``windows``: rows that are in, that expired, and by event time those that
+        were dropped as late, and the watermark.
+        """
         return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
 
     def check_invariants(self) -> None:
