@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ConcurrentChangeError,
         CrownError,
         DamagedStateError,
+        LateRowError,
         LockedStateError,
         MemoryBudgetError,
         MissingDeleteError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from plans.plan import Plan
     from plans.program import Program
     from plans.schema import Column, Schema, Table
+    from plans.windows import Window, last_rows, sliding, ttl, tumbling
 
 __version__ = "0.1.0"
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "DamagedStateError",
     "Database",
     "DurableView",
+    "LateRowError",
     "LockedStateError",
     "MemoryBudgetError",
     "MissingDeleteError",
@@ -74,17 +77,22 @@ __all__ = [
     "Triangle",
     "UnusableStateError",
     "View",
+    "Window",
     "database",
     "errors",
     "explain",
     "graph",
+    "last_rows",
     "load",
     "load_database",
     "ml",
     "open",
     "plan",
     "rings",
+    "sliding",
     "spark",
+    "ttl",
+    "tumbling",
     "view",
 ]
 
@@ -99,12 +107,17 @@ _HOMES = {
     "Table": "plans.schema",
     "Triangle": "ivm_triangle.triangle",
     "View": "crown.views",
+    "Window": "plans.windows",
     "database": "crown.databases",
     "explain": "crown.planning",
+    "last_rows": "plans.windows",
     "load": "crown.views",
     "load_database": "crown.databases",
     "open": "crown.durable.opening",
     "plan": "crown.planning",
+    "sliding": "plans.windows",
+    "ttl": "plans.windows",
+    "tumbling": "plans.windows",
     "view": "crown.views",
 }
 _CALLED = {"open": "open_view"}

@@ -13,6 +13,7 @@ __all__ = [
     "ConcurrentChangeError",
     "CrownError",
     "DamagedStateError",
+    "LateRowError",
     "LockedStateError",
     "MemoryBudgetError",
     "MissingDeleteError",
@@ -42,6 +43,10 @@ class BadRowError(ChangeError):
         self.row = row
         self.reason = reason
         super().__init__(f"relation {relation!r}, row {row}: {reason}")
+
+
+class LateRowError(BadRowError):
+    """A window with ``late="raise"``: a row came after its time was over; nothing of its batch has been applied."""
 
 
 class MissingDeleteError(ChangeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from plans.plan import Plan
 from plans.program import Program, program_of
 from plans.schema import Schema
 from plans.stack import with_room
+from plans.windows import Window, bound, not_null
 
 
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
@@ -83,17 +85,20 @@ def program(
     rates: Mapping[str, float] | None = None,
     dialect: str = "spark",
     tree: str | None = None,
+    windows: Mapping[str, Window] | None = None,
 ) -> Program:
     """Returns the program of any query: aggregates, set operations, outer joins, bags of rows.
 
     `query` is one of those that `plan` takes, a relation of the algebra, or a `Program` (also its JSON), which is
-    returned as it is. The other arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the
-    program of that plan.
+    returned as it is. `windows`: which rows of a relation are in, by its name (see `plans.windows`). The other
+    arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the program of that plan.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}}
     >>> program("SELECT DISTINCT a FROM R", schema).plan == plan("SELECT DISTINCT a FROM R", schema)
     True
     """
+    if windows is not None:
+        return windowed(program(query, schema, rates=rates, dialect=dialect, tree=tree), windows)
     if isinstance(query, Program):
         return query
     if isinstance(query, Plan):
@@ -102,6 +107,12 @@ def program(
         return Program.from_json(query)
     _check_options(rates, tree, dialect)
     return with_room(lower, _relation(query, schema, dialect), rates, tree)
+
+
+def windowed(program: Program, windows: Mapping[str, Window]) -> Program:
+    """Returns a program over the rows of its relations that are within these windows. PlanError if one cannot be."""
+    found = bound(windows, {table.name: table for table in program.tables})
+    return replace(program, tables=not_null(program.tables, found), windows=found)
 
 
 def _check_options(rates: Any, tree: Any, dialect: Any) -> None:

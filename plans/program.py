@@ -21,6 +21,7 @@ from plans.errors import PlanError
 from plans.expressions.expr import Expr
 from plans.plan import Output, Plan, loaded, rebuilt, table_of
 from plans.schema import Table
+from plans.windows import Window
 
 VERSION = 1
 Function = int | tuple["str | Function", ...]
@@ -242,7 +243,8 @@ class Program:
     A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path. A program
     with named `results` has those instead, of which one may be read by the stages of others, and may have no stage at
     all. A stage that nobody needs any more is a linear stage without terms: the others keep their numbers.
-    `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads.
+    `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads. `windows`:
+    which rows of base tables are still in; what stages read of a relation is its rows that are.
     """
 
     query: str
@@ -252,19 +254,21 @@ class Program:
     warnings: tuple[str, ...] = ()
     results: tuple[Result, ...] | None = None
     whole: bool = False
+    windows: tuple[Window, ...] = ()
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("results", "whole")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("results", "whole", "windows")
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that have their defaults in almost every program."""
-        return (*(("results",) if self.results is None else ()), *(() if self.whole else ("whole",)))
+        kept = {"results": self.results is not None, "whole": self.whole, "windows": bool(self.windows)}
+        return tuple(name for name, there in kept.items() if not there)
 
     _repr_html_: ClassVar[Callable[[Program], str]]  # the drawing for notebooks: plans.show.attached
 
     @property
     def plan(self) -> Plan | None:
-        """Returns the plan, if the program is one join stage in set mode; else None."""
-        if self.results is not None:
+        """Returns the plan, if the program is one join stage in set mode over relations without windows; else None."""
+        if self.results is not None or self.windows:
             return None
         first = self.stages[0]
         single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
@@ -281,12 +285,14 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages."""
+        """Returns SHA-256 over the canonical JSON of what determines results and state layout: stages and windows."""
         if self.plan is not None:
             return self.plan.fingerprint
         known: dict[str, Any] = {"program": VERSION, "stages": [identity(stage) for stage in self.stages]}
         if self.results is not None:
             known["results"] = [[result.name, result.stage] for result in self.results]
+        if self.windows:
+            known["windows"] = [serial.to_json(window) for window in self.windows]
         return hashlib.sha256(serial.canonical(known).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:

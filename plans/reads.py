@@ -11,9 +11,11 @@ from plans.schema import Column, Table, source_of
 
 
 def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
-    """Returns every occurrence of a base relation: input nodes and the atoms of bags in node order, feeds of stages.
+    """Returns every occurrence of a base relation: input nodes and the atoms of bags in node order, feeds of stages,
+    windows.
 
-    A feed is an atom without attributes; its columns are those that its expressions read.
+    A feed is an atom without attributes; its columns are those that its expressions read. So is a window, with the
+    column that it goes by: it takes all rows.
     """
     if isinstance(maintained, Plan):
         return occurrences_of_plan(maintained)
@@ -29,6 +31,9 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
                 found.append(
                     BagAtom(f"{table.name} in stage {number}", table.name, (), _columns(feed, table), feed.where)
                 )
+    for window in maintained.windows:
+        by = (window.by,) if window.by else ()
+        found.append(BagAtom(f"the window of {window.relation}", window.relation, (), by))
     return tuple(found)
 
 

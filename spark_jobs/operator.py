@@ -27,6 +27,7 @@ from plans.schema import Schema
 from plans.search import cuts
 from plans.search.rounds import Round, rounds
 from plans.search.shares import Grid, hashable
+from plans.windows import Window
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
@@ -75,6 +76,7 @@ def maintain(
     key: Sequence[str] | None = None,
     engines: EngineFactory = QUERY,
     placement: str = AUTO,
+    windows: Mapping[str, Window] | None = None,
     into: str | None = None,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
@@ -111,6 +113,10 @@ def maintain(
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
     - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
       ``"auto"`` pins on a cluster.
+    - ``windows``: which rows of a relation stay in, by its name: ``crown.ttl``, ``crown.tumbling``, ``crown.sliding``
+      and ``crown.last_rows(n, by=column)``. Such a query runs in one cell. Late rows are dropped and counted, or fail
+      the batch. Time goes by with the relation's rows only, never by a clock, so a batch that is executed again, and
+      state that is rebuilt from the log, expire the same rows.
     - ``into``: the folder of a table; the cells write their deltas there, and the result has a row per file. That is
       half of a sink: ``write_deltas`` is the whole one.
 
@@ -130,13 +136,19 @@ def maintain(
         if where is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         aside = where.checkpoint / "quarantine"
-    plan = planned(query, changes, schema, rates, dialect)
+    plan = planned(query, changes, schema, rates, dialect, windows)
     check_emit(emit, key, plan)
     if emit != "weights" and engines is not QUERY:
         raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
     _check_missing(plan, on_missing)
     stored, certain = where.stored(operator) if where is not None and streaming else (None, False)
-    plan = kept(plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, rates, d))
+    plan = kept(
+        plan,
+        stored,
+        certain,
+        engines.fingerprint,
+        lambda text, d: planned(text, changes, schema, rates, d, windows),
+    )
     if where is not None and streaming:
         where.claim()
     if aside is not None and on_bad_row == "quarantine":
@@ -188,6 +200,7 @@ def planned(
     schema: Any,
     rates: Mapping[str, float] | None,
     dialect: str,
+    windows: Mapping[str, Window] | None = None,
 ) -> Maintainable:
     """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
     their DataFrames, which are as ``normal`` makes them."""
@@ -197,7 +210,8 @@ def planned(
         name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
     }
     every = Schema.of({**{name: declared[name] for name in declared}, **tables})
-    program = plans.program(query, every, rates=rates, dialect=dialect)
+    program = plans.program(query, every, rates=rates, dialect=dialect, windows=windows)
+    _check_windows(program.windows)
     plan = program.plan or program
     given = {name.lower() for name in changes}
     for table in plan.tables:
@@ -210,6 +224,21 @@ def planned(
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
     check_names(plan, changes, declared)
     return plan
+
+
+def _check_windows(windows: Sequence[Window]) -> None:
+    """Raises :class:`SparkJobError` for what a window cannot do here."""
+    for window in windows:
+        if window.arrival:
+            raise SparkJobError(
+                f"the window of {window.relation} is by the order in which rows come, and rows of a micro-batch have "
+                'none: name the column that says it, crown.last_rows(n, by="...")'
+            )
+        if window.late == "quarantine":
+            raise SparkJobError(
+                f"late rows of {window.relation} cannot be set aside here, where bad rows are found before the state "
+                'is looked at: use late="drop", which counts them, or "raise"'
+            )
 
 
 def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:

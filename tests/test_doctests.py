@@ -27,6 +27,7 @@ MODULES = (
     "plans.frontends.motif",
     "plans.frontends.motif.find",
     "plans.planner",
+    "plans.windows",
 )
 
 

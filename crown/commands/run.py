@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import crown
 from crown.arguments import file_of, number_of, same_file
 from crown.errors import ChangeError
-from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, read
+from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, read
 from crown.terminal import takes, waiting
 from crown.views import View
 from plans import Program, Schema, program
@@ -68,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
         view = _view(args, made)
         files = {name: read(path, made.table(name)) for name, path in paths.items()}
         stream = batches(files, args.batch_rows, args.window)
+    for note in () if args.window is None or args.quiet else netted(files, args.batch_rows, args.window):
+        print(note, file=sys.stderr)
     absent = [table.name for table in made.tables if table.name not in files]
     if absent and not args.quiet:
         print(f"no --input for {', '.join(absent)}: nothing changes there", file=sys.stderr)

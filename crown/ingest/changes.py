@@ -38,6 +38,7 @@ from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, 
 from crown.ingest.conventions import CODES, code_column, known
 from crown.ingest.frames import plain, zone_hint
 from crown.ingest.masks import EVERY, given_masks
+from crown.ingest.watermarks import given_watermark
 from plans.schema import Table, arrow_type
 
 MAX_WEIGHT = 2**31 - 1
@@ -50,7 +51,8 @@ class CheckedBatch:
 
     ``columns``: Arrow arrays by declared column name, all of the same length; ``weights`` int64[n]; ``bad``: position
     in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order;
-    ``masks`` int64[n], or ``EVERY`` (see ``crown.ingest.masks``).
+    ``masks`` int64[n], or ``EVERY`` (see ``crown.ingest.masks``); ``watermark``: one that is reached with the batch, or
+    None (see ``crown.ingest.watermarks``).
     """
 
     columns: dict[str, pa.Array]
@@ -58,6 +60,7 @@ class CheckedBatch:
     bad: dict[int, str] = field(default_factory=dict)
     bad_rows: list[str] = field(default_factory=list)
     masks: np.ndarray = field(default_factory=lambda: EVERY)
+    watermark: int | None = None
 
 
 class Checker:
@@ -88,7 +91,7 @@ class Checker:
         out: dict[str, pa.Array] = {}
         for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
             if place is not None:
-                out[name] = _convert(column(place), name, kind, target, bad)
+                out[name] = converted(column(place), name, kind, target, bad)
             elif n:
                 raise ChangeError(
                     f"relation {self._relation!r}: column {name!r} is missing from the batch, "
@@ -106,7 +109,7 @@ class Checker:
             weights = _weights(column(self._weight), self._says, bad)
         masks = given_masks(data, names, column)
         if not bad:
-            return CheckedBatch(out, weights, masks=masks)
+            return CheckedBatch(out, weights, masks=masks, watermark=given_watermark(data))
         rows = sorted(bad)
         keep = np.ones(n, bool)
         keep[rows] = False
@@ -115,7 +118,7 @@ class Checker:
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
         out = {name: array.filter(mask) for name, array in out.items()}
         masks = masks if masks is EVERY else masks[keep]
-        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts, masks)
+        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts, masks, given_watermark(data))
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)
@@ -153,7 +156,7 @@ def _text(row: dict[str, Any]) -> str:
         return json.dumps({name: repr(value) for name, value in row.items()})
 
 
-def _convert(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
+def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
     """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
     try:
         return _cast(column if isinstance(column, pa.Array) else _array(column, target), target)
@@ -261,7 +264,7 @@ def _family(type_: pa.DataType) -> str:
 
 def _weights(column: Any, name: str, bad: dict[int, str]) -> np.ndarray:
     own: dict[int, str] = {}
-    array = _convert(_decoded(column), name, "int64", _INT64, own)
+    array = converted(_decoded(column), name, "int64", _INT64, own)
     if array.null_count:
         for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             if is_missing(item(column, row)):

@@ -74,7 +74,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
                 yield self._nothing
             except GeneratorExit:
                 wanted = False
-            self._apply(prepared.nets, nets)
+            self._apply(prepared, nets)
             if wanted:
                 with suppress(GeneratorExit):
                     for part in slices(nets[len(self.stages) - 1]):

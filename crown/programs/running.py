@@ -67,8 +67,10 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.uninterrupted = Uninterrupted()
         self._used = used_columns(program, whole or program.whole or on_missing == "raise")
         added = added_relations(program) if on_missing == "trust" else frozenset()
-        self._intake = Intake(program.tables, self._used, memory.dictionary.intern, summed_columns(program), added)
-        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again())
+        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), program.windows)
+        self._intake = Intake(
+            program.tables, self._used, memory.dictionary.intern, summed_columns(program), added, self.gate.retained
+        )
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
@@ -197,7 +199,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             self._roll_back(nets, error)
             raise
 
-    def _apply(self, given: Mapping[str, Zset], nets: dict[str | int, Zset]) -> None:
+    def _apply(self, given: Nets, nets: dict[str | int, Zset]) -> None:
         """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through.
 
         Who refuses a batch has taken back its own part. After any other exception inside of a stage it is not known
@@ -205,7 +207,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         """
         self._torn = True
         try:
-            nets.update(self.gate.apply(given))
+            nets.update(self.gate.apply(given.nets, given.advances))
             for number, stage in enumerate(self.stages):
                 self._torn = False
                 self.uninterrupted.check()
@@ -248,7 +250,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
         """Takes back the last batch, given what was applied and what its deletes did not find."""
         self.ready()
-        given = self._intake.prepare(changes, strict=False).nets
+        given = self._intake.prepare(changes, strict=False, again=True).nets
         arena = self.memory.parts[0]
         with self.uninterrupted, self.memory.budget.lifted():
             arena[A.H_OPEN] = 1

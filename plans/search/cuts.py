@@ -64,8 +64,10 @@ def uncut(program: Program) -> Cut:
 def by_output(program: Program) -> Cut | None:
     """Returns the cut by a column of the result that copies least, the first of those; None if there is none.
 
-    Cells deliver disjoint rows.
+    Cells deliver disjoint rows. A program with windows has no cut: all rows of a relation move its watermark.
     """
+    if program.windows:
+        return None
     search = _Search(program)
     found = [
         (output.name, hashed)

@@ -39,6 +39,8 @@ def text(program: Program, *, cells: int | None = None) -> str:
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
+    for window in program.windows:
+        lines += explain.field("window", f"{window.relation}: {window}")
     if program.results is None:
         lines += explain.field("cells", cut.line(program, cells))
     for note in program.notes:

@@ -76,3 +76,9 @@ def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str 
     (partial / manifest.name).write_text(json.dumps({**wanted, "updates": updates}))
     os.replace(partial, folder)
     return updates
+
+
+def netted(name: str, folder: Path, batch_rows: int, span: str) -> str | None:
+    """Returns what to say of a list that is staged in ``folder``, if its window is shorter than a batch; else None."""
+    rows = int(json.loads((folder / "_manifest.json").read_text())["updates"]) // 2
+    return window.netted(name, rows, window.size(span, rows), batch_rows)

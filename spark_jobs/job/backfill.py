@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from plans.schema import Schema
 from plans.search.rounds import rounds
+from plans.windows import Window
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.errors import SourceError
@@ -37,6 +38,7 @@ def bulk_load(
     change: str | None = None,
     on_missing: str = "ignore",
     operator: str = "crown",
+    windows: Mapping[str, Window] | None = None,
 ) -> DataFrame:
     """Returns the query's result over batch ``tables``, as a DataFrame of inserts; computing it fills ``checkpoint``.
 
@@ -52,7 +54,7 @@ def bulk_load(
     tables = normal(tables, change, Schema.of(schema))
     where = located(checkpoint, state, storage_options)
     refuse_streams(where.root, operator)
-    plan = planned(query, tables, schema, rates, dialect)
+    plan = planned(query, tables, schema, rates, dialect, windows)
     made = rounds(plan, default_cells(spark, plan) if cells is None else cells)
     where.claim()
     found = strides(

@@ -117,6 +117,8 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
     schema = _schema(job)
     frames = _frames(spark, schema, job, checkpoint, True)
+    for note in _notes(job, checkpoint):
+        say(note)
     sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
     plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
     options: dict[str, Any] = {
@@ -203,6 +205,13 @@ def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, str
     """Returns the changes of all inputs, with weights."""
     found = {given.name: _frame(spark, given, schema, job, checkpoint, streaming) for given in job.inputs}
     return normal(found, job.change, schema)
+
+
+def _notes(job: Job, checkpoint: Path) -> list[str]:
+    """Returns what to say of windows over edge lists that are shorter than a batch."""
+    lists = [given.name for given in job.inputs if given.format == "edges"] if job.window is not None else []
+    told = (edges.netted(name, checkpoint / "staging" / name, job.batch_rows, str(job.window)) for name in lists)
+    return [note for note in told if note is not None]
 
 
 def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> DataFrame:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 import statistics
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ class Vitals:
     """One cell of an operator after its newest batch; times in milliseconds.
 
     ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: how long one took in the cell, how
-    many found no live engine of the batch before, and how many were executed again.
+    many found no live engine of the batch before, and how many were executed again. ``late`` and ``expired``: rows of
+    relations with windows, since the stream began; ``watermarks``: of those by event time.
     """
 
     stream: str
@@ -44,6 +45,9 @@ class Vitals:
     state_rows: int
     state_bytes: int
     absent: int
+    late: int = 0
+    expired: int = 0
+    watermarks: Mapping[str, str] = field(default_factory=dict)
 
     def line(self) -> str:
         """Returns a line for people."""
@@ -51,6 +55,9 @@ class Vitals:
         notes += [f"{self.redone} executed again"] if self.redone else []
         notes += [f"{self.quarantined:,} rows quarantined"] if self.quarantined else []
         notes += [f"{self.absent:,} deletes found nothing"] if self.absent else []
+        notes += [f"{self.expired:,} rows expired"] if self.expired else []
+        notes += [f"{self.late:,} rows late"] if self.late else []
+        notes += [f"watermark of {name} {mark}" for name, mark in self.watermarks.items()]
         return (
             f"cell {self.cell}: batch {self.batch}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  "
             f"{self.milliseconds:>7,.0f} ms (median {self.median_ms:,.0f})  state {self.state_rows:,} rows "
@@ -73,6 +80,7 @@ def _notes(cell: Folder) -> dict[int, dict[str, Any]]:
 def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vitals:
     newest = max(notes)
     note, state = notes[newest], notes[newest]["state"]
+    windows = state.get("windows", {})
     return Vitals(
         stream=operator.parent.name,
         operator=operator.name,
@@ -89,6 +97,9 @@ def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vi
         state_rows=state["input_rows"],
         state_bytes=state["live_bytes"],
         absent=sum(state["missing_deletes"].values()),
+        late=sum(window.get("late", 0) for window in windows.values()),
+        expired=sum(window["expired"] for window in windows.values()),
+        watermarks={n: str(w["watermark"]) for n, w in windows.items() if w.get("watermark") is not None},
     )
 
 
@@ -115,18 +126,20 @@ _METRICS = (
     ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
     ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
     ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),
+    ("crown_late_rows_total", "counter", "Rows that came when their time was over", "late"),
+    ("crown_expired_rows_total", "counter", "Rows that left their window", "expired"),
 )
 
 
 def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
     """Yields the lines of Prometheus' text format: a metric per number, labelled by stream, operator and cell."""
     cells = list(cells)
-    for name, kind, meaning, field in _METRICS:
+    for name, kind, meaning, number in _METRICS:
         yield f"# HELP {name} {meaning}."
         yield f"# TYPE {name} {kind}"
         for cell in cells:
             labels = f'stream="{cell.stream}",operator="{cell.operator}",cell="{cell.cell}"'
-            yield f"{name}{{{labels}}} {getattr(cell, field)}"
+            yield f"{name}{{{labels}}} {getattr(cell, number)}"
 
 
 def write_prometheus(path: Path, cells: Iterable[Vitals]) -> None:
