@@ -11,7 +11,7 @@ Columns have the planner's types (`plans.schema`). Rows between stages are bags:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -116,7 +116,8 @@ class GroupStage:
     `keys` are names of feed columns; `having` and `outputs` are expressions over the names of keys and aggregates.
     `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row. Of a
     join stage in payload mode `summed` are the arguments whose sums the payload has, `carried` these sums; the feed has
-    columns for the others.
+    columns for the others. `values` are feeds beside it, each of the keys and of what some of MIN, MAX and DISTINCT
+    read, which `feed` need not have then: every such combination that a row of the group has, once.
     """
 
     feed: Feed
@@ -127,12 +128,19 @@ class GroupStage:
     whole: bool = False
     summed: tuple[Summed, ...] = ()
     carried: tuple[Carried, ...] = ()
+    values: tuple[Feed, ...] = ()
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried", "values")
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only groups of a payload have."""
-        return () if self.carried else ("summed", "carried")
+        """Returns the fields that only groups of a payload, and those of several feeds have."""
+        return (*(() if self.carried else ("summed", "carried")), *(() if self.values else ("values",)))
+
+    def read_by(self, columns: Iterable[str]) -> int:
+        """Returns the number of the feed that has these columns: 0 for `feed`, then those of `values`."""
+        wanted = set(columns)
+        named = [{column.name for column in feed.columns} for feed in (self.feed, *self.values)]
+        return next(i for i, names in enumerate(named) if wanted <= names)
 
 
 @dataclass(frozen=True)

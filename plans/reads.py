@@ -46,7 +46,9 @@ def sources(stage: Stage) -> list[str | int]:
 
 def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
-    if isinstance(stage, (GroupStage, TopStage)):
+    if isinstance(stage, GroupStage):
+        return (stage.feed, *stage.values)
+    if isinstance(stage, TopStage):
         return (stage.feed,)
     if isinstance(stage, PointwiseStage):
         return stage.leaves
@@ -62,9 +64,11 @@ def inputs(stage: Stage) -> tuple[str | int, ...]:
 
 def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
     """Returns a stage whose occurrences, in the order of `inputs`, read these relations and stages instead."""
-    if isinstance(stage, (GroupStage, TopStage)):
-        return replace(stage, feed=replace(stage.feed, source=sources[0]))
     found = tuple(replace(feed, source=source) for feed, source in zip(feeds(stage), sources, strict=False))
+    if isinstance(stage, GroupStage):
+        return replace(stage, feed=found[0], values=found[1:])
+    if isinstance(stage, TopStage):
+        return replace(stage, feed=found[0])
     if isinstance(stage, PointwiseStage):
         return replace(stage, leaves=found)
     if isinstance(stage, LinearStage):

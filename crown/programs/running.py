@@ -25,6 +25,7 @@ from crown.ingest.batch import MissingDeletes
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.programs.intake import Intake, Nets, added_relations, summed_columns, used_columns
+from crown.programs.tallies import Tallies
 from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
@@ -77,6 +78,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         for stage, cells in zip(program.stages, cells_of(program, threads), strict=True):
             self.stages.append(self._running(stage, first, cells))
             first += cells * parts_of(stage)
+        self.tallies = Tallies(self.stages)
         self.epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
@@ -99,7 +101,9 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         """
         memory = ProgramMemory.create(parts_of_program(program, cells_of(program, threads)), memory_budget, seed, path)
         memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
-        return cls(program, memory, on_missing, threads)
+        made = cls(program, memory, on_missing, threads)
+        made.tallies.begin(range(len(made.stages)))
+        return made
 
     @classmethod
     def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore") -> Self:
@@ -129,7 +133,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(stage, GroupStage):
             below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
             join = below.plan if isinstance(below, JoinStage) else None
-            return Groups(stage, self._columns_of(stage.feed.source), part, join)
+            beside = [self._columns_of(feed.source) for feed in stage.values]
+            return Groups(stage, self._columns_of(stage.feed.source), part, join, beside)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 
     def _only_added(self, number: int) -> bool:
@@ -214,6 +219,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
                 inputs = self._inputs(stage, nets)
                 self._torn = True
                 nets[number] = stage.apply(inputs)
+                self.tallies.add(number, nets[number])
         except _REFUSALS:
             self._torn = False
             raise
@@ -240,6 +246,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             for number in reversed(range(len(self.stages))):
                 if number in nets:
                     self.stages[number].take_back(self._inputs(self.stages[number], nets))
+                    self.tallies.add(number, nets[number], -1)
             self.gate.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
         except (UnusableStateError, MemoryBudgetError) as why:
             if isinstance(error, Exception) and LOST not in str(error):
@@ -259,6 +266,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             nets.update(self.gate.undo(given, missing or MissingDeletes()))
             for number, stage in enumerate(self.stages):
                 nets[number] = stage.undo(self._inputs(stage, nets)).negated()
+                self.tallies.add(number, nets[number], -1)
             arena[A.H_OPEN] = 0
 
     # Care

@@ -222,6 +222,9 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
         places = [i for i, column in enumerate(terms[0].columns) if column.name == by.column][:1]
     for place in places:
         columns = [feed.columns[place] for feed in terms]
+        if isinstance(stage, GroupStage):
+            name = terms[0].columns[place].name
+            columns = [next(column for column in feed.columns if column.name == name) for feed in terms]
         type_ = by.type or columns[0].type
         names = [_column(column.expr) for column in columns]
         if type_ in HASHABLE and all(names):

@@ -92,7 +92,11 @@ def lines_of(stage: Stage) -> list[str]:
             lines.append("filter " + " AND ".join(str(expr) for expr in stage.plan.residual))
         return lines + [f"note {note}" for note in stage.plan.notes]
     if isinstance(stage, GroupStage):
-        lines = [f"of {_feed(stage.feed)}", "by " + (", ".join(stage.keys) or "nothing: one row, always")]
+        lines = [
+            f"of {_feed(stage.feed)}",
+            *(f"values of {_feed(feed)}" for feed in stage.values),
+            "by " + (", ".join(stage.keys) or "nothing: one row, always"),
+        ]
         lines += [f"{call.name} = {_call(call)}" for call in stage.aggregates]
         if stage.having is not None:
             lines.append(f"having {stage.having}")

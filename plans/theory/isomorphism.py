@@ -156,6 +156,9 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
 def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> str:
     place = {column.name: str(i) for i, column in enumerate(stage.feed.columns)}
     place |= {one.name: f"sum {i}" for i, one in enumerate(stage.summed)}
+    for number, values in enumerate(stage.values):
+        for i, column in enumerate(values.columns):
+            place.setdefault(column.name, f"value {number} {i}")
     aggregates = [
         (a.type, a.function, [place[n] for n in a.arguments], a.distinct, place[a.where] if a.where else None)
         for a in stage.aggregates
@@ -172,7 +175,7 @@ def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> s
         for c in stage.carried
     ]
     parts = [(c.side, c.limbs, c.parts) for c in stage.carried]
-    read = _feed(stage.feed, before, labels)
+    read = [_feed(feed, before, labels) for feed in (stage.feed, *stage.values)]
     return repr(("group", read, keys, aggregates, outputs, having, stage.whole, summed, carried, parts))
 
 
