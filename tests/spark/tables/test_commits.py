@@ -28,7 +28,7 @@ from spark_jobs.tables.commits import Commits
 from spark_jobs.tables.delta import DeltaLog, newest_batch, table_files
 from spark_jobs.tables.manifests import Manifests, delta_files, newest_manifest
 from spark_jobs.tables.parts import ATTEMPTS, manifest, statistics, write_part
-from tests.spark.streams import slow
+from tests.marks import slow
 from tests.spark.tables.driver import LOGS, SCHEMA, STREAM, attempt
 
 deltalake = pytest.importorskip("deltalake")

@@ -19,7 +19,8 @@ from spark_jobs import delta_files, read_deltas, write_deltas
 from spark_jobs.cell.engines import QueryEngines
 from spark_jobs.tables.delta import table_files
 from spark_jobs.tables.parts import ATTEMPTS
-from tests.spark.streams import ChangeFiles, batch_of, oracle_of, slow
+from tests.marks import slow
+from tests.spark.streams import ChangeFiles, batch_of, oracle_of
 
 deltalake = pytest.importorskip("deltalake")
 
