@@ -12,11 +12,13 @@ from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
 
 @allocating_kernel
-def consolidate(rows, width, weights):
+def consolidate(rows, width, weights, secret):
     """Sums the weights of equal tuples (``rows`` int64[n * width]) in place.
 
-    The first of them gets the sum, the others 0. O(n).
+    The first of them gets the sum, the others 0. Expected O(n). ``secret``: any number that nobody knows who chooses
+    the tuples; it is a factor as well, so that no bits of a word keep apart from the others.
     """
+    turn = secret | 1
     n = weights.size
     capacity = 8
     while capacity < 2 * n:
@@ -24,9 +26,9 @@ def consolidate(rows, width, weights):
     mask = capacity - 1
     slots = np.full(capacity, -1, np.int32)
     for i in range(n):
-        h = ZERO
+        h = secret
         for j in range(width):
-            h = mix(h, rows[i * width + j])
+            h = mix(h, rows[i * width + j]) * turn
         s = (h >> 32) & mask
         while True:
             other = slots[s]

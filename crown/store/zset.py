@@ -12,12 +12,15 @@ both forms; to turn it costs 1 to 7 ns.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from crown.kernels.batches import consolidate, pick
+
+_SECRET = secrets.randbits(62)  # no order depends on it
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +105,7 @@ class Zset:
     def sums(self) -> np.ndarray:
         """Returns int64[n]: the first of equal tuples has the sum of their weights, the others 0. Expected O(n)."""
         sums = self.weights.copy()
-        consolidate(self.flat(), self.width, sums)
+        consolidate(self.flat(), self.width, sums, _SECRET)
         return sums
 
     def picked(self, weights: np.ndarray) -> Zset:

@@ -44,7 +44,7 @@ _PUBLISH = (_WORDS, _HALVES, _WORDS, _WORDS, int64, int64[:, ::1])
 _WEIGHED = tuple(int64 if part is none else part for part in _ENTRY)
 _done: set[bool] = set()
 _SMALL: list[tuple[Any, Any]] = [
-    (consolidate, (_WORDS, int64, _WORDS)),
+    (consolidate, (_WORDS, int64, _WORDS, int64)),
     (pick, (_WORDS, int64, _WORDS, int64, _WORDS, _WORDS)),
     (
         encode,
