@@ -78,7 +78,7 @@ def waiting(what: str, stream: TextIO | None = None) -> Iterator[None]:
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
     out = sys.stdout
-    sys.stdout = _Announced(out, stop)  # type: ignore[assignment]
+    sys.stdout = _Announced(out, stop)
     try:
         yield
     finally:
