@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         UnusableStateError,
     )
     from crown.planning import explain, plan
+    from crown.results.factorized import unfold
     from crown.views import View, load, view
     from ivm_triangle.triangle import Triangle
     from plans.plan import Plan
@@ -83,6 +84,7 @@ __all__ = [
     "plan",
     "rings",
     "spark",
+    "unfold",
     "view",
 ]
 
@@ -103,6 +105,7 @@ _HOMES = {
     "load_database": "crown.databases",
     "open": "crown.durable.opening",
     "plan": "crown.planning",
+    "unfold": "crown.results.factorized",
     "view": "crown.views",
 }
 _CALLED = {"open": "open_view"}

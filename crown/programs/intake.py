@@ -13,8 +13,9 @@ import pyarrow as pa
 from crown.errors import BadRowError, ChangeError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
+from crown.ingest.prepare import is_net
 from crown.stages.groups.terms import TOO_LARGE, too_large
-from crown.store.codec import UnencodableError, encode
+from crown.store.codec import UnencodableError
 from crown.store.zset import Zset
 from plans.payload import VALUE
 from plans.program import GroupStage, JoinStage, Program
@@ -76,7 +77,7 @@ def without_too_large(batch: CheckedBatch, columns: Iterable[str]) -> CheckedBat
     bad = {**batch.bad, **{int(given[row]): reason for row, reason in reasons.items()}}
     return replace(
         batch,
-        columns={name: array.filter(pa.array(keep)) for name, array in batch.columns.items()},
+        columns=batch.columns.chosen(keep),
         weights=batch.weights[keep],
         bad={row: bad[row] for row in sorted(bad)},
         bad_rows=[texts[row] for row in sorted(bad)],
@@ -144,12 +145,12 @@ class Intake:
         codes = np.empty((len(columns), len(batch.weights)), np.int64)
         for i, column in enumerate(columns):
             try:
-                codes[i] = encode(batch.columns[column.name], column.type, self._intern)
+                codes[i] = batch.columns.codes(column.name, self._intern)
             except UnencodableError as error:
                 raise BadRowError(self._names[name], error.row, f"column {column.name!r}: {error.reason}") from None
         net = Zset.of_columns(codes, batch.weights)
         # Equal inserts of a batch without deletes may stay apart, too.
-        return net if name in self._added or not len(net) or net.weights.min() > 0 else net.net()
+        return net if name in self._added or is_net(net.weights) else net.net()
 
 
 def added_relations(program: Program) -> frozenset[str]:
