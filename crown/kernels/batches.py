@@ -47,6 +47,25 @@ def consolidate(rows, width, weights, secret):
             s = (s + 1) & mask
 
 
+@kernel
+def extent(values):
+    """Returns the least and the largest of int64[n], n > 0: what NumPy takes microseconds to begin with."""
+    low = high = values[0]
+    for i in range(values.size):
+        low = min(low, values[i])
+        high = max(high, values[i])
+    return low, high
+
+
+@kernel
+def negatives(values):
+    """Returns how many of int64[n] are less than 0."""
+    n = 0
+    for i in range(values.size):
+        n += values[i] < 0
+    return n
+
+
 @device
 def _coordinate(code, share):
     """Returns a real hash of a code modulo ``share``: hubs with neighbouring ids spread out."""

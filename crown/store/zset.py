@@ -119,6 +119,8 @@ class Zset:
 
     def net(self) -> Zset:
         """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n)."""
+        if not len(self) or (len(self) == 1 and self.payload is None and self.weights[0]):
+            return self
         return self.picked(self.sums())
 
 
