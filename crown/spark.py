@@ -2,7 +2,7 @@
 
 >>> import crown
 >>> sorted(crown.spark.__all__)
-['bulk_load', 'local_session', 'maintain']
+['bulk_load', 'local_session', 'maintain', 'metrics']
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from spark_jobs.job.backfill import bulk_load
+    from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
 
-__all__ = ["bulk_load", "local_session", "maintain"]
+__all__ = ["bulk_load", "local_session", "maintain", "metrics"]
 
 if not TYPE_CHECKING:
 

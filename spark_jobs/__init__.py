@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_jobs.job.backfill import bulk_load
     from spark_jobs.job.failures import plain_errors
+    from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
 
-__all__ = ["bulk_load", "local_session", "maintain", "plain_errors"]
+__all__ = ["bulk_load", "local_session", "maintain", "metrics", "plain_errors"]
 
 _HOME = {
     "bulk_load": "job.backfill",
     "local_session": "session",
     "maintain": "operator",
+    "metrics": "job.metrics",
     "plain_errors": "job.failures",
 }
 

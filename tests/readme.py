@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "durable.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "durable.md", ROOT / "docs" / "upserts.md")
 _BLOCK = re.compile(r"```(python|sh)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 _ELSEWHERE = re.compile(r"crown\.spark|crown submit|crown bench|crown doctor|^make |^pip ", re.MULTILINE)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spark_jobs.commands.state import operators
 from spark_jobs.errors import SparkJobError
-from spark_jobs.job.vitals import behind, vitals, write_prometheus
+from spark_jobs.job.vitals import behind, prometheus, vitals, written
 
 HELP = "show how the cells of a running Spark job are doing, from its checkpoint"
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
             lines += [f"{folder}", *([f"  {said}"] if (said := behind(folder)) else [])]
             lines += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
         if args.prometheus is not None:
-            write_prometheus(Path(args.prometheus).resolve(), cells)
+            written(Path(args.prometheus).resolve(), prometheus(cells))
         if lines != seen:
             print("\n".join(lines), flush=True)
             seen = lines

@@ -16,10 +16,11 @@ from plans.schema import Schema
 from plans.search.rounds import rounds
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
+from spark_jobs.dispatch.upserts import strides_by_key
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder, usable
 from spark_jobs.ingest.conventions import normal
-from spark_jobs.operator import Query, default_cells, planned
+from spark_jobs.operator import Query, behind_keys, default_cells, planned
 
 
 def bulk_load(
@@ -51,18 +52,17 @@ def bulk_load(
     folder = local_folder(checkpoint)
     refuse_streams(folder / "crown", operator)
     plan = planned(query, tables, schema, rates, dialect)
-    made = rounds(plan, default_cells(spark, plan) if cells is None else cells)
+    behind = behind_keys(plan)
+    made = rounds(behind, default_cells(spark, behind) if cells is None else cells)
     usable(folder, "checkpoint")
-    found = strides(
-        made,
-        operator=operator,
-        on_missing=on_missing,
-        query=plan.query,
-        fingerprint=plan.fingerprint,
-        root=str(folder / "crown"),
-        scratch=None,
-        keep=0,
-        run=uuid.uuid4().hex,
-        backfill=True,
-    )
-    return applied(spark, found, tables)
+    common: dict[str, Any] = {
+        "on_missing": on_missing,
+        "root": str(folder / "crown"),
+        "scratch": None,
+        "keep": 0,
+        "run": uuid.uuid4().hex,
+        "backfill": True,
+    }
+    before = strides_by_key(plan, made[0].grid.cells, operator, **common)
+    found = strides(made, operator=operator, query=plan.query, fingerprint=plan.fingerprint, **common)
+    return applied(spark, found, tables, before=before)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.dispatch.chain import MERGE
+from spark_jobs.dispatch.upserts import KEYS
 from spark_jobs.log.state_log import cell_folders, read_note
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class BatchProgress:
     restored: bool
     redone: bool
     sample: tuple[tuple[str, ...], ...] = ()
+    amplified: tuple[str, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -54,6 +56,7 @@ class BatchProgress:
         notes = [f"{self.bad:,} rows quarantined"] if self.bad else []
         notes += ["restored from the log"] if self.restored else []
         notes += ["executed again"] if self.redone else []
+        notes += [f"amplified: {told}" for told in self.amplified]
         return said + (f"  ({', '.join(notes)})" if notes else "")
 
 
@@ -128,7 +131,12 @@ class Watcher:
             self._folder.with_name(self._folder.name + MERGE), batch
         )  # of the second round, if there is one
         first = _notes(self._folder, batch)
-        notes = first + merged
+        keyed = [
+            note
+            for folder in self._folder.parent.glob(self._folder.name + KEYS + "*")
+            for note in _notes(folder, batch)
+        ]
+        notes = keyed + first + merged
         states = [note["state"] for note in notes]
         return BatchProgress(
             batch=batch,
@@ -142,6 +150,7 @@ class Watcher:
             restored=any(note["restored"] > 0 for note in notes),
             redone=any(note["redone"] for note in notes),
             sample=tuple(tuple(row) for note in notes for row in note["sample"]),
+            amplified=tuple(note["amplified"] for note in notes if note.get("amplified")),
         )
 
 

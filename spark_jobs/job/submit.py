@@ -8,7 +8,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from crown.changes import DEBEZIUM, WEIGHTS
 from crown.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
@@ -28,6 +29,7 @@ from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places, sinks
 from spark_jobs.job.failures import plain_errors
+from spark_jobs.job.metrics import metrics
 from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
@@ -58,6 +60,8 @@ class Job:
     window: str | None = None
     batch_rows: int = 100_000
     change: str | None = None
+    emit: str = WEIGHTS
+    key: tuple[str, ...] | None = None
     cells: int | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
     on_bad_row: str = "fail"
@@ -68,6 +72,7 @@ class Job:
     conf: Mapping[str, str] = field(default_factory=dict)
     scratch: str | None = None
     sample: int = 0
+    prometheus: str | None = None
     verify: bool = False
 
     @property
@@ -128,8 +133,13 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         on_missing=job.on_missing,
         scratch=job.scratch,
         sample=sample,
+        emit=job.emit,
+        key=job.key,
     )
-    summary = _follow(job, deltas, checkpoint, sample, say)
+    shown = [output.name for output in planned(job.query, frames, schema, job.rates or None, job.dialect).output]
+    if job.prometheus is not None:
+        metrics(spark, str(checkpoint), job.prometheus)
+    summary = _follow(job, deltas, shown, checkpoint, sample, say)
     for line in summary.lines():
         say(line)
     if not job.verify:
@@ -145,6 +155,16 @@ def _check(job: Job) -> None:
     if job.window is not None and not any(given.format == "edges" for given in job.inputs):
         raise SourceError(
             "--window turns an edge list into a sliding window, but no input is an edge list (format=edges)"
+        )
+    if job.verify and job.emit != WEIGHTS:
+        raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
+    if job.emit == DEBEZIUM and job.format == "csv" and job.to_files:
+        raise SparkJobError("--emit debezium writes rows within rows, which CSV has no place for: give --format json")
+    keyed = [name for name in job.schema if job.schema[name].upserts]
+    if job.verify and keyed:
+        raise SparkJobError(
+            f"--verify recomputes from the changes with the rows before them, which relation {keyed[0]!r}, with "
+            "upserts, does not have: leave --verify out, or the upserts"
         )
     if job.verify and not job.to_files:
         raise SparkJobError("--verify compares the written output: give a folder as --output")
@@ -163,6 +183,8 @@ def _check(job: Job) -> None:
             raise SparkJobError(
                 "--output to files needs --checkpoint DIR, where the job's state is kept for its next run"
             )
+    if job.prometheus is not None and not Path(job.prometheus).resolve().parent.is_dir():
+        raise SparkJobError(f"--prometheus {job.prometheus}: its folder is not there; make it first")
     if job.quarantine is not None:
         if job.on_bad_row != "quarantine":
             raise SparkJobError(
@@ -200,8 +222,10 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
     return changes(spark, Input(given.name, folder, "parquet", {}, given.files or 1), table, None, streaming)
 
 
-def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Callable[[str], None]) -> Summary:
-    """Starts the stream and reports every micro-batch until it ends."""
+def _follow(
+    job: Job, deltas: DataFrame, columns: Sequence[str], checkpoint: Path, sample: int, say: Callable[[str], None]
+) -> Summary:
+    """Starts the stream and reports every micro-batch until it ends; ``columns``: of the result."""
     summary = Summary()
     query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
     watcher = Watcher(query, checkpoint / "crown", OPERATOR)
@@ -212,7 +236,7 @@ def _follow(job: Job, deltas: DataFrame, checkpoint: Path, sample: int, say: Cal
         for progress in watcher.new():
             summary.batches.append(progress)
             say(progress.line())
-            for line in sinks.sample_lines(progress, deltas.columns[:-1], sample):
+            for line in sinks.sample_lines(progress, columns, sample):
                 say(line)
 
     try:

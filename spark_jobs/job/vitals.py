@@ -25,7 +25,8 @@ class Vitals:
     """One cell of an operator after its newest batch; times in milliseconds.
 
     ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: how long one took in the cell, how
-    many found no live engine of the batch before, and how many were executed again.
+    many found no live engine of the batch before, and how many were executed again. ``late``: changes of relations with
+    upserts that were too old; ``amplified``: what was said of changes that gave too many deltas.
     """
 
     stream: str
@@ -43,6 +44,8 @@ class Vitals:
     state_rows: int
     state_bytes: int
     absent: int
+    late: int = 0
+    amplified: tuple[str, ...] = ()
 
     def line(self) -> str:
         """Returns a line for people."""
@@ -50,6 +53,8 @@ class Vitals:
         notes += [f"{self.redone} executed again"] if self.redone else []
         notes += [f"{self.quarantined:,} rows quarantined"] if self.quarantined else []
         notes += [f"{self.absent:,} deletes found nothing"] if self.absent else []
+        notes += [f"{self.late:,} changes too old"] if self.late else []
+        notes += [f"amplified in batch {told}" for told in self.amplified[-1:]]
         return (
             f"cell {self.cell}: batch {self.batch}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  "
             f"{self.milliseconds:>7,.0f} ms (median {self.median_ms:,.0f})  state {self.state_rows:,} rows "
@@ -88,6 +93,8 @@ def _vitals(operator: Path, cell: str, notes: dict[int, dict[str, Any]]) -> Vita
         state_rows=state["input_rows"],
         state_bytes=state["live_bytes"],
         absent=sum(state["missing_deletes"].values()),
+        late=sum(state.get("late", {}).values()),
+        amplified=tuple(f"{n}: {note['amplified']}" for n, note in notes.items() if note.get("amplified")),
     )
 
 
@@ -112,6 +119,8 @@ _METRICS = (
     ("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside", "quarantined"),
     ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
     ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
+    ("crown_late_changes_total", "counter", "Changes by key that were too old", "late"),
+    ("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas", "amplified"),
     ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),
 )
 
@@ -124,11 +133,12 @@ def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
         yield f"# TYPE {name} {kind}"
         for cell in cells:
             labels = f'stream="{cell.stream}",operator="{cell.operator}",cell="{cell.cell}"'
-            yield f"{name}{{{labels}}} {getattr(cell, field)}"
+            value = getattr(cell, field)
+            yield f"{name}{{{labels}}} {len(value) if isinstance(value, tuple) else value}"
 
 
-def write_prometheus(path: Path, cells: Iterable[Vitals]) -> None:
-    """Writes those lines to a file that is replaced in one step, as the textfile collector wants it."""
+def written(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines to a file that is replaced in one step, as the textfile collector wants it."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text("".join(f"{line}\n" for line in prometheus(cells)))
+    partial.write_text("".join(f"{line}\n" for line in lines))
     os.replace(partial, path)
