@@ -6,6 +6,7 @@ import argparse
 import logging
 from collections.abc import Sequence
 
+from crown.analysis.amplified import BEYOND
 from crown.changes import FORMATS, WEIGHTS
 from plans.commands.declare import add_dialect, names_of, query_text, rates_of, schema_of
 from spark_jobs.errors import SparkJobError
@@ -87,6 +88,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
     add("--scratch", metavar="DIR", help="local folder for live state (default: under the temporary directory)")
     add("--prometheus", metavar="FILE", help="write numbers for Prometheus to this file after every micro-batch")
+    add(
+        "--amplified",
+        type=int,
+        default=BEYOND,
+        metavar="N",
+        help=f"tell of a change that gives more than N deltas in a cell, with its key ({BEYOND})",
+    )
     add("--sample", type=int, default=0, metavar="N", help="show N deltas of every batch")
     add("--verify", action="store_true", help="at the end, compare the result with a from-scratch recompute by Spark")
 
@@ -123,6 +131,7 @@ def job(args: argparse.Namespace) -> submit.Job:
         conf=_pairs("--conf", args.conf),
         scratch=args.scratch,
         sample=args.sample,
+        amplified=args.amplified,
         prometheus=args.prometheus,
         verify=args.verify,
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from crown.analysis.amplified import BEYOND
 from crown.changes import DEBEZIUM, WEIGHTS
 from crown.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
@@ -72,6 +73,7 @@ class Job:
     conf: Mapping[str, str] = field(default_factory=dict)
     scratch: str | None = None
     sample: int = 0
+    amplified: int = BEYOND
     prometheus: str | None = None
     verify: bool = False
 
@@ -133,6 +135,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         on_missing=job.on_missing,
         scratch=job.scratch,
         sample=sample,
+        amplified=job.amplified,
         emit=job.emit,
         key=job.key,
     )
@@ -173,6 +176,8 @@ def _check(job: Job) -> None:
     memory = _MEMORY.fullmatch(job.memory)
     if memory is None or int(memory[1]) * 1024 ** "mgt".index(memory[2].lower()) < _LEAST_MEMORY:
         raise SparkJobError(f"--memory {job.memory!r}: give {_LEAST_MEMORY}m or more, such as 2g")
+    if job.amplified < 1:
+        raise SparkJobError(f"--amplified {job.amplified}: give 1 or more")
     if job.cores is not None and job.cores < 1:
         raise SparkJobError(f"--cores {job.cores}: give 1 or more")
     if job.to_files:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -20,13 +21,15 @@ def test_submit_takes_upserts_writes_a_feed_and_numbers(tmp_path):
     ]
     for number, rows in enumerate(batches):
         kinds = [{**row, "_change_type": "insert" if "v" in row else "delete"} for row in rows]
-        (tmp_path / "o" / f"{number}.json").write_text("".join(json.dumps(row) + "\n" for row in kinds))
+        path = tmp_path / "o" / f"{number}.json"
+        path.write_text("".join(json.dumps(row) + "\n" for row in kinds))
+        os.utime(path, (1e9 + number, 1e9 + number))
     words = ["SELECT v, SUM(n) AS s FROM o GROUP BY v", "--input", f"o={tmp_path / 'o'}:files=1", "--cells", "1"]
     words += ["--schema", "o(id int64 key, v string, n int64, seq int64 sequence) upserts", "--cores", "2"]
     words += ["--output", str(tmp_path / "out"), "--format", "json", "--checkpoint", str(tmp_path / "state")]
     words += ["--emit", "cdc", "--key", "v", "--prometheus", str(tmp_path / "crown.prom")]
     assert main(words) == 0
-    lines = [line for path in (tmp_path / "out").glob("*.json") for line in path.read_text().splitlines()]
+    lines = [line for path in (tmp_path / "out").glob("part-*.json") for line in path.read_text().splitlines()]
     told = sorted((row["_commit_version"], row["_change_type"], row["v"], row["s"]) for row in map(json.loads, lines))
     assert told == [
         (0, "insert", "a", 3),
