@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ class Metrics(StreamingQueryListener):
         self._file = Path(file).resolve()
         self._newest: dict[str, Mapping[str, Any]] = {}
         self._told = False
+        self._alone = threading.Lock()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Does nothing: there are no numbers yet."""
@@ -54,11 +56,18 @@ class Metrics(StreamingQueryListener):
         self.take(json.loads(event.progress.json))
 
     def take(self, progress: Mapping[str, Any]) -> None:
-        """Writes the file after a micro-batch with that progress, Spark's JSON. O(cells)."""
-        folder = self._state / str(progress["id"])
-        if not folder.is_dir():
-            return  # a stream of something else
-        self._newest[str(progress["id"])] = progress
+        """Writes the file after a micro-batch with that progress, Spark's JSON. O(cells).
+
+        Spark's events come late, and the owner of the stream may know more: what is older than the newest is left out.
+        """
+        with self._alone:
+            self._take(str(progress["id"]), progress)
+
+    def _take(self, stream: str, progress: Mapping[str, Any]) -> None:
+        known = self._newest.get(stream)
+        if not (self._state / stream).is_dir() or (known is not None and known["batchId"] > progress["batchId"]):
+            return  # a stream of something else, or an older batch
+        self._newest[stream] = progress
         cells = [cell for stream in self._newest for state in self._operators(stream) for cell in vitals(state)]
         try:
             written(self._file, [*prometheus(cells), *of_streams(self._newest)])

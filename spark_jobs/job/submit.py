@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -30,7 +31,7 @@ from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places, sinks
 from spark_jobs.job.failures import plain_errors
-from spark_jobs.job.metrics import metrics
+from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
@@ -140,9 +141,8 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         key=job.key,
     )
     shown = [output.name for output in planned(job.query, frames, schema, job.rates or None, job.dialect).output]
-    if job.prometheus is not None:
-        metrics(spark, str(checkpoint), job.prometheus)
-    summary = _follow(job, deltas, shown, checkpoint, sample, say)
+    listener = None if job.prometheus is None else metrics(spark, str(checkpoint), job.prometheus)
+    summary = _follow(job, deltas, shown, checkpoint, sample, say, listener)
     for line in summary.lines():
         say(line)
     if not job.verify:
@@ -228,7 +228,13 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
 
 
 def _follow(
-    job: Job, deltas: DataFrame, columns: Sequence[str], checkpoint: Path, sample: int, say: Callable[[str], None]
+    job: Job,
+    deltas: DataFrame,
+    columns: Sequence[str],
+    checkpoint: Path,
+    sample: int,
+    say: Callable[[str], None],
+    listener: Metrics | None,
 ) -> Summary:
     """Starts the stream and reports every micro-batch until it ends; ``columns``: of the result."""
     summary = Summary()
@@ -255,6 +261,8 @@ def _follow(
         report()  # if the output is gone, that is why
         raise
     finally:
+        if listener is not None and query.lastProgress is not None:  # its event may come after the end of the job
+            listener.take(json.loads(query.lastProgress.json))
         if query.isActive:  # the reader of our output is gone
             with suppress(Exception):
                 query.stop()

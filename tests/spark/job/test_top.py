@@ -101,6 +101,8 @@ def test_the_listener_writes_what_spark_and_the_cells_say_to_one_file(tmp_path):
     assert found["crown_stream_trigger_milliseconds"] == {own: 340}
     assert found["crown_stream_sent_rows"] == {(("operator", "crown"), *own): 11}
     assert list(found["crown_state_rows"].values()) == [state["input_rows"]]
+    listener.take({**progress, "batchId": 0, "numInputRows": 1})  # an event that comes late
+    assert parsed(file.read_text()) == found
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
