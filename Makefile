@@ -9,7 +9,7 @@ PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types format check bench bench-quick bench-peers native-peers clean python java
+.PHONY: help demo test test-slow chaos lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -23,6 +23,10 @@ test: java $(VENV)/.test  ## run all tests but the slow campaigns
 test-slow: java $(VENV)/.test  ## run the long random campaigns
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
 
+chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
+	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100
+	@$(BIN)/python -m pytest -q -n $(JOBS) tests/spark/cell/test_state_fuzz.py -m slow
+
 lint: $(VENV)/.dev  ## check style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -33,6 +37,12 @@ format: $(VENV)/.dev  ## format the code
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 check: lint types test  ## lint, types and tests: what a change must pass
+
+docs: $(VENV)/.docs  ## build the documentation into out/site, and look for links that lead nowhere
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && $(BIN)/python -m tests.pages.built out/site
+
+wheels: java $(VENV)/.dev  ## build wheel and source archive, install them into empty environments, and try them (some minutes)
+	@$(BIN)/python -m tests.wheels out/wheels
 
 bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-folder, SECTION="targets engines ..."
 	@$(BIN)/crown bench run $(if $(DATA),--data '$(DATA)') $(if $(SECTION),--section $(SECTION))
@@ -80,6 +90,9 @@ $(VENV)/.test: setup.cfg pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' && touch $@
+
+$(VENV)/.docs: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]' && touch $@
 
 $(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
 	@echo "installing $* into $(VENV)-$* ..." && $(BIN)/python -m venv $(VENV)-$*

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from bench.cases.datasets import VARIABLE, data_of, has_graph
 from bench.cases.workloads import WORKLOADS
@@ -19,6 +21,7 @@ from bench.subjects.catalogue import ENGINES
 from crown.errors import CrownError
 
 HELP = "measure this engine, other algorithms and other engines side by side, and draw the report"
+TELLS = True
 FOLDER = Path("out") / "bench"
 
 
@@ -51,9 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--out", type=Path, default=FOLDER, help="folder of the results (%(default)s)")
         action.add_argument("--markdown", type=Path, help="also write the tables to this file")
         action.add_argument("--charts", type=Path, help="also write every chart as an SVG file into this folder")
+    run.add_argument("--json", action="store_true", help="print every cell as a line of JSON")
     both = actions.add_parser("compare", help="lay two files of results side by side: faster, slower, the same")
     both.add_argument("before", type=Path, help="a JSON file of one section")
     both.add_argument("after", type=Path, help="another of the same section and scale")
+    both.add_argument("--json", action="store_true", help="print every row as a line of JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,16 +66,17 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "compare":
         return _compare(args)
     if args.action == "report":
-        return _report(args)
+        return _report(args, sys.stdout)
     try:
         from bench.harness.run import run_section
     except ModuleNotFoundError as error:
         raise MissingExtraError(error.name or "tqdm") from None
     scale = "quick" if args.quick else "full" if args.full else "normal"
     data = data_of(args.data)
-    print(machine.line(machine.machine()))
+    told = sys.stderr if args.json else sys.stdout
+    print(machine.line(machine.machine()), file=told)
     if data is not None and not has_graph(data):
-        print(f"{data}: no edge list in there; the graph workloads run on a generated graph")
+        print(f"{data}: no edge list in there; the graph workloads run on a generated graph", file=told)
     started, wrong = time.monotonic(), []
 
     def wanted(cell: dict[str, Any]) -> bool:
@@ -78,16 +84,16 @@ def run(args: argparse.Namespace) -> int:
         return chosen and (not args.engine or cell["engine"] in args.engine)
 
     def say(cell: dict[str, Any]) -> None:
-        print(line_of(cell), flush=True)
+        print(json.dumps(cell, default=str) if args.json else line_of(cell), flush=True)
         if ENGINES[cell["engine"]].kind == "ours" and cell["status"] in ("wrong", "failed"):
             wrong.append(cell)
 
     for section in args.section or SECTIONS:
         path = run_section(section, scale, data, args.out, wanted, say)
         if path is not None:
-            print(f"  -> {path}", flush=True)
-    _report(args)
-    print(f"{time.monotonic() - started:.0f} s")
+            print(f"  -> {path}", file=told, flush=True)
+    _report(args, told)
+    print(f"{time.monotonic() - started:.0f} s", file=told)
     for cell in wrong:
         print(f"crown: {cell['workload']}, mode {cell['mode']}: {cell['reason']}", file=sys.stderr)
     return 1 if wrong else 0
@@ -96,16 +102,18 @@ def run(args: argparse.Namespace) -> int:
 def _compare(args: argparse.Namespace) -> int:
     rows, alone = compare(read_file(args.before), read_file(args.after))
     for row in rows:
-        print(
+        shown = (
             f"{row.verdict:8} {times(row.before, row.after):>7}  {row.title}: {span(row.before)} -> {span(row.after)}"
         )
-    print(f"{len(rows)} rows; the median and, in brackets, the range of updates/s over the repeats")
+        print(json.dumps(asdict(row)) if args.json else shown)
+    told = sys.stderr if args.json else sys.stdout
+    print(f"{len(rows)} rows; the median and, in brackets, the range of updates/s over the repeats", file=told)
     if alone:
-        print(f"{alone} rows are in one of the files only")
+        print(f"{alone} rows are in one of the files only", file=told)
     return int(any(row.verdict == "slower" for row in rows))
 
 
-def _report(args: argparse.Namespace) -> int:
+def _report(args: argparse.Namespace, told: TextIO) -> int:
     try:
         from bench.report import report
     except ModuleNotFoundError as error:
@@ -114,10 +122,10 @@ def _report(args: argparse.Namespace) -> int:
     page = args.out / "report.html"
     text = report.html(found)
     page.write_text(text, encoding="utf-8")
-    print(f"  -> {page}")
+    print(f"  -> {page}", file=told)
     if args.charts:
-        print(f"  -> {len(report.save_charts(text, args.charts))} charts in {args.charts}")
+        print(f"  -> {len(report.save_charts(text, args.charts))} charts in {args.charts}", file=told)
     if args.markdown:
         args.markdown.write_text(report.markdown(found), encoding="utf-8")
-        print(f"  -> {args.markdown}")
+        print(f"  -> {args.markdown}", file=told)
     return 0

@@ -7,7 +7,8 @@
 [{'a': 1, 'b': 2, 'c': 3, '_weight': 1}]
 
 Everything a user needs is here: ``view``, ``load`` and ``open`` make views, ``plan`` and ``explain`` tell how a query
-is maintained, ``Triangle`` counts and lists triangles, ``errors`` has every error, and ``spark`` what runs on Spark.
+is maintained, ``graph`` finds motifs in graphs that change, ``Triangle`` counts and lists triangles, ``errors`` has
+every error, and ``spark`` what runs on Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from crown import errors, ml, rings, spark
+    from crown import errors, graph, ml, rings, spark
     from crown.databases import Database, database, load_database
     from crown.durable.opening import open_view as open
     from crown.durable.view import DurableView
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         ConcurrentChangeError,
         CrownError,
         DamagedStateError,
+        LateRowError,
         LockedStateError,
         MemoryBudgetError,
         MissingDeleteError,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from plans.plan import Plan
     from plans.program import Program
     from plans.schema import Column, Schema, Table
+    from plans.windows import Window, last_rows, sliding, ttl, tumbling
 
 __version__ = "0.1.0"
 __all__ = [
@@ -58,6 +61,7 @@ __all__ = [
     "DamagedStateError",
     "Database",
     "DurableView",
+    "LateRowError",
     "LockedStateError",
     "MemoryBudgetError",
     "MissingDeleteError",
@@ -75,20 +79,26 @@ __all__ = [
     "Triangle",
     "UnusableStateError",
     "View",
+    "Window",
     "database",
     "errors",
     "explain",
+    "graph",
+    "last_rows",
     "load",
     "load_database",
     "ml",
     "open",
     "plan",
     "rings",
+    "sliding",
     "spark",
+    "ttl",
+    "tumbling",
     "view",
 ]
 
-_MODULES = ("errors", "ml", "rings", "spark")
+_MODULES = ("errors", "graph", "ml", "rings", "spark")
 _HOMES = {
     "Column": "plans.schema",
     "Database": "crown.databases",
@@ -99,12 +109,17 @@ _HOMES = {
     "Table": "plans.schema",
     "Triangle": "ivm_triangle.triangle",
     "View": "crown.views",
+    "Window": "plans.windows",
     "database": "crown.databases",
     "explain": "crown.planning",
+    "last_rows": "plans.windows",
     "load": "crown.views",
     "load_database": "crown.databases",
     "open": "crown.durable.opening",
     "plan": "crown.planning",
+    "sliding": "plans.windows",
+    "ttl": "plans.windows",
+    "tumbling": "plans.windows",
     "view": "crown.views",
 }
 _CALLED = {"open": "open_view"}

@@ -1,5 +1,6 @@
 """The ``crown`` command. Subcommands are entry points of the group ``crown.commands``: modules with ``HELP``,
-``add_arguments(parser)`` and ``run(args) -> exit code``; so this module knows none of them.
+``add_arguments(parser)`` and ``run(args) -> exit code``; so this module knows none of them. A module whose
+``TELLS`` is true tells itself how far it is.
 """
 
 from __future__ import annotations
@@ -7,7 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
 
 NOBODY_READS = 141  # 128 + SIGPIPE, as a shell reports it
 
@@ -29,10 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     import argparse
     import warnings
-    from importlib.metadata import entry_points
+    from contextlib import nullcontext
 
     from crown import __version__
     from crown.errors import CrownError, MissingPackageError, QueryWarning, needs
+    from crown.terminal import fit, waiting
 
     def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
         """Shows a warning about the query without the place in our code; others as Python writes them."""
@@ -41,35 +46,24 @@ def _main(argv: Sequence[str] | None) -> int:
         else:
             sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
-    commands = {point.name: point for point in entry_points(group="crown.commands")}
+    fit(sys.stdout, sys.stderr)
     parser = argparse.ArgumentParser(
         prog="crown", description="Keep the result of a multi-way join up to date while its tables change."
     )
     parser.add_argument("--version", action="version", version=f"crown {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((a for a in (sys.argv[1:] if argv is None else argv) if not a.startswith("-")), None)
-    for name, point in sorted(commands.items()):
-        if chosen in commands and name != chosen:
-            subparsers.add_parser(name)  # not asked for: not imported
-            continue
-        try:
-            with needs(f"crown {name}"):
-                module = point.load()
-        except MissingPackageError as error:
-            if name == chosen:
-                print(f"crown: {error}", file=sys.stderr)
-                return 2
-            subparsers.add_parser(name, help=f"({error})")
-            continue
-        subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
-        module.add_arguments(subparser)
-        subparser.set_defaults(run=module.run)
+    try:
+        _add_commands(subparsers, chosen)
+    except MissingPackageError as error:
+        print(f"crown: {error}", file=sys.stderr)
+        return 2
     args = parser.parse_args(argv)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", QueryWarning)
             warnings.showwarning = show  # type: ignore[assignment]
-            with needs(f"crown {args.command}"):
+            with needs(f"crown {args.command}"), nullcontext() if args.tells else waiting(f"crown {args.command}"):
                 code = int(args.run(args))
         sys.stdout.flush()
         return code
@@ -83,6 +77,42 @@ def _main(argv: Sequence[str] | None) -> int:
     except OSError as error:
         print(f"crown: the system refused to go on: {error}", file=sys.stderr)
         return 2
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Returns the parsers of all commands whose packages are installed, by name."""
+    import argparse
+
+    found = argparse.ArgumentParser(prog="crown").add_subparsers()
+    _add_commands(found, None)
+    return {name: parser for name, parser in found.choices.items() if parser.get_default("run") is not None}
+
+
+def _add_commands(subparsers: Any, chosen: str | None) -> None:
+    """Adds the commands to a parser; only the chosen one is imported, or, if there is no such, all.
+
+    MissingPackageError if the chosen one needs a package that is not installed.
+    """
+    from importlib.metadata import entry_points
+
+    from crown.errors import MissingPackageError, needs
+
+    commands = {point.name: point for point in entry_points(group="crown.commands")}
+    for name, point in sorted(commands.items()):
+        if chosen in commands and name != chosen:
+            subparsers.add_parser(name)  # not asked for: not imported
+            continue
+        try:
+            with needs(f"crown {name}"):
+                module = point.load()
+        except MissingPackageError as error:
+            if name == chosen:
+                raise
+            subparsers.add_parser(name, help=f"({error})")
+            continue
+        subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(subparser)
+        subparser.set_defaults(run=module.run, tells=getattr(module, "TELLS", False))
 
 
 if __name__ == "__main__":

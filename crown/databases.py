@@ -10,20 +10,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from crown.analysis import card
 from crown.arguments import Size, size_of
 from crown.errors import CrownError
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.programs import snapshot
+from crown.programs.advances import advance
 from crown.programs.result import ResultOf
 from crown.programs.several import SeveralResults
 from crown.reading import Readable
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.uncopyable import NotCopyable
-from crown.views import extra_of, quarantine_of
+from crown.views import demand_quarantine, extra_of, quarantine_of
 from plans import named
 from plans.program import Program
 from plans.schema import Schema, Table
+from plans.windows import Window
 
 
 class Database(NotCopyable, instead="save(path) and crown.load_database(path) make a second one"):
@@ -131,6 +134,13 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
         """Applies a batch of changes without asking for deltas."""
         self._run(changes, False)
 
+    def advance(self, table: str, to: Any) -> dict[str, pa.Table]:
+        """Moves the watermark of a table with a window by event time; returns the exact change of each view.
+
+        See ``View.advance``.
+        """
+        return self.apply(advance(self.program, table, to))
+
     def _run(self, changes: Mapping[str, Any], deltas: bool) -> dict[str, pa.Table]:
         engine = self._engine
         with engine.uninterrupted:
@@ -195,6 +205,9 @@ class DatabaseView(Readable):
     def __repr__(self) -> str:
         return f"<view {self.name} of {self.query!r}>"
 
+    def _repr_html_(self) -> str:
+        return card.of_result(self, self.query, [f"view {self.name}"])
+
 
 def database(
     schema: Any,
@@ -203,12 +216,14 @@ def database(
     on_missing: str = "ignore",
     on_bad_row: str = "fail",
     quarantine: str | os.PathLike[str] | None = None,
+    windows: Mapping[str, Window] | None = None,
 ) -> Database:
     """Returns a database of the tables of ``schema``, without views.
 
     ``schema``: table -> {column: type}, as for ``crown.view``. ``memory_budget``, ``on_bad_row`` and ``quarantine`` as
     there, for tables and all views together. ``on_missing``: ``"ignore"`` or ``"raise"``. The rows of all tables are
-    kept whole, once per distinct row, so that views can come later.
+    kept whole, once per distinct row, so that views can come later. ``windows``: which rows of a table are in, by its
+    name (``crown.ttl`` and others), for all views.
 
     >>> import crown
     >>> crown.database({"r": {"a": "int64"}})
@@ -218,7 +233,8 @@ def database(
     if on_missing not in ("ignore", "raise"):
         raise CrownError(f'on_missing of a database must be "ignore" or "raise", not {on_missing!r}: it keeps its rows')
     folder = quarantine_of(on_bad_row, quarantine)
-    program = named.empty(Schema.of(schema))
+    program = named.empty(Schema.of(schema), windows)
+    demand_quarantine(program, folder)
     memory = ProgramMemory.create(parts_of_program(program), budget)
     return Database(SeveralResults(program, memory, on_missing), budget, folder)
 

@@ -14,6 +14,7 @@ __all__ = [
     "ConcurrentChangeError",
     "CrownError",
     "DamagedStateError",
+    "LateRowError",
     "LockedStateError",
     "MemoryBudgetError",
     "MissingDeleteError",
@@ -43,6 +44,10 @@ class BadRowError(ChangeError):
         self.row = row
         self.reason = reason
         super().__init__(f"relation {relation!r}, row {row}: {reason}")
+
+
+class LateRowError(BadRowError):
+    """A window with ``late="raise"``: a row came after its time was over; nothing of its batch has been applied."""
 
 
 class MissingDeleteError(ChangeError):
@@ -97,7 +102,8 @@ class MissingPackageError(CrownError, ImportError):
 
 
 _EXTRAS = {
-    "spark": ("pyspark", "py4j"),
+    "spark": ("pyspark", "py4j", "deltalake"),
+    "postgres": ("psycopg",),
     "graphframes": ("graphframes",),
     "bench": ("duckdb", "tqdm", "matplotlib", "tpchgen_cli"),
 }

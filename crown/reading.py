@@ -45,7 +45,10 @@ class Readable(Framed):
         return pa.Table.from_batches(self.results(limit), self.schema)
 
     def count(self) -> int:
-        """Returns the number of rows of the result; O(state), not O(result), unless predicates span relations."""
+        """Returns the number of rows of the result, each as often as it is there.
+
+        O(1) for a query of several stages; for one join O(state), not O(result), unless predicates span relations.
+        """
         return self._reader().count()
 
     def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:

@@ -2,7 +2,9 @@
 
 >>> import crown
 >>> sorted(crown.spark.__all__)
-['bulk_load', 'local_session', 'maintain', 'metrics']
+... # doctest: +NORMALIZE_WHITESPACE
+['bulk_load', 'delta_files', 'local_session', 'maintain', 'metrics', 'read_deltas', 'read_view', 'to_table',
+ 'view_batch', 'write_deltas']
 """
 
 from __future__ import annotations
@@ -18,8 +20,23 @@ if TYPE_CHECKING:
     from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
+    from spark_jobs.tables.manifests import delta_files
+    from spark_jobs.tables.results import to_table
+    from spark_jobs.tables.view import read_view, view_batch
+    from spark_jobs.tables.write import read_deltas, write_deltas
 
-__all__ = ["bulk_load", "local_session", "maintain", "metrics"]
+__all__ = [
+    "bulk_load",
+    "delta_files",
+    "local_session",
+    "maintain",
+    "metrics",
+    "read_deltas",
+    "read_view",
+    "to_table",
+    "view_batch",
+    "write_deltas",
+]
 
 if not TYPE_CHECKING:
 

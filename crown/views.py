@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from crown import engines
+from crown.analysis import card
 from crown.analysis.amplified import BEYOND, Amplification
 from crown.analysis.meter import Meter
 from crown.analysis.parts import program as program_of_engine
@@ -24,11 +25,14 @@ from crown.ingest.changes import CheckedBatch
 from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
+from crown.programs.advances import advance
 from crown.reading import Readable
+from crown.results import rich
 from crown.results.subscribers import Subscribed
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
 from plans import program as make_program
+from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
 from plans.show.forms import FORMS
@@ -55,6 +59,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         engine.batches = batches
         self._meter = Meter(engine)
         self.schema: pa.Schema = engine.result_schema
+        rich.attach()
 
     def _reader(self) -> Queryable:
         return self._engine
@@ -103,6 +108,22 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         if self._subscribers:
             raise CrownError("apply_batches hands its deltas to one reader; with subscribers use apply or update")
         return self._run(changes, True, consolidate)
+
+    def advance(self, relation: str, to: Any) -> pa.Table:
+        """Moves the watermark of a relation with a window by event time, and returns the exact change of the result.
+
+        ``to``: a value of its event time; no row before it is expected any more. The watermark never goes back: to an
+        earlier time nothing happens. It is a batch without rows: taken back, logged and counted like others. Raises
+        ChangeError for a relation without such a window. Cost: that of the deletes of the rows that expire.
+
+        >>> import crown
+        >>> window = {"r": crown.ttl("at", 10)}
+        >>> recent = crown.view("SELECT DISTINCT a FROM r", {"r": {"a": "int64", "at": "int64"}}, windows=window)
+        >>> recent.update({"r": [{"a": 7, "at": 100}]})
+        >>> recent.advance("r", 110).to_pylist()
+        [{'a': 7, '_weight': -1}]
+        """
+        return self.apply(advance(self._engine.plan, relation, to))
 
     def update(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch without asking for deltas.
@@ -182,7 +203,11 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
 
     def stats(self) -> dict[str, Any]:
         """Returns sizes and counters (see ``Engine.stats``), batches applied, rows quarantined by this object, and what
-        it told of ``amplified`` changes, the last ten."""
+        it told of ``amplified`` changes, the last ten.
+
+        Of each relation with a window, under ``windows``: rows that are in, that expired, and by event time those that
+        were dropped as late, and the watermark. Of relations with upserts, under ``late``: changes that were too old.
+        """
         own = {"batches": self._engine.batches, "quarantined": self._quarantined, "amplified": self._amplified}
         return {**self._engine.stats(), **own}
 
@@ -194,7 +219,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         return f"<crown.View of {self.plan.query!r}>"
 
     def _repr_html_(self) -> str:
-        return self.plan._repr_html_()
+        size = self._engine.stats()["live_bytes"]
+        return card.of_view(self, self.plan, size, self._engine.batches, self._meter.last)
 
 
 def view(
@@ -242,10 +268,21 @@ def view(
         )
     folder = quarantine_of(on_bad_row, quarantine)
     program = make_program(query, schemas({**(tables or {}), **(schema or {})} if tables else schema), **options)
+    demand_quarantine(program, folder)
     made = View(engines.create(program, state, threads, budget, on_missing), folder)
     if tables:
         made.update(tables)
     return made
+
+
+def demand_quarantine(program: Program, folder: Path | None) -> None:
+    """Raises PlanError if late rows are to be set aside and there is no folder for them."""
+    aside = [window.relation for window in program.windows if window.late == "quarantine"]
+    if aside and folder is None:
+        raise PlanError(
+            f"late rows of {aside[0]} go to the quarantine, and there is no folder for them: give "
+            'on_bad_row="quarantine" and quarantine=...'
+        )
 
 
 def quarantine_of(on_bad_row: str, given: Any) -> Path | None:

@@ -20,15 +20,18 @@ from plans.reads import sources
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates
 from plans.stack import with_room
+from plans.windows import Window, bound, not_null
 
 
-def empty(schema: Any) -> Program:
-    """Returns the program over the tables of a schema (see `Schema.of`) that has no result yet."""
+def empty(schema: Any, windows: Mapping[str, Window] | None = None) -> Program:
+    """Returns the program over the tables of a schema (see `Schema.of`) that has no result yet; `windows` of them by
+    name."""
     tables = Schema.of(schema)
     check_names(tables)
     if not len(tables):
         raise PlanError("a database needs tables", hint="write {'g': {'src': 'int64', 'dst': 'int64'}}")
-    return Program("", tuple(tables[name] for name in tables), (), results=())
+    found = bound(windows, tables)
+    return Program("", not_null(tuple(tables[name] for name in tables), found), (), results=(), windows=found)
 
 
 def added(

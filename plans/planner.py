@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from plans.algebra import Query, Relation
 from plans.errors import PlanError, QueryWarning
-from plans.frontends import motif
 from plans.frontends.datalog import program as datalog
+from plans.frontends.motif import flat, patterns
 from plans.lowering.joins import plan_of
 from plans.lowering.lower import lower
 from plans.plan import Plan
 from plans.program import Program, program_of
 from plans.schema import Schema
 from plans.stack import with_room
+from plans.windows import Window, bound, not_null
 
 
 def parse(query: str, schema: Any = None, *, dialect: str = "spark") -> Relation:
@@ -35,8 +37,8 @@ def _parsed(query: str, tables: Schema, dialect: str) -> Relation:
         raise PlanError("the query is empty", hint="write SQL, a Datalog rule or a motif")
     if ":-" in query:
         return datalog.parse(query, tables)
-    if motif.looks_like(query):
-        return motif.parse(query, tables)
+    if patterns.looks_like(query):
+        return flat.parse(query, tables)
     from plans.frontends.sql import query as sql
 
     return sql.parse(query, tables, dialect=dialect)
@@ -83,17 +85,20 @@ def program(
     rates: Mapping[str, float] | None = None,
     dialect: str = "spark",
     tree: str | None = None,
+    windows: Mapping[str, Window] | None = None,
 ) -> Program:
     """Returns the program of any query: aggregates, set operations, outer joins, bags of rows.
 
     `query` is one of those that `plan` takes, a relation of the algebra, or a `Program` (also its JSON), which is
-    returned as it is. The other arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the
-    program of that plan.
+    returned as it is. `windows`: which rows of a relation are in, by its name (see `plans.windows`). The other
+    arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the program of that plan.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}}
     >>> program("SELECT DISTINCT a FROM R", schema).plan == plan("SELECT DISTINCT a FROM R", schema)
     True
     """
+    if windows is not None:
+        return windowed(program(query, schema, rates=rates, dialect=dialect, tree=tree), windows)
     if isinstance(query, Program):
         return query
     if isinstance(query, Plan):
@@ -102,6 +107,12 @@ def program(
         return Program.from_json(query)
     _check_options(rates, tree, dialect)
     return with_room(lower, _relation(query, schema, dialect), rates, tree)
+
+
+def windowed(program: Program, windows: Mapping[str, Window]) -> Program:
+    """Returns a program over the rows of its relations that are within these windows. PlanError if one cannot be."""
+    found = bound(windows, {table.name: table for table in program.tables})
+    return replace(program, tables=not_null(program.tables, found), windows=found)
 
 
 def _check_options(rates: Any, tree: Any, dialect: Any) -> None:

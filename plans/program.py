@@ -11,7 +11,7 @@ Columns have the planner's types (`plans.schema`). Rows between stages are bags:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from plans.errors import PlanError
 from plans.expressions.expr import Expr
 from plans.plan import Output, Plan, loaded, rebuilt, table_of
 from plans.schema import Table
+from plans.windows import Window
 
 VERSION = 1
 Function = int | tuple["str | Function", ...]
@@ -115,7 +116,8 @@ class GroupStage:
     `keys` are names of feed columns; `having` and `outputs` are expressions over the names of keys and aggregates.
     `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row. Of a
     join stage in payload mode `summed` are the arguments whose sums the payload has, `carried` these sums; the feed has
-    columns for the others.
+    columns for the others. `values` are feeds beside it, each of the keys and of what some of MIN, MAX and DISTINCT
+    read, which `feed` need not have then: every such combination that a row of the group has, once.
     """
 
     feed: Feed
@@ -126,12 +128,19 @@ class GroupStage:
     whole: bool = False
     summed: tuple[Summed, ...] = ()
     carried: tuple[Carried, ...] = ()
+    values: tuple[Feed, ...] = ()
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried", "values")
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only groups of a payload have."""
-        return () if self.carried else ("summed", "carried")
+        """Returns the fields that only groups of a payload, and those of several feeds have."""
+        return (*(() if self.carried else ("summed", "carried")), *(() if self.values else ("values",)))
+
+    def read_by(self, columns: Iterable[str]) -> int:
+        """Returns the number of the feed that has these columns: 0 for `feed`, then those of `values`."""
+        wanted = set(columns)
+        named = [{column.name for column in feed.columns} for feed in (self.feed, *self.values)]
+        return next(i for i, names in enumerate(named) if wanted <= names)
 
 
 @dataclass(frozen=True)
@@ -242,7 +251,8 @@ class Program:
     A program of one join stage in set mode is today's `Plan`: same JSON, same fingerprint, same code path. A program
     with named `results` has those instead, of which one may be read by the stages of others, and may have no stage at
     all. A stage that nobody needs any more is a linear stage without terms: the others keep their numbers.
-    `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads.
+    `whole`: what a delete finds is decided by all columns of the tables, also by those that no stage reads. `windows`:
+    which rows of base tables are still in; what stages read of a relation is its rows that are.
     """
 
     query: str
@@ -252,22 +262,24 @@ class Program:
     warnings: tuple[str, ...] = ()
     results: tuple[Result, ...] | None = None
     whole: bool = False
+    windows: tuple[Window, ...] = ()
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("results", "whole")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("results", "whole", "windows")
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that have their defaults in almost every program."""
-        return (*(("results",) if self.results is None else ()), *(() if self.whole else ("whole",)))
+        kept = {"results": self.results is not None, "whole": self.whole, "windows": bool(self.windows)}
+        return tuple(name for name, there in kept.items() if not there)
 
     _repr_html_: ClassVar[Callable[[Program], str]]  # the drawing for notebooks: plans.show.attached
 
     @property
     def plan(self) -> Plan | None:
-        """Returns the plan, if the program is one join stage in set mode; else None.
+        """Returns the plan, if the program is one join stage in set mode over relations without windows; else None.
 
         A table with upserts needs what a program has before its stages: the rows by key.
         """
-        if self.results is not None or any(table.upserts for table in self.tables):
+        if self.results is not None or self.windows or any(table.upserts for table in self.tables):
             return None
         first = self.stages[0]
         single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
@@ -296,8 +308,8 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages, and, where
-        all columns of a table are kept, those."""
+        """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages, windows,
+        upserts, and, where all columns of a table are kept, those."""
         if self.plan is not None:
             return self.plan.fingerprint
         known: dict[str, Any] = {"program": VERSION, "stages": [identity(stage) for stage in self.stages]}
@@ -312,6 +324,8 @@ class Program:
         ]
         if upserts:
             known["upserts"] = sorted(upserts)
+        if self.windows:
+            known["windows"] = [serial.to_json(window) for window in self.windows]
         return hashlib.sha256(serial.canonical(known).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:

@@ -11,9 +11,11 @@ from plans.schema import Column, Table, source_of
 
 
 def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
-    """Returns every occurrence of a base relation: input nodes and the atoms of bags in node order, feeds of stages.
+    """Returns every occurrence of a base relation: input nodes and the atoms of bags in node order, feeds of stages,
+    windows.
 
-    A feed is an atom without attributes; its columns are those that its expressions read.
+    A feed is an atom without attributes; its columns are those that its expressions read. So is a window, with the
+    column that it goes by: it takes all rows.
     """
     if isinstance(maintained, Plan):
         return occurrences_of_plan(maintained)
@@ -29,6 +31,9 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
                 found.append(
                     BagAtom(f"{table.name} in stage {number}", table.name, (), _columns(feed, table), feed.where)
                 )
+    for window in maintained.windows:
+        by = (window.by,) if window.by else ()
+        found.append(BagAtom(f"the window of {window.relation}", window.relation, (), by))
     return tuple(found)
 
 
@@ -41,7 +46,9 @@ def sources(stage: Stage) -> list[str | int]:
 
 def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
-    if isinstance(stage, (GroupStage, TopStage)):
+    if isinstance(stage, GroupStage):
+        return (stage.feed, *stage.values)
+    if isinstance(stage, TopStage):
         return (stage.feed,)
     if isinstance(stage, PointwiseStage):
         return stage.leaves
@@ -57,9 +64,11 @@ def inputs(stage: Stage) -> tuple[str | int, ...]:
 
 def reading(stage: Stage, sources: Sequence[str | int]) -> Stage:
     """Returns a stage whose occurrences, in the order of `inputs`, read these relations and stages instead."""
-    if isinstance(stage, (GroupStage, TopStage)):
-        return replace(stage, feed=replace(stage.feed, source=sources[0]))
     found = tuple(replace(feed, source=source) for feed, source in zip(feeds(stage), sources, strict=False))
+    if isinstance(stage, GroupStage):
+        return replace(stage, feed=found[0], values=found[1:])
+    if isinstance(stage, TopStage):
+        return replace(stage, feed=found[0])
     if isinstance(stage, PointwiseStage):
         return replace(stage, leaves=found)
     if isinstance(stage, LinearStage):

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 from plans.program import Aggregate
 
 COUNTS = ("count", "count_if", "regr_count")
 ORDERED = ("min", "max")
+COFACTOR = "cofactor"
+"""The number of rows without NULL in an argument; beside it stand the sums of all products of at most two of them."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Sums:
         found = [self.term()]
         if function in ("sum", "avg"):
             found.append(self.term(*self.arguments))
+        elif function == COFACTOR:
+            found += [self.term(*c) for n in (1, 2) for c in combinations_with_replacement(self.arguments, n)]
         elif function not in COUNTS:
             y, x = self.arguments[0], self.arguments[-1]
             found += [self.term(*factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y))]

@@ -9,15 +9,37 @@ if TYPE_CHECKING:
     from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
+    from spark_jobs.tables.manifests import delta_files
+    from spark_jobs.tables.results import to_table
+    from spark_jobs.tables.view import read_view, view_batch
+    from spark_jobs.tables.write import read_deltas, write_deltas
 
-__all__ = ["bulk_load", "local_session", "maintain", "metrics", "plain_errors"]
+__all__ = [
+    "bulk_load",
+    "delta_files",
+    "local_session",
+    "maintain",
+    "metrics",
+    "plain_errors",
+    "read_deltas",
+    "read_view",
+    "to_table",
+    "view_batch",
+    "write_deltas",
+]
 
 _HOME = {
     "bulk_load": "job.backfill",
+    "delta_files": "tables.manifests",
     "local_session": "session",
     "maintain": "operator",
     "metrics": "job.metrics",
     "plain_errors": "job.failures",
+    "read_deltas": "tables.write",
+    "read_view": "tables.view",
+    "to_table": "tables.results",
+    "view_batch": "tables.view",
+    "write_deltas": "tables.write",
 }
 
 

@@ -7,59 +7,36 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from spark_jobs.errors import CheckpointError, FolderError
+from spark_jobs.storage.address import Address, address, masked
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import ready
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 LOCK = ".crown.lock"
 """The file by which a folder is held."""
-
-
-def scheme_of(path: str) -> str | None:
-    """Returns the scheme of a URI of another file system than this host's; None for a path or a ``file:`` URI."""
-    found = _SCHEME.match(path)
-    return None if found is None or found[1].lower() == "file" else found[1]
 
 
 def local_folder(path: str | Path, option: str = "checkpoint") -> Path:
     """Returns a path as it stands, or that of a ``file:`` URI. ``option``: what the user calls it.
 
-    Raises :class:`FolderError` for any other URI, with the reason: no folder is ever called ``s3a:``.
+    Raises :class:`FolderError` for any other URI, with the reason.
     """
-    text = str(path)
-    scheme = scheme_of(text)
-    if scheme is not None:
+    found = address(path, option)
+    if isinstance(found, Address):
         raise FolderError(
-            f"{option} {text}: a file system behind {scheme}: cannot be served, because files appear by atomic links "
-            f"here; give a local or network-mounted folder (./{text} if one is called so)"
+            f"{option} {masked(str(path))}: this must be a folder of this host, or one that is mounted here; only the "
+            "state of a job can be on an object store: give a local folder, and state= (--state)"
         )
-    if _SCHEME.match(text) is None:
-        return Path(text).expanduser().resolve()
-    parts = urlparse(text)
-    if parts.netloc not in ("", "localhost"):
-        raise FolderError(
-            f"{option} {text}: a file: URI names a folder of this host, but this one names the host {parts.netloc}; "
-            "write file:///folder"
-        )
-    return Path(unquote(parts.path)).resolve()
+    return found
 
 
 def usable(folder: Path, option: str) -> None:
     """Makes the folder if it is not there. Raises :class:`FolderError` if it cannot be, or cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (FileExistsError, NotADirectoryError):
-        raise FolderError(f"{option} {folder}: it is a file, or below one; give a folder") from None
-    except OSError as error:
-        raise FolderError(f"{option} {folder} cannot be written ({error.strerror}): give another folder") from None
+    ready(LocalFolder(folder), option)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,21 +28,27 @@ from plans.schema import Schema
 from plans.search import cuts
 from plans.search.rounds import Round, rounds
 from plans.search.shares import Grid, hashable
+from plans.windows import Window
+from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
-from spark_jobs.dispatch.chain import applied, strides
+from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.dispatch.upserts import strides_by_key
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
-from spark_jobs.folders import local_folder, unclaimed, usable
 from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import table_of_spark
-from spark_jobs.log.history import reconcile, stream_of
+from spark_jobs.log.history import reconcile
 from spark_jobs.log.meta import check_meta, read_meta
+from spark_jobs.log.whereabouts import located
 from spark_jobs.same_query import kept
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.tables.parts import Parts
+from spark_jobs.tables.shape import delta_schema, files_schema
 
 Query = str | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
@@ -55,6 +60,8 @@ def maintain(
     changes: Mapping[str, DataFrame],
     *,
     checkpoint: str | None = None,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     schema: Any = None,
     dialect: str = "spark",
     cells: int | None = None,
@@ -72,6 +79,8 @@ def maintain(
     key: Sequence[str] | None = None,
     engines: EngineFactory = QUERY,
     placement: str = AUTO,
+    windows: Mapping[str, Window] | None = None,
+    into: str | None = None,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -84,8 +93,9 @@ def maintain(
     The result has the query's output columns and ``_weight`` (bigint): the net change of the micro-batch. Write it
     anywhere with ``writeStream``. Batch DataFrames give the query's result as one batch of inserts, and keep no state.
 
-    - ``checkpoint``: a local or shared folder for the operator's state (required for streams). It may be the stream's
-      own ``checkpointLocation``; the state is kept under ``crown/`` in it.
+    - ``checkpoint``: the stream's own ``checkpointLocation`` (required for streams): a local or shared folder, or
+      ``s3://``, ``gs://``, ``az://``. The state is kept under ``crown/`` in it, or at ``state``, a folder or such a URI
+      that no other checkpoint uses. ``storage_options``: obstore's, for both; by default the environment's.
     - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
     - ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names.
     - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
@@ -108,6 +118,12 @@ def maintain(
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
     - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
       ``"auto"`` pins on a cluster.
+    - ``windows``: which rows of a relation stay in, by its name: ``crown.ttl``, ``crown.tumbling``, ``crown.sliding``
+      and ``crown.last_rows(n, by=column)``. Such a query runs in one cell. Late rows are dropped and counted, or fail
+      the batch. Time goes by with the relation's rows only, never by a clock, so a batch that is executed again, and
+      state that is rebuilt from the log, expire the same rows.
+    - ``into``: the folder of a table; the cells write their deltas there, and the result has a row per file. That is
+      half of a sink: ``write_deltas`` is the whole one.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -119,30 +135,37 @@ def maintain(
         raise SparkJobError(f"operator={operator!r}: give a name of letters, digits, dots, dashes and underscores")
     if on_bad_row not in ("fail", "quarantine"):
         raise SparkJobError(f'on_bad_row={on_bad_row!r}: give "fail" or "quarantine"')
-    folder = local_folder(checkpoint) if checkpoint is not None else None
-    if on_bad_row == "quarantine" and quarantine is None:
-        if folder is None:
+    where = located(checkpoint, state, storage_options) if checkpoint is not None else None
+    aside = folder_at(quarantine, "quarantine", storage_options) if quarantine is not None else None
+    if on_bad_row == "quarantine" and aside is None:
+        if where is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
-        quarantine = str(folder / "quarantine")
-    aside = local_folder(quarantine, "quarantine") if quarantine is not None else None
-    plan = planned(query, changes, schema, rates, dialect)
+        aside = where.checkpoint / "quarantine"
+    plan = planned(query, changes, schema, rates, dialect, windows)
     check_emit(emit, key, plan)
     if emit != "weights" and engines is not QUERY:
         raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
     _check_missing(plan, on_missing)
-    stored, certain = _stored(folder, operator) if folder is not None and streaming else (None, False)
-    plan = kept(plan, stored, certain, engines.fingerprint, lambda text, d: planned(text, changes, schema, rates, d))
+    stored, certain = where.stored(operator) if where is not None and streaming else (None, False)
+    plan = kept(
+        plan,
+        stored,
+        certain,
+        engines.fingerprint,
+        lambda text, d: planned(text, changes, schema, rates, d, windows),
+    )
     made = _rounds(spark, plan, cells, stored)
-    if folder is not None and streaming:
-        usable(folder, "checkpoint")
-        unclaimed(folder)
+    if where is not None and streaming:
+        where.claim()
     if aside is not None and on_bad_row == "quarantine":
-        usable(aside, "quarantine")
-    space = scratch_space.claim(scratch, spark.sparkContext.applicationId) if streaming else None
+        ready(aside, "quarantine")
+    space = scratch_space.claim(scratch, cluster.application(spark)) if streaming else None
     common: dict[str, Any] = {
         "on_missing": on_missing,
         "quarantine": str(aside) if aside is not None and on_bad_row == "quarantine" else None,
-        "root": str(folder / "crown") if folder is not None and streaming else None,
+        "root": str(where.root) if where is not None and streaming else None,
+        "checkpoint": str(where.checkpoint) if where is not None else None,
+        "options": dict(storage_options or {}),
         "scratch": str(space) if space is not None else None,
         "keep": int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
         "run": uuid.uuid4().hex,
@@ -159,11 +182,15 @@ def maintain(
         engines=engines,
         **common,
     )
-    if certain and stored is not None and folder is not None:
+    if certain and stored is not None and where is not None:
         for stride in (*before.values(), *found):
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
-            reconcile(folder, stored.parent.name, stride.step.operator)
-    return emitted(applied(spark, found, changes, placement, before), emit, key, plan, found[-1].round.grid)
+            reconcile(where.checkpoint, stored.parent.name, stride.step.operator, where.root)
+    grid = found[-1].round.grid
+    if into is not None and emit == "weights":
+        return applied(spark, found, changes, placement, before, Parts(into, delta_schema(plan)))
+    deltas = emitted(applied(spark, found, changes, placement, before), emit, key, plan, grid)
+    return deltas if into is None else written(deltas, Parts(into, files_schema(deltas.schema)))
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
@@ -182,6 +209,7 @@ def planned(
     schema: Any,
     rates: Mapping[str, float] | None,
     dialect: str,
+    windows: Mapping[str, Window] | None = None,
 ) -> Maintainable:
     """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
     their DataFrames, which are as ``normal`` makes them."""
@@ -191,7 +219,8 @@ def planned(
         name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
     }
     every = Schema.of({**{name: declared[name] for name in declared}, **tables})
-    program = plans.program(query, every, rates=rates, dialect=dialect)
+    program = plans.program(query, every, rates=rates, dialect=dialect, windows=windows)
+    _check_windows(program.windows)
     plan = program.plan or program
     given = {name.lower() for name in changes}
     for table in plan.tables:
@@ -206,6 +235,21 @@ def planned(
     return plan
 
 
+def _check_windows(windows: Sequence[Window]) -> None:
+    """Raises :class:`SparkJobError` for what a window cannot do here."""
+    for window in windows:
+        if window.arrival:
+            raise SparkJobError(
+                f"the window of {window.relation} is by the order in which rows come, and rows of a micro-batch have "
+                'none: name the column that says it, crown.last_rows(n, by="...")'
+            )
+        if window.late == "quarantine":
+            raise SparkJobError(
+                f"late rows of {window.relation} cannot be set aside here, where bad rows are found before the state "
+                'is looked at: use late="drop", which counts them, or "raise"'
+            )
+
+
 def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
     kinds = {frame.isStreaming for frame in changes.values()}
     if not kinds:
@@ -218,20 +262,7 @@ def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
     return kinds.pop()
 
 
-def _stored(folder: Path, operator: str) -> tuple[Path | None, bool]:
-    """Returns the state that a stream on this checkpoint would go on with, and whether that is certain.
-
-    Certain if Spark keeps its own metadata in the same folder: that names the stream. Otherwise the only state there
-    is.
-    """
-    stream = stream_of(folder)
-    if stream is None:
-        states = [meta.parent for meta in (folder / "crown").glob(f"*/{operator}/meta.json")]
-        return (states[0], False) if len(states) == 1 else (None, False)
-    return folder / "crown" / stream / operator, True
-
-
-def _rounds(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Path | None) -> tuple[Round, ...]:
+def _rounds(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Folder | None) -> tuple[Round, ...]:
     """Returns the rounds in as many cells as the state has, if it is this plan's and no other number is wanted."""
     meta = read_meta(stored) if stored is not None else None
     known = meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"])
@@ -256,4 +287,4 @@ def default_cells(spark: SparkSession, plan: Maintainable) -> int:
     cannot be cut, or only in two rounds: the second costs every batch a shuffle.
     """
     cuttable = bool(hashable(plan)) if isinstance(plan, Plan) else cuts.by_output(plan) is not None
-    return max(1, min(spark.sparkContext.defaultParallelism // 2, 4)) if cuttable else 1
+    return max(1, min(cluster.cores(spark) // 2, 4)) if cuttable else 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from plans.errors import PlanError, QueryWarning
@@ -17,11 +16,12 @@ from plans.program import Maintainable
 from plans.theory.isomorphism import difference, isomorphic
 from spark_jobs.errors import PlanChangedError, SparkJobError
 from spark_jobs.log.meta import read_meta
+from spark_jobs.storage.folder import Folder
 
 
 def kept(
     plan: Maintainable,
-    state: Path | None,
+    state: Folder | None,
     certain: bool,
     fingerprint: Callable[[Maintainable], str],
     planned: Callable[[str, str], Maintainable],
@@ -53,7 +53,7 @@ def kept(
     return plan
 
 
-def _meta(state: Path | None) -> dict[str, Any] | None:
+def _meta(state: Folder | None) -> dict[str, Any] | None:
     """Returns what is said of the state; before the first batch, of the backfill that it starts from."""
     if state is None:
         return None

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import jvm
 from spark_jobs.errors import SessionError
 from spark_jobs.scratch import scratch_root
 
@@ -72,6 +73,7 @@ def local_session(
         settings = {"spark.driver.memory": memory, **LAPTOP, **options, **(conf or {})}
         for key, value in settings.items():
             builder = builder.config(key, value)
+        jvm.start(settings)
         return builder.getOrCreate()
 
 

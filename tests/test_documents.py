@@ -11,7 +11,8 @@ import pytest
 from tests import architecture
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+DOCUMENTS = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *PAGES]
 ENTRY_POINTS = {"crown.bags", "crown.commands"}
 
 

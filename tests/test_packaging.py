@@ -36,10 +36,11 @@ def names(requirements: str) -> set[str]:
 def test_the_base_is_slim_and_every_part_brings_what_it_imports(setup: configparser.ConfigParser) -> None:
     assert names(setup["options"]["install_requires"]) == {"numpy", "numba", "pyarrow", "sqlglot", "highspy"}
     extras = setup["options.extras_require"]
-    assert names(extras["spark"]) == {"pyspark", "pandas"}
+    assert names(extras["spark"]) == {"pyspark", "pandas", "deltalake", "obstore"}
     for extra in ("graphframes", "bench", "test"):
         assert names(extras["spark"]) <= names(extras[extra]), extra
     assert "duckdb" in names(extras["bench"]) & names(extras["test"])
+    assert {"mkdocs-material", "mkdocstrings[python]"} <= names(extras["docs"])
 
 
 def test_a_view_needs_nothing_but_the_base() -> None:

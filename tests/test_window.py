@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+import crown
 from crown.ingest.streams import window
 
 
@@ -33,6 +34,23 @@ def test_sliding_keeps_at_most_the_window_alive_and_ends_empty(batch_rows):
         alive += sum(batch["_weight"].to_pylist())
         assert 0 <= alive <= 6
     assert alive == 0
+
+
+@pytest.mark.parametrize(("rows", "length"), [(20, 6), (3, 1), (1, 1), (50, 50)])
+def test_a_list_that_is_shorter_than_a_batch_still_gives_deltas(rows, length):
+    """All of it in one batch would net to nothing; and what is netted is said."""
+    table = pa.table({"src": list(range(rows)), "dst": list(range(100, 100 + rows))})
+    view = crown.view("SELECT DISTINCT src, dst FROM g", {"g": {"src": "int64", "dst": "int64"}})
+    deltas = [view.apply({"g": batch}).num_rows for batch in window.sliding(table, length, 10_000)]
+    assert deltas == [length, length], "it fills, with what is left of it when all has come, and it empties"
+
+
+def test_windows_that_are_shorter_than_a_batch_are_said():
+    assert window.netted("g", 500, 100, 200) is None
+    assert window.netted("g", 100, 100, 10_000) is None, "nothing slides"
+    said = window.netted("g", 500, 99, 200)
+    assert said is not None
+    assert said.startswith("the window of 99 rows over g is shorter than a batch of 200 updates: deltas are net")
 
 
 def test_appended_inserts_every_row_once():

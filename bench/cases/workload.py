@@ -19,7 +19,8 @@ class Workload:
     without bounds; ``checked``: length of the stream on which results are compared with DuckDB, and ``check_options``
     what else is different there. ``copies``: inputs of the query
     that one update reaches on average, for the paper's relation updates. ``tables``: those of the schema that come, in
-    this order (default all); ``keys``: what the planner is told of them.
+    this order (default all); ``keys``: what the planner is told of them. ``motif``, ``where``: the query as the
+    view has it, where that is a motif; ``sql`` is then its equal for others.
     """
 
     name: str
@@ -33,3 +34,5 @@ class Workload:
     check_options: Mapping[str, Any] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    motif: str = ""
+    where: str | None = None

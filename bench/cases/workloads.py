@@ -16,10 +16,12 @@ import numpy as np
 
 from bench.cases import datasets, snb, streams, tpch
 from bench.cases.aggregates import AGGREGATES
+from bench.cases.motifs import MOTIFS
 from bench.cases.streams import Stream
 from bench.cases.workload import GRAPH, HOP3, Workload
 from plans import Program
 from plans import program as make_program
+from plans.frontends.motif.find import find
 
 WINDOW = 0.2
 
@@ -159,7 +161,7 @@ WORKLOADS: dict[str, Workload] = {
             _SPLIT, "lambda",
         ),
     )
-} | AGGREGATES  # fmt: skip
+} | AGGREGATES | MOTIFS  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,7 @@ class Loaded:
 
     workload: Workload
     sql: str
+    where: str | None
     schema: dict[str, dict[str, str]]
     stream: Stream
 
@@ -180,6 +183,8 @@ class Loaded:
     @cached_property
     def program(self) -> Program:
         """Returns how the query is maintained. PlanError if it cannot be."""
+        if self.workload.motif:
+            return make_program(find(self.workload.motif, self.declared, self.where)[0])
         return make_program(self.sql, self.declared)
 
 
@@ -223,7 +228,8 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     prefix = int(options.get("prefix", workload.prefix))
     if prefix:
         stream = stream.head(prefix)
-    return Loaded(workload, workload.sql.replace("{n}", str(threshold)), schema, stream)
+    where = None if workload.where is None else workload.where.replace("{n}", str(threshold))
+    return Loaded(workload, workload.sql.replace("{n}", str(threshold)), where, schema, stream)
 
 
 def _keeping(graph: datasets.Graph, share: float) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.cases.aggregates import AGGREGATES
+from bench.cases.motifs import MOTIFS
 from bench.cases.triangles import UPDATES
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers.native import WRITTEN
@@ -109,6 +110,18 @@ def aggregates(scale: str) -> list[Cell]:
             cells.append(cell(name, "crown-view", "none", scale, **at))
         for name in ("agg-group",) if quick else ("agg-group", "agg-sums", "agg-tpch-q1"):
             cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **at))
+    return cells
+
+
+def motifs(scale: str) -> list[Cell]:
+    """Returns motifs of three, four and five edges as the public view has them, beside DuckDB's recompute."""
+    cells = []
+    for rows in (1_000,) if scale == "quick" else (10_000, 1_000):
+        at: Cell = {"batch_rows": rows, "law": "batch", "x": rows}
+        for name in MOTIFS:
+            cells.append(cell(name, "crown-view", "delta", scale, **at))
+            more = {"bound_s": 2.0, "repeats": 1, "checked": False}
+            cells.append(cell(name, "duckdb-recompute", "delta", scale, **more, **at))
     return cells
 
 
@@ -246,6 +259,33 @@ def cores(scale: str) -> list[Cell]:
     return cells
 
 
+def sinks(scale: str) -> list[Cell]:
+    """Returns the Spark path end to end by who writes the deltas: nobody, Spark, or the cells."""
+    if scale == "quick":
+        return []
+    titles = {
+        "noop": "nobody writes",
+        "spark-parquet": "Spark writes Parquet",
+        "delta": "the cells write a Delta table",
+        "parquet": "the cells write Parquet with manifests",
+    }
+    return [
+        cell(
+            "3-hop",
+            "crown-spark",
+            "spark",
+            scale,
+            title=f"3-Hop, {title}",
+            arguments={"sink": sink},
+            batch_rows=rows,
+            checked=False,
+            repeats=1,
+        )
+        for rows in ((100_000,) if scale == "normal" else (100_000, 500_000))
+        for sink, title in titles.items()
+    ]
+
+
 def startup(scale: str) -> list[Cell]:
     """Returns the first impression."""
     if scale == "quick":
@@ -299,6 +339,7 @@ SECTIONS = {
     "engines": engines,
     "workloads": workloads,
     "aggregates": aggregates,
+    "motifs": motifs,
     "native": native,
     "size": size,
     "lambda": enclosed,
@@ -307,6 +348,7 @@ SECTIONS = {
     "memory": memory,
     "state": state,
     "cores": cores,
+    "sinks": sinks,
     "startup": startup,
     "triangle-speed": triangle_speed,
     "triangle-slopes": triangle_slopes,

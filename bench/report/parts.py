@@ -87,6 +87,13 @@ PARTS = (
         None, (aggregates.rates, aggregates.outer),
     ),
     Part(
+        "motifs", "Motifs",
+        "Graph patterns as <b>crown.graph.motif</b> maintains them while edges come and go: every batch returns the "
+        "exact change of the answer as an Arrow table. Beside it DuckDB, which searches anew after every batch and "
+        "counts its rows; times: of the medians.",
+        None, (aggregates.rates,),
+    ),
+    Part(
         "native", "Beside a native engine",
         "<b>Differential dataflow</b>, in Rust, one worker, with binary joins and with delta queries. Each workload is "
         "written by hand for it, filters and semi-joins first, in the order of joins that keeps intermediate results "
@@ -140,6 +147,12 @@ PARTS = (
         "The embedded engine cut into cells for its threads, and the Spark operator, on one, two and four cores of "
         "this machine.",
         _law(laws.cores, "cores", 2), (tables.law("cores"),),
+    ),
+    Part(
+        "sinks", "Where deltas go on Spark",
+        "The same stream end to end, by who writes its deltas: nobody (Spark's no-op sink), Spark's Parquet sink, or "
+        "the cells themselves, whose files the driver commits.",
+        None, (tables.measured,),
     ),
     Part(
         "startup", "The first impression",

@@ -1,4 +1,4 @@
-"""This project on Spark: ``spark_jobs.maintain`` over change files, deltas into Spark's no-op sink.
+"""This project on Spark: ``spark_jobs.maintain`` over change files, deltas into Spark's no-op sink, or another one.
 
 The stream is staged as Parquet files of ``batch_rows`` updates, one micro-batch each, before time counts. Measured end
 to end from the end of the first micro-batch, which carries the start of JVM and Python workers, to the end of the
@@ -23,6 +23,7 @@ from crown.errors import CrownError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 CORES = 2
 
@@ -64,14 +65,33 @@ def _staged(stream: Stream, rows: int, folder: Path) -> dict[str, Path]:
     return {name: folder / name for name in stream.tables}
 
 
-def _deltas(spark: SparkSession, loaded: Loaded, staged: dict[str, Path], checkpoint: Path) -> DataFrame:
-    from spark_jobs import maintain
-
+def _frames(spark: SparkSession, staged: dict[str, Path]) -> dict[str, DataFrame]:
     frames = {}
     for name, path in staged.items():
         shape = spark.read.parquet(str(path)).schema
         frames[name] = spark.readStream.schema(shape).option("maxFilesPerTrigger", 1).parquet(str(path))
-    return maintain(spark, loaded.sql, frames, checkpoint=str(checkpoint), schema=loaded.schema)
+    return frames
+
+
+def _deltas(spark: SparkSession, loaded: Loaded, staged: dict[str, Path], checkpoint: Path) -> DataFrame:
+    from spark_jobs import maintain
+
+    return maintain(spark, loaded.sql, _frames(spark, staged), checkpoint=str(checkpoint), schema=loaded.schema)
+
+
+def _started(spark: SparkSession, sink: str, loaded: Loaded, staged: dict[str, Path], folder: Path) -> StreamingQuery:
+    """Starts the stream. ``sink``: ``noop`` or ``spark-parquet``, Spark's own; ``delta`` or ``parquet``, the cells'."""
+    from spark_jobs import write_deltas
+
+    state, out, now = folder / "state", str(folder / "deltas"), {"availableNow": True}
+    if sink in ("delta", "parquet"):
+        frames = _frames(spark, staged)
+        return write_deltas(
+            spark, loaded.sql, frames, out, checkpoint=str(state), format=sink, trigger=now, schema=loaded.schema
+        )
+    writer = _deltas(spark, loaded, staged, state).writeStream.option("checkpointLocation", str(state))
+    writer = writer.trigger(**now)
+    return writer.format("noop").start() if sink == "noop" else writer.format("parquet").start(out)
 
 
 def _check(spark: SparkSession, spec: dict[str, Any]) -> dict[str, Any]:
@@ -101,9 +121,8 @@ def _timed(spark: SparkSession, spec: dict[str, Any], loaded: Loaded, progress: 
     rows = spec["batch_rows"]
     with scratch() as folder:
         staged = _staged(loaded.stream, rows, Path(folder) / "changes")
-        deltas = _deltas(spark, loaded, staged, Path(folder) / "state")
-        writer = deltas.writeStream.format("noop").option("checkpointLocation", f"{folder}/state")
-        query = writer.trigger(availableNow=True).start()
+        sink = spec.get("arguments", {}).get("sink", "noop")
+        query = _started(spark, sink, loaded, staged, Path(folder))
         started = time.monotonic()
         while query.isActive:
             time.sleep(0.2)

@@ -58,10 +58,12 @@ class Report:
 
     def text(self) -> str:
         """Returns the report for a terminal."""
-        took = "" if self.seconds is None else f", the last took {_time(self.seconds)}"
+        took = "" if self.seconds is None else f", the last took {time_text(self.seconds)}"
         lines = explain.field("verdict", self.verdict)
         lines += explain.field("batches", f"{self.batches:,}{took}")
-        lines += explain.field("memory", f"{_size(self.bytes)} in use, {self.dictionary:,} values in the dictionary")
+        lines += explain.field(
+            "memory", f"{size_text(self.bytes)} in use, {self.dictionary:,} values in the dictionary"
+        )
         if self.missing_deletes:
             lines += explain.field("missing", f"{self.missing_deletes:,} copies that deletes did not find")
         for stage in self.stages:
@@ -123,7 +125,7 @@ def _stage(stage: StageReport) -> list[str]:
     named = f", {stage.name}" if stage.so_far is not None else ""
     lines = [f"stage {stage.number}   {stage.kind}{named}"]
     held = ", ".join(f"{value:,} {name}" for name, value in stage.holds.items())
-    lines.append(f"  holds     {_size(stage.bytes)}{f': {held}' if held else ''}")
+    lines.append(f"  holds     {size_text(stage.bytes)}{f': {held}' if held else ''}")
     lines.append(f"  cost      {stage.cost}")
     for title, done in (("so far", stage.so_far), ("last", stage.last)):
         if done is not None:
@@ -157,14 +159,16 @@ def _rows(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
-def _size(size: int) -> str:
+def size_text(size: int) -> str:
+    """Returns a number of bytes as a person says it."""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:
             return f"{size / scale:.1f} {unit}"
     return f"{size} bytes"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Returns a short time as a person says it."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.2f} ms"
 
 

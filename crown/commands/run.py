@@ -19,13 +19,15 @@ import crown
 from crown import changes
 from crown.arguments import file_of, number_of, same_file
 from crown.errors import ChangeError
-from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, read
+from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, read
+from crown.terminal import takes, waiting
 from crown.views import View
 from plans import Program, Schema, program
-from plans.commands.declare import add_query_arguments, names_of, query_text, rates_of, schema_of
+from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of
 from plans.commands.guess import completed, declaration
 
 HELP = "maintain a query over change files in this process and write its deltas"
+TELLS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,9 +72,12 @@ def run(args: argparse.Namespace) -> int:
     made = _plan(args)
     paths = _inputs(args.input, made)
     _check(args, paths)
-    view = _view(args, made)
-    files = {name: read(path, made.table(name)) for name, path in paths.items()}
-    stream = batches(files, args.batch_rows, args.window)
+    with waiting("crown run: reading"):
+        view = _view(args, made)
+        files = {name: read(path, made.table(name)) for name, path in paths.items()}
+        stream = batches(files, args.batch_rows, args.window)
+    for note in () if args.window is None or args.quiet else netted(files, args.batch_rows, args.window):
+        print(note, file=sys.stderr)
     absent = [table.name for table in made.tables if table.name not in files]
     if absent and not args.quiet:
         print(f"no --input for {', '.join(absent)}: nothing changes there", file=sys.stderr)
@@ -116,7 +121,8 @@ def run(args: argparse.Namespace) -> int:
         for row in view.to_table(args.results).to_pylist():
             print(_line(row) if args.json else ", ".join(f"{name}={value}" for name, value in row.items()))
     if args.save is not None:
-        view.save(args.save)
+        with waiting(f"crown run: writing {args.save}"):
+            view.save(args.save)
     return 0
 
 
@@ -127,7 +133,8 @@ def _plan(args: argparse.Namespace) -> Program:
             if given:
                 raise ChangeError(f"the query is a plan, which has its own tables and rates; leave out {option}")
     schema = _schema(query, schema_of(args.schema), args)
-    return program(query, schema, rates=rates_of(args.rate), dialect=args.dialect)
+    with asking(schema):
+        return program(query, schema, rates=rates_of(args.rate), dialect=args.dialect)
 
 
 def _schema(query: str, declared: Schema, args: argparse.Namespace) -> Schema:
@@ -262,7 +269,8 @@ def _say(lines: bool, counts: Mapping[str, Any], text: str) -> None:
 
 def _line(row: Mapping[str, Any]) -> str:
     """Returns a row as JSON; what JSON has no form for is text, as Arrow writes it."""
-    return json.dumps(row, ensure_ascii=False, default=_text)
+    line = json.dumps(row, ensure_ascii=False, default=_text)
+    return line if takes(sys.stdout, line) else json.dumps(row, default=_text)
 
 
 def _text(value: Any) -> str:

@@ -1,13 +1,15 @@
 """What durability asks of a file system: bytes that are on the disk, names that are, and a folder that one process has.
 
-A file is on the disk once it was synced, its name once the folder was. A name is given in one step (rename), so that a
-file is there whole or not at all.
+A file is on the disk once it was synced, its name once the folder was. A name is given in one step, by a rename or, if
+it must be new, by a link; so a file is there whole or not at all. What is written here is its owner's alone to read.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from crown.errors import LockedStateError, SnapshotError
@@ -17,23 +19,45 @@ try:
 except ImportError:  # pragma: no cover - a system without POSIX locks
     fcntl = None  # type: ignore[assignment]
 
+PRIVATE = 0o600
+
 
 def write_durably(path: Path, data: bytes) -> None:
     """Writes a file, replaced in one step; when this returns, its bytes and its name are on the disk.
 
     Raises OSError if that fails.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary(path) as partial:
+        _write(partial, data)
+        os.replace(partial, path)
+    sync_folder(path.parent)
+
+
+def create_durably(path: Path, data: bytes) -> bool:
+    """Writes a file that is not there yet; returns False, with nothing changed, if it is. Atomic: one writer wins.
+
+    When this returns True, its bytes and its name are on the disk. Raises OSError if that fails.
+    """
+    with temporary(path) as partial:
+        _write(partial, data)
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            return False
+    sync_folder(path.parent)
+    return True
+
+
+@contextlib.contextmanager
+def temporary(path: Path) -> Iterator[Path]:
+    """Yields a hidden name beside ``path`` that nobody else uses; whatever is left there afterwards is deleted."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
+        yield partial
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if os.path.lexists(partial):
+            with contextlib.suppress(OSError):
+                partial.unlink()
 
 
 def sync_folder(folder: Path) -> None:
@@ -43,6 +67,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes a new file, whose bytes are then on the disk."""
+    with open(path, "xb") as file:
+        os.fchmod(file.fileno(), PRIVATE)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class Lock:

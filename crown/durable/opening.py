@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crown import engines
+from crown.analysis.parts import program as program_of_engine
 from crown.arguments import Size, number_of, path_of, size_of
 from crown.durable.files import Lock
 from crown.durable.identity import NAME, Identity
@@ -17,7 +18,7 @@ from crown.durable.recovery import numbers
 from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError
 from crown.ingest.frames import schemas
-from crown.views import MOST_THREADS, quarantine_of
+from crown.views import MOST_THREADS, demand_quarantine, quarantine_of
 from plans import program as make_program
 from plans.plan import Plan
 from plans.program import Program
@@ -88,6 +89,7 @@ def open_view(
             _demand_empty(folder)
             if program is None:
                 raise CrownError(f"{folder} has a view that was never made to the end; give its query again")
+            demand_quarantine(program, bad)
             identity = Identity.of(program, on_missing or "ignore", given_threads or 1)
             engine = engines.create(program, None, identity.threads, budget, identity.on_missing)
             journal = Journal(folder, identity, lock, mark, policy, kept)
@@ -98,6 +100,7 @@ def open_view(
             identity.demand_options(on_missing, given_threads, folder)
             journal = Journal(folder, identity, lock, mark, policy, kept)
             engine = journal.recover(budget, repair).engine
+            demand_quarantine(program_of_engine(engine), bad)
         view = DurableView(engine, journal, bad, floor)
         undone.pop_all()
     return view

@@ -11,14 +11,17 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 DIGEST = 16
+_LENGTH = struct.Struct("<I")
+_GLANCE = 4096  # bytes that most headers fit into
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
-_NOT_OURS = (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError, pa.ArrowException, struct.error)
+_MALFORMED = (ValueError, KeyError, TypeError, OverflowError, RecursionError, struct.error)
+_NOT_OURS = (*_MALFORMED, OSError, pa.ArrowException)
 
 
 def pack(magic: bytes, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
@@ -34,26 +37,39 @@ def pack(magic: bytes, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
         for (name, table), data in zip(tables.items(), streams, strict=True)
     ]
     text = json.dumps({**header, "relations": relations}).encode()
-    body = b"".join([magic, struct.pack("<I", len(text)), text, *streams])
+    body = b"".join([magic, _LENGTH.pack(len(text)), text, *streams])
     return body + hashlib.blake2b(body, digest_size=DIGEST).digest()
 
 
-def unpack(magic: bytes, data: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-    """Returns the header and the tables. Raises ValueError, which says why, for bytes that ``pack`` did not make."""
-    start = len(magic) + 4
+class NotPackedError(ValueError):
+    """Bytes that ``pack`` did not make; the text says why. ``torn``: they begin as they should, and have changed."""
+
+    def __init__(self, said: str, torn: bool = False) -> None:
+        super().__init__(said)
+        self.torn = torn
+
+
+def unpack(
+    magic: bytes, data: bytes, check: Callable[[dict[str, Any]], object] | None = None
+) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """Returns the header and the tables. Raises :class:`NotPackedError` for bytes that ``pack`` did not make.
+
+    ``check`` is given the header before any table is read; what it raises on purpose passes.
+    """
+    start = len(magic) + _LENGTH.size
     if data[: len(magic)] != magic:
-        raise ValueError("it does not begin as a batch does")
+        raise NotPackedError("it does not begin as a batch does")
     body, digest = data[:-DIGEST], data[-DIGEST:]
     if len(body) < start or hashlib.blake2b(body, digest_size=DIGEST).digest() != digest:
-        raise ValueError("its checksum does not match")
+        raise NotPackedError("its checksum does not match", torn=True)
     try:
-        (length,) = struct.unpack("<I", body[len(magic) : start])
-        header = json.loads(body[start : start + length])
+        header, offset = _header(magic, body)
+        if check is not None:
+            check(header)
         sizes = [int(relation["bytes"]) for relation in header["relations"]]
-        if min(sizes, default=0) < 0 or start + length + sum(sizes) != len(body):
+        if min(sizes, default=0) < 0 or offset + sum(sizes) != len(body):
             raise ValueError
         tables = {}
-        offset = start + length
         for relation, size in zip(header["relations"], sizes, strict=True):
             table = pa.ipc.open_stream(pa.py_buffer(body)[offset : offset + size]).read_all()
             if table.num_rows != relation["rows"]:
@@ -61,5 +77,31 @@ def unpack(magic: bytes, data: bytes) -> tuple[dict[str, Any], dict[str, pa.Tabl
             tables[str(relation["name"])] = table
             offset += size
     except _NOT_OURS:
-        raise ValueError("it is whole, but its contents are not those of a batch") from None
+        raise NotPackedError("it is whole, but its contents are not those of a batch") from None
     return header, tables
+
+
+def unpack_header(magic: bytes, read: Callable[[int, int], bytes]) -> dict[str, Any]:
+    """Returns the header alone, of bytes that ``read(start, stop)`` gives. O(header); no checksum is looked at.
+
+    Raises :class:`NotPackedError`, and whatever ``read`` raises.
+    """
+    data = read(0, _GLANCE)
+    try:
+        if data[: len(magic)] != magic:
+            raise ValueError
+        end = len(magic) + _LENGTH.size + _length(magic, data)
+        return _header(magic, data if len(data) >= end else read(0, end))[0]
+    except _MALFORMED:
+        raise NotPackedError("it does not begin as a batch does") from None
+
+
+def _header(magic: bytes, data: bytes) -> tuple[dict[str, Any], int]:
+    """Returns the header and where it ends."""
+    start = len(magic) + _LENGTH.size
+    end = start + _length(magic, data)
+    return json.loads(data[start:end]), end
+
+
+def _length(magic: bytes, data: bytes) -> int:
+    return int(_LENGTH.unpack(data[len(magic) : len(magic) + _LENGTH.size])[0])

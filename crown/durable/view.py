@@ -18,6 +18,7 @@ from crown.errors import RecoveryWarning, SnapshotError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch
 from crown.ingest.masks import EVERY, with_masks
+from crown.ingest.watermarks import with_watermark
 from crown.maintained import Queryable
 from crown.views import View
 
@@ -104,6 +105,8 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
 def _table(batch: CheckedBatch) -> pa.Table:
     """Returns the rows that were taken, in a form that ``Queryable.prepare`` takes for the same batch."""
     columns = {**batch.columns, WEIGHT: pa.array(batch.weights, pa.int64())}
+    if batch.watermark is not None:
+        return with_watermark(pa.table(columns), batch.watermark)
     if batch.masks is EVERY:
         return pa.table(columns)
     masked = pa.table({**columns, _MASKS: pa.array(np.ascontiguousarray(batch.masks), pa.int64())})

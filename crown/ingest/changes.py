@@ -41,6 +41,7 @@ from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, 
 from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.frames import plain, zone_hint
 from crown.ingest.masks import EVERY, given_masks
+from crown.ingest.watermarks import given_watermark
 from plans.schema import Table, arrow_type
 
 MAX_WEIGHT = 2**31 - 1
@@ -53,7 +54,8 @@ class CheckedBatch:
 
     ``columns``: Arrow arrays by declared column name, all of the same length; ``weights`` int64[n]; ``bad``: position
     in the original batch -> reason, for the rows left out; ``bad_rows``: those rows as JSON text, in the same order;
-    ``masks`` int64[n], or ``EVERY`` (see ``crown.ingest.masks``).
+    ``masks`` int64[n], or ``EVERY`` (see ``crown.ingest.masks``); ``watermark``: one that is reached with the batch, or
+    None (see ``crown.ingest.watermarks``).
     """
 
     columns: dict[str, pa.Array]
@@ -61,6 +63,7 @@ class CheckedBatch:
     bad: dict[int, str] = field(default_factory=dict)
     bad_rows: list[str] = field(default_factory=list)
     masks: np.ndarray = field(default_factory=lambda: EVERY)
+    watermark: int | None = None
 
 
 class Checker:
@@ -100,7 +103,7 @@ class Checker:
         for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
             if place is not None:
                 found = {} if name in self._unseen else bad
-                out[name] = _convert(column(place), name, kind, target, found)
+                out[name] = converted(column(place), name, kind, target, found)
                 if found is not bad:
                     bad.update({row: why for row, why in found.items() if weights[row] > 0 and row not in bad})
             elif name in self._unseen and not (weights > 0).any():
@@ -121,7 +124,7 @@ class Checker:
             bad.setdefault(row, reason)
         masks = given_masks(data, names, column)
         if not bad:
-            return CheckedBatch(out, weights, masks=masks)
+            return CheckedBatch(out, weights, masks=masks, watermark=given_watermark(data))
         rows = sorted(bad)
         keep = np.ones(n, bool)
         keep[rows] = False
@@ -130,7 +133,7 @@ class Checker:
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
         out = {name: array.filter(mask) for name, array in out.items()}
         masks = masks if masks is EVERY else masks[keep]
-        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts, masks)
+        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts, masks, given_watermark(data))
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)
@@ -168,7 +171,7 @@ def _text(row: dict[str, Any]) -> str:
         return json.dumps({name: repr(value) for name, value in row.items()})
 
 
-def _convert(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
+def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
     """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
     try:
         return _cast(column if isinstance(column, pa.Array) else _array(column, target), target)
@@ -276,7 +279,7 @@ def _family(type_: pa.DataType) -> str:
 
 def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.ndarray:
     own: dict[int, str] = {}
-    array = _convert(_decoded(column, upserts), name, "int64", _INT64, own)
+    array = converted(_decoded(column, upserts), name, "int64", _INT64, own)
     if array.null_count:
         for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             if is_missing(item(column, row)):

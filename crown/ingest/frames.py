@@ -123,9 +123,9 @@ def zone_hint(kind: str, value: Any) -> str:
 
 def schemas(given: Any) -> Any:
     """Returns a schema in which tables that were given as frames, rows or classes stand with their columns' types."""
-    if not isinstance(given, Mapping) or not any(map(_is_frame, given.values())):
+    if not isinstance(given, Mapping) or not any(map(is_frame, given.values())):
         return given
-    return {name: schema_of(name, data) if _is_frame(data) else data for name, data in given.items()}
+    return {name: schema_of(name, data) if is_frame(data) else data for name, data in given.items()}
 
 
 def schema_of(relation: str, data: Any) -> pa.Schema:
@@ -182,7 +182,7 @@ def _of_class(relation: str, kind: type) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _is_frame(data: Any) -> bool:
+def is_frame(data: Any) -> bool:
     """Returns True for what is a frame, rows, or a class of rows, and not a declaration of columns."""
     if isinstance(data, type):
         return dataclasses.is_dataclass(data) or hasattr(data, "_fields")

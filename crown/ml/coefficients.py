@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from crown.errors import CrownError
 from crown.ml.normal import Exact, solve
-from crown.rings.moments import Monomials
 
 
 class RankDeficientWarning(UserWarning):
@@ -19,30 +18,14 @@ class RankDeficientWarning(UserWarning):
 
 
 class ExactSums(Protocol):
-    """Who maintains the sums of the monomials over the rows of a query, exactly."""
-
-    monomials: Monomials
+    """Who has the sums of the products of columns over the rows of a query, exactly."""
 
     @property
     def rows(self) -> int:
-        """Returns the rows that count: those without NULL in a column of the monomials."""
-
-    @property
-    def skipped(self) -> int:
-        """Returns the rows with a NULL in one of the columns."""
-
-    @property
-    def missing(self) -> int:
-        """Returns the copies of rows that deletes did not find."""
+        """Returns the rows that count: those without NULL in one of the columns."""
 
     def sum(self, *names: str) -> Exact:
         """Returns the sum over the rows of the product of these columns."""
-
-    def apply(self, changes: Mapping[str, Any]) -> None:
-        """Applies a batch of changes, all or nothing."""
-
-    def explain(self) -> str:
-        """Returns how the sums are maintained, as text."""
 
 
 @dataclass(frozen=True, eq=False)

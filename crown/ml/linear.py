@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from crown.ml.coefficients import Coefficients, ExactSums, fit
-from crown.ml.sums import maintained_sums
+from crown.arguments import Size
+from crown.errors import CrownError
+from crown.ml.coefficients import Coefficients, fit
+from crown.ml.query import program, stage_of
+from crown.ml.sums import Sums
+from crown.programs.program import ProgramEngine
 from crown.uncopyable import NotCopyable
+from crown.views import View, view
+from crown.views import load as load_view
 
 
-class Regression(NotCopyable, instead="crown.ml.regression makes another one"):
+class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make another one"):
     """A linear model of `target` by `features` over the rows of a query. Made by `crown.ml.regression`.
 
-    What is kept are the sums of all products of at most two of these columns, without rounding; fitting reads nothing
-    else.
+    `view` keeps the sums of all products of at most two of these columns, without rounding; fitting reads nothing else.
+    Regression(view) is the model of a view of `crown.ml.program(...)`, however it came about: by `crown.view`,
+    `crown.open` or `crown.load`. CrownError for another view.
     """
 
-    def __init__(self, query: str, features: Sequence[str], target: str, sums: ExactSums) -> None:
-        self.query = query
-        self.features = tuple(features)
-        self.target = target
-        self._sums = sums
+    def __init__(self, view: View) -> None:
+        engine = view._reader()
+        stage = stage_of(engine.plan) if isinstance(engine, ProgramEngine) else None
+        if stage is None or not isinstance(engine, ProgramEngine):
+            raise CrownError(f"{view!r} keeps no sums of a regression; make it of crown.ml.program(...)")
+        names = stage.aggregates[0].arguments
+        self.view = view
+        self.query = engine.plan.query
+        self.features = names[:-1]
+        self.target = names[-1]
+        self._sums = Sums(engine, names)
 
     def apply(self, changes: Mapping[str, Any]) -> None:
         """Applies a batch of changes: relation -> table with `_weight`, as `crown.view(...).apply` takes it.
 
-        Errors leave the model as it was: ChangeError (unknown relation or column), BadRowError (a value that does not
-        fit, or a feature that is NaN or infinite), MissingDeleteError (with `on_missing="raise"`). Cost: that of
-        propagating the changes through the sums; no result row is formed.
+        Errors leave the model as it was: ChangeError (unknown relation or column, or a feature that is NaN or
+        infinite), BadRowError (a value that does not fit), MissingDeleteError (with `on_missing="raise"`). Cost: that
+        of propagating the changes through the sums, see `explain`.
         """
-        self._sums.apply(changes)
+        self.view.update(changes)
 
     def coefficients(self, ridge: float | Fraction = 0) -> Coefficients:
         """Returns the coefficients that minimize Σ (y − intercept − b·x)² + ridge · |b|² over the present rows.
@@ -61,7 +75,7 @@ class Regression(NotCopyable, instead="crown.ml.regression makes another one"):
     @property
     def missing(self) -> int:
         """Returns the number of copies of rows that deletes wanted to remove and did not find."""
-        return self._sums.missing
+        return sum(self.view.stats()["missing_deletes"].values())
 
     def sum(self, *names: str) -> int | Fraction:
         """Returns the exact sum over the rows of the product of at most two features or target; of none, their number.
@@ -70,9 +84,21 @@ class Regression(NotCopyable, instead="crown.ml.regression makes another one"):
         """
         return self._sums.sum(*names)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model to one file (replaced atomically); `crown.ml.load` reads it. O(state)."""
+        self.view.save(path)
+
     def explain(self) -> str:
         """Returns what is maintained, and how, as text."""
-        return f"linear regression of {self.target} on {', '.join(self.features)}\n{self._sums.explain()}"
+        kept = self._sums.monomials
+        return "\n".join(
+            [
+                f"linear regression of {self.target} on {', '.join(self.features)}",
+                f"sums: {len(kept)} monomials of degree 2, exact",
+                f"as SQL: SELECT {', '.join(kept.sql())}",
+                self.view.explain(),
+            ]
+        )
 
     def __repr__(self) -> str:
         return f"<crown.ml.Regression of {self.target} on {', '.join(self.features)}: {self.query!r}>"
@@ -84,15 +110,17 @@ def regression(
     *,
     target: str,
     features: Sequence[str] | None = None,
-    on_missing: str = "ignore",
+    rates: Mapping[str, float] | None = None,
+    dialect: str = "spark",
+    **options: Any,
 ) -> Regression:
     """Returns a linear regression of a column of a query on others, kept up to date under changes of its tables.
 
-    `query`: SQL without DISTINCT and without conditions between relations but equality, whose output columns are
-    numbers; every row counts as often as SQL returns it. `schema`: as for `crown.view`. `target`: the output column to
-    explain; `features`: those that explain it (none given: all others). `on_missing`: `"ignore"` counts deletes of
-    absent rows and leaves them out, `"raise"` refuses their batch. Raises PlanError for a query that cannot be
-    maintained so, with the reason, and CrownError for other arguments that make no sense.
+    `query`: one that `crown.view` takes, whose rows are the observations; every row counts as often as SQL returns it.
+    `schema`: as for `crown.view`. `target`: the output column to explain; `features`: those that explain it (none
+    given: all others); all of them numbers. `rates` and `dialect` go to the planner, the other `options` (`on_missing`,
+    `path`, `memory_budget`, `threads`, ...) to `crown.view`. Raises PlanError for a query that cannot be maintained,
+    with the reason, and CrownError for other arguments that make no sense.
 
     >>> schema = {"house": {"street": "int64", "rooms": "int64", "price": "int64"},
     ...           "street": {"street": "int64", "trees": "int64"}}
@@ -108,5 +136,15 @@ def regression(
     >>> model.rows, model.sum("rooms", "price"), model.sum("trees")
     (3, 1675, 9)
     """
-    sums, chosen, explained = maintained_sums(query, schema, target, features, on_missing)
-    return Regression(query, chosen, explained, sums)
+    made = program(query, schema, target=target, features=features, rates=rates, dialect=dialect)
+    return Regression(view(made, **options))
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    state_path: str | os.PathLike[str] | None = None,
+    memory_budget: Size | None = None,
+) -> Regression:
+    """Returns the model that `Regression.save` wrote. Arguments and errors as for `crown.load`. O(state)."""
+    return Regression(load_view(path, state_path=state_path, memory_budget=memory_budget))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from crown.errors import BadRowError, ChangeError
+from crown.errors import BadRowError, ChangeError, LateRowError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.keyed import upserts_of
-from crown.store.codec import UnencodableError, encode
+from crown.stages.retained import Retained
+from crown.store.codec import Intern, UnencodableError, encode
 from crown.store.zset import Zset
 from plans.payload import VALUE
 from plans.program import GroupStage, JoinStage, Program
@@ -68,11 +69,41 @@ def without_too_large(batch: CheckedBatch, columns: Iterable[str]) -> CheckedBat
         values = np.nan_to_num(batch.columns[name].to_numpy(zero_copy_only=False), nan=0.0, posinf=0.0, neginf=0.0)
         for row in np.flatnonzero(too_large(values)).tolist():
             reasons.setdefault(row, f"column {name!r}: {float(values[row])!r} {TOO_LARGE}")
+    return _without(batch, reasons)
+
+
+def without_late(batch: CheckedBatch, retained: Retained, intern: Intern) -> CheckedBatch:
+    """Returns a batch in which late rows are bad ones, unless the window drops them. O(rows).
+
+    Raises LateRowError for the first of them, if the window says so.
+    """
+    window, until = retained.window, retained.late_until()
+    if window.counts or window.late == "drop" or not len(batch.weights):
+        return batch
+    array = batch.columns[window.by]
+    late = np.flatnonzero(encode(array, retained.type, intern) <= until).tolist()
+    reasons = {
+        row: f"column {window.by!r}: {array[row].as_py()} is late: the watermark is {retained.watermark()}"
+        for row in late
+    }
+    if reasons and window.late == "raise":
+        row, reason = next(iter(reasons.items()))
+        raise LateRowError(window.relation, int(_positions(batch)[row]), reason)
+    return _without(batch, reasons)
+
+
+def _positions(batch: CheckedBatch) -> np.ndarray:
+    """Returns where the usable rows of a batch were in what came, int64[n]."""
+    return np.setdiff1d(np.arange(len(batch.weights) + len(batch.bad)), list(batch.bad))
+
+
+def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
+    """Returns a batch in which more rows are bad ones: those with reasons, by their places among the usable ones."""
     if not reasons:
         return batch
     keep = np.ones(len(batch.weights), bool)
     keep[list(reasons)] = False
-    given = np.setdiff1d(np.arange(len(keep) + len(batch.bad)), list(batch.bad))  # positions of the rows in the batch
+    given = _positions(batch)
     texts = dict(zip(sorted(batch.bad), batch.bad_rows, strict=True))
     for row in reasons:
         shown = {name: array[row].as_py() for name, array in batch.columns.items()}
@@ -89,25 +120,28 @@ def without_too_large(batch: CheckedBatch, columns: Iterable[str]) -> CheckedBat
 
 @dataclass(frozen=True)
 class Nets(Prepared):
-    """A batch of a program: the net of each relation (by name in lower case) of which there are changes."""
+    """A batch of a program: the net of each relation (by name in lower case) of which there are changes, and the
+    watermarks that are reached."""
 
     nets: Mapping[str, Zset]
+    advances: Mapping[str, int] = field(default_factory=dict)
 
 
 class Intake:
     """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
 
     ``summed``: columns of doubles that must not be too large; ``added``: relations whose rows are only added up, and of
-    which nobody looks for absent deletes: equal rows of them may stay apart.
+    which nobody looks for absent deletes: equal rows of them may stay apart. ``retained``: those with windows.
     """
 
     def __init__(
         self,
         tables: tuple[Table, ...],
         used: Mapping[str, tuple[Column, ...]],
-        intern: Callable[[pa.Array, bool], np.ndarray],
+        intern: Intern,
         summed: Mapping[str, frozenset[str]],
         added: frozenset[str] = frozenset(),
+        retained: Mapping[str, Retained] | None = None,
     ) -> None:
         self._names = {table.name.lower(): table.name for table in tables}
         self._used = used
@@ -115,7 +149,8 @@ class Intake:
         self._checkers = {table.name.lower(): Checker(table, self._checked(table)) for table in tables}
         self._intern = intern
         self._summed = summed
-        self._added = added
+        self._retained = retained or {}
+        self._added = added - set(self._retained)
 
     def _checked(self, table: Table) -> tuple[str, ...]:
         """Returns the columns of a table that its batches need: those that are read, and the sequence of upserts."""
@@ -123,12 +158,13 @@ class Intake:
         columns = self._used[table.name.lower()] if upserts is None else upserts.carried
         return tuple(dict.fromkeys(column.name for column in columns))
 
-    def prepare(self, changes: Mapping[str, Any], strict: bool) -> Nets:
-        """Returns the nets of a batch. O(batch).
+    def prepare(self, changes: Mapping[str, Any], strict: bool, again: bool = False) -> Nets:
+        """Returns the nets of a batch. O(batch). ``again``: it was prepared before, so none of its rows is late.
 
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
         nets: dict[str, Zset] = {}
+        advances: dict[str, int] = {}
         checked: dict[str, CheckedBatch] = {}
         rows = 0
         for given, data in relations_of(changes).items():
@@ -139,13 +175,17 @@ class Intake:
             if name in nets:
                 raise ChangeError(f"relation {given!r} occurs twice in one batch; concatenate its changes")
             batch = without_too_large(self._checkers[name].check(data), self._summed[name])
+            if name in self._retained and not again:
+                batch = without_late(batch, self._retained[name], self._intern)
             if batch.bad and strict:
                 row, reason = next(iter(batch.bad.items()))
                 raise BadRowError(self._names[name], row, reason)
             checked[self._names[name]] = batch
             rows += len(batch.weights)
             nets[name] = self._net(name, batch)
-        return Nets((), rows, checked, nets)
+            if batch.watermark is not None:
+                advances[name] = batch.watermark
+        return Nets((), rows, checked, nets, advances)
 
     def _net(self, name: str, batch: CheckedBatch) -> Zset:
         upserts = self._upserts.get(name)
@@ -159,6 +199,8 @@ class Intake:
         net = Zset.of_columns(codes, batch.weights)
         if upserts is not None:
             return upserts.last(net)
+        if name in self._retained and self._retained[name].window.arrival:
+            return net  # the order of its rows means something
         # Equal inserts of a batch without deletes may stay apart, too.
         return net if name in self._added or not len(net) or net.weights.min() > 0 else net.net()
 

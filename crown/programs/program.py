@@ -74,7 +74,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
                 yield self._nothing
             except GeneratorExit:
                 wanted = False
-            self._apply(prepared.nets, nets)
+            self._apply(prepared, nets)
             if wanted:
                 with suppress(GeneratorExit):
                     for part in slices(nets[len(self.stages) - 1]):
@@ -90,8 +90,13 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         return self.result.results()
 
     def count(self) -> int:
-        """See ``ResultOf.count``. O(result)."""
+        """See ``ResultOf.count``. O(1)."""
         return self.result.count()
+
+    def check_invariants(self) -> None:
+        """See ``Running.check_invariants``; the result is counted, too."""
+        super().check_invariants()
+        self.result.check_invariants()
 
     def contains(self, values: Mapping[str, Any]) -> bool:
         """See ``ResultOf.contains``."""

@@ -35,6 +35,7 @@ class ResultOf:
         self.result_schema: pa.Schema = self.delta_schema if self.bag else plain
         self.answers = Answers(running.stages[: number + 1], running.gate, running.memory.dictionary)
         self._running = running
+        self._number = number
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Returns the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
@@ -56,9 +57,17 @@ class ResultOf:
             raise ConcurrentChangeError("the view has changed since this iteration began; call results() again")
 
     def count(self) -> int:
-        """Returns the number of result rows, each as often as it is there. O(result)."""
+        """Returns the number of result rows, each as often as it is there. O(1).
+
+        O(result) once after a load if the last stage has no memory. Raises CrownError for more than 9e18.
+        """
         self._running.ready()
-        return sum(int(net.weights.sum()) for net in self.answers.rows())
+        return self._running.tallies.counted(self._number, self.answers.rows)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError if ``count`` is not the number of rows. O(result)."""
+        found = sum(int(net.weights.sum()) for net in self.answers.rows())
+        assert self.count() == found, "the rows of the result are not as many as were counted"
 
     def contains(self, values: Mapping[str, Any]) -> bool:
         """Returns True iff an output row, by output name, is in the result. See ``multiplicity``."""

@@ -25,6 +25,7 @@ from crown.ingest.batch import MissingDeletes
 from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.programs.intake import Intake, Nets, added_relations, summed_columns, used_columns
+from crown.programs.tallies import Tallies
 from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
@@ -68,15 +69,18 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.uninterrupted = Uninterrupted()
         self._used = used_columns(program, whole or program.whole or on_missing == "raise")
         added = added_relations(program) if on_missing == "trust" else frozenset()
-        self._intake = Intake(program.tables, self._used, memory.dictionary.intern, summed_columns(program), added)
         upserts = upserts_of(program.tables, self._used)
-        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), upserts)
+        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), upserts, program.windows)
+        self._intake = Intake(
+            program.tables, self._used, memory.dictionary.intern, summed_columns(program), added, self.gate.retained
+        )
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
         for stage, cells in zip(program.stages, cells_of(program, threads), strict=True):
             self.stages.append(self._running(stage, first, cells))
             first += cells * parts_of(stage)
+        self.tallies = Tallies(self.stages)
         self.epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
@@ -99,7 +103,9 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         """
         memory = ProgramMemory.create(parts_of_program(program, cells_of(program, threads)), memory_budget, seed, path)
         memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
-        return cls(program, memory, on_missing, threads)
+        made = cls(program, memory, on_missing, threads)
+        made.tallies.begin(range(len(made.stages)))
+        return made
 
     @classmethod
     def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore") -> Self:
@@ -129,7 +135,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(stage, GroupStage):
             below = self._program.stages[stage.feed.source] if isinstance(stage.feed.source, int) else None
             join = below.plan if isinstance(below, JoinStage) else None
-            return Groups(stage, self._columns_of(stage.feed.source), part, join)
+            beside = [self._columns_of(feed.source) for feed in stage.values]
+            return Groups(stage, self._columns_of(stage.feed.source), part, join, beside)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
 
     def _only_added(self, number: int) -> bool:
@@ -199,7 +206,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             self._roll_back(nets, error)
             raise
 
-    def _apply(self, given: Mapping[str, Zset], nets: dict[str | int, Zset]) -> None:
+    def _apply(self, given: Nets, nets: dict[str | int, Zset]) -> None:
         """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through.
 
         Who refuses a batch has taken back its own part. After any other exception inside of a stage it is not known
@@ -207,13 +214,14 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         """
         self._torn = True
         try:
-            nets.update(self.gate.apply(given))
+            nets.update(self.gate.apply(given.nets, given.advances))
             for number, stage in enumerate(self.stages):
                 self._torn = False
                 self.uninterrupted.check()
                 inputs = self._inputs(stage, nets)
                 self._torn = True
                 nets[number] = stage.apply(inputs)
+                self.tallies.add(number, nets[number])
         except _REFUSALS:
             self._torn = False
             raise
@@ -240,6 +248,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             for number in reversed(range(len(self.stages))):
                 if number in nets:
                     self.stages[number].take_back(self._inputs(self.stages[number], nets))
+                    self.tallies.add(number, nets[number], -1)
             self.gate.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
         except (UnusableStateError, MemoryBudgetError) as why:
             if isinstance(error, Exception) and LOST not in str(error):
@@ -250,7 +259,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
         """Takes back the last batch, given what was applied and what its deletes did not find."""
         self.ready()
-        given = self._intake.prepare(changes, strict=False).nets
+        given = self._intake.prepare(changes, strict=False, again=True).nets
         arena = self.memory.parts[0]
         with self.uninterrupted, self.memory.budget.lifted():
             arena[A.H_OPEN] = 1
@@ -259,6 +268,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             nets.update(self.gate.undo(given, missing or MissingDeletes()))
             for number, stage in enumerate(self.stages):
                 nets[number] = stage.undo(self._inputs(stage, nets)).negated()
+                self.tallies.add(number, nets[number], -1)
             arena[A.H_OPEN] = 0
 
     # Care

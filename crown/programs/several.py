@@ -45,7 +45,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         self.ready()
         nets: dict[str | int, Zset] = {}
         with self.uninterrupted, self._transaction(nets):
-            self._apply(prepared.nets, nets)
+            self._apply(prepared, nets)
             found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
             if closing is not None:
                 closing()
@@ -70,8 +70,20 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         made = SeveralResults(program, memory, self.on_missing)
         made.batches = self.batches
         made.uninterrupted = self.uninterrupted  # who waits for one waits for the other
-        made._fill([n for n in range(len(program.stages)) if n not in kept])
+        fresh = [n for n in range(len(program.stages)) if n not in kept]
+        made.tallies.begin(fresh)
+        for number in kept:
+            rows = self.tallies.known(number)
+            if rows is not None:
+                made.tallies.set(number, rows)
+        made._fill(fresh)
         return made
+
+    def check_invariants(self) -> None:
+        """See ``Running.check_invariants``; the results are counted, too."""
+        super().check_invariants()
+        for result in self.results.values():
+            result.check_invariants()
 
     def _fill(self, fresh: list[int]) -> None:
         """Applies the rows of what new stages read to them, as inserts; the first, empty batch is that of groups that
@@ -90,6 +102,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
             self.uninterrupted.check()
             stage = self.stages[number]
             nets[number] = stage.apply([nets[s] if s in nets else self._nothing(s) for s in map(_key, stage.inputs)])
+            self.tallies.add(number, nets[number])
             stage.settle()
 
     def _nothing(self, source: str | int) -> Zset:

@@ -69,8 +69,9 @@ def results(program: Program, tables: Mapping[str, Bag], begun: bool = True) -> 
 
     for number, stage in enumerate(program.stages):
         if isinstance(stage, GroupStage):
-            of = source(stage.feed)
-            bags[number] = group(stage, bags[of], columns[of], begun)
+            read = [source(feed) for feed in (stage.feed, *stage.values)]
+            beside = [(bags[one], columns[one]) for one in read[1:]]
+            bags[number] = group(stage, bags[read[0]], columns[read[0]], begun, beside)
             made: Sequence[Output] = stage.outputs
         elif isinstance(stage, (PointwiseStage, LinearStage)):
             feeds = stage.leaves if isinstance(stage, PointwiseStage) else stage.terms
@@ -141,24 +142,45 @@ def top(stage: TopStage, bag: Bag, columns: Sequence[Column]) -> Bag:
     return found
 
 
-def group(stage: GroupStage, bag: Bag, columns: Sequence[Column], begun: bool = True) -> Bag:
-    """Returns the rows of a group stage whose source is ``bag``. ``begun``: a batch has been applied."""
-    types = {output.name: output.type for output in stage.feed.columns}
-    place = {name: i for i, name in enumerate(types)}
-    groups: dict[Row, list[tuple[dict[str, Any], int]]] = defaultdict(list)
+def group(
+    stage: GroupStage,
+    bag: Bag,
+    columns: Sequence[Column],
+    begun: bool = True,
+    beside: Sequence[tuple[Bag, Sequence[Column]]] = (),
+) -> Bag:
+    """Returns the rows of a group stage whose source is ``bag``; those of its other feeds are ``beside``.
+
+    ``begun``: a batch has been applied.
+    """
+    feeds = (stage.feed, *stage.values)
+    types = {output.name: output.type for feed in feeds for output in feed.columns}
+    by_feed = [_members(stage, feed, *of) for feed, of in zip(feeds, [(bag, columns), *beside], strict=True)]
     if stage.whole and begun:
-        groups[()] = []
-    for row, copies in fed(stage.feed, bag, columns).items():
-        named = {name: row[i] for name, i in place.items()}
-        groups[tuple(named[key] for key in stage.keys)].append((named, copies))
+        by_feed[0].setdefault((), [])
+    reads = [stage.read_by([*a.arguments, *([] if a.where is None else [a.where])]) for a in stage.aggregates]
     rows = []
-    for key, members in groups.items():
-        rows.append((*key, *(aggregate(call, members, types) for call in stage.aggregates)))
+    for key in by_feed[0]:
+        values = [
+            aggregate(call, by_feed[i].get(key, []), types) for call, i in zip(stage.aggregates, reads, strict=True)
+        ]
+        rows.append((*key, *values))
     names = [Column(key, types[key]) for key in stage.keys] + [Column(a.name, a.type) for a in stage.aggregates]
     if stage.having is not None:
         kept = evaluated([Output("kept", "bool", stage.having)], rows, names)
         rows = [row for row, (keep,) in zip(rows, kept, strict=True) if keep]
     return Counter(evaluated(stage.outputs, rows, names))
+
+
+def _members(
+    stage: GroupStage, feed: Feed, bag: Bag, columns: Sequence[Column]
+) -> dict[Row, list[tuple[Mapping[str, Any], int]]]:
+    """Returns the rows that a feed brings, by column and with their multiplicities, per group."""
+    groups: dict[Row, list[tuple[Mapping[str, Any], int]]] = {}
+    for row, copies in fed(feed, bag, columns).items():
+        named = {output.name: row[i] for i, output in enumerate(feed.columns)}
+        groups.setdefault(tuple(named[key] for key in stage.keys), []).append((named, copies))
+    return groups
 
 
 def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]], types: Mapping[str, str]) -> Any:
@@ -173,7 +195,7 @@ def aggregate(call: Aggregate, members: Iterable[tuple[Mapping[str, Any], int]],
     if call.distinct:
         found = Counter(dict.fromkeys(found, 1))
     rows = list(found.elements())
-    if call.function in ("count", "regr_count"):
+    if call.function in ("count", "regr_count", "cofactor"):
         return len(rows)
     if call.function == "count_if":
         return sum(bool(value) for (value,) in rows)

@@ -3,24 +3,29 @@
 Several stages may read one relation, each with columns of its own. If each decided for itself what a delete of an
 absent row takes away, they would part for ever. So the gate counts the copies of every tuple, over all columns that
 some stage reads, and lets through what took place. Of a relation with upserts it keeps the row of each key instead
-(``crown.stages.keyed``), and lets through the row that goes and the one that comes.
+(``crown.stages.keyed``), and lets through the row that goes and the one that comes. Of a relation with a window it
+knows the rows that are within, and lets through what leaves as well (``crown.stages.retained``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.kernels.arena import T_TALLIES
+from crown.kernels.tables import table_at
 from crown.stages.counts import Counts
 from crown.stages.keyed import Keyed, Upserts
 from crown.stages.protocol import Part
+from crown.stages.retained import Retained
 from crown.store.codec import decode
 from crown.store.zset import Zset
 from plans.schema import Column
+from plans.windows import Window
 
 _MISSING, _UPDATES = T_TALLIES, T_TALLIES + 1  # counters of a table
 
@@ -29,7 +34,8 @@ class Gate:
     """Counts the tuples of relations; ``columns``: of each (by name in lower case), those that are read.
 
     ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
-    through; then only the relations in ``kept`` are counted at all. ``upserts``: relations that are updated by key.
+    through; then only the relations in ``kept`` are counted at all. ``upserts``: relations that are updated by key;
+    ``windows``: of relations that have one. No relation has both.
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class Gate:
         on_missing: str,
         kept: frozenset[str],
         upserts: Mapping[str, Upserts],
+        windows: Sequence[Window] = (),
     ) -> None:
         self.on_missing = on_missing
         self.missing = MissingDeletes()  # of the last batch
@@ -46,28 +53,37 @@ class Gate:
         self._columns = columns
         part.open(len(columns) + len(upserts))
         self._number = {name: i for i, name in enumerate(columns)}
+        own = {window.relation.lower(): window for window in windows}
+        self.retained = {
+            name: Retained(part, int(table_at(self._number[name])), columns[name], window)
+            for name, window in own.items()
+        }
         self._tables = {
             name: Counts(part, i, len(columns[name]))
             for name, i in self._number.items()
-            if name not in upserts and (on_missing != "trust" or name in kept)
+            if name not in upserts and name not in own and (on_missing != "trust" or name in kept)
         }
         self._keyed = {
             name: Keyed(part, self._number[name], len(columns) + i, of) for i, (name, of) in enumerate(upserts.items())
         }
         self._key = {name: of.key for name, of in upserts.items()}
 
-    def apply(self, nets: Mapping[str, Zset]) -> dict[str, Zset]:
-        """Returns the nets as they take place. O(tuples).
+    def apply(self, nets: Mapping[str, Zset], advances: Mapping[str, int]) -> dict[str, Zset]:
+        """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
 
-        Raises MissingDeleteError, if deletes that find nothing are to be refused, and MemoryBudgetError; nothing has
-        changed then.
+        ``advances``: watermarks that are reached at least. Raises MissingDeleteError, if deletes that find nothing are
+        to be refused, and MemoryBudgetError; nothing has changed then.
         """
         missing, done = MissingDeletes(), {}
         for keyed in self._keyed.values():
             keyed.begin()
         try:
             for name, net in nets.items():
-                done[name] = self._let_through(name, net, missing)
+                if name in self.retained:
+                    strict = self.on_missing == "raise"
+                    done[name] = self.retained[name].apply(net, advances.get(name), strict)
+                else:
+                    done[name] = self._let_through(name, net, missing)
         except BaseException:
             self.take_back(done)
             raise
@@ -91,10 +107,7 @@ class Gate:
         if self.on_missing == "raise":
             self._restore({name: effective})
             at = int(absent.argmax())
-            raise MissingDeleteError(
-                f"relation {name!r}: the batch deletes {-int(net.weights[at])} copies of {self._shown(name, net, at)}, "
-                'more than there are; nothing was applied. Use on_missing="ignore" to clamp such deletes'
-            )
+            raise self._part.missing_delete(name, self._columns[name], net.rows[at], -int(net.weights[at]))
         missing.note(self._number[name], absent)
         return effective
 
@@ -105,7 +118,7 @@ class Gate:
             self._keyed[name].take_back()
             at = int(absent.argmax())
             raise MissingDeleteError(
-                f"relation {name!r}: the batch deletes the row of the key {self._shown(name, changes, at)}, but "
+                f"relation {name!r}: the batch deletes the row of the key {self._shown_key(name, changes, at)}, but "
                 'there is none; nothing was applied. Use on_missing="ignore" to count such deletes'
             )
         missing.note(self._number[name], absent.astype(np.int64))
@@ -114,6 +127,7 @@ class Gate:
     def undo(self, nets: Mapping[str, Zset], missing: MissingDeletes) -> dict[str, Zset]:
         """Undoes the last batch, given what its deletes did not find; returns its nets as they took place."""
         effective = {name: keyed.take_back() for name, keyed in self._keyed.items()}
+        effective |= {name: self.retained[name].take_back() for name in nets if name in self.retained}
         counted = {
             name: _weighted(net, net.weights + missing.missing(self._number[name], len(net)))
             for name, net in nets.items()
@@ -138,6 +152,8 @@ class Gate:
             for name, net in nets.items():
                 if name in self._tables:
                     self._tables[name].add(net.negated(), np.zeros(len(net), np.int64))
+                elif name in self.retained:
+                    self.retained[name].take_back()
 
     def _tally(self, nets: Mapping[str, Zset], missing: MissingDeletes, sign: int) -> None:
         """Counts what ``stats`` tells."""
@@ -150,18 +166,21 @@ class Gate:
     def _kept(self) -> list[tuple[str, Counts | Keyed]]:
         return [*self._tables.items(), *self._keyed.items()]
 
-    def _shown(self, name: str, net: Zset, at: int) -> dict[str, object]:
-        """Returns the values of a tuple, those of the key of a relation with upserts."""
+    def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
+        """Returns the values of the key of a tuple."""
         codes, columns = net.rows[at], self._columns[name]
         return {
             columns[i].name: decode(codes[i : i + 1].copy(), columns[i].type, self._part.dictionary.extern)[0].as_py()
-            for i in self._key.get(name, range(len(columns)))
+            for i in self._key[name]
         }
 
     def scan(self, name: str) -> Iterator[Zset]:
         """Yields the tuples of a relation that is counted, with their copies."""
         if name in self._keyed:
             yield from self._keyed[name].scan()
+            return
+        if name in self.retained:
+            yield from self.retained[name].scan()
             return
         for rows, counts in self._tables[name].scan():
             yield Zset(rows, counts[:, 0])
@@ -172,6 +191,8 @@ class Gate:
             self._part.mark_words(table.table, self._columns[name])
         for keyed in self._keyed.values():
             keyed.mark_values()
+        for retained in self.retained.values():
+            retained.mark_values()
 
     def check_invariants(self) -> None:
         """Raises AssertionError if a tuple is there less than once."""
@@ -180,21 +201,27 @@ class Gate:
         for name in self._tables:
             for net in self.scan(name):
                 assert self.on_missing == "trust" or (net.weights > 0).all(), f"a tuple of {name} has no copy"
+        for retained in self.retained.values():
+            retained.check_invariants()
 
-    def stats(self) -> dict[str, dict[str, int]]:
-        """Returns per relation the distinct tuples, the copies that deletes did not find, and the net changes ever.
-
-        Of those with upserts also the changes that were left out as too old, and the tombstones.
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """Returns per relation the distinct tuples (with a window: the rows that are in), the copies that deletes did
+        not find, and the net changes ever; what is known of windows; of those with upserts also the changes that were
+        left out as too old, and the tombstones.
         """
-        arena, kept = self._part.arena, self._kept()
-        found = {
-            "rows": {name: len(table) for name, table in kept},
-            "missing_deletes": {name: int(arena[table.table + _MISSING]) for name, table in kept},
-            "updates": {name: int(arena[table.table + _UPDATES]) for name, table in kept},
+        arena, kept, within = self._part.arena, self._kept(), self.retained.items()
+        missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
+        updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
+        found: dict[str, dict[str, Any]] = {
+            "rows": {name: len(table) for name, table in kept} | {name: len(of) for name, of in within},
+            "missing_deletes": missing | {name: of.missing_deletes for name, of in within},
+            "updates": updates | {name: of.updates for name, of in within},
         }
         if self._keyed:
             found["late"] = {name: keyed.late for name, keyed in self._keyed.items()}
             found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
+        if self.retained:
+            found["windows"] = {name: of.stats() for name, of in within}
         return found
 
 

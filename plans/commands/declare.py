@@ -12,7 +12,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,23 @@ def table_of(text: str) -> Table:
         columns.append(Column(words[0], normal_type(words[1]), marks == "not null"))
     mark = (match["mark"] or "").lower()
     return Table(match["name"], tuple(columns), tuple(key), mark == "distinct", mark == "upserts", sequence)
+
+
+@contextmanager
+def asking(schema: Schema) -> Iterator[None]:
+    """Says how a table is declared, where a query reads one that is not."""
+    try:
+        yield
+    except PlanError as error:
+        missing = _UNKNOWN.fullmatch(error.message)
+        if missing is None:
+            raise
+        known = f"; declared are: {', '.join(schema)}" if len(schema) else ""
+        hint = f"declare it: --schema '{missing['name']}(a int64, b string)'{known}"
+        raise PlanError(error.message, hint=hint, position=error.position, text=error.text) from None
+
+
+_UNKNOWN = re.compile(r"unknown (?:table|relation) (?P<name>\w+)")
 
 
 def rates_of(texts: Sequence[str]) -> dict[str, float]:

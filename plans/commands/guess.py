@@ -7,8 +7,8 @@ int64. Relations of SQL have names of columns that only a schema knows.
 
 from __future__ import annotations
 
-from plans.frontends import motif
 from plans.frontends.datalog.tokens import Tokens
+from plans.frontends.motif import patterns
 from plans.schema import Column, Schema, Table
 
 TYPE = "int64"
@@ -21,7 +21,7 @@ def completed(query: str, schema: Schema) -> Schema:
     """
     if ":-" in query:
         return Schema((*schema.values(), *_of_rules(query, schema)))
-    if motif.looks_like(query) and not len(schema):
+    if patterns.looks_like(query) and not len(schema):
         return Schema((Table("edges", (Column("src", TYPE), Column("dst", TYPE))),))
     return schema
 

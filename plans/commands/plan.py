@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from plans.commands.declare import add_query_arguments, query_text, rates_of, schema_of
+from plans.commands.declare import add_query_arguments, asking, query_text, rates_of, schema_of
 from plans.commands.guess import completed
 from plans.errors import PlanError
 from plans.planner import plan, program
@@ -56,9 +56,10 @@ def planned(args: argparse.Namespace) -> Program:
             raise PlanError(f"--sample {text!r}: write NAME=FILE")
         samples[name] = read_sample(path)
     rates = rates_of(args.rate)
-    if samples:
-        rates = {**sample_rates(plan(query, schema, dialect=args.dialect), samples), **rates}
-    return program(query, schema, rates=rates, dialect=args.dialect, tree=args.tree)
+    with asking(schema):
+        if samples:
+            rates = {**sample_rates(plan(query, schema, dialect=args.dialect), samples), **rates}
+        return program(query, schema, rates=rates, dialect=args.dialect, tree=args.tree)
 
 
 def write(text: str, path: str | None) -> None:

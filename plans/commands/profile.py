@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.commands.declare import add_query_arguments, query_text, schema_of
+from plans.commands.declare import add_query_arguments, asking, query_text, schema_of
 from plans.commands.guess import completed
 from plans.errors import PlanError
 from plans.schema import Schema, Table, arrow_type
@@ -33,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=int, default=1, metavar="N", help="updates of a batch, where rows are counted (1)"
     )
+    parser.add_argument("--json", action="store_true", help="print the profile as one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +43,9 @@ def run(args: argparse.Namespace) -> int:
     query = query_text(args.query)
     schema = completed(query, schema_of(args.schema))
     log = read_log(args.log, schema)
-    print(profile(query, schema, log, trees=args.trees, batch=args.batch).text(), end="")
+    with asking(schema):
+        made = profile(query, schema, log, trees=args.trees, batch=args.batch)
+    print(json.dumps(asdict(made), default=dict) + "\n" if args.json else made.text(), end="")
     return 0
 
 

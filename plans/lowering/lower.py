@@ -14,6 +14,7 @@ from plans.lowering.joins import counting, feed, joined, plan_of, selection
 from plans.lowering.outer import inner_joined
 from plans.lowering.payloads import summed
 from plans.lowering.stages import Stages, passed
+from plans.lowering.values import with_values
 from plans.plan import Output
 from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, TopStage, program_of
 from plans.schema import STAGE
@@ -89,10 +90,20 @@ def _group(group: Group, stages: Stages) -> GroupStage:
     What is grouped is lowered once: groups of groups would take twice as long each.
     """
     rows = _plain(group.input, stages) if isinstance(group.input, Query) else None
-    found = None if rows is None else _summed(group, rows, stages)
-    if found is not None:
-        return found
-    read = _feed(group.input, stages) if rows is None else _rows(group, rows, stages)
+    if rows is None:
+        return _over(group, _feed(group.input, stages))
+    if rows.distinct or selection(rows) is not None:
+        return _grouped(group, rows, stages)
+    return with_values(group, rows, stages, lambda part, read: _grouped(part, read, stages))
+
+
+def _grouped(group: Group, rows: Query, stages: Stages) -> GroupStage:
+    """Returns the stage of a group over a join core, with one feed."""
+    found = _summed(group, rows, stages)
+    return _over(group, _rows(group, rows, stages)) if found is None else found
+
+
+def _over(group: Group, read: Feed) -> GroupStage:
     outputs = tuple(Output(name, expr.type, expr) for name, expr in group.outputs)
     return GroupStage(read, group.keys, group.aggregates, outputs, group.having, group.whole)
 

@@ -71,6 +71,7 @@ class _Expansion:
         self.values: dict[str, Value] = {}
         self.summed: dict[str, Summed] = {}
         self._exprs, self._types = exprs, types
+        self._rows: dict[tuple[tuple[str, ...], str | None], Polynomial] = {}
 
     def add(self, call: Aggregate) -> None:
         """Adds the sums of an aggregate, if they have the form."""
@@ -82,6 +83,7 @@ class _Expansion:
         terms = {m for one in (*self.sums.values(), *(found or {}).values()) for m in one}
         if found is None or len(terms) > MOST_TERMS:
             self.monomials.forget(leaves)
+            self._rows.clear()
             return
         self.sums.update(found)
         for name in _parts(call):
@@ -93,12 +95,20 @@ class _Expansion:
 
     def _polynomial(self, sum_: Sum) -> Polynomial:
         made, exprs = self.monomials, self._exprs
-        parts = [made.valid(exprs[name]) for name in sum_.needs]
-        if sum_.where is not None:
-            parts.append(made.true(exprs[sum_.where]))
+        parts = [self._where(sum_)]
         if sum_.side:
             parts.append(made.side(exprs[sum_.of], sum_.side))
         return made.times(*parts, *(made.value(exprs[name]).polynomial for name in sum_.factors))
+
+    def _where(self, sum_: Sum) -> Polynomial:
+        """Returns 1 for the rows that a sum is over: of one aggregate they are the same."""
+        made, exprs, rows = self.monomials, self._exprs, (sum_.needs, sum_.where)
+        if rows not in self._rows:
+            parts = [made.valid(exprs[name]) for name in sum_.needs]
+            if sum_.where is not None:
+                parts.append(made.true(exprs[sum_.where]))
+            self._rows[rows] = made.times(*parts)
+        return self._rows[rows]
 
 
 def _required(query: Query, column: Expr) -> bool:

@@ -64,8 +64,10 @@ def uncut(program: Program) -> Cut:
 def by_output(program: Program) -> Cut | None:
     """Returns the cut by a column of the result that copies least, the first of those; None if there is none.
 
-    Cells deliver disjoint rows.
+    Cells deliver disjoint rows. A program with windows has no cut: all rows of a relation move its watermark.
     """
+    if program.windows:
+        return None
     search = _Search(program)
     found = [
         (output.name, hashed)
@@ -220,6 +222,9 @@ def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:
         places = [i for i, column in enumerate(terms[0].columns) if column.name == by.column][:1]
     for place in places:
         columns = [feed.columns[place] for feed in terms]
+        if isinstance(stage, GroupStage):
+            name = terms[0].columns[place].name
+            columns = [next(column for column in feed.columns if column.name == name) for feed in terms]
         type_ = by.type or columns[0].type
         names = [_column(column.expr) for column in columns]
         if type_ in HASHABLE and all(names):

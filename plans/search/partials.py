@@ -20,7 +20,7 @@ from plans.schema import WEIGHT, Column
 def partial(stage: GroupStage) -> GroupStage | None:
     """Returns the stage that groups the rows of one cell: its keys, then its aggregates. None if parts of some
     aggregate cannot be put together."""
-    if not all(_in_parts(aggregate) for aggregate in stage.aggregates):
+    if stage.values or not all(_in_parts(aggregate) for aggregate in stage.aggregates):
         return None
     types = {column.name: column.type for column in stage.feed.columns}
     names: list[str] = []

@@ -74,6 +74,8 @@ def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
         return (_round(uncut(maintained), 1),)
     if cells < 1:
         raise PlanError(f"cells={cells} is not a number of cells", hint="give 1 or more")
+    if maintained.windows:
+        raise PlanError(f"the query cannot be cut into {cells} cells", witness=why_one(maintained), hint=_ONE)
     whole = by_output(maintained)
     if whole is not None:
         return (_round(whole, cells),)
@@ -82,10 +84,19 @@ def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
         if first is not None:
             first = replace(first, carries=split.relation, grouped=split.partial is not None)
             return (first, _last(split.after, cells))
-    raise PlanError(f"the query cannot be cut into {cells} cells", witness=WHY, hint="run it in one cell: cells=1")
+    raise PlanError(f"the query cannot be cut into {cells} cells", witness=why_one(maintained), hint=_ONE)
 
 
-WHY = (
+def why_one(program: Program) -> str:
+    """Returns why a program that cannot be cut runs in one cell."""
+    if not program.windows:
+        return _UNCUT
+    name = program.windows[0].relation
+    return f"{name} has a window, and a cell sees only its own rows: it would have a count or a watermark of its own"
+
+
+_ONE = "run it in one cell: cells=1"
+_UNCUT = (
     "no column of its result comes, through every stage, from one column of each relation, and no stage that can be "
     "cut is all that later stages read, with rows that can travel (those with sums beside them cannot, but counts, "
     "minima, maxima and sums of whole numbers and decimals are put together out of parts)"

@@ -7,7 +7,7 @@ from typing import Any
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
-from plans.search.rounds import WHY, Round, rounds
+from plans.search.rounds import Round, rounds, why_one
 
 
 def line(program: Program, cells: int | None = None) -> str:
@@ -18,7 +18,7 @@ def line(program: Program, cells: int | None = None) -> str:
     except PlanError:
         if cells is not None:
             raise
-        return f"one: {WHY}"
+        return f"one: {why_one(program)}"
     if cells == 1:
         return "one"
     first, last = found[0], found[-1]
@@ -37,7 +37,7 @@ def to_json(program: Program) -> dict[str, Any]:
     try:
         found = rounds(plain.plan or plain, 2)
     except PlanError:
-        return {"rounds": [], "why_one": WHY}
+        return {"rounds": [], "why_one": why_one(program)}
     return {"rounds": [{"by": _by(one), "one_cell": one.grid.cells == 1, "carries": one.carries} for one in found]}
 
 

@@ -43,6 +43,8 @@ def text(program: Program, *, cells: int | None = None) -> str:
     for table in program.tables:
         if table.upserts:
             lines += explain.field("upserts", upserts(table))
+    for window in program.windows:
+        lines += explain.field("window", f"{window.relation}: {window}")
     if program.results is None:
         lines += explain.field("cells", cut.line(program, cells))
     for note in program.notes:
@@ -105,7 +107,11 @@ def lines_of(stage: Stage) -> list[str]:
             lines.append("filter " + " AND ".join(str(expr) for expr in stage.plan.residual))
         return lines + [f"note {note}" for note in stage.plan.notes]
     if isinstance(stage, GroupStage):
-        lines = [f"of {_feed(stage.feed)}", "by " + (", ".join(stage.keys) or "nothing: one row, always")]
+        lines = [
+            f"of {_feed(stage.feed)}",
+            *(f"values of {_feed(feed)}" for feed in stage.values),
+            "by " + (", ".join(stage.keys) or "nothing: one row, always"),
+        ]
         lines += [f"{call.name} = {_call(call)}" for call in stage.aggregates]
         if stage.having is not None:
             lines.append(f"having {stage.having}")

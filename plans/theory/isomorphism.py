@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plans.expressions.expr import Expr
 from plans.payload import COUNTED
@@ -30,6 +30,7 @@ from plans.program import (
 )
 from plans.reads import occurrences
 from plans.schema import STAGE, source_of
+from plans.windows import Window
 
 MAX_TRIALS = 2000
 _FLAT = ("and", "or")
@@ -45,7 +46,8 @@ def isomorphic(one: Maintainable, other: Maintainable) -> bool:
 
     False also where telling would take more than ``MAX_TRIALS`` trials. Cost: a trial is O(atoms · variables).
     """
-    return _names(one.output) == _names(other.output) and _last_label(one, other)
+    same = _names(one.output) == _names(other.output) and _windows(one) == _windows(other)
+    return same and _last_label(one, other)
 
 
 def difference(one: Maintainable, other: Maintainable) -> str:
@@ -54,9 +56,20 @@ def difference(one: Maintainable, other: Maintainable) -> str:
         before, now = of(one), of(other)
         if before != now:
             return f"it reads the {what} {_listed(now)}, not {_listed(before)}"
+    if _windows(one) != _windows(other):
+        return f"its windows are {_of_windows(other)}, not {_of_windows(one)}"
     if _names(one.output) != _names(other.output):
         return f"its output is {_shown(other.output)}, not {_shown(one.output)}"
     return "it has the same relations, columns and outputs, but joins, filters or computes in another way"
+
+
+def _windows(query: Maintainable) -> dict[str, Window]:
+    windows = query.windows if isinstance(query, Program) else ()
+    return {window.relation.lower(): replace(window, relation="", by=window.by.lower()) for window in windows}
+
+
+def _of_windows(query: Maintainable) -> str:
+    return "; ".join(f"{name}: {window}" for name, window in sorted(_windows(query).items())) or "none"
 
 
 def _names(output: Iterable[Output]) -> list[tuple[str, str]]:
@@ -143,6 +156,9 @@ def _form(stage: Stage, before: tuple[Stage, ...], labels: list[int]) -> _Form:
 def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> str:
     place = {column.name: str(i) for i, column in enumerate(stage.feed.columns)}
     place |= {one.name: f"sum {i}" for i, one in enumerate(stage.summed)}
+    for number, values in enumerate(stage.values):
+        for i, column in enumerate(values.columns):
+            place.setdefault(column.name, f"value {number} {i}")
     aggregates = [
         (a.type, a.function, [place[n] for n in a.arguments], a.distinct, place[a.where] if a.where else None)
         for a in stage.aggregates
@@ -159,7 +175,7 @@ def _group(stage: GroupStage, before: tuple[Stage, ...], labels: list[int]) -> s
         for c in stage.carried
     ]
     parts = [(c.side, c.limbs, c.parts) for c in stage.carried]
-    read = _feed(stage.feed, before, labels)
+    read = [_feed(feed, before, labels) for feed in (stage.feed, *stage.values)]
     return repr(("group", read, keys, aggregates, outputs, having, stage.whole, summed, carried, parts))
 
 

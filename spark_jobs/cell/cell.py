@@ -19,8 +19,9 @@ No Spark here: ``spark_jobs.operator`` calls it inside a task.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,7 +35,9 @@ from spark_jobs.cell.live import Live, Place
 from spark_jobs.errors import DamagedStateError
 from spark_jobs.log import history
 from spark_jobs.log.delta_file import Changes, Link
-from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, Load
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, Load, weight
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 
 Deltas = Generator[pa.RecordBatch, None, None]
 
@@ -60,8 +63,9 @@ class Cell:
     """The state of one cell of a maintained query.
 
     ``plan``: the plan of the cell's engine; ``log``: where its history is kept; ``live``: a host-local folder for the
-    mapped engine; ``engines``: what engine that is; ``base``: the snapshot of a backfill, or None; ``keep``: how many
-    batches back Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would be, or None.
+    mapped engine; ``engines``: what engine that is; ``base``: finds the cell's folder of a backfill, or None;
+    ``keep``: how many batches back Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would
+    be, or None.
     """
 
     def __init__(
@@ -71,17 +75,17 @@ class Cell:
         live: Path,
         *,
         engines: EngineFactory = QUERY,
-        base: Path | None = None,
+        base: Callable[[], Folder | None] = lambda: None,
         keep: int = 100,
-        spark: Path | None = None,
+        spark: Folder | Path | None = None,
         on_missing: str = "ignore",
         snapshot_floor: int = SNAPSHOT_FLOOR,
     ) -> None:
         self.log = log
         self.live = Live(plan, live, engines, on_missing)
-        self.base = base
+        self._find_base = base
         self.keep = keep
-        self.spark = spark
+        self.spark = None if spark is None else folder_at(spark)
         self.snapshot_floor = snapshot_floor
 
     def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
@@ -101,7 +105,7 @@ class Cell:
                 started = time.perf_counter()
                 link, first = self.log.publish(mine)
                 if first:
-                    load = replace(place.load, logged=place.load.logged + self.log.weight(batch))
+                    load = replace(place.load, logged=place.load.logged + weight(link.size))
                 else:  # go by the log's order of rows, for that is what undo will go by
                     prepared = engine.prepare(link.changes)
                     load = self.log.weigh(batch)
@@ -129,6 +133,12 @@ class Cell:
                 self.log.retain(batch, self.keep)
                 report.snapshot_ms = _since(started)
 
+    @cached_property
+    def base(self) -> CellLog | None:
+        """Returns what a backfill has left for the cell; it is looked for when the live engine cannot be used."""
+        found, owner = self._find_base(), self.log.owner
+        return None if found is None else CellLog(found, owner.fingerprint, owner.format, owner.cut)
+
     def stats(self) -> dict[str, Any]:
         """Returns the engine's sizes and counters after the last batch."""
         return self.live.engine().stats()
@@ -151,12 +161,12 @@ class Cell:
         return (
             place.version == batch - 1 >= 0
             and place.digest == self.log.digest(place.version) != ""
-            and not self.log.delta_path(batch).exists()
+            and not self.log.has(batch)
         )
 
     def _looked_up(self, live: tuple[Durable, Place] | None, batch: int, report: Report) -> tuple[Durable, Place]:
         """Returns the same by a look at all that is in the log. O(files), and the changes that are to be replayed."""
-        batches, snapshots = self.log.batches(), self.log.snapshots()
+        batches, snapshots = self.log.listed()
         versions = [EMPTY if self.base is None else BACKFILL, *batches, *snapshots]
         if max(versions) > batch:
             raise history.ahead(self.spark, batch, max(versions), self.log.cell, self.log.folder.parent)
@@ -198,21 +208,20 @@ class Cell:
     def _restored(self, snapshots: list[int]) -> tuple[Durable, Place]:
         """Returns an engine from the newest of these snapshots; the empty engine, or the backfill, if there is none
         yet."""
-        source = self.log.snapshot_path(snapshots[-1]) if snapshots else self.base
-        if source is None:
+        log, version = (self.log, snapshots[-1]) if snapshots else (self.base, BACKFILL)
+        if log is None:
             engine, place = self.live.created(), Place(EMPTY, "", _NOTHING)
             self.live.settle(engine, place)
             return engine, place
+        source = log.snapshot_path(version)
         try:
-            engine, extra = self.live.loaded(source)
+            with log.snapshot(version) as path:
+                engine, extra = self.live.loaded(path)
         except SnapshotError as error:
             raise DamagedStateError(
                 f"cell {self.log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy; "
                 "or, if an older snapshot and every delta since are still there, delete it"
             ) from None
-        version = snapshots[-1] if snapshots else BACKFILL
-        owner = self.log.owner
-        log = self.log if snapshots else CellLog(source.parent, owner.fingerprint, owner.format, owner.cut)
         place = Place(version, log.demand_mark(source, extra, version), _NOTHING)
         self.live.settle(engine, place)
         return engine, place
@@ -242,7 +251,7 @@ class Cell:
         engine.begin()
         mark = self.log.mark(place.version, place.digest)
         self.log.write_snapshot(place.version, lambda path: engine.save(path, mark))
-        taken = Load(self.log.snapshot_path(place.version).stat().st_size, 0)
+        taken = Load(self.log.snapshot_size(place.version), 0)
         self.live.settle(engine, replace(place, load=taken))
 
     def _finish(self, engine: Durable, link: Link, load: Load) -> Place:

@@ -7,11 +7,10 @@ The task's context tells which micro-batch of which streaming query it is (both 
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,18 @@ from crown.analysis.amplified import Amplification
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell.cell import Cell, Report
-from spark_jobs.cell.engines import QUERY, EngineFactory
+from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
+from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import complete
 from spark_jobs.dispatch.envelope import CELL, Envelope, stamp
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.log.delta_file import format_of
 from spark_jobs.log.history import SparkHistory, foreign_rows
-from spark_jobs.log.meta import check_meta
-from spark_jobs.log.state_log import BACKFILL, CellLog
+from spark_jobs.log.meta import check_meta, read_meta
+from spark_jobs.log.state_log import BACKFILL, CellLog, cell_folders
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,10 @@ class Step:
     """Everything a task must know. Travels in the closure of the operator; never stored.
 
     ``plan``: JSON of the cell's plan; ``fingerprint``: of the whole query's plan and of what runs in the cells,
-    ``engines``; ``root``: the state directory, None for a batch job; ``scratch``: where live engines are; ``sample``:
-    how many deltas to note for the driver to show; ``amplified``: how many of one change are worth a note;
-    ``backfill``: True in the batch job that fills the state.
+    ``engines``; ``root``: where the state is, None for a batch job; ``options``: of its object store, which are never
+    shown; ``checkpoint``: where Spark's own checkpoint would be, by default the folder that ``root`` is in;
+    ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``amplified``: how
+    many of one change are worth a note; ``backfill``: True in the batch job that fills the state.
     """
 
     plan: str
@@ -60,6 +63,18 @@ class Step:
     amplified: int | None = None
     backfill: bool = False
     engines: EngineFactory = QUERY
+    checkpoint: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def state(self) -> Folder:
+        """Returns the folder of the state."""
+        return folder_at(str(self.root), "state", self.options, self.scratch)
+
+    def spark(self) -> Folder:
+        """Returns the folder where Spark's own checkpoint would be."""
+        if self.checkpoint is None:
+            return self.state().parent
+        return folder_at(self.checkpoint, "checkpoint", self.options)
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -98,24 +113,32 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     """Runs a batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a
     snapshot, unless a stream has begun with an earlier one."""
     changes, bad = step.envelope.split(batches)
-    _quarantine(step, Path(step.run), 0, cell, bad)
+    _quarantine(step, step.run, 0, cell, bad)
     engine = step.engines.create(maintainable(step.plan), None, step.on_missing)
     engine.begin()
     yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
     engine.commit(0)
     if step.backfill and step.root is not None:
-        folder = Path(step.root) / "backfill" / step.operator
+        folder = step.state() / "backfill" / step.operator
         check_meta(folder, step.meta)
-        refuse_streams(Path(step.root), step.operator)
+        refuse_streams(step.state(), step.operator)
         log = CellLog.of(folder / str(cell), step.meta)
         mark = log.mark(BACKFILL, uuid.uuid4().hex)  # the history of a stream begins with this backfill and no other
         log.write_snapshot(BACKFILL, lambda path: engine.save(path, mark))
 
 
-def refuse_streams(root: Path, operator: str) -> None:
+def refuse_streams(root: Folder | Path, operator: str) -> None:
     """Raises :class:`CheckpointError` if a stream has state of that operator under ``root`` already."""
-    if any(root.glob(f"*/{operator}/*/*.delta")):
-        raise CheckpointError(f"a stream already runs from {root.parent}: a backfill needs a checkpoint without one")
+    root = folder_at(root)
+    try:
+        streams = root.folders()
+    except OSError as error:
+        raise CheckpointError(f"cannot read the state in {root}: {error.strerror}") from None
+    for stream in streams:
+        if any(CellLog(cell, "").batches() for cell in cell_folders(root / stream / operator)):
+            raise CheckpointError(
+                f"a stream already runs from {root.parent}: a backfill needs a checkpoint without one"
+            )
 
 
 def micro_batch(
@@ -130,18 +153,25 @@ def micro_batch(
     changes, bad = step.envelope.split(_noting(batches, stamps))
     _demand_own(step, query_id, batch, cell, stamps)
     started = time.perf_counter()
-    operator = Path(step.root) / query_id / step.operator
+    operator = step.state() / query_id / step.operator
     check_meta(operator, step.meta)
-    _quarantine(step, Path(query_id) / step.operator, batch, cell, bad)
+    keep_plan(
+        operator,
+        fingerprint=step.fingerprint,
+        plan=step.plan,
+        on_missing=step.on_missing,
+        query_engine=isinstance(step.engines, QueryEngines),
+    )
+    _quarantine(step, f"{query_id}/{step.operator}", batch, cell, bad)
     log = CellLog.of(operator / str(cell), step.meta)
     state = Cell(
         maintainable(step.plan),
         log,
         Path(step.scratch) / query_id / step.operator / str(cell),
         engines=step.engines,
-        base=_backfill(step, cell),
+        base=lambda: _backfill(step, cell),
         keep=step.keep,
-        spark=Path(step.root).parent,
+        spark=step.spark(),
         on_missing=step.on_missing,
     )
     report, sample, watch = Report(), _Sample(step.sample), Amplification(step.amplified)
@@ -169,7 +199,7 @@ def _demand_own(step: Step, query_id: str, batch: int, cell: int, stamps: list[i
 
     O(1): one look into Spark's checkpoint, if it is in the same folder.
     """
-    spark, cells = SparkHistory.of(Path(str(step.root)).parent, query_id), step.grid.cells
+    spark, cells = SparkHistory.of(step.spark(), query_id), step.grid.cells
     began = spark.began(batch) if spark is not None else None
     if began is not None and any(stamped // cells != stamp(began, cells) for stamped in stamps):
         raise foreign_rows(cell, batch)
@@ -192,30 +222,28 @@ class _Sample:
                 self._room[sign] -= len(some)
 
 
-def _backfill(step: Step, cell: int) -> Path | None:
-    """Returns the snapshot that a backfill left for this cell; None if there was no backfill."""
-    folder = Path(str(step.root)) / "backfill" / step.operator
-    if not folder.is_dir():
+def _backfill(step: Step, cell: int) -> Folder | None:
+    """Returns the folder in which a backfill left the snapshot of this cell; None if there was no backfill."""
+    folder = step.state() / "backfill" / step.operator
+    if read_meta(folder) is None and not cell_folders(folder):
         return None
     check_meta(folder, step.meta)
-    base = folder / str(cell) / f"{BACKFILL}.snapshot"
-    if not base.is_file():
+    base = folder / str(cell)
+    if base not in cell_folders(folder) or BACKFILL not in CellLog(base, "").snapshots():
         raise BrokenChainError(
             f"cell {cell} has no backfill, though {folder} has one: run bulk_load() to its end again"
         )
     return base
 
 
-def _quarantine(step: Step, place: Path, batch: int, cell: int, bad: list[str]) -> None:
+def _quarantine(step: Step, place: str, batch: int, cell: int, bad: list[str]) -> None:
     """Writes the bad rows of a cell and batch to a file whose name says so: writing it again changes nothing."""
     if step.quarantine is None or not bad:
         return
-    folder = Path(step.quarantine) / place
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
-    with open(temporary, "w") as file:
-        for text in bad:
-            file.write(json.dumps({"batch": batch, **json.loads(text)}) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, folder / f"{batch}.{cell}.jsonl")
+    folder = folder_at(step.quarantine, "quarantine", step.options) / place
+    lines = [json.dumps({"batch": batch, **json.loads(text)}) + "\n" for text in bad]
+    try:
+        folder.make()
+        folder.replace(f"{batch}.{cell}.jsonl", "".join(lines).encode())
+    except OSError as error:
+        raise CheckpointError(f"bad rows cannot be written to {folder}: {error.strerror}") from None

@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from crown.analysis.hot import HotKey
 from crown.engine import snapshot
 from crown.errors import SnapshotError
 from crown.programs import snapshot as programs
 from spark_jobs.errors import CheckpointError
-from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
-from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, strangers
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_note, strangers
+from spark_jobs.log.whereabouts import HERE, elsewhere
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 from spark_jobs.triangles import engine as triangle_engine
 
 HELP = "show, check or roll back the state that a Spark job keeps in its checkpoint"
@@ -23,9 +27,12 @@ HELP = "show, check or roll back the state that a Spark job keeps in its checkpo
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    parser.add_argument("checkpoint", help="the job's checkpoint folder, or one operator's folder in it")
+    parser.add_argument("checkpoint", help="the job's checkpoint, its state, or an operator's folder: a path or URI")
     parser.add_argument("--check", action="store_true", help="read every file and follow every chain; exit 1 if broken")
     parser.add_argument("--json", action="store_true", help="write it as one JSON object, for programs")
+    parser.add_argument(
+        "--hot", type=int, metavar="N", help="rebuild every cell in memory, and show the N keys that most rows have"
+    )
     parser.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
 
 
@@ -33,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Shows, checks or rolls back; exit code 1 if a check finds something broken."""
     broken = 0
     shown = []
-    for folder in operators(local_folder(args.checkpoint)):
+    for folder in operators(folder_at(args.checkpoint)):
         meta = read_meta(folder) or {}
         query = " ".join(str(meta["query"]).split())
         shown.append({"folder": str(folder), "query": query, "plan": meta["fingerprint"], "cells": []})
@@ -45,47 +52,65 @@ def run(args: argparse.Namespace) -> int:
             found = list(troubles(log)) if args.check else None
             broken += len(found or ())
             shown[-1]["cells"].append(described(log, found))
+            hot = hottest_of(log, folder, meta, args.hot) if args.hot is not None else []
+            if args.hot is not None:
+                shown[-1]["cells"][-1]["hottest"] = [asdict(key) for key in hot]
             if not args.json:
                 print("  " + summary(log))
+                for key in hot:
+                    print(f"    hot key {_named(key.key)}: {key.parents:,} rows of {key.parent}")
                 for line in (*(found or ()), *(_strange(log) if args.check else ())):
                     print(f"    {line}")
     if args.json:
-        print(json.dumps({"operators": shown, "whole": not broken if args.check else None}, indent=1))
+        whole = not broken if args.check else None
+        print(json.dumps({"operators": shown, "whole": whole}, indent=1, default=str))
     elif args.check:
         print("whole" if not broken else f"{broken} troubles")
     return 1 if broken else 0
 
 
 def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
-    """Returns a cell for ``--json``: its batches and snapshots, their bytes, and the troubles found (None: not looked
-    for)."""
-    batches, snapshots = log.batches(), log.snapshots()
+    """Returns a cell for ``--json``: its batches and snapshots, their bytes, rows and bytes of the engine after the
+    newest batch (None: not known), and the troubles found (None: not looked for)."""
+    (batches, snapshots), sizes = log.listed(), log.files()
+    note = read_note(log.folder, batches[-1]) if batches else None
+    state = note["state"] if note is not None else {}
     return {
         "cell": int(log.cell),
         "batches": [batches[0], batches[-1]] if batches else None,
-        "log_bytes": sum(log.delta_path(batch).stat().st_size for batch in batches),
+        "log_bytes": sum(sizes[f"{batch}.delta"] for batch in batches),
         "snapshots": snapshots,
-        "snapshot_bytes": sum(log.snapshot_path(version).stat().st_size for version in snapshots),
+        "snapshot_bytes": sum(sizes[f"{version}.snapshot"] for version in snapshots),
+        "rows": state.get("input_rows"),
+        "live_bytes": state.get("live_bytes"),
         "troubles": found,
-        "strangers": strangers(log.folder),
+        "strangers": strangers(log),
     }
 
 
 def _strange(log: CellLog) -> list[str]:
-    return [f"{name} is no file of the state; it is not looked at" for name in strangers(log.folder)]
+    return [f"{name} is no file of the state; it is not looked at" for name in strangers(log)]
 
 
-def operators(checkpoint: Path) -> list[Path]:
-    """Returns the folders of operators under a checkpoint. Raises :class:`CheckpointError` if there is none."""
-    if (checkpoint / "meta.json").is_file():
-        return [checkpoint]
-    found = sorted(path.parent for path in checkpoint.glob("crown/*/*/meta.json"))
-    if not found:
-        raise CheckpointError(f"{checkpoint} holds no state of a job: give the folder passed as --checkpoint")
-    return found
+def operators(checkpoint: Folder) -> list[Folder]:
+    """Returns the folders of operators under a checkpoint, or a state that is kept elsewhere. Raises
+    :class:`CheckpointError` if there is none."""
+    try:
+        if checkpoint.has("meta.json"):
+            return [checkpoint]
+        noted = elsewhere(checkpoint)
+        roots = [folder_at(noted, "state")] if noted is not None else [checkpoint / HERE, checkpoint]
+        for root in roots:
+            below = [root / stream / name for stream in sorted(root.folders()) for name in (root / stream).folders()]
+            found = sorted((folder for folder in below if folder.has("meta.json")), key=str)
+            if found:
+                return found
+    except OSError as error:
+        raise CheckpointError(f"cannot read {checkpoint}: {error.strerror}") from None
+    raise CheckpointError(f"{checkpoint} holds no state of a job: give the folder passed as --checkpoint")
 
 
-def cells(folder: Path, meta: dict[str, Any]) -> Iterator[CellLog]:
+def cells(folder: Folder, meta: dict[str, Any]) -> Iterator[CellLog]:
     """Yields the logs of an operator's cells."""
     for cell in cell_folders(folder):
         yield CellLog.of(cell, meta)
@@ -97,16 +122,31 @@ def summary(log: CellLog) -> str:
     span = "batches {} to {}".format(*known["batches"]) if known["batches"] else "no batches"
     newest = f", newest of version {known['snapshots'][-1]}" if known["snapshots"] else ""
     snapshots = f"{len(known['snapshots'])} snapshots ({size(known['snapshot_bytes'])})"
-    return f"cell {log.cell}: {span} ({size(known['log_bytes'])}), {snapshots}{newest}"
+    live = f", {known['rows']:,} rows in {size(known['live_bytes'])}" if known["rows"] is not None else ""
+    return f"cell {log.cell}: {span} ({size(known['log_bytes'])}), {snapshots}{newest}{live}"
+
+
+def hottest_of(log: CellLog, folder: Folder, meta: dict[str, Any], most: int) -> list[HotKey]:
+    """Returns the hottest keys of a cell after its newest batch. O(state), in memory."""
+    from spark_jobs.cell.kept_plan import kept_plan
+    from spark_jobs.cell.restored import hot_keys, restored
+
+    backfill = folder.parent.parent / "backfill" / folder.name
+    kept = kept_plan(folder, meta["fingerprint"])
+    return hot_keys(restored(log, kept, log.newest(), backfill if cell_folders(backfill) else None), most)
+
+
+def _named(key: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in key.items()) or "the only key"
 
 
 def troubles(log: CellLog) -> Iterator[str]:
     """Yields what is wrong with a cell's files, in words. O(log + snapshots)."""
     yield from map(str, log.troubles(whole=True))
     for version in log.snapshots():
-        path = log.snapshot_path(version)
         try:
-            log.demand_mark(path, read_snapshot(path), version)
+            with log.snapshot(version) as path:
+                log.demand_mark(log.snapshot_path(version), read_snapshot(path), version)
         except SnapshotError as error:
             yield str(error)
 
@@ -126,7 +166,7 @@ def read_snapshot(path: Path) -> dict[str, Any]:
 def roll_back(log: CellLog, batch: int) -> None:
     """Forgets everything after ``batch``: the cell restores from what is left. Spark's own checkpoint is not
     touched."""
-    batches, snapshots = log.batches(), log.snapshots()
+    batches, snapshots = log.listed()
     from_the_start = not snapshots if not batches else log.read(batches[0]).prev in (EMPTY, BACKFILL)
     if not from_the_start and not any(version <= batch for version in snapshots):
         raise CheckpointError(f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept")

@@ -12,9 +12,11 @@ from plans.commands.declare import add_dialect, names_of, query_text, rates_of, 
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
-from spark_jobs.job import submit
+from spark_jobs.job import sinks, submit
+from spark_jobs.tables.write import TABLES
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
+TELLS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +37,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ".zip). Options: format=csv|json|parquet|edges, files=N per micro-batch, and those of Spark's reader",
     )
     add("--output", required=True, metavar="FOLDER|console|noop", help="where the deltas go")
-    add("--format", default="parquet", help="format of an output folder: parquet (default), json, csv, orc")
+    add(
+        "--sink",
+        choices=(sinks.SPARK, *TABLES),
+        default=sinks.SPARK,
+        help="who writes the output folder: Spark, in --format (default), or the cells themselves, faster: as a Delta "
+        "table, or as plain Parquet with a manifest per batch",
+    )
+    add("--format", default="parquet", help="format that Spark writes: parquet (default), json, csv, orc")
     add(
         "--checkpoint", metavar="DIR", help="where the job keeps its state; needed unless the output is console or noop"
+    )
+    add(
+        "--state",
+        metavar="URI",
+        help="keep the state elsewhere than in the checkpoint: a folder, s3://, gs:// or az:// (credentials from the "
+        "environment)",
     )
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
@@ -112,7 +127,9 @@ def job(args: argparse.Namespace) -> submit.Job:
         inputs=tuple(Input.parse(text) for text in args.input),
         output=args.output,
         checkpoint=local_folder(args.checkpoint, "--checkpoint") if args.checkpoint else None,
+        state=args.state,
         format=args.format,
+        sink=args.sink,
         trigger=args.trigger,
         schema=schema_of(args.schema),
         dialect=args.dialect,

@@ -21,12 +21,14 @@ from pyspark.sql import types as T
 from plans.plan import Plan
 from plans.program import Program
 from plans.search.rounds import Round
+from spark_jobs import cluster
 from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
+from spark_jobs.tables.parts import MANIFEST_ROW, Parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,15 +98,17 @@ def applied(
     changes: Mapping[str, DataFrame],
     placement: str = AUTO,
     before: Mapping[str, Stride] | None = None,
+    parts: Parts | None = None,
 ) -> DataFrame:
     """Returns the DataFrame of the last round, whose partitions are its cells.
 
-    ``before``: operators that the changes of a relation (by name in lower case) go through first.
+    ``before``: operators that the changes of a relation (by name in lower case) go through first. ``parts``: the last
+    cells write their deltas to these files, and the DataFrame says which.
     """
     frames = {name.lower(): frame for name, frame in changes.items()}
     for name, stride in (before or {}).items():
         frames[name] = applied(spark, (stride,), {name: frames[name]}, placement)
-    out, cores = None, 0 if before else spark.sparkContext.defaultParallelism
+    out, cores = None, 0 if before else cluster.cores(spark)
     for stride in given:
         step = stride.step
         mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}
@@ -112,8 +116,9 @@ def applied(
         anchored = step.scratch is not None and pins(spark, placement)
         cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored)
         fields = [T.StructField(*_field(column)) for column in step.engines.columns(stride.round.maintained)]
+        here = parts if stride is given[-1] else None
         with quietly():
-            out = cells.mapInArrow(_task(step), T.StructType(fields))
+            out = cells.mapInArrow(_task(step, here), T.StructType(fields) if here is None else MANIFEST_ROW)
         frames, cores = {str(stride.round.carries).lower(): out}, 0
     assert out is not None, "a query has a round"
     return out
@@ -123,13 +128,20 @@ def _field(column: tuple[str, str]) -> tuple[str, T.DataType]:
     return column[0], spark_type(column[1])
 
 
-def _task(step: Step) -> Any:
+def written(deltas: DataFrame, parts: Parts) -> DataFrame:
+    """Returns what a stage behind the deltas says, which writes them to files."""
+    with quietly():
+        return deltas.mapInArrow(parts.written, MANIFEST_ROW)
+
+
+def _task(step: Step, parts: Parts | None) -> Any:
     """Returns the function that travels. It reaches the engine by importing it, so the worker's caches are one per
     process."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from spark_jobs.cell import step as module
 
-        return module.run(step, batches)
+        deltas = module.run(step, batches)
+        return deltas if parts is None else parts.written(deltas)
 
     return task

@@ -18,6 +18,7 @@ import warnings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_jobs import cluster
 from spark_jobs.dispatch.envelope import CELL
 from spark_jobs.errors import SparkJobError
 
@@ -33,7 +34,7 @@ def pins(spark: SparkSession, placement: str) -> bool:
     """
     if placement not in (AUTO, PINNED, ANYWHERE):
         raise SparkJobError(f'placement={placement!r}: give "{AUTO}", "{PINNED}" or "{ANYWHERE}"')
-    local = str(spark.sparkContext.master).split("[")[0] == "local"
+    local = cluster.master(spark).split("[")[0] == "local"
     if placement == ANYWHERE or (placement == AUTO and local):
         return False
     if spark.conf.get("spark.sql.adaptive.enabled") != "true":

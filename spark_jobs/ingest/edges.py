@@ -66,7 +66,7 @@ def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str 
     )
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    partial.mkdir(mode=0o700, parents=True)
     updates = 0
     for number, batch in enumerate(batches):
         file = partial / f"{number:06d}.parquet"
@@ -76,3 +76,9 @@ def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str 
     (partial / manifest.name).write_text(json.dumps({**wanted, "updates": updates}))
     os.replace(partial, folder)
     return updates
+
+
+def netted(name: str, folder: Path, batch_rows: int, span: str) -> str | None:
+    """Returns what to say of a list that is staged in ``folder``, if its window is shorter than a batch; else None."""
+    rows = int(json.loads((folder / "_manifest.json").read_text())["updates"]) // 2
+    return window.netted(name, rows, window.size(span, rows), batch_rows)

@@ -26,10 +26,11 @@ from crown.ingest.conventions import CODES, code_column
 from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Table
 from spark_jobs.errors import SourceError
-from spark_jobs.folders import local_folder, scheme_of
+from spark_jobs.folders import local_folder
 from spark_jobs.ingest.conventions import DEBEZIUM
 from spark_jobs.ingest.rows import WEIGHT
 from spark_jobs.ingest.source_log import LOCAL
+from spark_jobs.storage.address import masked, scheme_of
 
 FORMATS = ("csv", "json", "parquet", "edges")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
@@ -65,11 +66,11 @@ class Input:
         if match is None:
             raise SourceError(f"--input {text!r}: give name=path, or name=path:option=value,option=value")
         options = dict(pair.split("=", 1) for pair in (match["options"] or "").split(",") if pair)
-        scheme = scheme_of(match["path"])
-        if scheme is not None:
+        if scheme_of(match["path"]) is not None:
             raise SourceError(
-                f"--input {match['name']}: {match['path']} is not on this host, and nothing behind {scheme}: can be "
-                "read here; mount or copy it, or pass Spark's own reader to spark_jobs.maintain()"
+                f"--input {match['name']}: {masked(match['path'])} is not on this host, and nothing behind "
+                f"{scheme_of(match['path'])}: can be read here; mount or copy it, or pass Spark's own reader to "
+                "spark_jobs.maintain()"
             )
         path = local_folder(match["path"], f"--input {match['name']}")
         if not path.exists():

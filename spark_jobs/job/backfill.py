@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from plans.schema import Schema
 from plans.search.rounds import rounds
+from plans.windows import Window
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.dispatch.upserts import strides_by_key
 from spark_jobs.errors import SourceError
-from spark_jobs.folders import local_folder, usable
 from spark_jobs.ingest.conventions import normal
+from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import Query, behind_keys, default_cells, planned
 
 
@@ -29,6 +30,8 @@ def bulk_load(
     tables: Mapping[str, DataFrame],
     *,
     checkpoint: str,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     schema: Any = None,
     dialect: str = "spark",
     cells: int | None = None,
@@ -36,6 +39,7 @@ def bulk_load(
     change: str | None = None,
     on_missing: str = "ignore",
     operator: str = "crown",
+    windows: Mapping[str, Window] | None = None,
 ) -> DataFrame:
     """Returns the query's result over batch ``tables``, as a DataFrame of inserts; computing it fills ``checkpoint``.
 
@@ -49,15 +53,17 @@ def bulk_load(
                 f"relation {name!r} is a stream: bulk_load() takes batch tables, maintain() takes streams"
             )
     tables = normal(tables, change, Schema.of(schema))
-    folder = local_folder(checkpoint)
-    refuse_streams(folder / "crown", operator)
-    plan = planned(query, tables, schema, rates, dialect)
+    where = located(checkpoint, state, storage_options)
+    refuse_streams(where.root, operator)
+    plan = planned(query, tables, schema, rates, dialect, windows)
     behind = behind_keys(plan)
     made = rounds(behind, default_cells(spark, behind) if cells is None else cells)
-    usable(folder, "checkpoint")
+    where.claim()
     common: dict[str, Any] = {
         "on_missing": on_missing,
-        "root": str(folder / "crown"),
+        "root": str(where.root),
+        "checkpoint": str(where.checkpoint),
+        "options": dict(storage_options or {}),
         "scratch": None,
         "keep": 0,
         "run": uuid.uuid4().hex,

@@ -10,9 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote
 
+from crown.durable.files import write_durably
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.scratch import scratch_root
+from spark_jobs.storage.address import masked
 
 # An exception of ours in a worker's traceback, up to where Spark's own text goes on; and what raise_error reports.
 _OUR_ERROR = re.compile(
@@ -119,12 +121,15 @@ def failure(error: BaseException) -> SparkJobError | None:
 def reported(error: BaseException, folder: Path | None) -> SparkJobError:
     """Returns one sentence for what Spark has reported; the report itself goes to a file that the sentence names.
 
+    Neither has the passwords and queries of URIs.
+
     ``folder``: where the file is written, if possible; else to the scratch folder.
     """
     text = "".join(traceback.format_exception(error)) + str(getattr(error, "_stackTrace", ""))  # the JVM's, with causes
+    text = masked(text)
     log = _written(folder, text)
     ours = failure(error)
-    said = " ".join(str(ours).split()).rstrip(".") if ours else _known(text)
+    said = masked(" ".join(str(ours).split()).rstrip(".")) if ours else _known(text)
     return SparkJobError(f"{said} (Spark's own report is in {log})")
 
 
@@ -142,7 +147,7 @@ def _written(folder: Path | None, text: str) -> Path:
     name = f"crown-error-{time.strftime('%Y%m%d-%H%M%S')}.log"
     if folder is not None:
         with suppress(OSError):
-            (folder / name).write_text(text)
+            write_durably(folder / name, text.encode())
             return folder / name
-    (scratch_root() / name).write_text(text)
+    write_durably(scratch_root() / name, text.encode())
     return scratch_root() / name

@@ -10,7 +10,6 @@ import json
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,22 +21,29 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.job.vitals import prometheus, vitals, written
+from spark_jobs.log.whereabouts import located
+from spark_jobs.storage.folder import Folder
 
 OBSERVED = "crown."
 """What the names of observed metrics begin with; the operator's follows."""
 
 
 class Metrics(StreamingQueryListener):
-    """Writes ``file`` after every micro-batch of a stream that keeps its state in ``checkpoint``.
+    """Writes ``file`` after every micro-batch of a stream on ``checkpoint``, whose state is where ``located`` says.
 
-    A file that cannot be written does not stop the stream: it is told once, on standard error.
+    A file that cannot be written, or state that cannot be read, does not stop the stream: it is told once, on standard
+    error.
     """
 
-    def __init__(self, checkpoint: str, file: str) -> None:
-        self._state = local_folder(checkpoint) / "crown"
-        self._file = Path(file).resolve()
+    def __init__(
+        self, checkpoint: str, file: str, state: str | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._where = (checkpoint, state, storage_options)
+        located(*self._where)
+        self._file = local_folder(file, "file")
         self._newest: dict[str, Mapping[str, Any]] = {}
         self._told = False
         self._alone = threading.Lock()
@@ -65,27 +71,41 @@ class Metrics(StreamingQueryListener):
 
     def _take(self, stream: str, progress: Mapping[str, Any]) -> None:
         known = self._newest.get(stream)
-        if not (self._state / stream).is_dir() or (known is not None and known["batchId"] > progress["batchId"]):
-            return  # a stream of something else, or an older batch
-        self._newest[stream] = progress
-        cells = [cell for stream in self._newest for state in self._operators(stream) for cell in vitals(state)]
+        if known is not None and known["batchId"] > progress["batchId"]:
+            return  # an older batch
         try:
+            root = located(*self._where).root  # where the checkpoint says it is, once the stream has begun
+            if not _operators(root / stream):
+                return  # a stream of something else
+            self._newest[stream] = progress
+            cells = [cell for stream in self._newest for state in _operators(root / stream) for cell in vitals(state)]
             written(self._file, [*prometheus(cells), *of_streams(self._newest)])
-        except OSError as error:
+        except (OSError, SparkJobError) as error:
             if not self._told:
-                print(f"the metrics cannot be written to {self._file}: {error.strerror}", file=sys.stderr)
+                why = error.strerror if isinstance(error, OSError) else error
+                print(f"the metrics cannot be written to {self._file}: {why}", file=sys.stderr)
             self._told = True
 
-    def _operators(self, stream: str) -> list[Path]:
-        return sorted(path.parent for path in (self._state / stream).glob("*/meta.json"))
+
+def _operators(stream: Folder) -> list[Folder]:
+    """Returns the folders of a stream's operators."""
+    return [stream / name for name in sorted(stream.folders()) if (stream / name).has("meta.json")]
 
 
-def metrics(spark: SparkSession, checkpoint: str, file: str) -> Metrics:
+def metrics(
+    spark: SparkSession,
+    checkpoint: str,
+    file: str,
+    *,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Metrics:
     """Returns a listener, already added, that writes the numbers of the streams on ``checkpoint`` to ``file``.
 
-    Call it before the stream is started. ``spark.streams.removeListener`` ends it.
+    Call it before the stream is started. ``state`` and ``storage_options``: as for ``maintain``.
+    ``spark.streams.removeListener`` ends it. Raises :class:`FolderError` for what is no folder.
     """
-    listener = Metrics(checkpoint, file)
+    listener = Metrics(checkpoint, file, state, storage_options)
     spark.streams.addListener(listener)
     return listener
 

@@ -16,9 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from crown.durable.files import write_durably
 from spark_jobs.errors import SparkJobError
-from spark_jobs.folders import LOCK, held, usable
+from spark_jobs.folders import held, usable
+from spark_jobs.job.sinks import SPARK
 from spark_jobs.log.history import SparkHistory, stream_of
+from spark_jobs.tables import delta
+from spark_jobs.tables.commits import OURS
+from spark_jobs.tables.manifests import newest_manifest
+
+OPERATOR = "crown"
+"""The name of the operator of a whole job."""
 
 _SINK = re.compile(r"([0-9]+)(?:\.compact)?")
 
@@ -34,14 +42,14 @@ def without_output(checkpoint: Path) -> None:
 
 
 @contextmanager
-def held_output(folder: Path, checkpoint: Path) -> Iterator[None]:
+def held_output(folder: Path, checkpoint: Path, sink: str = SPARK) -> Iterator[None]:
     """Holds an output folder, claimed for this job, as long as the job runs. See ``held`` and ``claim_output``.
 
     Two jobs that begin at once both find the folder empty; each would skip the batches of the other.
     """
     _claimable(folder, checkpoint)
     with held(folder, "output"):
-        claim_output(folder, checkpoint)
+        claim_output(folder, checkpoint, sink)
         yield
 
 
@@ -57,7 +65,7 @@ def _claimable(folder: Path, checkpoint: Path) -> None:
     usable(folder, "--output")
 
 
-def claim_output(folder: Path, checkpoint: Path) -> None:
+def claim_output(folder: Path, checkpoint: Path, sink: str = SPARK) -> None:
     """Makes sure that an output folder is empty, or this job's with all of its batches; then marks it as this job's.
 
     An output from before there were marks is taken if its newest batch fits Spark's checkpoint. Raises
@@ -66,8 +74,13 @@ def claim_output(folder: Path, checkpoint: Path) -> None:
     committed = SparkHistory(checkpoint).committed()
     mine, theirs = _read(checkpoint / "output.json"), _read(folder / "_crown.json")
     _claimable(folder, checkpoint)
-    written = _written(folder)
-    found = sorted({path.name for path in folder.iterdir()} - {"_crown.json", "_spark_metadata", LOCK})
+    written = _written(folder, stream_of(checkpoint))
+    found = sorted({path.name for path in folder.iterdir()} - {"_spark_metadata"} - OURS)
+    if mine is not None and (wrote := mine.get("sink", SPARK)) != sink:
+        raise SparkJobError(
+            f"the job of {checkpoint} has written {folder} with --sink {wrote}, and two sinks do not see each other's "
+            f"batches: go on with that, or begin again with a new checkpoint and output"
+        )
     if written < 0 and not found:
         theirs = None  # a job that failed before its first batch has no claim
     if mine is not None and theirs is None and written >= 0:
@@ -97,7 +110,7 @@ def claim_output(folder: Path, checkpoint: Path) -> None:
             "begin again with a new checkpoint and output"
         )
     job = (mine or {}).get("job") or uuid.uuid4().hex
-    _write(checkpoint / "output.json", {"job": job, "output": str(folder)})
+    _write(checkpoint / "output.json", {"job": job, "output": str(folder), "sink": sink})
     _write(folder / "_crown.json", {"job": job})
 
 
@@ -118,13 +131,16 @@ def _where(mine: dict[str, Any] | None) -> str:
     return f" to {mine['output']}" if mine is not None and "output" in mine else ""
 
 
-def _written(folder: Path) -> int:
-    """Returns the newest batch in the log of Spark's file sink; −1 if there is none."""
+def _written(folder: Path, stream: str | None) -> int:
+    """Returns the newest batch in the log of Spark's file sink, or of a table of the stream's; −1 if there is none."""
     try:
         names = os.listdir(folder / "_spark_metadata")
     except OSError:
-        return -1
-    return max((int(found[1]) for found in map(_SINK.fullmatch, names) if found is not None), default=-1)
+        names = []
+    newest = max((int(found[1]) for found in map(_SINK.fullmatch, names) if found is not None), default=-1)
+    if stream is not None and (folder / "_delta_log").is_dir():
+        newest = max(newest, delta.newest_batch(folder, f"{stream}/{OPERATOR}"))
+    return max(newest, newest_manifest(folder))
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -141,9 +157,4 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     """Writes a file that appears in one step, unless it says so already."""
     if _read(path) == content:
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(partial, "w") as file:
-        file.write(json.dumps(content))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    write_durably(path, json.dumps(content).encode())

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.dispatch.upserts import KEYS
 from spark_jobs.log.state_log import cell_folders, read_note
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -112,9 +114,9 @@ class Summary:
 class Watcher:
     """Turns a running stream's progress into ``BatchProgress``. ``operator``: folder name under the state directory."""
 
-    def __init__(self, query: StreamingQuery, root: Path, operator: str) -> None:
+    def __init__(self, query: StreamingQuery, root: Folder | Path, operator: str) -> None:
         self._query = query
-        self._folder = root / str(query.id) / operator
+        self._folder = folder_at(root) / str(query.id) / operator
         self._seen = -1
 
     def new(self) -> Iterator[BatchProgress]:
@@ -128,13 +130,14 @@ class Watcher:
     def _batch(self, progress: dict[str, Any]) -> BatchProgress:
         batch = progress["batchId"]
         merged = _notes(
-            self._folder.with_name(self._folder.name + MERGE), batch
+            self._folder.parent / (self._folder.name + MERGE), batch
         )  # of the second round, if there is one
         first = _notes(self._folder, batch)
         keyed = [
             note
-            for folder in self._folder.parent.glob(self._folder.name + KEYS + "*")
-            for note in _notes(folder, batch)
+            for name in sorted(self._folder.parent.folders())
+            if name.startswith(self._folder.name + KEYS)
+            for note in _notes(self._folder.parent / name, batch)
         ]
         notes = keyed + first + merged
         states = [note["state"] for note in notes]
@@ -154,7 +157,7 @@ class Watcher:
         )
 
 
-def _notes(operator: Path, batch: int) -> list[dict[str, Any]]:
+def _notes(operator: Folder, batch: int) -> list[dict[str, Any]]:
     """Returns what the cells of an operator say about a batch."""
     found = (read_note(cell, batch) for cell in cell_folders(operator))
     return [note for note in found if note is not None]

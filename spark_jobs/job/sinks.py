@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -13,8 +14,15 @@ from spark_jobs.folders import local_folder
 from spark_jobs.job.progress import BatchProgress
 
 CONSOLE, NOOP = "console", "noop"
+SPARK = "spark"
+"""The sink that is Spark's own; the others are the formats of ``write_deltas``."""
 FILE_FORMATS = ("parquet", "json", "csv", "orc")
 CONSOLE_ROWS = 10
+
+
+def when(trigger: str | None) -> dict[str, Any]:
+    """Returns arguments of Spark's ``trigger()``: for an interval, or for what is there now."""
+    return {"availableNow": True} if trigger is None else {"processingTime": trigger}
 
 
 def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigger: str | None) -> StreamingQuery:
@@ -25,7 +33,7 @@ def start(deltas: DataFrame, output: str, format_: str, checkpoint: Path, trigge
     some cells.
     """
     writer: DataStreamWriter = deltas.writeStream.option("checkpointLocation", str(checkpoint)).outputMode("append")
-    writer = writer.trigger(availableNow=True) if trigger is None else writer.trigger(processingTime=trigger)
+    writer = writer.trigger(**when(trigger))
     if output in (CONSOLE, NOOP):
         return writer.format(NOOP).start()
     return writer.format(format_).start(str(local_folder(output)))

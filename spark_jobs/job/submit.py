@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
@@ -33,8 +33,11 @@ from spark_jobs.job import places, sinks
 from spark_jobs.job.failures import plain_errors
 from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
+from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
+from spark_jobs.storage.opening import folder_at, ready
+from spark_jobs.tables.write import read_deltas, write_deltas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +47,6 @@ _INTERVAL = re.compile(r"(\d+\s*(microsecond|millisecond|second|minute|hour|day)
 _MEMORY = re.compile(r"(\d+)([mgt])b?", re.I)
 _LEAST_MEMORY = 512  # MiB; Spark does not start with less
 POLL_SECONDS = 0.2
-OPERATOR = "crown"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class Job:
     inputs: tuple[Input, ...]
     output: str
     checkpoint: Path | None = None
+    state: str | None = None
     format: str = "parquet"
+    sink: str = sinks.SPARK
     trigger: str | None = None
     schema: Schema = field(default_factory=Schema)
     dialect: str = "spark"
@@ -105,7 +109,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     try:
         with held(checkpoint), plain_errors(job.checkpoint):
             if job.to_files:
-                with places.held_output(local_folder(job.output), checkpoint):
+                with places.held_output(local_folder(job.output), checkpoint, job.sink):
                     return _run(job, checkpoint, say)
             places.without_output(checkpoint)
             return _run(job, checkpoint, say)
@@ -121,33 +125,40 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's calls Spark first, which may fail
     schema = _schema(job)
     frames = _frames(spark, schema, job, checkpoint, True)
+    for note in _notes(job, checkpoint):
+        say(note)
     sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
-    deltas = maintain(
-        spark,
-        job.query,
-        frames,
-        checkpoint=str(checkpoint),
-        schema=schema,
-        dialect=job.dialect,
-        cells=job.cells,
-        rates=job.rates or None,
-        on_bad_row=job.on_bad_row,
-        quarantine=job.quarantine,
-        on_missing=job.on_missing,
-        scratch=job.scratch,
-        sample=sample,
-        amplified=job.amplified,
-        emit=job.emit,
-        key=job.key,
-    )
-    shown = [output.name for output in planned(job.query, frames, schema, job.rates or None, job.dialect).output]
-    listener = None if job.prometheus is None else metrics(spark, str(checkpoint), job.prometheus)
-    summary = _follow(job, deltas, shown, checkpoint, sample, say, listener)
+    plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
+    options: dict[str, Any] = {
+        "checkpoint": str(checkpoint),
+        "state": job.state,
+        "schema": schema,
+        "dialect": job.dialect,
+        "cells": job.cells,
+        "rates": job.rates or None,
+        "on_bad_row": job.on_bad_row,
+        "quarantine": job.quarantine,
+        "on_missing": job.on_missing,
+        "scratch": job.scratch,
+        "sample": sample,
+        "amplified": job.amplified,
+        "emit": job.emit,
+        "key": job.key,
+    }
+    listener = None
+    if job.prometheus is not None:
+        listener = metrics(spark, str(checkpoint), job.prometheus, state=job.state)
+    if job.sink == sinks.SPARK:
+        deltas = maintain(spark, job.query, frames, **options)
+        query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
+    else:
+        when = sinks.when(job.trigger)
+        query = write_deltas(spark, job.query, frames, job.output, format=job.sink, trigger=when, **options)
+    summary = _follow(job, query, [output.name for output in plan.output], checkpoint, sample, say, listener)
     for line in summary.lines():
         say(line)
     if not job.verify:
         return Outcome(summary, None)
-    plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
     return Outcome(summary, _verified(spark, job, plan, schema, checkpoint, summary, say))
 
 
@@ -188,14 +199,23 @@ def _check(job: Job) -> None:
             raise SparkJobError(
                 "--output to files needs --checkpoint DIR, where the job's state is kept for its next run"
             )
-    if job.prometheus is not None and not Path(job.prometheus).resolve().parent.is_dir():
+    if job.prometheus is not None and not local_folder(job.prometheus, "--prometheus").parent.is_dir():
         raise SparkJobError(f"--prometheus {job.prometheus}: its folder is not there; make it first")
+    if job.sink != sinks.SPARK:
+        if not job.to_files:
+            raise SparkJobError(f"--sink {job.sink} writes a table: give a folder as --output")
+        if job.format != "parquet":
+            raise SparkJobError(f"--sink {job.sink} has a format of its own: leave out --format, or --sink")
     if job.quarantine is not None:
         if job.on_bad_row != "quarantine":
             raise SparkJobError(
                 "--quarantine says where bad rows go, but they stop the job: give --on-bad-row quarantine"
             )
-        usable(local_folder(job.quarantine, "--quarantine"), "--quarantine")
+        ready(folder_at(job.quarantine, "--quarantine"), "--quarantine")
+    if job.state is not None:
+        if job.checkpoint is None:
+            raise SparkJobError("--state needs --checkpoint DIR, where Spark keeps which batches it has committed")
+        folder_at(job.state, "--state")
     if job.scratch is not None:
         usable(local_folder(job.scratch, "--scratch"), "--scratch")
 
@@ -215,6 +235,13 @@ def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, str
     return normal(found, job.change, schema)
 
 
+def _notes(job: Job, checkpoint: Path) -> list[str]:
+    """Returns what to say of windows over edge lists that are shorter than a batch."""
+    lists = [given.name for given in job.inputs if given.format == "edges"] if job.window is not None else []
+    told = (edges.netted(name, checkpoint / "staging" / name, job.batch_rows, str(job.window)) for name in lists)
+    return [note for note in told if note is not None]
+
+
 def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> DataFrame:
     """Returns the changes of one input; an edge list is first staged as change files in the checkpoint."""
     table = schema.get(given.name)
@@ -229,17 +256,16 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
 
 def _follow(
     job: Job,
-    deltas: DataFrame,
+    query: StreamingQuery,
     columns: Sequence[str],
     checkpoint: Path,
     sample: int,
     say: Callable[[str], None],
     listener: Metrics | None,
 ) -> Summary:
-    """Starts the stream and reports every micro-batch until it ends; ``columns``: of the result."""
+    """Reports every micro-batch of a stream until it ends. ``columns``: of the result."""
     summary = Summary()
-    query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
-    watcher = Watcher(query, checkpoint / "crown", OPERATOR)
+    watcher = Watcher(query, located(str(checkpoint), job.state).root, places.OPERATOR)
 
     def report() -> None:
         if job.to_files:
@@ -300,7 +326,10 @@ def _verified(
     clamped = not summary.batches or bool(summary.totals()["absent_deletes"])
     columns = [output.name for output in plan.output]
     say("recomputing the query from scratch with Spark ...")
-    written = spark.read.format(job.format).load(str(local_folder(job.output)))
+    if job.sink == sinks.SPARK:
+        written = spark.read.format(job.format).load(str(local_folder(job.output)))
+    else:
+        written = read_deltas(spark, job.output)
     maintained = verify.digest(verify.accumulated(written, columns, bag=isinstance(plan, Program)))
     if isinstance(plan, Program):
         expected = verify.digest(verify.recomputed_program(plan, applied, clamped=clamped))

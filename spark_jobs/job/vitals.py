@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import re
 import statistics
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from spark_jobs.job.progress import size
 from spark_jobs.log.history import SparkHistory
 from spark_jobs.log.state_log import cell_folders, read_note
+from spark_jobs.storage.folder import Folder
 
 _NOTE = re.compile(r"(0|[1-9][0-9]{0,17})\.json")
 
@@ -25,8 +26,10 @@ class Vitals:
     """One cell of an operator after its newest batch; times in milliseconds.
 
     ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: how long one took in the cell, how
-    many found no live engine of the batch before, and how many were executed again. ``late``: changes of relations with
-    upserts that were too old; ``amplified``: what was said of changes that gave too many deltas.
+    many found no live engine of the batch before, and how many were executed again. ``late`` and ``expired``: rows of
+    relations with windows, since the stream began; ``watermarks``: of those by event time. ``outdated``: changes of
+    relations with upserts that were older than the last one of their key. ``amplified``: what was said of changes that
+    gave too many deltas.
     """
 
     stream: str
@@ -45,6 +48,9 @@ class Vitals:
     state_bytes: int
     absent: int
     late: int = 0
+    expired: int = 0
+    watermarks: Mapping[str, str] = field(default_factory=dict)
+    outdated: int = 0
     amplified: tuple[str, ...] = ()
 
     def line(self) -> str:
@@ -53,7 +59,10 @@ class Vitals:
         notes += [f"{self.redone} executed again"] if self.redone else []
         notes += [f"{self.quarantined:,} rows quarantined"] if self.quarantined else []
         notes += [f"{self.absent:,} deletes found nothing"] if self.absent else []
-        notes += [f"{self.late:,} changes too old"] if self.late else []
+        notes += [f"{self.expired:,} rows expired"] if self.expired else []
+        notes += [f"{self.late:,} rows late"] if self.late else []
+        notes += [f"watermark of {name} {mark}" for name, mark in self.watermarks.items()]
+        notes += [f"{self.outdated:,} changes too old"] if self.outdated else []
         notes += [f"amplified in batch {told}" for told in self.amplified[-1:]]
         return (
             f"cell {self.cell}: batch {self.batch}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  "
@@ -62,21 +71,22 @@ class Vitals:
         )
 
 
-def vitals(operator: Path) -> list[Vitals]:
+def vitals(operator: Folder) -> list[Vitals]:
     """Returns how the cells of an operator's folder are doing, by number; cells without a note are left out."""
     found = ((cell, _notes(cell)) for cell in cell_folders(operator))
     return [_vitals(operator, cell.name, notes) for cell, notes in found if notes]
 
 
-def _notes(cell: Path) -> dict[int, dict[str, Any]]:
-    numbers = sorted(int(match[1]) for match in map(_NOTE.fullmatch, os.listdir(cell)) if match is not None)
+def _notes(cell: Folder) -> dict[int, dict[str, Any]]:
+    numbers = sorted(int(match[1]) for match in map(_NOTE.fullmatch, cell.files()) if match is not None)
     found = {number: read_note(cell, number) for number in numbers}
     return {number: note for number, note in found.items() if note is not None}
 
 
-def _vitals(operator: Path, cell: str, notes: dict[int, dict[str, Any]]) -> Vitals:
+def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vitals:
     newest = max(notes)
     note, state = notes[newest], notes[newest]["state"]
+    windows = state.get("windows", {})
     return Vitals(
         stream=operator.parent.name,
         operator=operator.name,
@@ -93,14 +103,18 @@ def _vitals(operator: Path, cell: str, notes: dict[int, dict[str, Any]]) -> Vita
         state_rows=state["input_rows"],
         state_bytes=state["live_bytes"],
         absent=sum(state["missing_deletes"].values()),
-        late=sum(state.get("late", {}).values()),
+        late=sum(window.get("late", 0) for window in windows.values()),
+        expired=sum(window["expired"] for window in windows.values()),
+        watermarks={n: str(w["watermark"]) for n, w in windows.items() if w.get("watermark") is not None},
+        outdated=sum(state.get("late", {}).values()),
         amplified=tuple(f"{n}: {note['amplified']}" for n, note in notes.items() if note.get("amplified")),
     )
 
 
-def behind(operator: Path) -> str:
-    """Returns a line about Spark's own checkpoint of the stream, if it is in the same folder; else ""."""
-    spark = SparkHistory.of(operator.parent.parent.parent, operator.parent.name)
+def behind(operator: Folder, checkpoint: Folder | None = None) -> str:
+    """Returns a line about Spark's own checkpoint of the stream, if it is in ``checkpoint``, by default the folder that
+    the state is in; else ""."""
+    spark = SparkHistory.of(checkpoint or operator.parent.parent.parent, operator.parent.name)
     if spark is None:
         return ""
     begun, committed = spark.begun(), spark.committed()
@@ -119,21 +133,23 @@ _METRICS = (
     ("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside", "quarantined"),
     ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
     ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
-    ("crown_late_changes_total", "counter", "Changes by key that were too old", "late"),
+    ("crown_late_changes_total", "counter", "Changes by key that were too old", "outdated"),
     ("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas", "amplified"),
     ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),
+    ("crown_late_rows_total", "counter", "Rows that came when their time was over", "late"),
+    ("crown_expired_rows_total", "counter", "Rows that left their window", "expired"),
 )
 
 
 def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
     """Yields the lines of Prometheus' text format: a metric per number, labelled by stream, operator and cell."""
     cells = list(cells)
-    for name, kind, meaning, field in _METRICS:
+    for name, kind, meaning, number in _METRICS:
         yield f"# HELP {name} {meaning}."
         yield f"# TYPE {name} {kind}"
         for cell in cells:
             labels = f'stream="{cell.stream}",operator="{cell.operator}",cell="{cell.cell}"'
-            value = getattr(cell, field)
+            value = getattr(cell, number)
             yield f"{name}{{{labels}}} {len(value) if isinstance(value, tuple) else value}"
 
 

@@ -1,33 +1,29 @@
 """The file of one batch of one cell: whose it is, the rows the cell was given, and a checksum over everything.
 
-File form: magic, header length (uint32), header (JSON), an Arrow IPC stream per relation, BLAKE2b of all before. The
-header names format, plan fingerprint, stream, cut, cell, batch, the batch before with the digest of its file, and each
-relation with its rows and bytes. So the digests are a hash chain: a file fits one history only.
+The bytes are those of ``crown.durable.packing``. The header names format, plan fingerprint, stream, cut, cell, batch,
+the batch before with the digest of its file, and each relation with its rows and bytes. So the digests are a hash
+chain: a file fits one history only.
 Format 1 is that of a single cell. With several cells it is 2: a row has the mask of the atoms that read it there.
 Nothing is ever unpickled, so a foreign file is an error, not code.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
+from crown.durable import packing
+from crown.durable.packing import DIGEST
+from spark_jobs.errors import DamagedStateError, PlanChangedError
 
 ONE_CELL, MASKED = 1, 2
 _MAGIC = b"CROWNDLT"
-_DIGEST = 16
-_START = len(_MAGIC) + 4
 _WEIGHT = "_weight"
-_MALFORMED = (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError, struct.error)
+_MALFORMED = (ValueError, KeyError, TypeError, OverflowError)
 _RESTORE = "Restore the file from a copy, or start with a new checkpoint"
 
 Changes = Mapping[str, pa.Table]
@@ -37,8 +33,8 @@ Changes = Mapping[str, pa.Table]
 class Link:
     """One batch of a cell: its number, the batch before it, and the rows the cell was given, by relation.
 
-    ``parent``: the digest of the batch before, "" if it is not known; ``digest``: of the link's own file, once it has
-    one.
+    ``parent``: the digest of the batch before, "" if it is not known; ``digest`` and ``size``: of the link's own file,
+    once it has one.
     """
 
     batch: int
@@ -46,6 +42,7 @@ class Link:
     changes: dict[str, pa.Table]
     parent: str = ""
     digest: str = ""
+    size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -67,96 +64,54 @@ def format_of(cells: int) -> int:
 
 def pack(link: Link, owner: Owner) -> bytes:
     """Returns the file of a link. O(rows)."""
-    streams: list[bytes] = []
-    for table in link.changes.values():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-            writer.write_table(table)
-        streams.append(sink.getvalue().to_pybytes())
-    relations = [
-        {"name": name, "rows": table.num_rows, "bytes": len(data)}
-        for (name, table), data in zip(link.changes.items(), streams, strict=True)
-    ]
-    header = json.dumps(
-        {
-            "format": owner.format,
-            "fingerprint": owner.fingerprint,
-            "stream": owner.stream,
-            "cut": owner.cut,
-            "cell": owner.cell,
-            "batch": link.batch,
-            "prev": link.prev,
-            "parent": link.parent,
-            "relations": relations,
-        }
-    ).encode()
-    body = b"".join([_MAGIC, struct.pack("<I", len(header)), header, *streams])
-    return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
+    header = {
+        "format": owner.format,
+        "fingerprint": owner.fingerprint,
+        "stream": owner.stream,
+        "cut": owner.cut,
+        "cell": owner.cell,
+        "batch": link.batch,
+        "prev": link.prev,
+        "parent": link.parent,
+    }
+    return packing.pack(_MAGIC, header, link.changes)
 
 
 def digest_of(data: bytes) -> str:
     """Returns the digest at the end of a file, by which the next batch names it."""
-    return data[-_DIGEST:].hex()
+    return data[-DIGEST:].hex()
 
 
-def digest_at(path: Path) -> str:
-    """Returns the digest at the end of a file without reading the rest; "" if the file is not there. O(1)."""
-    try:
-        with path.open("rb") as file:
-            file.seek(-_DIGEST, 2)
-            return file.read(_DIGEST).hex()
-    except OSError:
-        return ""
-
-
-def unpack(data: bytes, path: Path, owner: Owner, batch: int) -> Link:
+def unpack(data: bytes, path: object, owner: Owner, batch: int) -> Link:
     """Returns the link in the bytes of a file, which must be whole, and the one of that owner and batch.
 
-    Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another plan. A header without a stream or a
-    cut, as written before there was one, is taken by plan, cell and batch alone; one without the digest of the batch
-    before, by the number of that.
+    ``path`` is what messages call the file. Raises :class:`DamagedStateError`, or :class:`PlanChangedError` for another
+    plan. A header without a stream or a cut, as written before there was one, is taken by plan, cell and batch alone;
+    one without the digest of the batch before, by the number of that.
     """
-    if data[: len(_MAGIC)] != _MAGIC:
-        raise DamagedStateError(f"{path} is not a delta of this operator: restore it from a copy")
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
-    if len(body) < _START or hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
-        raise DamagedStateError(f"{path} is damaged: its checksum does not match. {_RESTORE}")
-    (length,) = struct.unpack("<I", body[len(_MAGIC) : _START])
     try:
-        header = json.loads(body[_START : _START + length])
-        link = _link(header, path, owner, batch)
-        relations = header["relations"]
-        sizes = [int(relation["bytes"]) for relation in relations]
-        if min(sizes, default=0) < 0 or _START + length + sum(sizes) != len(body):
-            raise ValueError
-        offset = _START + length
-        for relation, size in zip(relations, sizes, strict=True):
-            table = pa.ipc.open_stream(pa.py_buffer(body)[offset : offset + size]).read_all()
-            if table.num_rows != relation["rows"]:
-                raise ValueError
-            link.changes[str(relation["name"])] = table
-            offset += size
-    except (*_MALFORMED, pa.ArrowException):
+        header, tables = packing.unpack(_MAGIC, data, lambda found: _link(found, path, owner, batch))
+    except packing.NotPackedError as error:
+        if data[: len(_MAGIC)] != _MAGIC:
+            raise DamagedStateError(f"{path} is not a delta of this operator: restore it from a copy") from None
+        if error.torn:
+            raise DamagedStateError(f"{path} is damaged: its checksum does not match. {_RESTORE}") from None
         raise DamagedStateError(f"{path} is whole, but its contents are not those of a delta. {_RESTORE}") from None
-    return replace(link, digest=digest.hex())
+    return replace(_link(header, path, owner, batch), changes=tables, digest=digest_of(data), size=len(data))
 
 
-def unpack_head(path: Path, owner: Owner, batch: int) -> Link:
-    """Returns the link of a file without its rows, from header and digest alone. O(1); errors as for ``unpack``."""
+def unpack_head(read: Callable[[int, int], bytes], path: object, owner: Owner, batch: int) -> Link:
+    """Returns the link of a file without its rows and digest, from its header alone. O(1); errors as for ``unpack``.
+
+    ``read(start, stop)`` gives bytes of the file; what it raises passes.
+    """
     try:
-        with path.open("rb") as file:
-            start = file.read(_START)
-            if start[: len(_MAGIC)] != _MAGIC or len(start) < _START:
-                raise ValueError
-            header = json.loads(file.read(struct.unpack("<I", start[len(_MAGIC) :])[0]))
-        return replace(_link(header, path, owner, batch), digest=digest_at(path))
-    except OSError as error:
-        raise CheckpointError(f"cannot read the state log {path}: {error.strerror}") from None
+        return _link(packing.unpack_header(_MAGIC, read), path, owner, batch)
     except _MALFORMED:
         raise DamagedStateError(f"{path} is not a delta of this operator, or damaged. {_RESTORE}") from None
 
 
-def _link(header: Mapping[str, Any], path: Path, owner: Owner, batch: int) -> Link:
+def _link(header: Mapping[str, Any], path: object, owner: Owner, batch: int) -> Link:
     """Returns the link that a header tells of, without rows. Raises unless it is of this plan, stream, cell and
     batch."""
     if header["format"] != owner.format:

@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from spark_jobs.errors import BrokenChainError, DamagedStateError
+from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 
@@ -28,11 +32,11 @@ _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
 class SparkHistory:
     """What Spark's own checkpoint in ``folder`` says about its batches."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Folder | Path) -> None:
+        self.folder = folder_at(folder)
 
     @staticmethod
-    def of(folder: Path, stream: str) -> SparkHistory | None:
+    def of(folder: Folder | Path, stream: str) -> SparkHistory | None:
         """Returns the checkpoint in ``folder`` if it is that stream's, else None: then Spark keeps it in another
         place."""
         return SparkHistory(folder) if stream_of(folder) == stream else None
@@ -58,48 +62,64 @@ class SparkHistory:
     def began(self, batch: int) -> int | None:
         """Returns when a batch began, in milliseconds since 1970; None if Spark does not (yet, or any longer) say."""
         try:
-            return int(
-                json.loads((self.folder / "offsets" / str(batch)).read_text().splitlines()[1])["batchTimestampMs"]
-            )
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
+            return int(json.loads((self._lines(batch) or [])[1])["batchTimestampMs"])
+        except (ValueError, KeyError, TypeError, IndexError):
             return None
 
     def _newest(self, kind: str) -> int:
-        try:
-            names = [path.name for path in (self.folder / kind).iterdir()]
-        except OSError:
-            names = []
+        with _readable(self.folder):
+            names = (self.folder / kind).files()
         return max((int(name) for name in names if _BATCH.fullmatch(name)), default=-1)
 
     def _offsets(self, batch: int) -> list[str] | None:
         """Returns the lines of ``offsets/<batch>`` that are the sources': all but the version and the batch's
         settings."""
-        try:
-            return (self.folder / "offsets" / str(batch)).read_text().splitlines()[2:]
-        except (OSError, ValueError):
-            return None
+        lines = self._lines(batch)
+        return None if lines is None else lines[2:]
+
+    def _lines(self, batch: int) -> list[str] | None:
+        """Returns the lines of ``offsets/<batch>``; None if it is not there, or no text."""
+        with _readable(self.folder):
+            try:
+                return (self.folder / "offsets").read(str(batch)).decode().splitlines()
+            except (FileNotFoundError, ValueError):
+                return None
 
 
-def stream_of(folder: Path) -> str | None:
+def stream_of(folder: Folder | Path) -> str | None:
     """Returns the id of the stream whose Spark checkpoint is in ``folder``; None if there is none that can be read."""
-    try:
-        found = json.loads((folder / "metadata").read_bytes())
-    except (OSError, ValueError):
-        return None
+    folder = folder_at(folder)
+    with _readable(folder):
+        try:
+            found = json.loads(folder.read("metadata"))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return None
     return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+
+
+@contextmanager
+def _readable(folder: Folder) -> Iterator[None]:
+    """Turns what the storage says into :class:`CheckpointError`: what cannot be read is not taken for absent."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"cannot read Spark's checkpoint {folder}: {error.strerror}") from None
 
 
 # -- when a stream is built -------------------------------------------------------------------------------------------
 
 
-def reconcile(folder: Path, stream: str, operator: str) -> None:
+def reconcile(folder: Folder | Path, stream: str, operator: str, root: Folder | None = None) -> None:
     """Compares Spark's checkpoint in ``folder`` with every cell of an operator of the same stream, before it goes on;
     then, in each cell, every delta since the newest snapshot with the one before it.
+
+    ``root``: where the state is, by default ``crown/`` in the folder.
 
     Raises :class:`BrokenChainError` that names both, or :class:`DamagedStateError`. Cost: listings of Spark's folders
     and of the cells', and the headers of those deltas.
     """
-    spark, state = SparkHistory(folder), folder / "crown" / stream / operator
+    spark = SparkHistory(folder)
+    state = (spark.folder / "crown" if root is None else root) / stream / operator
     committed = spark.committed()  # in this order, so that a stream which is running meanwhile is no contradiction
     newest = {path.name: CellLog(path, "").newest() for path in cell_folders(state)}
     meta = read_meta(state)
@@ -108,11 +128,11 @@ def reconcile(folder: Path, stream: str, operator: str) -> None:
     for cell in map(str, cells):
         version = newest.get(cell, EMPTY)
         if version > begun:
-            raise ahead(folder, begun + 1, version, cell, state)
+            raise ahead(spark.folder, begun + 1, version, cell, state)
         lost = [b for b in _after(version, committed + 1) if spark.had_data(b)]
         if lost:
             others = [name for name, has in newest.items() if has >= lost[0]]
-            raise behind(folder, lost[0], cell, state, committed, bool(others))
+            raise behind(spark.folder, lost[0], cell, state, committed, bool(others))
         if meta is not None and cell in newest:
             for trouble in CellLog.of(state / cell, meta).troubles(whole=False):
                 raise trouble
@@ -126,7 +146,7 @@ def _after(version: int, stop: int) -> range:
 # -- when a cell is given a batch -------------------------------------------------------------------------------------
 
 
-def check_next(log: CellLog, before: int, batch: int, spark_folder: Path | None) -> None:
+def check_next(log: CellLog, before: int, batch: int, spark_folder: Folder | None) -> None:
     """Raises unless the cell, whose newest version before ``batch`` is ``before``, may take that batch now.
 
     ``spark_folder``: where Spark's checkpoint of the stream would be; without it, and if it is not there, every gap is
@@ -138,7 +158,7 @@ def check_next(log: CellLog, before: int, batch: int, spark_folder: Path | None)
     state = log.folder.parent
     spark = SparkHistory.of(spark_folder, state.parent.name) if spark_folder is not None else None
     if before in (EMPTY, BACKFILL) and spark is not None:
-        _no_other_stream(state)
+        _no_other_stream(state, spark.folder)
     for number in missing:
         if _siblings_have(log, number):
             raise behind(spark_folder, number, log.cell, state, batch - 1, True)
@@ -153,33 +173,35 @@ def check_next(log: CellLog, before: int, batch: int, spark_folder: Path | None)
             raise behind(spark.folder, number, log.cell, state, batch - 1, False)
 
 
-def _no_other_stream(state: Path) -> None:
+def _no_other_stream(state: Folder, spark: Folder) -> None:
     """Raises if another stream has left state of the same operator in a checkpoint that is one stream's."""
     root, operator = state.parent.parent, state.name
-    for meta in root.glob(f"*/{operator}/meta.json"):
-        other = meta.parent
-        if other == state or other.parent.name == "backfill":
-            continue
+    with _readable(root):
+        streams = [name for name in root.folders() if name not in (state.parent.name, "backfill")]
+    for stream in sorted(streams):
+        other = root / stream / operator
         newest = max((CellLog(cell, "").newest() for cell in cell_folders(other)), default=EMPTY)
         if newest > EMPTY:
             raise BrokenChainError(
-                f"Spark began stream {state.parent.name} anew in {root.parent}, but {other} has the state of stream "
-                f"{other.parent.name} up to batch {newest}: Spark's metadata, offsets and commits were lost. Put them "
+                f"Spark began stream {state.parent.name} anew in {spark}, but {other} has the state of stream "
+                f"{stream} up to batch {newest}: Spark's metadata, offsets and commits were lost. Put them "
                 "back from a copy; or, to begin again from the first row with an empty output, delete "
-                f"{root} and {root.parent / 'metadata'}"
+                f"{root} and {spark.at('metadata')}"
             )
 
 
 def _siblings_have(log: CellLog, batch: int) -> bool:
     """Returns True if another cell of the operator has that batch."""
     folders = cell_folders(log.folder.parent)
-    return any((folder / f"{batch}.delta").exists() for folder in folders if folder != log.folder)
+    return any(CellLog(folder, "").has(batch) for folder in folders if folder != log.folder)
 
 
 # -- what is said -----------------------------------------------------------------------------------------------------
 
 
-def behind(folder: Path | None, batch: int, cell: str, state: Path, committed: int, partial: bool) -> BrokenChainError:
+def behind(
+    folder: Folder | None, batch: int, cell: str, state: Folder, committed: int, partial: bool
+) -> BrokenChainError:
     """Returns the error for a batch that Spark committed with data and a cell does not have; ``partial``: others have
     it."""
     where = folder / "offsets" if folder is not None else "Spark"
@@ -200,7 +222,7 @@ def behind(folder: Path | None, batch: int, cell: str, state: Path, committed: i
     )
 
 
-def ahead(folder: Path | None, batch: int, version: int, cell: str, state: Path) -> BrokenChainError:
+def ahead(folder: Folder | None, batch: int, version: int, cell: str, state: Folder) -> BrokenChainError:
     """Returns the error for a cell that has a batch which Spark has not begun."""
     where = f" ({folder / 'offsets'})" if folder is not None else ""
     return BrokenChainError(

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
 from spark_jobs.log.delta_file import format_of
-from spark_jobs.log.state_log import cell_folders, sync_folder, write_durably
+from spark_jobs.log.state_log import cell_folders
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 
+_FILE = "meta.json"
 _META = {"format": int, "fingerprint": str, "cells": int, "grid": dict, "query": str}
 
 
-def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
+def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
     """Writes ``meta.json`` of an operator if it is the first, else demands that plan and cells are the same.
 
     ``meta`` holds format, fingerprint, cells, grid, query. Raises :class:`PlanChangedError` with both sides and what to
     do, and :class:`DamagedStateError` if there are cells without it.
     """
-    path = folder / "meta.json"
+    folder = folder_at(folder)
+    path = folder.at(_FILE)
     stored = read_meta(folder)
     if stored is None:
         _refuse_orphans(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
-        write_durably(temporary, json.dumps({"checksum": _checksum(meta), **meta}, indent=1).encode())
+        data = json.dumps({"checksum": _checksum(meta), **meta}, indent=1).encode()
         try:
-            os.link(temporary, path)
-            sync_folder(folder)
-        except FileExistsError:
-            pass  # another cell was first; its words are checked below like any others
-        finally:
-            temporary.unlink(missing_ok=True)
+            folder.make()
+            folder.create(_FILE, data)  # if another cell was first, its words are checked below like any others
+        except OSError as error:
+            raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
         stored = read_meta(folder)
         if stored is None:
             raise CheckpointError(f"{path} vanished while it was being written")
@@ -66,16 +64,17 @@ def check_meta(folder: Path, meta: Mapping[str, Any]) -> None:
         )
 
 
-def read_meta(folder: Path) -> dict[str, Any] | None:
+def read_meta(folder: Folder | Path) -> dict[str, Any] | None:
     """Returns ``meta.json`` of an operator's folder, or None. Raises :class:`DamagedStateError` if it is not what we
     write.
 
     A file without a checksum, as written before there were any, is taken as it stands. (The checksum comes first in
     the file: what is left when a cut has taken it away is either not JSON, or lacks a key, or is the same.)
     """
-    path = folder / "meta.json"
+    folder = folder_at(folder)
+    path = folder.at(_FILE)
     try:
-        meta = json.loads(path.read_bytes())
+        meta = json.loads(folder.read(_FILE))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -92,12 +91,12 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
     return meta
 
 
-def _refuse_orphans(folder: Path) -> None:
+def _refuse_orphans(folder: Folder) -> None:
     """Raises if the folder has cells, which nobody makes before ``meta.json`` is there."""
     cells = cell_folders(folder)
     if cells and read_meta(folder) is None:
         raise DamagedStateError(
-            f"{folder / 'meta.json'} is gone, but there are cells ({', '.join(path.name for path in cells)}): without "
+            f"{folder.at(_FILE)} is gone, but there are cells ({', '.join(path.name for path in cells)}): without "
             "it nobody knows into how many cells the state is cut. Put it back from a copy, or start with a new "
             "checkpoint"
         )

@@ -19,26 +19,18 @@ Files of other names (copies, editors' backups) are not looked at. A delta's for
 from __future__ import annotations
 
 import json
-import os
 import re
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from crown.durable.packing import DIGEST
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, InputChangedError
-from spark_jobs.log.delta_file import (
-    ONE_CELL,
-    Link,
-    Owner,
-    digest_at,
-    digest_of,
-    pack,
-    same_rows,
-    unpack,
-    unpack_head,
-)
+from spark_jobs.log.delta_file import ONE_CELL, Link, Owner, digest_of, pack, same_rows, unpack, unpack_head
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 
 EMPTY = -2
 BACKFILL = -1
@@ -71,17 +63,17 @@ class CellLog:
     refused, also one with the same plan. Files written before streams or cuts were noted are taken without.
     """
 
-    def __init__(self, folder: Path, fingerprint: str, format: int = ONE_CELL, cut: str = "") -> None:
-        self.folder = folder
+    def __init__(self, folder: Folder | Path, fingerprint: str, format: int = ONE_CELL, cut: str = "") -> None:
+        self.folder = folder = folder_at(folder)
         self.cell = folder.name
         self.owner = Owner(fingerprint, folder.name, f"{folder.parent.parent.name}/{folder.parent.name}", format, cut)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.make()
         except OSError as error:
             raise CheckpointError(f"cannot make the state folder {folder}: {error.strerror}") from None
 
     @classmethod
-    def of(cls, folder: Path, meta: Mapping[str, Any]) -> CellLog:
+    def of(cls, folder: Folder | Path, meta: Mapping[str, Any]) -> CellLog:
         """Returns the log of a cell of the operator that ``meta.json`` describes."""
         return cls(folder, meta["fingerprint"], meta["format"], json.dumps(meta["grid"], sort_keys=True))
 
@@ -89,27 +81,55 @@ class CellLog:
 
     def batches(self) -> list[int]:
         """Returns the numbers of the published deltas, ascending."""
-        return _numbers(self.folder, "delta")
+        return self.listed()[0]
 
     def snapshots(self) -> list[int]:
         """Returns the versions of the snapshots, ascending."""
-        return _numbers(self.folder, "snapshot")
+        return self.listed()[1]
 
-    def delta_path(self, batch: int) -> Path:
-        """Returns where the delta of a batch is."""
-        return self.folder / f"{batch}.delta"
+    def listed(self) -> tuple[list[int], list[int]]:
+        """Returns the numbers of the deltas and the versions of the snapshots, each ascending. One listing."""
+        names = self.files()
+        return _numbers(names, "delta"), _numbers(names, "snapshot")
 
-    def snapshot_path(self, version: int) -> Path:
-        """Returns where the snapshot of a version is."""
-        return self.folder / f"{version}.snapshot"
+    def files(self) -> dict[str, int]:
+        """Returns the files of the folder with their sizes."""
+        with self._readable(str(self.folder)):
+            return self.folder.files()
+
+    def delta_path(self, batch: int) -> str:
+        """Returns where the delta of a batch is, for people."""
+        return self.folder.at(f"{batch}.delta")
+
+    def snapshot_path(self, version: int) -> str:
+        """Returns where the snapshot of a version is, for people."""
+        return self.folder.at(f"{version}.snapshot")
+
+    def has(self, batch: int) -> bool:
+        """Returns True if the delta of a batch is there. O(1)."""
+        with self._readable(self.delta_path(batch)):
+            return self.folder.has(f"{batch}.delta")
 
     def digest(self, batch: int) -> str:
         """Returns the digest of a batch's delta, "" if it is not there. O(1)."""
-        return digest_at(self.delta_path(batch))
+        with self._readable(self.delta_path(batch)):
+            try:
+                return self.folder.tail(f"{batch}.delta", DIGEST).hex()
+            except FileNotFoundError:
+                return ""
 
     def newest(self) -> int:
         """Returns the newest version that the log can restore; EMPTY if it has none."""
-        return max(self.batches()[-1:] + self.snapshots()[-1:], default=EMPTY)
+        batches, snapshots = self.listed()
+        return max(batches[-1:] + snapshots[-1:], default=EMPTY)
+
+    @contextmanager
+    def _readable(self, path: str) -> Iterator[None]:
+        """Turns what the storage says into :class:`CheckpointError`: what cannot be read is not taken for absent."""
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointError(f"cannot read the state log {path}: {error.strerror}") from None
 
     # -- deltas -------------------------------------------------------------------------------------------------------
 
@@ -119,20 +139,16 @@ class CellLog:
         Returns the one in the log, and whether it is this one. Raises :class:`InputChangedError` if another attempt of
         the batch published other rows, :class:`BrokenChainError` if it did so after another history.
         """
-        path = self.delta_path(link.batch)
         data = pack(link, self.owner)
-        temporary = self._temporary()
         try:
-            write_durably(temporary, data)
-            os.link(temporary, path)  # atomic: fails if somebody was first
-        except FileExistsError:
-            return self._the_same(link), False
+            first = self.folder.create(f"{link.batch}.delta", data)
         except OSError as error:
-            raise CheckpointError(f"cannot write the state log {path}: {error.strerror}") from None
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(self.folder)
-        return replace(link, digest=digest_of(data)), True
+            raise CheckpointError(
+                f"cannot write the state log {self.delta_path(link.batch)}: {error.strerror}"
+            ) from None
+        if not first:
+            return self._the_same(link), False
+        return replace(link, digest=digest_of(data), size=len(data)), True
 
     def read(self, batch: int) -> Link:
         """Returns the delta of a batch. Raises :class:`DamagedStateError`, or :class:`BrokenChainError` if it is not
@@ -143,7 +159,7 @@ class CellLog:
         """
         path = self.delta_path(batch)
         try:
-            data = path.read_bytes()
+            data = self.folder.read(f"{batch}.delta")
         except FileNotFoundError:
             raise BrokenChainError(
                 f"cell {self.cell}: the delta of batch {batch} is missing ({path}); the state cannot be rebuilt "
@@ -174,14 +190,14 @@ class CellLog:
         ``whole``: all deltas are read to their ends; otherwise only the headers of those since the newest snapshot,
         which a restored cell needs. O(log), or O(deltas).
         """
-        snapshots = self.snapshots()
+        batches, snapshots = self.listed()
         version = None if whole or not snapshots else snapshots[-1]
         digest = "" if version is None else self.digest(version)
-        for batch in self.batches():
+        for batch in batches:
             if version is not None and batch <= version:
                 continue
             try:
-                link = self.read(batch) if whole else unpack_head(self.delta_path(batch), self.owner, batch)
+                link = self.read(batch) if whole else self._head(batch)
                 first = version is None and link.prev in {EMPTY, BACKFILL, *snapshots}
                 if not first:
                     self.demand_next(link, EMPTY if version is None else version, digest)
@@ -190,6 +206,13 @@ class CellLog:
                 yield error
                 digest = ""
             version = batch
+
+    def _head(self, batch: int) -> Link:
+        """Returns the delta of a batch without its rows. O(1)."""
+        path, file = self.delta_path(batch), f"{batch}.delta"
+        with self._readable(path):
+            link = unpack_head(lambda start, stop: self.folder.read(file, start, stop), path, self.owner, batch)
+        return replace(link, digest=self.digest(batch))
 
     def _the_same(self, link: Link) -> Link:
         stored = self.read(link.batch)
@@ -205,12 +228,25 @@ class CellLog:
     # -- snapshots ----------------------------------------------------------------------------------------------------
 
     def write_snapshot(self, version: int, write: Callable[[Path], object]) -> None:
-        """Makes a snapshot durable; ``write`` must write and flush the file and give it its name in one step."""
+        """Makes a snapshot durable; ``write`` must write and flush a file of this host, in one step."""
         try:
-            write(self.snapshot_path(version))
+            self.folder.publish(f"{version}.snapshot", write)
         except OSError as error:
             raise CheckpointError(f"cannot write {self.snapshot_path(version)}: {error.strerror}") from None
-        sync_folder(self.folder)
+
+    @contextmanager
+    def snapshot(self, version: int) -> Iterator[Path]:
+        """Yields a file of this host that holds the snapshot of a version."""
+        fetched = ExitStack()
+        with self._readable(self.snapshot_path(version)):
+            path = fetched.enter_context(self.folder.local(f"{version}.snapshot"))
+        with fetched:
+            yield path
+
+    def snapshot_size(self, version: int) -> int:
+        """Returns the bytes of the snapshot of a version."""
+        with self._readable(self.snapshot_path(version)):
+            return self.folder.size(f"{version}.snapshot")
 
     def mark(self, version: int, digest: str) -> dict[str, Any]:
         """Returns what a snapshot must say of itself: its version, cell, stream and cut, and where its history
@@ -219,7 +255,7 @@ class CellLog:
             "digest": digest
         }
 
-    def demand_mark(self, source: Path, found: Mapping[str, Any], version: int) -> str:
+    def demand_mark(self, source: object, found: Mapping[str, Any], version: int) -> str:
         """Returns the digest with which the history of a snapshot ends, "" if it is not known.
 
         ``found``: what the snapshot says of itself; what it does not say, because it is older, is taken as it should
@@ -241,15 +277,13 @@ class CellLog:
         return str(said["digest"])
 
     def weigh(self, version: int) -> Load:
-        """Returns what has been logged up to a version since the newest snapshot before it. O(files)."""
-        taken = max((v for v in self.snapshots() if v <= version), default=None)
-        size = 0 if taken is None else self.snapshot_path(taken).stat().st_size
+        """Returns what has been logged up to a version since the newest snapshot before it. One listing, O(files)."""
+        sizes = self.files()
+        taken = max((v for v in _numbers(sizes, "snapshot") if v <= version), default=None)
+        size = 0 if taken is None else sizes[f"{taken}.snapshot"]
         since = EMPTY if taken is None else taken
-        return Load(size, sum(self.weight(batch) for batch in self.batches() if since < batch <= version))
-
-    def weight(self, batch: int) -> int:
-        """Returns what the delta of a batch adds to the load of the log. O(1)."""
-        return max(self.delta_path(batch).stat().st_size, BATCH_WEIGHT)
+        logged = (sizes[f"{batch}.delta"] for batch in _numbers(sizes, "delta") if since < batch <= version)
+        return Load(size, sum(map(weight, logged)))
 
     def snapshot_due(self, load: Load, floor: int) -> bool:
         """Returns True when the deltas since the newest snapshot outweigh it (or ``floor`` bytes, whichever is more).
@@ -265,40 +299,40 @@ class CellLog:
         Kept: the newest snapshot older than all of them, and every snapshot and delta since (a snapshot is not larger
         than the deltas that led to it, so these are at most as much again).
         """
-        snapshots = self.snapshots()
+        batches, snapshots = self.listed()
         old = [v for v in snapshots if v < batch - max(keep, 1)]
         if not old:
             return
         base = old[-1]
-        doomed = [self.snapshot_path(v) for v in snapshots if v < base]
-        for number in self.batches():
-            if number > base:
-                break
-            doomed += [self.delta_path(number), self.folder / f"{number}.json"]
-        for path in doomed:
-            path.unlink(missing_ok=True)
+        gone = [number for number in batches if number <= base]
+        self._delete(f"{v}.snapshot" for v in snapshots if v < base)
+        self._delete(file for number in gone for file in (f"{number}.delta", f"{number}.json"))
 
     def forget(self, batch: int) -> None:
         """Deletes every delta, snapshot and note after a batch, and remembers the digests of the deltas."""
-        gone = [number for number in self.batches() if number > batch]
+        batches, snapshots = self.listed()
+        gone = [number for number in batches if number > batch]
         digests = sorted(self.forgotten() | {self.digest(number) for number in gone})
-        temporary = self._temporary()
-        write_durably(temporary, json.dumps(digests).encode())
-        os.replace(temporary, self.folder / _FORGOTTEN)
-        for number in gone:
-            self.delta_path(number).unlink()
-            (self.folder / f"{number}.json").unlink(missing_ok=True)
-        for version in self.snapshots():
-            if version > batch:
-                self.snapshot_path(version).unlink()
-        sync_folder(self.folder)
+        try:
+            self.folder.replace(_FORGOTTEN, json.dumps(digests).encode())
+        except OSError as error:
+            raise CheckpointError(f"cannot write {self.folder.at(_FORGOTTEN)}: {error.strerror}") from None
+        self._delete(file for number in gone for file in (f"{number}.delta", f"{number}.json"))
+        self._delete(f"{version}.snapshot" for version in snapshots if version > batch)
 
     def forgotten(self) -> set[str]:
         """Returns the digests of deltas that were deleted to go back: a live engine that applied one is out of date."""
+        with self._readable(self.folder.at(_FORGOTTEN)):
+            try:
+                return set(json.loads(self.folder.read(_FORGOTTEN)))
+            except (FileNotFoundError, ValueError, TypeError):
+                return set()
+
+    def _delete(self, files: Iterable[str]) -> None:
         try:
-            return set(json.loads((self.folder / _FORGOTTEN).read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return set()
+            self.folder.delete(files)
+        except OSError as error:
+            raise CheckpointError(f"cannot delete old files of {self.folder}: {error.strerror}") from None
 
     # -- notes for the driver -----------------------------------------------------------------------------------------
 
@@ -307,57 +341,45 @@ class CellLog:
 
         Only the newest are kept.
         """
-        temporary = self._temporary()
-        temporary.write_text(json.dumps(note))
-        os.replace(temporary, self.folder / f"{batch}.json")
-        (self.folder / f"{batch - NOTES}.json").unlink(missing_ok=True)
+        try:
+            self.folder.replace(f"{batch}.json", json.dumps(note).encode(), durable=False)
+        except OSError as error:
+            raise CheckpointError(f"cannot write {self.folder.at(f'{batch}.json')}: {error.strerror}") from None
+        if batch >= NOTES:
+            self._delete([f"{batch - NOTES}.json"])
 
-    def _temporary(self) -> Path:
-        return self.folder / f".{os.getpid()}-{uuid.uuid4().hex}.tmp"
+
+def weight(size: int) -> int:
+    """Returns what a delta of that many bytes adds to the load of the log."""
+    return max(size, BATCH_WEIGHT)
 
 
-def cell_folders(operator: Path) -> list[Path]:
+def cell_folders(operator: Folder | Path) -> list[Folder]:
     """Returns the folders of an operator's cells, by number; copies with other names are none."""
-    if not operator.is_dir():
-        return []
-    found = [path for path in operator.iterdir() if _CELL.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=lambda path: int(path.name))
+    operator = folder_at(operator)
+    try:
+        found = [name for name in operator.folders() if _CELL.fullmatch(name)]
+    except OSError as error:
+        raise CheckpointError(f"cannot read the state folder {operator}: {error.strerror}") from None
+    return [operator / name for name in sorted(found, key=int)]
 
 
-def strangers(folder: Path) -> list[str]:
+def strangers(log: CellLog) -> list[str]:
     """Names in a cell's folder that are none of the log's, and so are not looked at."""
-    return sorted(
-        name for name in os.listdir(folder) if name[0] != "." and name != _FORGOTTEN and not _NAME.fullmatch(name)
-    )
+    entries = [*log.files(), *log.folder.folders()]
+    return sorted(name for name in entries if name[0] != "." and name != _FORGOTTEN and not _NAME.fullmatch(name))
 
 
-def read_note(folder: Path, batch: int) -> dict[str, Any] | None:
+def read_note(folder: Folder | Path, batch: int) -> dict[str, Any] | None:
     """Returns what a cell's folder says about a batch; None if nothing (no rows, or no task for it), or nothing
     readable."""
     try:
-        note = json.loads((folder / f"{batch}.json").read_bytes())
+        note = json.loads(folder_at(folder).read(f"{batch}.json"))
     except (OSError, ValueError):  # a note is not durable: a crash of the machine can leave it empty
         return None
     return note if isinstance(note, dict) else None
 
 
-def _numbers(folder: Path, suffix: str) -> list[int]:
-    found = (_NAME.fullmatch(name) for name in os.listdir(folder))
+def _numbers(names: Iterable[str], suffix: str) -> list[int]:
+    found = (_NAME.fullmatch(name) for name in names)
     return sorted(int(match[1]) for match in found if match is not None and match[2] == suffix)
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Writes a file, whose bytes are then on the disk."""
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Has the names in a folder be on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

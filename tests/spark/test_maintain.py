@@ -255,8 +255,8 @@ def test_streams_need_a_checkpoint_on_a_mounted_file_system_and_company_of_strea
     frames = files.frames(spark)
     with pytest.raises(CheckpointError, match="checkpoint="):
         maintain(spark, sql, frames)
-    with pytest.raises(CheckpointError, match="s3a://"):
-        maintain(spark, sql, frames, checkpoint="s3a://bucket/state")
+    with pytest.raises(CheckpointError, match="hdfs://"):
+        maintain(spark, sql, frames, checkpoint="hdfs://host/state")
     frames["tag"] = spark.createDataFrame([("ann", 1.0)], "name string, score double")
     with pytest.raises(SourceError, match="bulk_load"):
         maintain(spark, sql, frames, checkpoint=str(tmp_path))

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from spark_jobs import maintain, plain_errors
-from spark_jobs.commands import state, submit
+from spark_jobs.commands import state, submit, top
 from spark_jobs.errors import FolderError, PlanChangedError, SourceError, SparkJobError
 from spark_jobs.folders import held, local_folder, unclaimed
 from spark_jobs.ingest.sources import Input
@@ -26,7 +26,8 @@ from tests.spark.job.test_submit import PATHS, command
 from tests.spark.job.test_submit_failures import SCHEMA, words, write
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."
-URIS = ["s3a://bucket/x", "s3a:/bucket/x", "hdfs:x", "abfss://c@a.net/x", "file://elsewhere/x"]
+URIS = ["s3a:/bucket/x", "hdfs:x", "hdfs://host/x", "file://elsewhere/x"]
+STORES = ["s3a://bucket/x", "abfss://c@a.net/x"]
 FIELDS = T.StructType([T.StructField(name, T.LongType()) for name in ("src", "dst", "_weight")])
 
 
@@ -42,23 +43,30 @@ def by_submit(tmp_path, *more):
     return command(submit, PATHS, "--schema", SCHEMA, "--input", f"g={tmp_path / 'g'}", *more)
 
 
-@pytest.mark.parametrize("uri", URIS)
+@pytest.mark.parametrize("uri", [*URIS, *STORES])
 def test_a_uri_that_cannot_be_served_is_refused_and_makes_no_folder(tmp_path, monkeypatch, uri):
     monkeypatch.chdir(tmp_path)
     attempts = [
-        lambda: by_maintain(checkpoint=uri),
-        lambda: by_maintain(checkpoint="state", on_bad_row="quarantine", quarantine=uri),
         lambda: by_submit(tmp_path, "--output", "noop", "--checkpoint", uri),
         lambda: by_submit(tmp_path, "--output", uri, "--checkpoint", "state"),
-        lambda: by_submit(tmp_path, "--output", "noop", "--on-bad-row", "quarantine", "--quarantine", uri),
         lambda: by_submit(tmp_path, "--output", "noop", "--scratch", uri),
-        lambda: command(state, uri),
     ]
+    aside = ("--on-bad-row", "quarantine", "--quarantine", uri)
+    if uri in URIS:
+        attempts += [
+            lambda: by_maintain(checkpoint=uri),
+            lambda: by_maintain(checkpoint="state", state=uri),
+            lambda: by_maintain(checkpoint="state", on_bad_row="quarantine", quarantine=uri),
+            lambda: by_submit(tmp_path, "--output", "noop", "--checkpoint", "state", "--state", uri),
+            lambda: by_submit(tmp_path, "--output", "noop", *aside),
+            lambda: command(state, uri),
+            lambda: command(top, uri, "--once"),
+        ]
     for attempt in attempts:
         with pytest.raises(FolderError, match=re.escape(uri)) as error:
             attempt()
         assert "\n" not in str(error.value)
-        assert "give a local" in str(error.value) or "write file:///" in str(error.value)
+        assert re.search("give a local|write (s3a?|file)://|elsewhere", str(error.value))
     with pytest.raises((SourceError, FolderError), match=re.escape(uri)):
         Input.parse(f"g={uri}:format=csv")
     assert {path.name for path in tmp_path.iterdir()} <= {"g"}

@@ -111,6 +111,14 @@ def batches(files: Mapping[str, pa.Table], batch_rows: int, span: str | None) ->
     return _in_step({name: window.sliding(rows, lengths[name], batch_rows) for name, rows in files.items()})
 
 
+def netted(files: Mapping[str, pa.Table], batch_rows: int, span: str) -> list[str]:
+    """Returns what to say of windows that are shorter than a batch; see ``crown.ingest.streams.window.netted``."""
+    told = (
+        window.netted(name, rows.num_rows, window.size(span, rows.num_rows), batch_rows) for name, rows in files.items()
+    )
+    return [note for note in told if note is not None]
+
+
 def _sliced(rows: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
     return (rows.slice(start, batch_rows) for start in range(0, rows.num_rows, batch_rows))
 

@@ -75,13 +75,29 @@ def sliding(table: pa.Table, window: int, batch_rows: int) -> Iterator[pa.Table]
 
     Each yielded table has the columns of ``table`` and the int64 column ``_weight``. Only one batch is held at a time;
     cost O(updates). Within a batch an engine applies the net change, so a row inserted and deleted in the same batch
-    leaves no trace, as it should.
+    leaves no trace (see ``netted``). No batch has the last insert and a delete after it: a list that is shorter than a
+    batch fills its window before that empties.
     """
     if batch_rows < 1:
         raise WindowError(f"a batch of {batch_rows} rows: give 1 or more")
-    for start in range(0, 2 * table.num_rows, batch_rows):
-        row, weight = updates(table.num_rows, window, start, start + batch_rows)
-        yield table.take(pa.array(row)).append_column(WEIGHT, pa.array(weight))
+    total = 2 * table.num_rows
+    for first, last in ((0, total - window), (total - window, total)):
+        for start in range(first, last, batch_rows):
+            row, weight = updates(table.num_rows, window, start, min(start + batch_rows, last))
+            yield table.take(pa.array(row)).append_column(WEIGHT, pa.array(weight))
+
+
+def netted(name: str, rows: int, window: int, batch_rows: int) -> str | None:
+    """Returns what to say of a window that is shorter than a batch: some rows come and go within one; else None.
+
+    A row of the list of ``rows`` stays for ``2 * window`` updates while the window slides.
+    """
+    if batch_rows <= 2 * window or rows <= window:
+        return None
+    return (
+        f"the window of {window:,} rows over {name} is shorter than a batch of {batch_rows:,} updates: deltas are net "
+        f"per batch, so rows that come and go within one are in none; --batch-rows {window} shows all"
+    )
 
 
 def appended(table: pa.Table, batch_rows: int) -> Iterator[pa.Table]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from crown.store.dictionary import Dictionary
 from plans.payload import FLOAT_BITS
 from plans.program import Aggregate
 from plans.schema import arrow_type, decimal_parts
-from plans.sums import COUNTS, Sums, Term, Values
+from plans.sums import COFACTOR, COUNTS, Sums, Term, Values
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ class Rule:
         if self.top is not None:
             return Column(aggregate.type, dictionary, totals.tops[self.top])
         count = self._sum(totals)[:, 0]
-        if aggregate.function in COUNTS:
+        if aggregate.function == COFACTOR:
+            self._refuse_not_finite(totals)
+        if aggregate.function in (*COUNTS, COFACTOR):
             return Column(aggregate.type, dictionary, np.ascontiguousarray(count))
         null = count == 0
         if aggregate.function == "sum" and aggregate.type != "float64":
@@ -94,8 +97,28 @@ class Rule:
                 null = null & (few | ~special)
         return Column(aggregate.type, dictionary, rounded.float_codes(values, null))
 
+    def exact(self, totals: Totals, *factors: str) -> int | Fraction:
+        """Returns the sum of a product of arguments (of none: the number of rows) in the first group, exactly.
+
+        It must be one of those that the aggregate is made of.
+        """
+        shift, power = (sum(part) for part in zip((0, 0), *(self._units[name] for name in factors), strict=True))
+        words = self._sum(totals, *factors)[0]
+        found = Fraction(int.from_bytes(words.tobytes(), "little", signed=True), 10**power << shift)
+        return found.numerator if found.denominator == 1 else found
+
+    def _refuse_not_finite(self, totals: Totals) -> None:
+        """Raises OutOfRange for a group with NaN or an infinity, which no sum of numbers can take."""
+        for name in self._sums.needs:
+            for side in self._sums.sides(name):
+                found = totals.count(side) != 0
+                if found.any():
+                    reason = f"{name} is NaN or infinite in a row; leave such rows out with WHERE"
+                    raise OutOfRange(int(found.argmax()), reason)
+
     def _sum(self, totals: Totals, *factors: str) -> np.ndarray:
         """Returns a sum of products of arguments, int64[groups, limbs]."""
+        factors = tuple(sorted(factors))
         if factors not in self._places:
             self._places[factors] = totals.place(self._sums.term(*factors))
         return totals.rows[:, self._places[factors]]

@@ -10,6 +10,7 @@ groups it touched, vectorised, and writes the groups only when nothing can refus
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
 from crown.stages.columns import Column, Frame, matrix
-from crown.stages.feeds import Reader
+from crown.stages.feeds import readers
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.carried import Carriage, term_of
-from crown.stages.groups.multisets import Multisets
+from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.terms import Addends, Layout
 from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
@@ -41,17 +42,25 @@ class Groups(Lasting):
     """Runs a group stage (see ``crown.stages.protocol.Stage``); ``source``: the columns of what it reads.
 
     A group exists while it has rows; ``whole``: the only one does from the first batch on. ``join``: the plan of the
-    stage that it reads, if its rows carry sums.
+    stage that it reads, if its rows carry sums. ``beside``: the columns of what its other feeds read.
     """
 
-    def __init__(self, stage: GroupStage, source: Sequence[Declared], part: Part, join: Plan | None = None) -> None:
+    def __init__(
+        self,
+        stage: GroupStage,
+        source: Sequence[Declared],
+        part: Part,
+        join: Plan | None = None,
+        beside: Sequence[Sequence[Declared]] = (),
+    ) -> None:
         self.stage = stage
-        self.inputs: tuple[str | int, ...] = (stage.feed.source,)
+        feeds = (stage.feed, *stage.values)
+        self.inputs: tuple[str | int, ...] = tuple(feed.source for feed in feeds)
         self.columns = tuple(Declared(output.name, output.type) for output in stage.outputs)
         self.parts: tuple[np.ndarray, ...] = (part.arena,)
         self._part = part
-        self._reader = Reader(stage.feed, source, part.dictionary)
-        self._types = {column.name: column.type for column in self._reader.columns}
+        self._readers = readers(feeds, [source, *beside], part.dictionary)
+        self._types = {column.name: column.type for feed in feeds for column in feed.columns}
         self._keys = tuple(Declared(name, self._types[name]) for name in stage.keys)
         types = self._types | {one.name: one.type for one in stage.summed}
         carried = {term_of(one): one.limbs for one in stage.carried}
@@ -63,7 +72,12 @@ class Groups(Lasting):
         k = self._k = len(self._keys)
         self._table = int(table_at(_GROUPS))
         self._multisets = Multisets(
-            part, int(table_at(_VALUES)), self._sides(), self._types, int(groups.state_at(k)) + self._layout.words
+            part,
+            int(table_at(_VALUES)),
+            self._sides(),
+            self._types,
+            int(groups.state_at(k)) + self._layout.words,
+            lambda values: stage.read_by([values.argument, *([] if values.where is None else [values.where])]),
         )
         self._words = self._layout.words + self._multisets.words
         self._identity = np.arange(max(k, 1), dtype=np.int64)
@@ -101,19 +115,20 @@ class Groups(Lasting):
 
         Raises ChangeError if an aggregate leaves its type, naming group and column; MemoryBudgetError.
         """
-        return self._change(nets[0], 1)
+        return self._change(nets, 1)
 
     def undo(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.undo``."""
         with self._part.budget.lifted():
-            return self._change(nets[0].negated(), -1)
+            return self._change([net.negated() for net in nets], -1)
 
-    def _change(self, net: Zset, sign: int) -> Zset:
+    def _change(self, nets: Sequence[Zset], sign: int) -> Zset:
         """Adds events and returns what changes; ``sign`` -1 takes a batch back."""
-        frame, weights = self._reader.frame(net)
-        handles, where = self._located(frame, len(weights))
+        fed = [reader.frame(net) for reader, net in zip(self._readers, nets, strict=True)]
+        handles, where = self._located([frame for frame, _ in fed], [len(weights) for _, weights in fed])
         try:
-            old, new = self._totals(net, frame, weights, where, handles)
+            events = [Events(Addends(f, w, at), f, at) for (f, w), at in zip(fed, where, strict=True)]
+            old, new = self._totals(nets[0], events, fed[0][1], handles)
             changed = self._difference(handles, old, new, sign)
         except BaseException:
             self._multisets.take_back(handles)
@@ -129,12 +144,17 @@ class Groups(Lasting):
         arena[A.H_VERSION] += sign
         return changed
 
-    def _located(self, frame: Frame, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the handles of the groups of events, each once, and the number of each event's group among them."""
+    def _located(self, frames: Sequence[Frame], sizes: Sequence[int]) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Returns the handles of the groups of events, each once, and per feed the number of each event's group."""
+        n = sum(sizes)
         arena, where = self.parts[0], np.zeros(n, np.int64)
+        by_feed = np.split(where, np.cumsum(sizes)[:-1])
         if self.stage.whole:
-            return arena[A.H_ROOT : A.H_ROOT + 1].copy(), where
-        keys = matrix([frame[name] for name in self.stage.keys], n)
+            return arena[A.H_ROOT : A.H_ROOT + 1].copy(), by_feed
+        every = [
+            matrix([frame[name] for name in self.stage.keys], size) for frame, size in zip(frames, sizes, strict=True)
+        ]
+        keys = every[0] if len(every) == 1 else np.concatenate(every, axis=1)
         strides = np.arange(max(self._k, 1), dtype=np.int64) * n
         handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
 
@@ -146,25 +166,24 @@ class Groups(Lasting):
         except BaseException:
             self._abandon(handles[: done[1]])
             raise
-        return handles[: done[1]], where
+        return handles[: done[1]], by_feed
 
     def _abandon(self, handles: np.ndarray) -> None:
         if not self.stage.whole:
             groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
 
     def _totals(
-        self, net: Zset, frame: Frame, weights: np.ndarray, where: np.ndarray, handles: np.ndarray
+        self, net: Zset, events: Sequence[Events], weights: np.ndarray, handles: np.ndarray
     ) -> tuple[Totals, Totals]:
-        """Returns the totals of groups before and after the events; those of multisets change at once."""
+        """Returns the totals of groups before and after the events of each feed; those of multisets change at once."""
         layout, n = self._layout, len(handles)
         rows = np.empty((2 * n, layout.words), np.int64)  # before, then after: worked out together later
         old = self._stored(handles, rows[:n])
         deltas = np.zeros((n, layout.words), np.int64)
-        addends = Addends(frame, weights, where)
-        addends.add(layout, self._of_rows, deltas)
+        events[0].addends.add(layout, self._of_rows, deltas)
         if self._carriage is not None:
-            self._carriage.add(net, where, deltas)
-        for values, changed, flips, of in self._multisets.apply(addends, frame, where, handles):
+            self._carriage.add(net, events[0].where, deltas)
+        for values, changed, flips, of in self._multisets.apply(events, handles):
             Addends(changed, flips, of).add(layout, self._of_values[values], deltas)
         rows[n:] = old.rows
         sums.add_states(rows[n:], deltas, layout.words, layout.places)
@@ -307,6 +326,16 @@ class Groups(Lasting):
         handles = self.find(key) if self._k else np.concatenate(list(self._blocks()) or [np.empty(0, np.int64)])
         codes = self._present(handles)
         return Zset.of_columns(codes, np.ones(codes.shape[1], np.int64))
+
+    def exact(self, name: str, *factors: str) -> int | Fraction:
+        """Returns a sum of a product of arguments that aggregate ``name`` is made of; there is no GROUP BY. O(1).
+
+        Of no argument: the rows that the aggregate counts; of the name "" all rows.
+        """
+        totals = self._stored(self.parts[0][A.H_ROOT : A.H_ROOT + 1].copy())
+        if not name:
+            return int(totals.count(ROWS)[0])
+        return next(rule for rule in self._rules if rule.aggregate.name == name).exact(totals, *factors)
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------

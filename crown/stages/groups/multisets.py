@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,13 +23,26 @@ _IDENTITY = np.arange(kernels.VALUE_KEY, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Multiset:
-    """The values of ``values``, of ``type``, with heaps on ``sides``; ``place``: its first word, from a group."""
+    """The values of ``values``, of ``type``, with heaps on ``sides``; ``place``: its first word, from a group.
+
+    ``feed``: the number of the feed that they come from.
+    """
 
     number: int
     values: Values
     type: str
     sides: int
     place: int
+    feed: int
+
+
+@dataclass(frozen=True)
+class Events:
+    """What a feed brings in a batch: rows as a ``frame``, in form for sums, and the number of each row's group."""
+
+    addends: Addends
+    frame: Frame
+    where: np.ndarray
 
 
 @dataclass
@@ -46,17 +59,24 @@ class _Change:
 class Multisets:
     """The multisets of all groups, in table ``table`` (a header word) of a stage's part.
 
-    ``sides``: the heaps that each needs; ``place``: where the first begins, counted from a group.
+    ``sides``: the heaps that each needs; ``place``: where the first begins, counted from a group; ``feed_of``: says
+    which feed values come from.
     """
 
     def __init__(
-        self, part: Part, table: int, sides: Mapping[Values, int], types: Mapping[str, str], place: int
+        self,
+        part: Part,
+        table: int,
+        sides: Mapping[Values, int],
+        types: Mapping[str, str],
+        place: int,
+        feed_of: Callable[[Values], int],
     ) -> None:
         self._part = part
         self._table = table
         self._changes: list[_Change] = []
         self.all = tuple(
-            Multiset(i, values, types[values.argument], side, place + kernels.MULTISET * i)
+            Multiset(i, values, types[values.argument], side, place + kernels.MULTISET * i, feed_of(values))
             for i, (values, side) in enumerate(sides.items())
         )
 
@@ -69,19 +89,19 @@ class Multisets:
         return int(self._part.arena[self._table + T_COUNT])
 
     def apply(
-        self, addends: Addends, frame: Frame, where: np.ndarray, handles: np.ndarray
+        self, fed: Sequence[Events], handles: np.ndarray
     ) -> Iterator[tuple[Values, Frame, np.ndarray, np.ndarray]]:
-        """Changes the counts of values by the events of a batch, whose groups are ``handles[where]``.
+        """Changes the counts of values by the events of a batch, by feed, whose groups are ``handles``.
 
         Yields per multiset the values that changed, as a frame of one column; their flips (+1 where a value appeared,
         -1 where it vanished, else 0); and their groups. Raises MemoryBudgetError, and ChangeError for a delete of a
         value that is not there; call ``take_back`` then. O(events log).
         """
         for multiset in self.all:
-            argument = multiset.values.argument
-            weights = addends.weights((argument,), multiset.values.where)
+            argument, given = multiset.values.argument, fed[multiset.feed]
+            weights = given.addends.weights((argument,), multiset.values.where)
             keep = weights != 0
-            events = np.stack([where[keep], frame[argument].codes[keep]])
+            events = np.stack([given.where[keep], given.frame[argument].codes[keep]])
             net = Zset.of_columns(events, weights[keep]).net()
             groups, codes = np.ascontiguousarray(net.columns())
             of = handles[groups]

@@ -121,6 +121,22 @@ def _micros_later(array: pa.Array, micros: np.ndarray, like: pa.Array) -> pa.Arr
     return pc.if_else(pa.array(lost), pa.scalar(None, array.type), found) if lost.any() else found
 
 
+def _window_start(type_: pa.DataType, value: Any, length: Any) -> Any:
+    """Returns the latest multiple of a length, counted from 1970, that is not after a moment; NULL where there is
+    none."""
+    size = length.as_py() if length.is_valid else 0
+
+    def tell(array: pa.Array) -> pa.Array:
+        given = words(array, np.int64)
+        with np.errstate(over="ignore"):
+            start = given - given % size if size > 0 else given
+        lost = start > given if size > 0 else np.ones(len(given), bool)
+        found = array_of(start, type_, array)
+        return pc.if_else(pa.array(lost), pa.scalar(None, type_), found) if lost.any() else found
+
+    return on_arrays(tell, value)
+
+
 def _difference(type_: pa.DataType, end: Any, start: Any) -> Any:
     def tell(one: pa.Array, two: pa.Array) -> pa.Array:
         days = (dates.days_of(one) - dates.days_of(two)).astype(np.int32)
@@ -194,6 +210,13 @@ TABLE = (
     Function("add_months", ("date", "int32"), "date", _with_count(_months_later)),
     Function("plus_months", ("moment", "=int32"), _same, _with_count(_months_later), sql=_interval("MONTH")),
     Function("plus_micros", ("moment", "=int64"), _same, _with_count(_micros_later), sql=_interval("SECOND")),
+    Function(
+        "tumble_start",
+        ("moment", "=int64"),
+        _same,
+        _window_start,
+        sql=lambda a: f"TIMESTAMP_MICROS(UNIX_MICROS({a[0]}) - PMOD(UNIX_MICROS({a[0]}), {a[1]}))",
+    ),
     Function("datediff", ("date", "date"), "int32", _difference),
     Function("last_day", ("date",), "date", _last_day),
     Function("make_date", ("int32", "int32", "int32"), "date", _made),

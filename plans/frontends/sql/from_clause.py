@@ -15,6 +15,7 @@ from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scalars.names import Ctes, Frame, Names
 from plans.frontends.sql.scope import Relation, Scope
 from plans.frontends.sql.text.place import extent, spelling
+from plans.frontends.sql.windows import is_windows, query_of
 
 
 class From(Names):
@@ -67,6 +68,11 @@ class From(Names):
             columns = tuple(node.alias_column_names)
             alias = node.alias or f"subquery{len(self.frame.sources)}"
             self.subquery(node.this, alias, columns, ctes, group, scope, node)
+            return
+        if isinstance(node, exp.Table) and is_windows(node):
+            body = self.guarded(node, partial(query_of, node))
+            alias = node.alias or f"subquery{len(self.frame.sources)}"
+            self.subquery(body, alias, tuple(node.alias_column_names), ctes, group, scope, node)
             return
         called = node.this if isinstance(node, exp.Table) else node
         raise self.error(f"{spelling(self.text, called)} in FROM is not supported", node, "use tables and subqueries")

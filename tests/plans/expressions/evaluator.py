@@ -29,7 +29,7 @@ from plans.program import (
     TopStage,
 )
 from plans.schema import arrow_type, decimal_parts
-from plans.sums import Sums, Term
+from plans.sums import ORDERED, Sums, Term
 from tests.oracles.database import Database, Row, canonical
 
 Bag = Counter[Row]
@@ -49,7 +49,7 @@ def results(program: Program, database: Database) -> Bag:
         if isinstance(stage, JoinStage):
             made = joined(stage, known)
         elif isinstance(stage, GroupStage):
-            made = grouped(stage, fed(stage.feed, known))
+            made = grouped(stage, [fed(feed, known) for feed in (stage.feed, *stage.values)])
         elif isinstance(stage, PointwiseStage):
             made = pointwise(stage, [fed(leaf, known) for leaf in stage.leaves])
         elif isinstance(stage, TopStage):
@@ -218,18 +218,28 @@ def selected(atom: Node | BagAtom, known: dict[str | int, Relation]) -> Bag:
 # groups -------------------------------------------------------------------------------------------------------------
 
 
-def grouped(stage: GroupStage, rows: Relation) -> Relation:
-    columns, bag = rows
-    names = [name for name, _ in columns]
-    groups: dict[Row, list[tuple[Row, int]]] = {(): []} if stage.whole else {}
-    for row, copies in bag.items():
-        groups.setdefault(tuple(row[names.index(key)] for key in stage.keys), []).append((row, copies))
-    types = dict(columns) | {one.name: one.type for one in stage.summed}
+def grouped(stage: GroupStage, feeds: Sequence[Relation]) -> Relation:
+    members: list[tuple[list[str], dict[Row, list[tuple[Row, int]]]]] = []
+    for columns, bag in feeds:
+        names = [name for name, _ in columns]
+        groups: dict[Row, list[tuple[Row, int]]] = {(): []} if stage.whole else {}
+        for row, copies in bag.items():
+            groups.setdefault(tuple(row[names.index(key)] for key in stage.keys), []).append((row, copies))
+        members.append((names, groups))
+    assert all(list(groups) == list(members[0][1]) or set(groups) == set(members[0][1]) for _, groups in members)
+    types = {name: type_ for columns, _ in feeds for name, type_ in columns}
+    types |= {one.name: one.type for one in stage.summed}
+
+    def value(call: Aggregate, key: Row) -> object:
+        parts = [*call.arguments, *([] if call.where is None else [call.where])]
+        if call.distinct or call.function in ORDERED:
+            names, groups = members[stage.read_by(parts)]
+            return aggregated(call, names, types, groups[key])
+        names, groups = members[0]
+        return value_of(stage, call, names, types, groups[key])
+
     made = [(key, types[key]) for key in stage.keys] + [(call.name, call.type) for call in stage.aggregates]
-    values = [
-        (*key, *(value_of(stage, call, names, types, members) for call in stage.aggregates))
-        for key, members in groups.items()
-    ]
+    values = [(*key, *(value(call, key) for call in stage.aggregates)) for key in members[0][1]]
     values = canonical(values)
     if stage.having is not None:
         mask = computed([stage.having], made, values)

@@ -6,6 +6,12 @@ from tests.plans.expressions.expression_group import Group
 
 _PARTS = ("YEAR", "QUARTER", "MONTH", "DAY", "DAYOFWEEK", "WEEKDAY", "DAYOFYEAR", "WEEKOFYEAR")
 
+
+def _start(moment: str, length: int) -> str:
+    """The start of a window in Spark's words."""
+    return f"TIMESTAMP_MICROS(UNIX_MICROS({moment}) - PMOD(UNIX_MICROS({moment}), {length}))"
+
+
 FUNCTION_GROUPS = (
     Group(
         "`CAST`, `TRY_CAST`, `::` of numbers",
@@ -141,6 +147,18 @@ FUNCTION_GROUPS = (
          "day + INTERVAL 4 YEARS", "INTERVAL 1 YEAR + day", "ntz + INTERVAL 1 DAY", "ntz - INTERVAL 1 MONTH",
          "ntz + INTERVAL '5' HOUR", "ntz - INTERVAL 90 SECONDS", "ntz + INTERVAL 1 MICROSECOND",
          "ntz + INTERVAL 1 MILLISECOND", "day >= DATE '2020-03-30' - INTERVAL '1' MONTH"),
+    ),
+    Group(
+        "`TUMBLE_START` `TUMBLE_END` (`TUMBLE` is the start) of a moment and a constant length",
+        "DATE, TIMESTAMP, TIMESTAMP_NTZ; an INTERVAL, or a text such as `'1 hour 30 minutes'`",
+        "a moment outside the calendar",
+        "The window of that length, counted from 1970-01-01 00:00 (UTC), that the moment is in. Spark's "
+        "`window(moment, length).start`.",
+        (("TUMBLE_START(inst, INTERVAL '10' MINUTE)", _start("inst", 600_000_000)),
+         ("TUMBLE(inst, '1 day 1 hour')", _start("inst", 90_000_000_000)),
+         ("TUMBLE_START(inst, '7 microseconds')", _start("inst", 7)),
+         ("TUMBLE_END(inst, '1 week')", _start("inst", 604_800_000_000) + " + INTERVAL '7' DAY")),
+        utc=True,
     ),
     Group(
         "`ROUND` `BROUND`",

@@ -143,7 +143,7 @@ NAMED: dict[str, object] = {
 
 def test_every_query_of_the_page_is_planned() -> None:
     found = re.findall(r"^\| `(.*?)` \|", PAGE, re.MULTILINE)
-    assert len(found) == 10
+    assert len(found) == 12
     assert all(program(query, NAMED).stages for query in found)
 
 

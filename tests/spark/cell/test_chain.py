@@ -19,6 +19,7 @@ from spark_jobs.commands.state import roll_back, troubles
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import BACKFILL, NOTES, CellLog, strangers
+from spark_jobs.storage.local import LocalFolder
 from tests.spark.cell.test_cell import HOPS, apply, expected, rows, stream
 from tests.spark.cell.test_history import CHANGES, DELTAS, META, Job
 
@@ -86,7 +87,7 @@ def test_after_going_back_the_same_application_goes_on(job, again):
     job.run(CHANGES[:4])
     for number in (0, 1):
         roll_back(job.cell(number).log, 1)
-    assert not strangers(job.state / "0")
+    assert not strangers(job.cell(0).log)
     for batch in (2, 3, 4):
         got, report = apply(job.cell(0), batch, again[batch])
         assert got == expected(HOPS, [*CHANGES[:2], *again[2:]])[batch]
@@ -158,7 +159,8 @@ def test_the_history_of_a_stream_begins_with_one_backfill(tmp_path):
     base = tmp_path / "crown" / "backfill" / "crown" / "0" / f"{BACKFILL}.snapshot"
 
     def cell(host):
-        return Cell(HOPS, CellLog.of(tmp_path / "crown" / "s" / "crown" / "0", step.meta), tmp_path / host, base=base)
+        log = CellLog.of(tmp_path / "crown" / "s" / "crown" / "0", step.meta)
+        return Cell(HOPS, log, tmp_path / host, base=lambda: LocalFolder(base.parent))
 
     old = base.read_bytes()
     list(steps.one_shot(step, 0, ()))

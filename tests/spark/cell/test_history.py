@@ -188,7 +188,7 @@ def test_a_file_of_another_cell_batch_or_stream_is_refused(job, tmp_path, monkey
         "another cell": job.state / "1",
         "another batch": job.state / "0",
         "another stream": other.state / "0",
-        "another operator": beside.folder,
+        "another operator": job.state.parent / "second" / "0",
     }[source]
     if source == "another operator":
         for batch, rows in enumerate(CHANGES[:3]):

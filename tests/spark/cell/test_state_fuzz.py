@@ -1,7 +1,7 @@
 """The reader of the state log on damaged files: what it takes is what was written, what it says is our own sentence.
 
-Seeds are fixed: 500 mutations in the normal run, 20,000 in the slow one. Each is tried as it is, and, to get behind the
-checksum, mutations of the header also with a checksum that fits.
+Seeds are fixed: 500 mutations in the normal run, 100,000 in the slow one. Each is tried as it is, and, to get behind
+the checksum, mutations of the header also with a checksum that fits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ META = {
     "grid": {"attributes": ["b"], "shares": [2]},
     "query": "Q(a) :- r(a), 'žlutý'.",
 }
-RUNS = [pytest.param(500, id="some"), pytest.param(20_000, id="many", marks=pytest.mark.slow)]
+RUNS = [pytest.param(500, id="some"), pytest.param(100_000, id="many", marks=pytest.mark.slow)]
 
 
 def mutated(data, rng, other):

@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.errors import DamagedStateError, InputChangedError, PlanChangedError
 from spark_jobs.log.delta_file import MASKED, ONE_CELL, Link
 from spark_jobs.log.meta import check_meta, read_meta
-from spark_jobs.log.state_log import BATCH_WEIGHT, CellLog, Load, read_note
+from spark_jobs.log.state_log import BATCH_WEIGHT, CellLog, Load, read_note, weight
 
 META = {
     "format": MASKED,
@@ -72,13 +72,13 @@ def test_a_snapshot_is_due_when_the_log_outweighs_the_last_one_or_has_too_many_b
     due, load = [], Load(0, 0)
     for batch in range(50):
         log.publish(Link(batch, batch - 1, noise))
-        load = Load(load.snapshot, load.logged + log.weight(batch))
+        load = Load(load.snapshot, load.logged + weight(log.folder.size(f"{batch}.delta")))
         assert load == log.weigh(batch)
         due.append(log.snapshot_due(load, 1))
         if due[-1]:
             log.write_snapshot(batch, lambda path: path.write_bytes(b"s" * size))
             load = Load(size, 0)
-    every = size // max(log.delta_path(0).stat().st_size, BATCH_WEIGHT) + 1
+    every = size // max(log.folder.size("0.delta"), BATCH_WEIGHT) + 1
     assert (every < 10) == (rows > 1)
     assert due == [batch % every == 0 for batch in range(50)]
 

@@ -1,48 +1,39 @@
-"""The code of the README that needs Spark runs, as it stands; ``tests/test_readme.py`` runs the rest."""
+"""The pages with blocks that need Spark run as they stand; ``tests/pages/test_blocks.py`` runs the others."""
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
+import os
 from pathlib import Path
 
 import pytest
 
-from spark_jobs.commands import submit
-from tests.spark.job.test_submit import command, write_edges
+from tests.pages import blocks
 
-README = (Path(__file__).parents[3] / "README.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.S)
-SPARK = [code for kind, code in BLOCKS if kind == "python" and "spark" in code]
+PAGES = [page for page in blocks.PAGES if blocks.on_spark(page.read_text())]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with what the examples read."""
-    (tmp_path / "changes" / "knows").mkdir(parents=True)
-    rows = [{"a": 1, "b": 2, "_weight": 1}, {"a": 2, "b": 3, "_weight": 1}]
-    (tmp_path / "changes" / "knows" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    write_edges(tmp_path / "soc-Epinions1.txt.zip", [(1, 2), (2, 3), (3, 40000)])
+def folder(spark, tmp_path, monkeypatch):
+    """An empty folder, which Spark takes for the current one, too."""
+    java = spark.sparkContext._jvm
+    files = java.org.apache.hadoop.fs.FileSystem.get(spark.sparkContext._jsc.hadoopConfiguration())
+    before = java.System.getProperty("user.dir")
+
+    def enter(path: str) -> None:
+        """Spark asks its file system, and for checkpoints the JVM."""
+        files.setWorkingDirectory(java.org.apache.hadoop.fs.Path(path))
+        java.System.setProperty("user.dir", path)
+
+    enter(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    for stream in spark.streams.active:
+        stream.stop()
+    enter(before)
 
 
-def test_the_block_on_spark(spark, folder):
-    (code,) = SPARK
-    for place in ("changes/knows", "deltas", "state"):  # the JVM was started in another folder
-        code = code.replace(f'"{place}"', f'"{folder / place}"')
-    exec(compile(code, "README.md", "exec"), {})
-    assert [row.asDict() for row in spark.read.parquet(str(folder / "deltas")).collect()] == [
-        {"a": 1, "b": 2, "c": 3, "_weight": 1}
-    ]
-
-
-def test_command_lines(spark, folder, capsys):
-    lines = [code.replace("\\\n", " ").strip() for kind, code in BLOCKS if kind == "sh" and "crown submit" in code]
-    assert len(lines) == 2
-    for line in lines:
-        words = shlex.split(line)
-        assert words[:2] == ["crown", "submit"]
-        assert command(submit, *words[2:]) == 0
-    assert "2 rows in, 1 deltas out" in capsys.readouterr().out
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(blocks.ROOT)))
+def test_the_blocks_of_a_page_run_on_spark(spark, folder: Path, page: Path) -> None:
+    text = page.read_text()
+    assert blocks.refreshed(text, page.name, spark=True, names={"spark": spark}) == text
+    assert Path(os.getcwd()).is_relative_to(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import re
 import shutil
 
@@ -44,6 +45,27 @@ def test_an_empty_or_new_output_becomes_the_jobs_and_stays_it(job):
     places.claim_output(output, checkpoint)
     moved = output.rename(output.with_name("elsewhere"))
     places.claim_output(moved, checkpoint)
+
+
+def test_what_a_job_notes_is_its_owners_alone(job):
+    checkpoint, output = job
+    old = os.umask(0)
+    try:
+        places.claim_output(output, checkpoint)
+        reported(RuntimeError("no idea"), checkpoint)
+    finally:
+        os.umask(old)
+    files = [checkpoint / "output.json", output / "_crown.json", *checkpoint.glob("crown-error-*.log")]
+    assert [oct(path.stat().st_mode & 0o777) for path in files] == ["0o600"] * 3
+
+
+@pytest.mark.parametrize("report", ["no idea", "spark_jobs.errors.CheckpointError: {} is gone", "Caused by: a.B: {}"])
+def test_a_report_and_its_sentence_have_no_credentials(tmp_path, report):
+    uris = "jdbc://ann:hunter2@db/x and s3://bucket/x?X-Amz-Signature=hunter2"
+    said = str(reported(RuntimeError(f"{report.format(uris)}\n\tat {uris}"), tmp_path))
+    (log,) = tmp_path.glob("crown-error-*.log")
+    assert "s3://bucket/x?..." in log.read_text()
+    assert "hunter2" not in said + log.read_text()
 
 
 def test_an_output_from_before_there_were_marks_is_taken_if_it_fits(job):

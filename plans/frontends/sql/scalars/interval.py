@@ -1,10 +1,14 @@
-"""A date or timestamp plus or minus an INTERVAL. Part of `plans.frontends.sql`; nodes are sqlglot's."""
+"""A date or timestamp plus or minus an INTERVAL, and the window of a length that it is in.
+
+Part of `plans.frontends.sql`; nodes are sqlglot's.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from plans import durations
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, lit
 
@@ -39,6 +43,35 @@ def shifted(node: Any, start: Expr) -> Expr:
     else:
         found = call("plus_micros", start, lit(count * _MICROS[unit], "int64"))
     return found if start.op != "literal" or start.value is None else _worked_out(found, f"{start} and {count} {unit}s")
+
+
+TUMBLING = ("TUMBLE", "TUMBLE_START", "TUMBLE_END")
+"""Functions of a moment and a length: the window of that length that the moment is in, by its start or its end."""
+
+
+def tumbled(name: str, moment: Expr, length: Any) -> Expr:
+    """Returns the start or end of the tumbling window that a moment is in; `length`: an INTERVAL, or a text."""
+    if moment.type not in ("date", "timestamp", "timestamp_ntz"):
+        raise PlanError(f"{name} takes a date or a timestamp, not {moment.type}", hint="use CAST")
+    size = lit(length_of(name, length), "int64")
+    start = call("tumble_start", moment, size)
+    return call("plus_micros", start, size) if name == "TUMBLE_END" else start
+
+
+def length_of(name: str, node: Any) -> int:
+    """Returns the length of a window in microseconds, of an INTERVAL or a text."""
+    text = None
+    if node.key == "literal" and node.args.get("is_string"):
+        text = str(node.this)
+    elif node.key == "interval" and node.this is not None and node.this.key == "literal":
+        text = f"{node.this.this} {node.args.get('unit') or ''}"
+    found = None if text is None else durations.microseconds(text)
+    if not found:
+        raise PlanError(
+            f"{name} takes the length of a window as a constant",
+            hint="write INTERVAL '10' MINUTE or '10 minutes'; months and years have no fixed length",
+        )
+    return found
 
 
 def _worked_out(expr: Expr, what: str) -> Expr:

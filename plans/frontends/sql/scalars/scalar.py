@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from plans.errors import PlanError
 from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
-from plans.frontends.sql.scalars.interval import shifted
+from plans.frontends.sql.scalars.interval import TUMBLING, shifted, tumbled
 from plans.frontends.sql.text.calls import BY_NAME, named
 from plans.frontends.sql.text.place import check_quantifier, has_query, negation, place_of, refusal, spelling
 from plans.schema import decimal_parts, normal_type
@@ -155,6 +155,11 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):
         return _cast(part("this"), _type(node.args["to"]))
+    if key == "anonymous" and str(node.this).upper() in TUMBLING:
+        name = str(node.this).upper()
+        if len(node.expressions) != 2:
+            raise PlanError(f"{name} takes a timestamp and a length, not {len(node.expressions)} arguments")
+        return tumbled(name, scalar(node.expressions[0], resolve, text), node.expressions[1])
     if key == "anonymous" and str(node.this).upper() in BY_NAME:
         found = named(str(node.this).upper(), [scalar(item, resolve, text) for item in node.expressions])
         if found is not None:

@@ -8,8 +8,9 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast
 from plans.expressions.functions.table import FUNCTIONS
 
+_UNNAMED = ("plus_months", "plus_micros", "second_fraction", "tumble_start")
 _NAMES = {
-    **{name.upper(): name for name in FUNCTIONS if name not in ("plus_months", "plus_micros", "second_fraction")},
+    **{name.upper(): name for name in FUNCTIONS if name not in _UNNAMED},
     "LCASE": "lower", "UCASE": "upper", "CHAR_LENGTH": "length", "CHARACTER_LENGTH": "length", "LEN": "length",
     "SUBSTR": "substring", "BTRIM": "trim", "POW": "power", "SIGNUM": "sign", "CEILING": "ceil",
     "DAYOFMONTH": "day", "DAYOFYEAR": "dayofyear", "DATEADD": "date_add", "DATE_DIFF": "datediff",

@@ -1,0 +1,166 @@
+"""Graphs that change: motifs, degrees and triangles, kept up to date.
+
+A graph is two tables, as in GraphFrames: vertices with a column ``id``, edges with the columns ``src`` and ``dst``,
+both with any others. Arrow, pandas and Polars frames or rows give a view of the embedded engine; batch or streaming
+DataFrames of Spark, or a ``GraphFrame`` in place of both, give a DataFrame.
+
+>>> import crown
+>>> edges = [{"src": 1, "dst": 2}, {"src": 2, "dst": 3}]
+>>> paths = crown.graph.motif(None, edges, "(a)-[]->(b); (b)-[]->(c); !(a)-[]->(c)")
+>>> paths.to_table().to_pylist()
+[{'a': {'id': 1}, 'b': {'id': 2}, 'c': {'id': 3}}]
+>>> paths.apply({"edges": [{"src": 1, "dst": 3}]}).to_pylist()
+[{'a': {'id': 1}, 'b': {'id': 2}, 'c': {'id': 3}, '_weight': -1}]
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, overload
+
+from crown.errors import CrownError, needs
+from crown.graph.motifs import MotifView, load, motif_view
+from crown.graph.tables import degree_query, degree_table_query, table_view, triangle_query
+from crown.views import View
+
+if TYPE_CHECKING:
+    from spark_jobs.graphs import Frame
+
+__all__ = ["MotifView", "degree_table", "degrees", "load", "motif", "triangles"]
+
+
+@overload
+def motif(
+    vertices: Frame | None, edges: Frame, pattern: str, *, where: str | None = None, schema: Any = None, **options: Any
+) -> Frame: ...
+
+
+@overload
+def motif(
+    vertices: Any, edges: Any, pattern: str, *, where: str | None = None, schema: Any = None, **options: Any
+) -> MotifView: ...
+
+
+def motif(
+    vertices: Any, edges: Any, pattern: str, *, where: str | None = None, schema: Any = None, **options: Any
+) -> Any:
+    """Returns what ``GraphFrame(vertices, edges).find(pattern).where(where)`` finds, kept up to date.
+
+    ``vertices``: the vertices, or None for the ends of edges. ``edges``: the edges; None with a ``GraphFrame`` as
+    ``vertices``. ``pattern``: a motif, in all forms that ``find`` takes: paths of a fixed length ``[e*2]`` or of
+    a range ``[e*1..3]``, edges without direction ``-[e]-``, negated ones ``!(a)-[]->(b)``. ``where``: a condition
+    in SQL over the elements, ``a.id <> c.id AND e.kind = 'friend'``. ``schema``: declared types and keys of
+    ``vertices`` and ``edges``, as for ``crown.view``; a key ``id`` of the vertices makes them cheaper.
+
+    The columns are those of ``find``: a struct for each named vertex and edge, none for others, and ``_hop``,
+    ``_pattern`` and ``_direction`` of paths and of edges without direction. Copies are kept, names that differ may
+    stand for the same vertex, and behind a negated edge no row occurs twice.
+
+    - Frames or rows, or columns and types for an empty graph: a ``MotifView``; ``view.apply({"edges": ...})`` changes
+      it. ``options`` are those of ``crown.view``. ``_weight`` says how often a row is there.
+    - Batch DataFrames of Spark: a DataFrame, its rows as often as they are found.
+    - Streaming ones: the stream of changes, with ``_weight``; ``options`` are those of ``crown.spark.maintain``.
+
+    Raises PlanError for what is no motif or condition, with its place, and MissingPackageError without PySpark.
+    """
+    vertices, edges = _graph(vertices, edges)
+    if _on_spark(edges):
+        return _spark().motif(vertices, edges, pattern, where=where, schema=schema, **options)
+    return motif_view(vertices, edges, pattern, where=where, schema=schema, **options)
+
+
+@overload
+def degrees(edges: Frame, direction: str = "all", *, schema: Any = None, **options: Any) -> Frame: ...
+
+
+@overload
+def degrees(edges: Any, direction: str = "all", *, schema: Any = None, **options: Any) -> View: ...
+
+
+def degrees(edges: Any, direction: str = "all", *, schema: Any = None, **options: Any) -> Any:
+    """Returns how many edges each vertex has, of those that have some, kept up to date in O(1) per edge.
+
+    ``direction``: ``"in"``, ``"out"`` or ``"all"``; the columns are ``id`` and, as in GraphFrames, ``inDegree``,
+    ``outDegree`` or ``degree``. A loop counts for both directions. Frames, ``schema`` and ``options`` as for ``motif``;
+    CrownError for another direction.
+
+    >>> degrees([{"src": 1, "dst": 2}, {"src": 1, "dst": 3}], "out").get({"id": 1})
+    {'id': 1, 'outDegree': 2}
+    """
+    _, edges = _graph(None, edges)
+    return _table(degree_query(direction), None, edges, schema, options)
+
+
+@overload
+def degree_table(vertices: Frame | None, edges: Frame, *, schema: Any = None, **options: Any) -> Frame: ...
+
+
+@overload
+def degree_table(vertices: Any, edges: Any, *, schema: Any = None, **options: Any) -> View: ...
+
+
+def degree_table(vertices: Any, edges: Any, *, schema: Any = None, **options: Any) -> Any:
+    """Returns ``id``, ``inDegree``, ``outDegree`` and ``degree`` of every vertex, zeros where it has no edge.
+
+    That is what an iteration of PageRank needs: the degree by which a rank is divided, and the vertices without one to
+    divide by. ``vertices``: None for the ends of edges. Frames, ``schema`` and ``options`` as for ``motif``.
+
+    >>> sorted(row["outDegree"] for row in degree_table(None, [{"src": 1, "dst": 2}, {"src": 1, "dst": 3}]))
+    [0, 0, 2]
+    """
+    vertices, edges = _graph(vertices, edges)
+    return _table(degree_table_query(vertices is not None), vertices, edges, schema, options)
+
+
+@overload
+def triangles(
+    vertices: Frame | None, edges: Frame, *, per: str = "vertex", schema: Any = None, **options: Any
+) -> Frame: ...
+
+
+@overload
+def triangles(vertices: Any, edges: Any, *, per: str = "vertex", schema: Any = None, **options: Any) -> View: ...
+
+
+def triangles(vertices: Any, edges: Any, *, per: str = "vertex", schema: Any = None, **options: Any) -> Any:
+    """Returns how many triangles there are, kept up to date: through each vertex, or in the graph.
+
+    Directions, copies and loops do not count, as in GraphFrames. ``per="vertex"``: the columns of ``vertices`` and
+    ``count``, zeros included; without ``vertices`` ``id`` and ``count`` of those in a triangle. ``per="graph"``: one
+    row, ``count``. Frames, ``schema`` and ``options`` as for ``motif``; CrownError for another ``per``.
+
+    >>> rows = [{"src": 1, "dst": 2}, {"src": 3, "dst": 2}, {"src": 1, "dst": 3}]
+    >>> triangles(None, rows, per="graph").to_table().to_pylist()
+    [{'count': 1}]
+    """
+    vertices, edges = _graph(vertices, edges)
+    query = triangle_query(per, vertices is not None)
+    return _table(query, vertices if per == "vertex" else None, edges, schema, options)
+
+
+def _table(query: str, vertices: Any, edges: Any, schema: Any, options: dict[str, Any]) -> Any:
+    given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
+    if _on_spark(edges):
+        return _spark().table(query, given, schema=schema, **options)
+    return table_view(query, given, schema, **options)
+
+
+def _graph(vertices: Any, edges: Any) -> tuple[Any, Any]:
+    """Returns vertices and edges, of a GraphFrame where that is given."""
+    for given in (vertices, edges):
+        if type(given).__name__ == "GraphFrame":
+            if given is vertices and edges is not None:
+                raise CrownError("a GraphFrame has its own edges; give None for them")
+            return (given.vertices if given is vertices else None), given.edges
+    if edges is None:
+        raise CrownError("edges are missing; give a frame with the columns src and dst, or a GraphFrame as vertices")
+    return vertices, edges
+
+
+def _on_spark(frame: Any) -> bool:
+    return type(frame).__module__.startswith("pyspark.sql")
+
+
+def _spark() -> Any:
+    with needs("crown.graph over DataFrames"):
+        return import_module("spark_jobs.graphs")

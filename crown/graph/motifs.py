@@ -1,0 +1,112 @@
+"""Motifs over graphs that change: the answer of ``GraphFrame.find``, kept up to date by the embedded engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import plans
+from crown import engines
+from crown.arguments import Size, file_of, size_of
+from crown.engine.delivery import Delivery
+from crown.errors import SnapshotError
+from crown.ingest.frames import is_frame, schemas
+from crown.results.structs import nested, nested_schema, plain_row
+from crown.views import View, extra_of, view
+from plans.frontends.motif.find import Shape, find
+
+
+class MotifView(View):
+    """The answer to a motif, kept up to date: a ``View`` whose columns are structs, one for each named element.
+
+    ``_weight`` says how often a row is there. Made by ``crown.graph.motif`` and ``crown.graph.load``; not thread-safe.
+    """
+
+    def __init__(self, view: View, shape: Shape) -> None:
+        super().__init__(view._engine, view._quarantine_dir, view._engine.batches)
+        self._shape = shape
+        self.schema = nested_schema(shape, self.schema)
+
+    @property
+    def delta_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
+        return nested_schema(self._shape, super().delta_schema)
+
+    def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Returns the full result, enumerated with constant delay, never materialized.
+
+        ``limit``: at most that many rows.
+        """
+        return (nested(self._shape, batch) for batch in super().results(limit))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes plan and state to one file (replaced atomically), for ``crown.graph.load``. O(state)."""
+        quarantine = None if self._quarantine_dir is None else str(self._quarantine_dir)
+        extra = {"batches": self._engine.batches, "quarantine": quarantine, "motif": self._shape.to_json()}
+        self._engine.save(path, extra)
+
+    def _run(self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None) -> Delivery:
+        return _Nested(super()._run(changes, deltas, consolidate), self._shape)
+
+    def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
+        return plain_row(self._shape, super()._named(row))
+
+
+class _Nested(Delivery):
+    """Deltas with structs."""
+
+    def __init__(self, plain: Delivery, shape: Shape) -> None:
+        self._plain = plain  # which would end the batch if it were forgotten
+        self._uninterrupted = plain._uninterrupted
+        self._batches = plain._batches
+        self._shape = shape
+
+    def __next__(self) -> pa.RecordBatch:
+        return nested(self._shape, super().__next__())
+
+    def to_table(self, schema: pa.Schema) -> pa.Table:
+        """Returns all deltas at once. If that fails in any way the batch is taken back."""
+        plain = super().to_table(schema)
+        batches = (nested(self._shape, batch) for batch in plain.to_batches())
+        return pa.Table.from_batches(batches, nested_schema(self._shape, schema))
+
+
+def motif_view(
+    vertices: Any,
+    edges: Any,
+    pattern: str,
+    *,
+    where: str | None = None,
+    schema: Any = None,
+    dialect: str = "spark",
+    **options: Any,
+) -> MotifView:
+    """Returns the view of a motif over frames; see ``crown.graph.motif``."""
+    given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
+    declared = schemas({**given, **(schema or {})})
+    relation, shape = find(pattern, declared, where, dialect)
+    program = plans.program(relation)
+    read = {table.name for table in program.tables}
+    first = {name: frame for name, frame in given.items() if name in read and is_frame(frame)}
+    return MotifView(view(program, tables=first or None, **options), shape)
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    state_path: str | os.PathLike[str] | None = None,
+    memory_budget: Size | None = None,
+) -> MotifView:
+    """Returns the view that ``MotifView.save`` wrote. The arguments are those of ``crown.load``.
+
+    Raises SnapshotError for a foreign or damaged file, and for a view that is no motif's. O(state).
+    """
+    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    state = None if state_path is None else file_of(state_path, "state_path")
+    engine, extra = engines.load(path, state, budget)
+    if not isinstance(extra.get("motif"), list):
+        raise SnapshotError(f"{path} has a view that is no motif's; load it with crown.load")
+    return MotifView(View(engine, *extra_of(extra, path)), Shape.from_json(extra["motif"]))

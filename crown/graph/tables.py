@@ -1,0 +1,65 @@
+"""Tables about graphs that change, as SQL: degrees and triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crown.errors import CrownError
+from crown.ingest.frames import is_frame, schemas
+from crown.views import View, view
+
+_DEGREES = {
+    "in": "SELECT dst AS id, COUNT(*) AS inDegree FROM edges GROUP BY dst",
+    "out": "SELECT src AS id, COUNT(*) AS outDegree FROM edges GROUP BY src",
+    "all": "SELECT id, COUNT(*) AS degree FROM "
+    "(SELECT src AS id FROM edges UNION ALL SELECT dst AS id FROM edges) AS ends GROUP BY id",
+}
+_ENDS = "(SELECT src AS id FROM edges UNION SELECT dst AS id FROM edges)"
+_TABLE = """SELECT v.id, COALESCE(i.n, 0) AS inDegree, COALESCE(o.n, 0) AS outDegree,
+  COALESCE(i.n, 0) + COALESCE(o.n, 0) AS degree
+FROM {vertices} AS v
+LEFT JOIN (SELECT dst, COUNT(*) AS n FROM edges GROUP BY dst) AS i ON i.dst = v.id
+LEFT JOIN (SELECT src, COUNT(*) AS n FROM edges GROUP BY src) AS o ON o.src = v.id"""
+_TRIANGLES = """WITH pairs AS (
+  SELECT DISTINCT CASE WHEN src < dst THEN src ELSE dst END AS a, CASE WHEN src < dst THEN dst ELSE src END AS b
+  FROM edges WHERE src <> dst
+), triangles AS (
+  SELECT x.a, x.b, y.b AS c FROM pairs AS x JOIN pairs AS y ON x.b = y.a JOIN pairs AS z ON z.a = x.a AND z.b = y.b
+)
+"""
+_CORNERS = """SELECT id, COUNT(*) AS `count`
+FROM (SELECT a AS id FROM triangles UNION ALL SELECT b FROM triangles UNION ALL SELECT c FROM triangles) AS t
+GROUP BY id"""
+
+
+def degree_query(direction: str) -> str:
+    """Returns the query of the degrees: ``"in"``, ``"out"`` or ``"all"``. CrownError for another direction."""
+    if direction not in _DEGREES:
+        raise CrownError(f'direction must be "in", "out" or "all", not {direction!r}')
+    return _DEGREES[direction]
+
+
+def degree_table_query(vertices: bool) -> str:
+    """Returns the query of all degrees of every vertex, of a vertex table or of the ends of edges."""
+    return _TABLE.format(vertices="vertices" if vertices else _ENDS)
+
+
+def triangle_query(per: str, vertices: bool) -> str:
+    """Returns the query of the triangles: ``"vertex"`` or ``"graph"``. CrownError for another one."""
+    if per not in ("vertex", "graph"):
+        raise CrownError(f'per must be "vertex" or "graph", not {per!r}')
+    if per == "graph":
+        return _TRIANGLES + "SELECT COUNT(*) AS `count` FROM triangles"
+    if not vertices:
+        return _TRIANGLES + _CORNERS
+    return (
+        _TRIANGLES
+        + f"SELECT v.*, COALESCE(t.`count`, 0) AS `count` FROM vertices AS v LEFT JOIN ({_CORNERS}) AS t ON t.id = v.id"
+    )
+
+
+def table_view(query: str, given: dict[str, Any], schema: Any, **options: Any) -> View:
+    """Returns the view of a query over the frames or columns of a graph."""
+    declared = schemas({**given, **(schema or {})})
+    first = {name: frame for name, frame in given.items() if is_frame(frame)}
+    return view(query, declared, tables=first or None, **options)

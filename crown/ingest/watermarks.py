@@ -1,0 +1,24 @@
+"""Watermarks that come with a batch, not with its rows: time has gone on, whether or not there is a row to say so.
+
+An Arrow table of changes, mostly one without rows, may have a watermark in its metadata. So it goes the way of all
+changes: through the preparation of a batch, into the log of a durable view, and out of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+_KEY = b"crown.watermark"
+
+
+def with_watermark(table: pa.Table, watermark: int) -> pa.Table:
+    """Returns a table of changes with which a watermark is reached, a code."""
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: str(watermark).encode()})
+
+
+def given_watermark(data: Any) -> int | None:
+    """Returns the watermark that comes with a table of changes, if one does."""
+    metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
+    return int(metadata[_KEY]) if metadata and _KEY in metadata else None

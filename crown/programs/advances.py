@@ -1,0 +1,36 @@
+"""Time that goes on without rows: the batch with which a relation's watermark is moved by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from crown.errors import ChangeError
+from crown.ingest.changes import converted
+from crown.ingest.watermarks import with_watermark
+from plans.program import Maintainable, Program
+from plans.schema import arrow_type
+
+
+def advance(maintained: Maintainable, relation: str, to: Any) -> dict[str, pa.Table]:
+    """Returns the batch without rows with which the watermark of a relation is ``to`` at least.
+
+    ``to``: a value of its event time. Raises ChangeError for a relation without a window by event time, and for what
+    is no such time.
+    """
+    windows = maintained.windows if isinstance(maintained, Program) else ()
+    window = next((w for w in windows if isinstance(relation, str) and w.relation.lower() == relation.lower()), None)
+    if window is None or window.counts:
+        timed = ", ".join(w.relation for w in windows if not w.counts)
+        known = f"those that have one are: {timed}" if timed else "declare one with windows="
+        raise ChangeError(f"relation {relation!r} has no window by event time, so no watermark; {known}")
+    assert isinstance(maintained, Program)
+    column = maintained.table(window.relation).column(window.by)
+    assert column is not None, "a window goes by a column of its relation"
+    bad: dict[int, str] = {}
+    moment = converted([to], window.by, column.type, arrow_type(column.type), bad)
+    if bad or moment.null_count:
+        raise ChangeError(f"relation {window.relation!r}: {bad.get(0) or 'the watermark cannot be NULL'}")
+    code = moment.cast(pa.int32()).cast(pa.int64()) if column.type == "date" else moment.cast(pa.int64())
+    return {window.relation: with_watermark(pa.table({}), code[0].as_py())}

@@ -1,0 +1,64 @@
+"""How many rows each stage has, each as often as it is there: kept with every batch, so that nobody has to count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from crown.errors import CrownError
+from crown.stages.protocol import Stage
+from crown.store.zset import Zset
+
+H_ROWS = 25
+"""The header word of a stage's first arena, which no kernel reads: 0, or one more than the rows that the stage has."""
+
+
+class Tallies:
+    """The numbers of rows of ``stages``, which lie in their first arenas; a stage without memory has its number here.
+
+    A number that nobody has begun with is not known: of a state that an older release wrote, or of a stage without
+    memory that was loaded. ``set`` says it then.
+    """
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._stages = stages
+        self._others: dict[int, int] = {}  # of stages without memory
+
+    def begin(self, numbers: Iterable[int]) -> None:
+        """Notes that these stages have no rows."""
+        for number in numbers:
+            self.set(number, 0)
+
+    def add(self, number: int, net: Zset, sign: int = 1) -> None:
+        """Notes that the rows of a stage have changed by a net, or (``sign`` -1) changed back. O(net)."""
+        known = self.known(number)
+        if known is not None and len(net):
+            self.set(number, known + sign * int(net.weights.sum()))
+
+    def known(self, number: int) -> int | None:
+        """Returns how many rows a stage has, None if that is not known. O(1)."""
+        parts = self._stages[number].parts
+        if not parts:
+            return self._others.get(number)
+        word = int(parts[0][H_ROWS])
+        return word - 1 if word else None
+
+    def set(self, number: int, rows: int) -> None:
+        """Notes how many rows a stage has."""
+        parts = self._stages[number].parts
+        if parts:
+            parts[0][H_ROWS] = (rows + 1 + (1 << 63)) % (1 << 64) - (1 << 63)  # on the way it may leave a word
+        else:
+            self._others[number] = rows
+
+    def counted(self, number: int, rows: Callable[[], Iterable[Zset]]) -> int:
+        """Returns how many rows a stage has; ``rows()`` are those, which are counted if that is not known yet.
+
+        Raises CrownError if they are more than 9e18.
+        """
+        known = self.known(number)
+        if known is None:
+            known = sum(int(net.weights.sum()) for net in rows())
+            self.set(number, known)
+        if known < 0:
+            raise CrownError("the result has more than 9e18 rows; count() cannot represent that")
+        return known

@@ -1,0 +1,70 @@
+"""Rows as tables of HTML, for notebooks: a delta is green where rows come and red where they go.
+
+Colours are thin enough for light and dark pages alike. Nothing is loaded, nothing runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown.ingest.columns import WEIGHT
+
+SHOWN = 20
+_TEXT = 60
+_CELL = "style='text-align:left;padding:.15em .8em;white-space:nowrap'"
+_COMES, _GOES = "rgba(22,163,74,.18)", "rgba(220,38,38,.18)"
+
+
+def table(rows: pa.Table, *, more: int = 0, signed: bool = False) -> str:
+    """Returns a table of all the rows given.
+
+    ``more``: how many there are beside them. ``signed``: rows have the colour of the sign of their weight.
+    """
+    names = [escape(name) for name in rows.column_names]
+    head = "".join(f"<th {_CELL}>{name}</th>" for name in names)
+    body = "".join(
+        f"<tr{_colour(row) if signed else ''}>{''.join(map(_cell, row.values()))}</tr>" for row in rows.to_pylist()
+    )
+    rest = f"<div style='opacity:.7'>and {more:,} more</div>" if more else ""
+    return (
+        f"<div style='overflow-x:auto'><table style='border-collapse:collapse'><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>{rest}"
+    )
+
+
+def delta(rows: pa.Table) -> str | None:
+    """Returns the first rows of a delta as a table, and how many come and go; None for a table without weights."""
+    if WEIGHT not in rows.column_names:
+        return None
+    come = pc.sum(pc.greater(rows[WEIGHT], 0)).as_py() or 0
+    said = f"<div>{come:,} come, {rows.num_rows - come:,} go</div>"
+    if not rows.num_rows:
+        return "<div>nothing changes</div>"
+    return said + table(rows.slice(0, SHOWN), more=max(0, rows.num_rows - SHOWN), signed=True)
+
+
+def _colour(row: dict[str, Any]) -> str:
+    weight = row.get(WEIGHT)
+    return f" style='background:{_COMES if weight > 0 else _GOES}'" if weight else ""
+
+
+def _cell(value: Any) -> str:
+    text = "NULL" if value is None else str(value)
+    shown = escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + "…")
+    return f"<td {_CELL}><i>{shown}</i></td>" if value is None else f"<td {_CELL}>{shown}</td>"
+
+
+def attach() -> None:
+    """Has the notebook that runs, if one does, show Arrow tables with a column ``_weight`` as deltas.
+
+    Other tables look as before. Without IPython nothing is imported and nothing is done.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is not None:
+        shell.display_formatter.formatters["text/html"].for_type(pa.Table, delta)

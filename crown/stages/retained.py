@@ -1,0 +1,375 @@
+"""A relation within its window: what comes stays until its time is over, and leaves as a delete of the same batch.
+
+    net -> without late rows -> the rows that are in, in order -> net, and the deletes of what has expired
+
+The rows that are in are known, so this also decides what a delete finds. What the batch did is written down beside
+them, so that it can be taken back by whoever opens the state next. A change costs O(log n), and so does each row that
+leaves; nothing is ever gone through as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from crown.errors import MissingDeleteError
+from crown.kernels.arena import H_BUDGET, H_LIVE, T_TALLIES, release
+from crown.kernels.strings import NULL
+from crown.stages.groups.aggregates import order_of
+from crown.stages.kernels import orders, tops
+from crown.stages.kernels import retained as kernels
+from crown.stages.kernels.retained import COUNTERS, EARLIER, MARK, ROWS, UNDO
+from crown.stages.protocol import Part
+from crown.store.codec import decode, uses_dictionary
+from crown.store.zset import Zset
+from plans.schema import Column
+from plans.windows import Window
+
+_RECORD = T_TALLIES + 2  # the word of a table that says where its relation's record is
+_SCANNED = 1 << 12
+_ALL = 1 << 62
+_LATEST = 2**63 - 1
+
+
+class Retained:
+    """The rows of one relation that are within ``window``; ``table``: a table of the part, whose last tally is used."""
+
+    def __init__(self, part: Part, table: int, columns: Sequence[Column], window: Window) -> None:
+        self.window = window
+        self._part = part
+        self._columns = columns
+        self._width = len(columns) + window.arrival  # with a running number behind the row
+        self._at = len(columns) if window.arrival else [column.name for column in columns].index(window.by)
+        others = [i for i in range(len(columns)) if i != self._at]
+        numbered = [self._at] if window.arrival else []
+        self._identity = np.arange(max(self._width, 1), dtype=np.int64)
+        self._ordered = self._spec([self._at, *others])
+        self._by_row = self._spec([*others, *numbered])
+        if part.arena[table + _RECORD] == 0:
+            part.arena[table + _RECORD] = kernels.block(part.arena, kernels.WORDS)
+            part.arena[part.arena[table + _RECORD] + MARK] = NULL
+        self._record = int(part.arena[table + _RECORD])
+
+    def _spec(self, places: Sequence[int]) -> np.ndarray:
+        """Returns an order of rows for the kernels: by the codes at these places, rising."""
+        kinds = [orders.BY_WORD if i >= len(self._columns) else order_of(self._columns[i].type) for i in places]
+        return np.array([[i, kind, 0, 0] for i, kind in zip(places, kinds, strict=True)], np.int64).reshape(-1)
+
+    # A batch
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, net: Zset, advance: int | None, strict: bool) -> Zset:
+        """Returns what a batch does to the rows that are in: changes as they take place, and what leaves, net.
+
+        ``net``: each row once if there are deletes among them; of a window by arrival as the batch has them, in its
+        order. ``advance``: a watermark that is reached at least. ``strict``: MissingDeleteError for a delete that finds
+        too little. Raises MemoryBudgetError; if it raises nothing has changed. O(log n) per change and expired row.
+        """
+        before = self._counters().copy()
+        done: list[Zset] = []
+        try:
+            done.append(self._changed(net, advance, strict))
+            for leaving in self._leaving():
+                self._add(leaving)
+                self._counters()[kernels.EXPIRED - MARK] -= int(leaving.weights.sum())
+                done.append(leaving)
+            total = Zset.gathered(done, self._width).net()
+            self._write_down(total, before)
+        except BaseException:
+            with self._part.budget.lifted():
+                for part in reversed(done):
+                    self._add(part.negated())
+            self._counters()[:] = before
+            raise
+        return self._shown(total)
+
+    def _changed(self, net: Zset, advance: int | None, strict: bool) -> Zset:
+        """Applies the changes themselves, and moves the watermark; returns what took place."""
+        counters = self._counters()
+        if not self.window.counts:
+            late = net.rows[:, self._at] <= self.late_until()
+            counters[kernels.LATE - MARK] += int(np.abs(net.weights[late]).sum())
+            net = net[~late]
+        counters[kernels.UPDATES - MARK] += len(net)
+        wanted, missing = self._placed(net) if self.window.arrival else (net, np.empty(0, np.int64))
+        if strict and missing.any():
+            raise self._refusal(net, missing)
+        taken = self._add(wanted)
+        if not self.window.arrival:
+            missing = taken - wanted.weights
+            if strict and missing.any():
+                with self._part.budget.lifted():
+                    self._add(Zset(wanted.rows, -taken)[taken != 0])
+                raise self._refusal(wanted, missing)
+        counters[kernels.MISSING - MARK] += int(missing.sum())
+        if not self.window.counts:
+            inserted = wanted.rows[wanted.weights > 0, self._at]
+            mark = self.window.watermark_of(int(inserted.max())) if len(inserted) else NULL
+            counters[0] = max(int(counters[0]), mark, NULL if advance is None else advance)
+        return Zset(wanted.rows, taken)[taken != 0]
+
+    def _placed(self, given: Zset) -> tuple[Zset, np.ndarray]:
+        """Returns the changes with running numbers: of what is deleted that of the oldest copies, of what comes new
+        ones; and how many copies each change of ``given`` did not find."""
+        gone, come = _in_order(given)
+        missing = np.zeros(len(given), np.int64)
+        counters = self._counters()
+        found = Zset.empty(self._width)
+        if len(gone):
+            deletes = given[gone < 0]
+            wanted = -gone[gone < 0]
+            keys = np.vstack([deletes.columns(), np.full(len(deletes), NULL, np.int64)])
+            room = min(int(wanted.sum()), int(counters[ROWS - MARK]))
+            rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
+            m = kernels.oldest(
+                self._part.arena, self._record + kernels.BY_ROW, self._by_row, self._identity * len(deletes),
+                self._width, keys, wanted, *self._part.dictionary.memory, rows, weights,
+            )  # fmt: skip
+            found = Zset(rows[:m], -weights[:m])
+            missing[gone < 0] = wanted
+        inserts = Zset(given.rows, come)[come > 0]
+        first = int(counters[kernels.NEXT - MARK])
+        numbers = np.arange(first, first + len(inserts), dtype=np.int64)
+        counters[kernels.NEXT - MARK] += len(inserts)
+        numbered = Zset(np.column_stack([inserts.rows, numbers]), inserts.weights)
+        return Zset.gathered([found, numbered], self._width), missing
+
+    def _leaving(self) -> Iterator[Zset]:
+        """Yields, some at a time, the rows whose time is over, as deletes. Whoever asks has taken out those before."""
+        room = 64
+        while True:
+            until, copies = self._bound()
+            rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
+            m = kernels.front(
+                self._part.arena, self._record + kernels.ORDERED, self._width, self._at, until, copies, rows, weights
+            )
+            if m:
+                yield Zset(rows[:m], -weights[:m])
+            if m < room:
+                return
+            room = min(2 * room, _SCANNED)
+
+    def _bound(self) -> tuple[int, int]:
+        """Returns how far the rows have expired: up to which time, and how many copies."""
+        if self.window.counts:
+            return _LATEST, len(self) - self.window.rows
+        return self.late_until(), _ALL
+
+    def _add(self, events: Zset) -> np.ndarray:
+        """Adds copies of rows, which may not become less than none; returns what took place (int64[n])."""
+        taken = np.zeros(len(events), np.int64)
+        if not len(events):
+            return taken
+        done: list[int] = []
+        try:
+            for root, order in self._trees():
+                done.append(0)
+                self._change(root, order, events, events.weights, taken, done)
+        except BaseException:
+            with self._part.budget.lifted():
+                for (root, order), n in zip(self._trees(), done, strict=False):
+                    back = np.where(np.arange(len(events)) < n, -taken, 0)
+                    self._change(root, order, events, back, np.zeros_like(taken), [0])
+            raise
+        self._counters()[ROWS - MARK] += int(taken.sum())
+        return taken
+
+    def _change(
+        self, root: int, order: np.ndarray, events: Zset, weights: np.ndarray, taken: np.ndarray, done: list[int]
+    ) -> None:
+        """Changes one tree; the last of ``done`` is how far it got."""
+        n, keys, changes = len(events), np.ascontiguousarray(events.columns()), np.ascontiguousarray(weights)
+        strides = self._identity * n
+
+        def work() -> bool:
+            done[-1] = int(
+                kernels.change(
+                    self._part.arena, root, order, strides, self._width, keys, changes,
+                    *self._part.dictionary.memory, taken, done[-1],
+                )
+            )  # fmt: skip
+            return done[-1] == n
+
+        self._part.insist(work)
+
+    def _write_down(self, total: Zset, before: np.ndarray) -> None:
+        """Writes down what took place in a batch, and the counters ``before`` it. O(batch)."""
+        arena, record, n = self._part.arena, self._record, len(total)
+        handle = 0
+
+        def work() -> bool:
+            nonlocal handle
+            if arena[H_LIVE] > arena[H_BUDGET]:
+                return False
+            handle = int(kernels.block(arena, self._size(n)))
+            return True
+
+        self._part.insist(work, self._size(n))
+        arena[handle] = n
+        parts = (before, total.flat(), total.weights)
+        arena[handle + 1 : handle + self._size(n)] = np.concatenate(parts)
+        self._forget(EARLIER)
+        arena[record + EARLIER], arena[record + UNDO] = arena[record + UNDO], handle
+
+    def _written(self, which: int) -> tuple[Zset, np.ndarray]:
+        """Returns what was written down of a batch; of no batch nothing."""
+        arena, handle = self._part.arena, int(self._part.arena[self._record + which])
+        n = int(arena[handle]) if handle else 0
+        before, rows, weights = np.split(
+            arena[handle + 1 : handle + self._size(n)].copy(), [COUNTERS, COUNTERS + n * self._width]
+        )
+        return Zset(rows.reshape(n, self._width), weights), before
+
+    def _forget(self, which: int) -> None:
+        arena, handle = self._part.arena, int(self._part.arena[self._record + which])
+        if handle:
+            release(arena, handle, self._size(int(arena[handle])))
+        arena[self._record + which] = 0
+
+    def _size(self, rows: int) -> int:
+        return 1 + COUNTERS + rows * (self._width + 1)
+
+    def take_back(self) -> Zset:
+        """Takes back the last batch; returns what it had done. No budget stands in its way. O(batch log n)."""
+        arena, record = self._part.arena, self._record
+        total, before = self._written(UNDO)
+        with self._part.budget.lifted():
+            self._add(total.negated())
+        self._counters()[:] = before
+        self._forget(UNDO)
+        arena[record + UNDO], arena[record + EARLIER] = arena[record + EARLIER], 0
+        return self._shown(total)
+
+    # Reading
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Returns how many copies of rows are in."""
+        return int(self._counters()[ROWS - MARK])
+
+    def late_until(self) -> int:
+        """Returns the greatest event time that has expired; -2^63 before there is a watermark."""
+        mark = int(self._counters()[0])
+        return mark if mark == NULL else self.window.expired_until(mark)
+
+    def watermark(self) -> Any:
+        """Returns the watermark as a value of its column; None before there is one, and where rows are counted."""
+        if self.window.counts:
+            return None
+        return decode(self._counters()[:1].copy(), self.type, self._part.dictionary.extern)[0].as_py()
+
+    @property
+    def type(self) -> str:
+        """Returns the type of the column that the window goes by."""
+        return self._columns[self._at].type
+
+    def scan(self) -> Iterator[Zset]:
+        """Yields the rows that are in, with their copies. O(1) per row."""
+        for rows in self._scan():
+            yield rows.project(range(len(self._columns)))
+
+    def _scan(self) -> Iterator[Zset]:
+        handles, cursor = np.array([self._record + kernels.ORDERED], np.int64), np.zeros(2, np.int64)
+        while not cursor[0]:
+            rows, weights = np.empty((_SCANNED, self._width), np.int64), np.empty(_SCANNED, np.int64)
+            m = tops.windows(self._part.arena, 0, self._width, handles, cursor, 0, _ALL, rows, weights)
+            yield Zset(rows[:m], weights[:m])
+
+    def _counters(self) -> np.ndarray:
+        """Returns the counters, not a copy: the watermark first."""
+        return self._part.arena[self._record + MARK : self._record + MARK + COUNTERS]
+
+    def _trees(self) -> list[tuple[int, np.ndarray]]:
+        """Returns the word with the root of each tree, and its order."""
+        found = [(self._record + kernels.ORDERED, self._ordered)]
+        return [*found, (self._record + kernels.BY_ROW, self._by_row)] if self.window.arrival else found
+
+    def _shown(self, rows: Zset) -> Zset:
+        """Returns rows without their running numbers, net."""
+        return rows.project(range(len(self._columns))).net()
+
+    def _refusal(self, net: Zset, missing: np.ndarray) -> MissingDeleteError:
+        at = int(missing.argmax())
+        row = net.rows[at, : len(self._columns)]
+        return self._part.missing_delete(self.window.relation, self._columns, row, -int(net.weights[at]))
+
+    # Care
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def mark_values(self) -> None:
+        """Marks what the rows refer to in the dictionary, and what the last batches do. O(state)."""
+        marked = [i for i, column in enumerate(self._columns) if uses_dictionary(column.type)]
+        if marked:
+            for rows in (*self._scan(), self._written(UNDO)[0], self._written(EARLIER)[0]):
+                for i in marked:
+                    self._part.dictionary.mark_codes(np.ascontiguousarray(rows.rows[:, i]))
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError unless the trees are in order, have the same rows, and none whose time is over."""
+        counts = [
+            tops.check(
+                self._part.arena, 0, order, self._identity, self._width, np.array([root], np.int64),
+                *self._part.dictionary.memory,
+            )
+            for root, order in self._trees()
+        ]  # fmt: skip
+        found = list(self._scan())
+        if len(self):
+            assert counts == [sum(map(len, found))] * len(counts), "the rows within a window are not in order"
+        assert sum(int(rows.weights.sum()) for rows in found) == len(self), "rows are not what was counted"
+        until, copies = self._bound()
+        if self.window.counts:
+            assert copies <= 0, "more rows are in than the window has"
+        else:
+            assert all((rows.rows[:, self._at] > until).all() for rows in found), "a row is in whose time is over"
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the window, rows that are in, rows that ever expired or were late; the watermark, if it has one."""
+        counters = dict(zip(_NAMES, self._counters().tolist(), strict=True))
+        told = {"window": str(self.window), "rows": counters["rows"], "expired": counters["expired"]}
+        if self.window.counts:
+            return told
+        mark = self.watermark()
+        shown = mark if mark is None or isinstance(mark, int) else str(mark)
+        return {**told, "late": counters["late"], "watermark": shown}
+
+    @property
+    def missing_deletes(self) -> int:
+        """Returns the copies that deletes ever did not find."""
+        return int(self._counters()[kernels.MISSING - MARK])
+
+    @property
+    def updates(self) -> int:
+        """Returns the net changes ever."""
+        return int(self._counters()[kernels.UPDATES - MARK])
+
+
+_NAMES = ("watermark", "next", "rows", "late", "expired", "missing", "updates")
+
+
+def _in_order(given: Zset) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what a batch does when equal rows are summed, as two arrays of the order and length of the batch.
+
+    Of rows whose sum is less than 0 the first has it in the one; of the others the last inserts have it in the other:
+    what a batch both adds and removes is taken from the copies that came first.
+    """
+    weights, n = given.weights, len(given)
+    if not n or weights.min() > 0:
+        return np.zeros(n, np.int64), weights
+    rows = np.ascontiguousarray(given.rows)
+    found = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1) if given.width else np.zeros(n, np.int64)
+    order = np.argsort(found, kind="stable")
+    groups, change = found[order], weights[order]
+    first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    sums = np.add.reduceat(change, first)
+    inserts = np.maximum(change, 0)
+    total = np.add.reduceat(inserts, first)
+    number = np.cumsum(np.append(False, groups[1:] != groups[:-1]))
+    so_far = np.cumsum(inserts) - (np.cumsum(total) - total)[number]
+    behind = total[number] - so_far  # what the same row's later inserts add
+    come, gone = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    come[order] = np.clip(sums[number] - behind, 0, inserts)
+    gone[order[first]] = np.minimum(sums, 0)
+    return gone, come

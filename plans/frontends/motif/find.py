@@ -1,0 +1,166 @@
+"""Motifs as `GraphFrame.find` answers them: a struct for every named element, copies kept.
+
+What is maintained has plain columns. A `Shape` says which of them make which struct.
+
+>>> schema = {"vertices": {"id": "int64"}, "edges": {"src": "int64", "dst": "int64"}}
+>>> relation, shape = find("(a)-[e]->(b)", schema, "a.id <> b.id")
+>>> [(element.name, element.fields) for element in shape.elements[:2]]
+[('a', (('id', 'a_id'),)), ('e', (('src', 'e_src'), ('dst', 'e_dst')))]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plans.algebra import Relation, unused
+from plans.conjunction import settled
+from plans.errors import PlanError
+from plans.expressions.build import NULL, Expr, cast, substitute
+from plans.frontends.motif.graph import Graph
+from plans.frontends.motif.patterns import Branch, Edge, Vertex, named, read
+from plans.frontends.motif.search import Found, Search, union
+from plans.frontends.motif.where import conditions
+from plans.schema import Schema
+
+Types = dict[str, dict[str, str]]
+"""The type of every field, by element; a column that is no struct has the one field ``\"\"``."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """A column of the answer: a struct of `fields`, pairs (its name, plain column), or, without fields, one column.
+
+    `present`: the pairs (`_hop`, `_direction`) whose rows have the element, where some do not; it is NULL there.
+    """
+
+    name: str
+    fields: tuple[tuple[str, str], ...] = ()
+    column: str = ""
+    present: tuple[tuple[int, str], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of an answer, in order, over the plain columns of what is maintained."""
+
+    elements: tuple[Element, ...]
+
+    def plain(self, name: str) -> str:
+        """Returns the plain column of an element without fields."""
+        return next(element.column for element in self.elements if element.name == name)
+
+    def to_json(self) -> list[Any]:
+        """Returns the shape as JSON."""
+        return [[element.name, element.fields, element.column, element.present] for element in self.elements]
+
+    @staticmethod
+    def from_json(given: list[Any]) -> Shape:
+        """Returns the shape that ``to_json`` wrote."""
+        return Shape(
+            tuple(
+                Element(
+                    name, tuple(map(tuple, fields)), column, None if present is None else tuple(map(tuple, present))
+                )
+                for name, fields, column, present in given
+            )
+        )
+
+
+def find(text: str, schema: Any, where: str | None = None, dialect: str = "spark") -> tuple[Relation, Shape]:
+    """Returns the relation of a motif's answer, with plain columns, and its shape.
+
+    `schema`: `edges` with the columns `src` and `dst`, and `vertices` with the column `id`; without those the vertices
+    are the ends of edges. `where`: a condition over the elements, like `a.age > b.age AND e.kind = 'friend'`.
+    PlanError, with the place, for what `find` refuses too, and for conditions that are none.
+    """
+    branches = read(text)
+    graph = Graph.of(text, Schema.of(schema))
+    names = list(dict.fromkeys(name for branch in branches for name in named(branch)))
+    parts: list[tuple[Branch, Search, Found]] = []
+    for branch in branches:
+        search = Search(graph, names, loose=False)
+        parts += [(branch, search, found) for found in search.of(_augmented(branch))]
+    types: Types = {}
+    for branch, _, found in parts:
+        for element, columns in _elements(branch, found).items():
+            types.setdefault(element, {name: expr.type for name, expr in columns.items()})
+    shape = _shape(names, types, parts)
+    if where is not None:
+        wanted = conditions(where, {name: types[name] for name in names}, dialect)
+        selected = [(branch, search, _selected(branch, found, wanted, types)) for branch, search, found in parts]
+        parts = [(branch, search, found) for branch, search, found in selected if found is not None]
+        if not parts:
+            raise PlanError("motif: where= never holds", hint="leave it out, or write another condition")
+    rows = [
+        search.query(found, _outputs(_elements(branch, found), shape, types), found.distinct)
+        for branch, search, found in parts
+    ]
+    return union(rows, parts[0][2].distinct), shape
+
+
+def _augmented(branch: Branch) -> list[Edge | Vertex]:
+    """Returns the terms of a branch, before which vertices stand that are in negated edges alone."""
+    ends: dict[bool, dict[str, Edge]] = {True: {}, False: {}}
+    alone = {term.name for term in branch.terms if isinstance(term, Vertex)}
+    for term in branch.terms:
+        if isinstance(term, Edge):
+            ends[term.negated] |= {end: term for end in (term.src, term.dst) if end}
+    missing = sorted(ends[True].keys() - ends[False].keys() - alone)
+    return [*(Vertex(name, ends[True][name].place) for name in missing), *branch.terms]
+
+
+def _elements(branch: Branch, found: Found) -> dict[str, Mapping[str, Expr]]:
+    """Returns the columns of all that a branch has found, and of what it says of itself, by element."""
+    return {**found.elements, **{name: {"": value} for name, value in {**found.said, **branch.said}.items()}}
+
+
+def _value(known: Mapping[str, Mapping[str, Expr]], element: str, field: str, types: Types) -> Expr:
+    """Returns a field of an element; NULL where a search does not have it."""
+    return known[element][field] if element in known else cast(NULL, types[element][field])
+
+
+def _selected(branch: Branch, found: Found, wanted: Sequence[Expr], types: Types) -> Found | None:
+    """Returns the search with a condition over its elements; None if it never holds."""
+    known = _elements(branch, found)
+
+    def value(name: str) -> Expr:
+        element, _, field = name.partition(".")
+        return _value(known, element, field, types)
+
+    left = [substitute(part, value) for part in wanted]
+    return None if any(map(_never, left)) else found.joined(where=left)
+
+
+def _never(part: Expr) -> bool:
+    try:
+        settled(part)
+    except PlanError:
+        return True
+    return False
+
+
+def _shape(names: list[str], types: Types, parts: list[tuple[Branch, Search, Found]]) -> Shape:
+    elements: list[Element] = []
+    taken: list[str] = []
+    for name in names:
+        plain: dict[str, str] = {}
+        for field in types[name]:
+            plain[field] = unused(f"{name}_{field}" if field else name, taken)
+            taken.append(plain[field])
+        having = [branch for branch, _, found in parts if name in _elements(branch, found)]
+        present = tuple((branch.hop or 0, branch.direction) for branch in having) if len(having) < len(parts) else None
+        if "" in plain:
+            elements.append(Element(name, column=plain[""]))
+        else:
+            elements.append(Element(name, tuple(plain.items()), present=present))
+    return Shape(tuple(elements))
+
+
+def _outputs(known: Mapping[str, Mapping[str, Expr]], shape: Shape, types: Types) -> list[tuple[str, Expr]]:
+    found = []
+    for element in shape.elements:
+        for field, column in element.fields or (("", element.column),):
+            found.append((column, _value(known, element.name, field, types)))
+    return found

@@ -1,0 +1,77 @@
+"""Motifs as queries of their own: a set of rows with plain columns.
+
+The schema has an edge relation (`edges`, or the only relation with columns `src` and `dst`) and may have a vertex
+relation (`vertices`, with a column `id`). A named vertex `a` gives the output column `a`, its id, and
+`a_<column>` for every other column of the vertex relation; a named edge `e` gives `e_<column>` for every column but
+`src` and `dst`. Nameless vertices and edges are not output. The result is a set.
+
+A negated edge, `!(a)-[]->(b)`, says that there is none: a nameless end stands for any vertex, a named one has to stand
+in the motif without negation too. It has no name and no output.
+"""
+
+from __future__ import annotations
+
+from plans.algebra import Relation
+from plans.errors import PlanError
+from plans.expressions.build import NULL, Expr, cast
+from plans.frontends.motif.graph import ENDS, Graph
+from plans.frontends.motif.patterns import Branch, Edge, Vertex, named, read
+from plans.frontends.motif.search import Found, Search, union
+from plans.schema import Schema
+
+
+def parse(text: str, schema: Schema) -> Relation:
+    """Returns the relation of a motif: a query, or a union. PlanError, with the place, where it is not one."""
+    branches = read(text)
+    graph = Graph.of(text, schema)
+    names = dict.fromkeys(name for branch in branches for name in named(branch))
+    parts: list[tuple[Branch, Search, Found]] = []
+    for branch in branches:
+        _check(branch, graph, text)
+        search = Search(graph, names, loose=True)
+        terms = sorted(branch.terms, key=lambda term: isinstance(term, Edge) and term.negated)
+        parts += [(branch, search, found) for found in search.of(terms)]
+    rows = [{name: column for wish in names for name, column in _columns(wish, branch, found)}
+            for branch, _, found in parts]  # fmt: skip
+    types = {name: expr.type for row in rows for name, expr in row.items()}
+    queries = [
+        search.query(found, [(name, row.get(name, cast(NULL, type_))) for name, type_ in types.items()], True)
+        for row, (_, search, found) in zip(rows, parts, strict=True)
+    ]
+    return union(queries, True)
+
+
+def _columns(name: str, branch: Branch, found: Found) -> list[tuple[str, Expr]]:
+    """Returns the output columns of an element, of those that a search has."""
+    if name in (said := {**found.said, **branch.said}):
+        return [(name, said[name])]
+    columns = found.elements.get(name, {})
+    if any(isinstance(term, Edge) and term.name == name for term in branch.terms):
+        return [(f"{name}_{column}", expr) for column, expr in columns.items() if column.lower() not in ENDS]
+    first = [(name, expr) for column, expr in columns.items() if column.lower() == "id"]
+    return first + [(f"{name}_{column}", expr) for column, expr in columns.items() if column.lower() != "id"]
+
+
+def _check(branch: Branch, graph: Graph, text: str) -> None:
+    """Refuses what a set of plain rows has no answer for."""
+    known: set[str | None] = set()
+    for term in branch.terms:
+        if isinstance(term, Vertex):
+            known.add(term.name)
+            if graph.vertices is None:
+                raise PlanError("motif: a vertex alone needs a vertex relation", position=term.place, text=text)
+        elif not term.negated:
+            known |= {term.src, term.dst}
+    negated = [term for term in branch.terms if isinstance(term, Edge) and term.negated]
+    if len(negated) == len(branch.terms):
+        raise PlanError(
+            "motif: every edge is negated", position=negated[0].place, text=text,
+            hint="say which vertices are meant: (a)-[]->(b); !(b)-[]->(a)",
+        )  # fmt: skip
+    for term in negated:
+        for end in (term.src, term.dst):
+            if end and end not in known:
+                raise PlanError(
+                    f"motif: vertex {end} is in negated edges alone", position=term.place, text=text,
+                    hint="leave its name out, or name it where the motif is not negated",
+                )  # fmt: skip

@@ -1,0 +1,61 @@
+"""The relations that a motif is about: edges, and perhaps vertices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plans.algebra import Query, SetOperation, Source
+from plans.errors import PlanError
+from plans.expressions.build import Expr
+from plans.schema import Column, Schema, Table
+
+ENDS = ("src", "dst")
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The edge relation, with columns `src` and `dst`, and the vertex relation, with a column `id`, or None.
+
+    `text` is the motif's, for the queries that are made.
+    """
+
+    text: str
+    edges: Table
+    vertices: Table | None = None
+
+    @staticmethod
+    def of(text: str, schema: Schema) -> Graph:
+        """Returns the graph of a schema: `edges`, or the only relation with the columns `src` and `dst`, and perhaps
+        `vertices`. PlanError if there are no edges."""
+        if "edges" in schema:
+            fitting = [schema["edges"]]
+        else:
+            fitting = [table for table in schema.values() if all(map(table.column, ENDS))]
+        if len(fitting) > 1:
+            names = ", ".join(table.name for table in fitting)
+            raise PlanError(f"motif: several relations could be the edges: {names}", hint="call the one meant 'edges'")
+        if not fitting or not all(map(fitting[0].column, ENDS)):
+            raise PlanError("motif: the schema has no edge relation", hint="add one with columns src and dst")
+        vertices = schema.get("vertices")
+        if vertices is not None and vertices.column("id") is None:
+            raise PlanError("motif: the relation vertices has no column id")
+        return Graph(text, fitting[0], vertices)
+
+    def vertex(self, alias: str) -> Source:
+        """Returns a vertex of any kind as a source; without a vertex relation it is an end of an edge."""
+        if self.vertices is not None:
+            return Source(alias, self.vertices)
+        ends = tuple(Query(self.text, (edge,), (), (("id", edge.qualified(end)),), False)
+                     for end in ENDS for edge in (Source("edge", self.edges),))  # fmt: skip
+        table = Table(alias, (Column("id", ends[0].columns[0].type),))
+        return Source(alias, table, input=SetOperation(ends, ("union", 0, 1)))
+
+
+def fields(source: Source) -> dict[str, Expr]:
+    """Returns the columns of a source by name."""
+    return {column.name: source.qualified(column.name) for column in source.table.columns}
+
+
+def field(columns: dict[str, Expr], name: str) -> Expr:
+    """Returns the column of that name, in any case."""
+    return next(expr for known, expr in columns.items() if known.lower() == name)

@@ -1,0 +1,244 @@
+"""Windows of relations: which rows of a stream are still in, by their number, or by event time and a watermark.
+
+A window is declared beside a query (`plans.planner.program(..., windows={"events": ttl("at", "1 hour")})`) and says how
+long the rows of a relation stay. The result is at every time that of the query over the rows that are in.
+
+*Event time.* The watermark of a relation is the greatest event time among its inserts so far, less the lateness that is
+allowed. It never goes back, and nothing moves it but rows of this relation (or `View.advance`). Rows go in steps: a row
+of time `t` is in until the watermark reaches `floor(t / step) * step + size`. With steps of one unit that is a time to
+live, with steps as long as the window these are tumbling windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plans import durations
+from plans.errors import PlanError
+from plans.schema import Table
+
+LATE = ("drop", "quarantine", "raise")
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_TIMED = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
+_NUMBERED = ("int32", "int64")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over the rows of `relation`; made by `last_rows`, `ttl`, `tumbling` and `sliding`.
+
+    `rows`: how many are in, 0 where event time decides; `by`: the column that says in which order rows leave, "" for
+    the order of arrival. `size`, `step` and `lateness` are in units of that column: microseconds, days, or what its
+    whole numbers count. `late`: what becomes of rows that come too late. `unit`: microseconds of a unit of that column,
+    0 where it is a number; until a window is bound to a relation, 1 for lengths of time.
+    """
+
+    relation: str = ""
+    rows: int = 0
+    by: str = ""
+    size: int = 0
+    step: int = 1
+    lateness: int = 0
+    late: str = "drop"
+    unit: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Returns True for a window over a number of rows."""
+        return self.rows > 0
+
+    @property
+    def arrival(self) -> bool:
+        """Returns True if rows leave in the order in which they came."""
+        return not self.by
+
+    def expired_until(self, watermark: int) -> int:
+        """Returns the greatest event time whose rows are no longer in when the watermark is there."""
+        return max(min(((watermark - self.size) // self.step + 1) * self.step - 1, _MOST), _LEAST)
+
+    def watermark_of(self, greatest: int) -> int:
+        """Returns the watermark when `greatest` is the greatest event time that was seen."""
+        return max(greatest - self.lateness, _LEAST + 1)
+
+    def __str__(self) -> str:
+        if self.counts:
+            return f"the last {self.rows:,} rows" + (f" by {self.by}" if self.by else "")
+        late = f", watermark {self._length(self.lateness)} behind" if self.lateness else ""
+        late += "" if self.late == "drop" else f", late rows: {self.late}"
+        if self.step == 1:
+            return f"{self._length(self.size)} by {self.by}{late}"
+        if self.step == self.size:
+            return f"open windows of {self._length(self.size)} by {self.by}{late}"
+        return f"open windows of {self._length(self.size)} every {self._length(self.step)} by {self.by}{late}"
+
+    def _length(self, units: int) -> str:
+        return durations.shown(units * self.unit) if self.unit else f"{units:,}"
+
+
+def last_rows(rows: int, *, by: str | None = None) -> Window:
+    """Returns the window of the last `rows` rows: when one more comes, the oldest leaves.
+
+    `by`: a column that says which are the oldest; without it rows leave in the order in which they came, those of one
+    batch in the order in which they stand there. A delete takes the oldest copy of its row, and nothing comes back in
+    its place.
+
+    >>> str(last_rows(10_000))
+    'the last 10,000 rows'
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows < 2**31:
+        raise PlanError(f"last_rows({rows!r}): give a whole number of rows, 1 or more")
+    return Window(rows=rows, by="" if by is None else _column(by, "last_rows"))
+
+
+def ttl(column: str, length: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
+    """Returns the window of rows that are younger than `length`, by event time: of time `t` while `t + length` is
+    after the watermark.
+
+    `column`: a timestamp, a date, or a whole number. `length` and `lateness`: `"1 hour 30 minutes"`, a `timedelta`, or
+    whole numbers where the column is one. `lateness`: how far the watermark stays behind the greatest event time that
+    was seen. `late`: rows whose time was over before they came are dropped and counted (`"drop"`), go to the
+    quarantine with the reason (`"quarantine"`), or refuse their batch (`"raise"`).
+
+    >>> ttl("at", "1 hour", lateness="5 minutes").size
+    3600000000
+    """
+    size, timed = _length(length, "length", column)
+    return _timed("ttl", column, size, 1, timed, lateness, late)
+
+
+def tumbling(column: str, size: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
+    """Returns the windows of length `size` that are open: all rows of one leave when the watermark reaches its end.
+
+    Windows begin at multiples of their length, counted from 1970-01-01 00:00 (UTC for instants). Arguments as for
+    `ttl`.
+    """
+    length, timed = _length(size, "size", column)
+    return _timed("tumbling", column, length, length, timed, lateness, late)
+
+
+def sliding(column: str, size: Any, slide: Any, *, lateness: Any = 0, late: str = "drop") -> Window:
+    """Returns the windows of length `size` that are open, of which one begins every `slide`: a row leaves when the
+    watermark reaches the end of the last window that it is in.
+
+    Arguments as for `ttl`. PlanError unless `slide` is at most `size`: there would be rows in no window.
+    """
+    length, timed = _length(size, "size", column)
+    step, also = _length(slide, "slide", column)
+    if timed != also:
+        raise PlanError(f"sliding windows of {size!r} every {slide!r}: give both as lengths of time, or as numbers")
+    if step > length:
+        raise PlanError(
+            f"sliding windows of {size!r} every {slide!r} leave rows between them out",
+            hint="give a slide that is at most the size",
+        )
+    return _timed("sliding", column, length, step, timed, lateness, late)
+
+
+def _timed(what: str, column: str, size: int, step: int, timed: bool, lateness: Any, late: str) -> Window:
+    if late not in LATE:
+        raise PlanError(f"late={late!r} is not what can become of late rows", hint=f"use one of {', '.join(LATE)}")
+    waits, also = (0, timed) if lateness == 0 else _length(lateness, "lateness", column)
+    if timed != also:
+        raise PlanError(
+            f"{what} over {column}: the lateness {lateness!r} and the window are not of one kind",
+            hint="give both as lengths of time, or as numbers",
+        )
+    return Window(by=_column(column, what), size=size, step=step, lateness=waits, late=late, unit=int(timed))
+
+
+def _column(given: Any, what: str) -> str:
+    if not isinstance(given, str) or not given:
+        raise PlanError(f"{what}: a column is called by a text, not by {given!r}")
+    return given
+
+
+def _length(given: Any, name: str, column: Any) -> tuple[int, bool]:
+    """Returns a length, and whether it is one of time (in microseconds)."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        length, timed = given, False
+    else:
+        found = durations.microseconds(given)
+        if found is None:
+            raise PlanError(
+                f"{name} {given!r} of the window over {column} is no length of time",
+                hint='write "10 minutes", "1 day 12 hours" or a timedelta (months and years have no fixed length), or '
+                "a whole number if the column is one",
+            )
+        length, timed = found, True
+    if not 0 < length < 2**62:
+        raise PlanError(f"{name} {given!r} of the window over {column} must be more than 0, and less than 2^62 units")
+    return length, timed
+
+
+def bound(windows: Mapping[str, Window] | None, tables: Mapping[str, Table]) -> tuple[Window, ...]:
+    """Returns the windows of relations, in units of their columns, in the order of `tables`.
+
+    PlanError for a relation that is not there or is updated by key, a column that it does not have, and one of a type
+    that is no time.
+    """
+    if windows is None:
+        return ()
+    if not isinstance(windows, Mapping):
+        raise PlanError('windows= takes a window per relation, like {"events": crown.ttl("at", "1 hour")}')
+    found: dict[str, Window] = {}
+    for name, window in windows.items():
+        table = next((t for t in tables.values() if isinstance(name, str) and t.name.lower() == name.lower()), None)
+        if table is None:
+            known = ", ".join(t.name for t in tables.values())
+            raise PlanError(f"windows= names the relation {name!r}, which is not read: {known} are")
+        if not isinstance(window, Window):
+            raise PlanError(
+                f"the window of {name} is {window!r}", hint="make it by last_rows, ttl, tumbling or sliding"
+            )
+        if table.name in found:
+            raise PlanError(f"windows= has two windows for {table.name}")
+        found[table.name] = _bound(window, table)
+    return tuple(found[table.name] for table in tables.values() if table.name in found)
+
+
+def _bound(window: Window, table: Table) -> Window:
+    if table.upserts:
+        raise PlanError(
+            f"relation {table.name} has a window and upserts, but the row of a key stays until a change of the key",
+            hint="leave the window out, or declare the table without upserts",
+        )
+    if not window.by:
+        return replace(window, relation=table.name)
+    column = table.column(window.by)
+    if column is None:
+        known = ", ".join(c.name for c in table.columns)
+        raise PlanError(f"the window of {table.name} is by {window.by}, which is not one of its columns: {known}")
+    named = replace(window, relation=table.name, by=column.name)
+    if window.counts:
+        return named
+    unit = _TIMED.get(column.type, 0)
+    if not unit and column.type not in _NUMBERED:
+        raise PlanError(
+            f"the window of {table.name} is by {column.name}, which is {column.type}",
+            hint="a time is a timestamp, a date or a whole number",
+        )
+    if bool(window.unit) != bool(unit):
+        wanted = "lengths of time" if unit else "whole numbers"
+        raise PlanError(f"the window of {table.name} is by {column.name}, which is {column.type}: give {wanted}")
+    each = unit or 1
+    step = window.step if window.step == 1 else window.step // each
+    if window.size % each or window.lateness % each or (window.step > 1 and window.step % each):
+        raise PlanError(f"the window of {table.name} is by {column.name}, which is a date: give whole days")
+    return replace(named, size=window.size // each, step=step, lateness=window.lateness // each, unit=unit)
+
+
+def not_null(tables: tuple[Table, ...], windows: tuple[Window, ...]) -> tuple[Table, ...]:
+    """Returns the tables in which the columns that windows go by are NOT NULL: a row without a time has no place."""
+    by = {window.relation.lower(): window.by.lower() for window in windows if window.by}
+    return tuple(
+        replace(
+            table,
+            columns=tuple(
+                replace(column, required=column.required or by.get(table.name.lower()) == column.name.lower())
+                for column in table.columns
+            ),
+        )
+        for table in tables
+    )

@@ -1,0 +1,69 @@
+"""``plan.json`` of an operator: what its cells run, for readers that have the checkpoint and not the query.
+
+``meta.json`` decides who may go on; it names the plan and does not hold it. The plan of a cell's engine is written
+beside it by whichever cell comes first, and read with its checksum. A file of another plan than ``meta.json`` names is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from plans.errors import PlanError
+from plans.program import Maintainable, maintainable
+from spark_jobs.errors import CheckpointError, DamagedStateError
+from spark_jobs.storage.folder import Folder
+
+_NAME = "plan.json"
+_WORDS = ("fingerprint", "plan", "on_missing", "query_engine")
+
+
+@dataclass(frozen=True)
+class KeptPlan:
+    """What the cells of an operator run: the plan of a cell, and what a delete does that finds nothing."""
+
+    plan: Maintainable
+    on_missing: str
+
+
+def keep_plan(operator: Folder, *, fingerprint: str, plan: str, on_missing: str, query_engine: bool) -> None:
+    """Writes ``plan.json`` of an operator if it is not there. ``query_engine``: False if something else runs there."""
+    said = dict(zip(_WORDS, (fingerprint, plan, on_missing, query_engine), strict=True))
+    try:
+        if not operator.has(_NAME):
+            operator.create(_NAME, json.dumps({"checksum": _checksum(said), **said}).encode())
+    except OSError as error:
+        raise CheckpointError(f"cannot write {operator.at(_NAME)}: {error.strerror}") from None
+
+
+def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
+    """Returns the plan of an operator's cells; ``fingerprint``: the one in ``meta.json``.
+
+    Raises :class:`CheckpointError` if it was never written, or is of no query; :class:`DamagedStateError` if the file
+    is not what was written.
+    """
+    try:
+        said: dict[str, Any] = json.loads(operator.read(_NAME))
+        checksum = said.pop("checksum")
+        if checksum != _checksum(said) or said["fingerprint"] != fingerprint:
+            raise ValueError
+        if not said["query_engine"]:
+            raise CheckpointError(f"the state in {operator} is a count, not the rows of a query: read what was written")
+        return KeptPlan(maintainable(said["plan"]), str(said["on_missing"]))
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{operator} does not say which plan its cells run, because an older version wrote it: run the job for one "
+            "batch with this one, then read it"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, PlanError):
+        raise DamagedStateError(
+            f"{operator.at(_NAME)} is damaged, or of another query: delete it, and run the job for one batch, which "
+            "writes it again"
+        ) from None
+
+
+def _checksum(said: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()

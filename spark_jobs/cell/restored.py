@@ -1,0 +1,116 @@
+"""The engine of a cell as it was after a batch, in memory, for readers: nothing of the cell is touched.
+
+It comes from the newest snapshot up to that batch and the deltas since, never from the live engine, which somebody may
+be writing. Every file is checked as when a cell is rebuilt: checksums, owner, and that each follows the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from crown.analysis.hot import HotKey, hottest
+from crown.analysis.parts import stages_of
+from crown.engine import snapshot
+from crown.engine.engine import Engine
+from crown.errors import SnapshotError
+from crown.ingest.columns import WEIGHT
+from crown.programs import snapshot as programs
+from crown.programs.program import ProgramEngine
+from plans.plan import Plan
+from plans.program import Program
+from spark_jobs.cell.kept_plan import KeptPlan
+from spark_jobs.errors import BrokenChainError, DamagedStateError
+from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog
+from spark_jobs.storage.folder import Folder
+
+Restored = Engine | ProgramEngine
+
+
+def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> Restored:
+    """Returns the engine of a cell after ``batch``. O(state), and the changes since the newest snapshot before it.
+
+    ``backfill``: the folder of the operator's backfill, if there is one. Raises ``CheckpointError`` and its kin if the
+    state after that batch cannot be rebuilt, or is not to be trusted.
+    """
+    engine, version, digest = _begun(log, kept, batch, backfill)
+    for number in log.batches():
+        if version < number <= batch:
+            link = log.read(number)
+            log.demand_next(link, version, digest)
+            for _ in engine.run(engine.prepare(link.changes), deltas=False):
+                pass
+            version, digest = number, link.digest
+    if version < 0:
+        raise BrokenChainError(
+            f"cell {log.cell} has no batch up to {batch} in {log.folder}: give a batch that the state has, or put "
+            "the files back from a copy"
+        )
+    return engine
+
+
+def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[Restored, int, str]:
+    """Returns the engine that the replay begins with, its version and the digest with which its history ends."""
+    versions = [version for version in log.snapshots() if version <= batch]
+    if versions:
+        engine, digest = _loaded(log, versions[-1], kept)
+        return engine, versions[-1], digest
+    if backfill is not None:
+        owner = log.owner
+        base = CellLog(backfill / log.cell, owner.fingerprint, owner.format, owner.cut)
+        if BACKFILL in base.snapshots():
+            engine, digest = _loaded(base, BACKFILL, kept)
+            return engine, BACKFILL, digest
+    batches = log.batches()
+    if batches and log.read(batches[0]).prev != EMPTY:
+        raise BrokenChainError(
+            f"cell {log.cell} cannot go back to batch {batch}: what led there is no longer kept in {log.folder}. Read "
+            "a later batch"
+        )
+    return _empty(kept), EMPTY, ""
+
+
+def _empty(kept: KeptPlan) -> Restored:
+    if isinstance(kept.plan, Program):
+        return ProgramEngine.create(kept.plan, on_missing=kept.on_missing)
+    return Engine.create(kept.plan)
+
+
+def _loaded(log: CellLog, version: int, kept: KeptPlan) -> tuple[Restored, str]:
+    source = log.snapshot_path(version)
+    try:
+        with log.snapshot(version) as path:
+            if isinstance(kept.plan, Plan):
+                engine, extra = snapshot.load(path, plan=kept.plan)
+                return engine, log.demand_mark(source, extra, version)
+            program, extra = programs.load(path)
+            if program.fingerprint != kept.plan.fingerprint:
+                raise SnapshotError("it holds the state of another query")
+            return program, log.demand_mark(source, extra, version)
+    except SnapshotError as error:
+        raise DamagedStateError(
+            f"cell {log.cell}: the snapshot {source} cannot be used ({error}). Put it back from a copy"
+        ) from None
+
+
+def hot_keys(engine: Restored, most: int) -> list[HotKey]:
+    """Returns the keys of the engine's joins that most rows have: a change of one touches them all. O(groups)."""
+    found = [
+        key
+        for part in stages_of(engine)
+        for state in part.states
+        for node in range(1, len(state.plan.nodes))
+        for key in hottest(state, node, most)
+    ]
+    return sorted(found, key=lambda key: (-key.parents, -key.children))[:most]
+
+
+def rows_of(engine: Restored) -> Iterator[pa.RecordBatch]:
+    """Yields the result's rows, each as often as it is there. O(result)."""
+    for rows in engine.results():
+        if rows.schema.names[-1:] == [WEIGHT] and rows.num_columns > len(engine.plan.output):
+            copies = np.repeat(np.arange(rows.num_rows), rows.column(rows.num_columns - 1).to_numpy())
+            rows = rows.take(pa.array(copies)).drop_columns([WEIGHT])
+        yield rows

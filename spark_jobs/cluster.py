@@ -1,0 +1,45 @@
+"""What a session says of its cluster, asked without its JVM: a Spark Connect session has none."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def master(spark: SparkSession) -> str:
+    """Returns the address of the master, such as ``local[2]``."""
+    return str(_setting(spark, "spark.master") or "unknown")
+
+
+def application(spark: SparkSession) -> str:
+    """Returns the identifier of the application, which no other application of this master has."""
+    return str(_setting(spark, "spark.app.id") or "unknown")
+
+
+def cores(spark: SparkSession) -> int:
+    """Returns the default parallelism: how many tasks run at once. On a Spark Connect session that may cost a job."""
+    if not remote(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    told = _setting(spark, "spark.default.parallelism")
+    found = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master(spark))
+    if told is not None or found is not None:
+        return int(told if told is not None else found.group(1))  # type: ignore[union-attr]
+    return int(spark.range(1_000_000).select(F.spark_partition_id()).distinct().count())
+
+
+def remote(spark: object) -> bool:
+    """Returns True for a session of Spark Connect: the driver is another process, maybe on another host."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _setting(spark: SparkSession, key: str) -> str | None:
+    try:
+        return spark.conf.get(key)
+    except PySparkException:  # Spark Connect knows no default for a setting that nobody has set
+        return None

@@ -1,0 +1,117 @@
+"""Where a job keeps what: Spark's checkpoint, and the state, which is in it or in a place of its own.
+
+A checkpoint whose state is elsewhere says where, in ``crown/elsewhere.json``; so it is not taken for one that has none,
+and is found by whoever looks at the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_jobs.errors import CheckpointError, FolderError
+from spark_jobs.folders import unclaimed
+from spark_jobs.log.history import stream_of
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import folder_at, ready
+
+HERE = "crown"
+_ELSEWHERE = "elsewhere.json"
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """``checkpoint``: the folder of Spark's checkpoint; ``root``: the folder of the state."""
+
+    checkpoint: Folder
+    root: Folder
+
+    def stored(self, operator: str) -> tuple[Folder | None, bool]:
+        """Returns the state that a stream on this checkpoint would go on with, and whether that is certain.
+
+        Certain if Spark keeps its own metadata in the checkpoint: that names the stream. Otherwise the only state there
+        is.
+        """
+        stream = stream_of(self.checkpoint)
+        if stream is not None:
+            return self.root / stream / operator, True
+        try:
+            found = [self.root / name / operator for name in sorted(self.root.folders())]
+            states = [state for state in found if state.has("meta.json")]
+        except OSError as error:
+            raise CheckpointError(f"cannot read the state in {self.root}: {error.strerror}") from None
+        return (states[0], False) if len(states) == 1 else (None, False)
+
+    def claim(self) -> None:
+        """Sees that both folders can be written and no other process holds the checkpoint; then notes in the checkpoint
+        where the state is.
+
+        Raises :class:`FolderError` or :class:`CheckpointError`.
+        """
+        ready(self.checkpoint, "checkpoint")
+        if isinstance(self.checkpoint, LocalFolder):
+            unclaimed(self.checkpoint.path)
+        if self.root != self.checkpoint / HERE:
+            ready(self.root, "state")
+            self._note()
+
+    def _note(self) -> None:
+        here, said = self.checkpoint / HERE, json.dumps({"state": str(self.root)}).encode()
+        try:
+            here.make()
+            here.create(_ELSEWHERE, said)
+        except OSError as error:
+            raise CheckpointError(f"cannot write {here.at(_ELSEWHERE)}: {error.strerror}") from None
+
+
+def located(
+    checkpoint: str, state: str | None, options: Mapping[str, str] | None = None, spool: str | None = None
+) -> Whereabouts:
+    """Returns where the state of a checkpoint is, as it was given, or as the checkpoint says.
+
+    Raises :class:`FolderError` for what is no folder, and :class:`CheckpointError` if the checkpoint says another place
+    than the one given.
+    """
+    folder = folder_at(checkpoint, "checkpoint", options, spool)
+    root = folder / HERE if state is None else folder_at(state, "state", options, spool)
+    noted = elsewhere(folder)
+    if noted is not None and noted != str(root):
+        if state is not None:
+            raise CheckpointError(
+                f"the state of the checkpoint {folder} is in {noted}, but state= says {root}: give the one that has "
+                "it, or begin with a new checkpoint"
+            )
+        root = folder_at(noted, "state", options, spool)
+    if noted is None and state is not None and root != folder / HERE and _has_state(folder):
+        raise CheckpointError(
+            f"the state of the checkpoint {folder} is in it, but state= says {root}: leave out state=, or begin with a "
+            "new checkpoint"
+        )
+    if root == folder:
+        raise FolderError(f"state {root} is the checkpoint itself: leave out state=, or give a folder of its own")
+    return Whereabouts(folder, root)
+
+
+def elsewhere(checkpoint: Folder) -> str | None:
+    """Returns where the state of a checkpoint is, if the checkpoint says that it is not in it."""
+    here = checkpoint / HERE
+    try:
+        found = json.loads(here.read(_ELSEWHERE))
+        return str(found["state"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise CheckpointError(f"cannot read {here.at(_ELSEWHERE)}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(
+            f'{here.at(_ELSEWHERE)} is damaged: put it back from a copy, or write {{"state": "<where it is>"}}'
+        ) from None
+
+
+def _has_state(checkpoint: Folder) -> bool:
+    try:
+        return bool((checkpoint / HERE).folders())
+    except OSError as error:
+        raise CheckpointError(f"cannot read {checkpoint}: {error.strerror}") from None

@@ -1,0 +1,92 @@
+"""Where a user says that something is: a path of this host, or the URI of an object store. All are read here.
+
+URIs never carry credentials: what is a user's name and password in one, or a query, is not shown, and refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from spark_jobs.errors import FolderError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_USER = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]*@")
+_QUERY = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]+://[^\s?]*)\?[^\s'\")]*")
+_STORES = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "az": "az",
+    "azure": "az",
+    "abfs": "abfs",
+    "abfss": "abfss",
+}
+"""Schemes of object stores that have an atomic create, with what obstore calls them."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """A place on an object store: ``bucket`` with its scheme, and the ``prefix`` under which it is."""
+
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"{self.bucket}/{self.prefix}" if self.prefix else self.bucket
+
+
+def masked(text: str) -> str:
+    """Returns a text in which no URI has a password or a query."""
+    return _QUERY.sub(r"\1?...", _USER.sub("...@", text))
+
+
+def scheme_of(path: str) -> str | None:
+    """Returns the scheme of a URI of another file system than this host's; None for a path or a ``file:`` URI."""
+    found = _SCHEME.match(path)
+    return None if found is None or found[1].lower() == "file" else found[1]
+
+
+def address(place: str | Path, option: str) -> Path | Address:
+    """Returns where a place is: a path of this host, or an address on an object store. ``option``: what the user calls
+    it.
+
+    Raises :class:`FolderError` for what is neither, with the reason: no folder is ever called ``s3a:``.
+    """
+    text = str(place)
+    scheme = scheme_of(text)
+    if scheme is None:
+        return _local(text, option)
+    if scheme.lower() not in _STORES:
+        raise FolderError(
+            f"{option} {masked(text)}: {scheme}: cannot be served, because state needs files that are created once "
+            "only, whoever is first, and pyarrow's file systems, HDFS among them, have no such create; give a local or "
+            f"network-mounted folder, or s3://, gs:// or az:// ({masked('./' + text)} if a folder is called so)"
+        )
+    parts = urlparse(text)
+    if ":" in parts.netloc.rpartition("@")[0] or parts.query or parts.fragment:
+        raise FolderError(
+            f"{option} {masked(text)}: credentials and settings do not belong into a URI, which everybody sees; set "
+            "them in the environment, or as storage_options="
+        )
+    if not parts.netloc or not text.lower().startswith(f"{scheme.lower()}://"):
+        raise FolderError(f"{option} {masked(text)}: this URI names no bucket; write {scheme}://bucket/folder")
+    prefix = "/".join(part for part in unquote(parts.path).split("/") if part)
+    if any(part in (".", "..") for part in prefix.split("/")):
+        raise FolderError(f"{option} {masked(text)}: . and .. are no folders of a bucket; leave them out")
+    return Address(f"{_STORES[scheme.lower()]}://{parts.netloc}", prefix)
+
+
+def _local(text: str, option: str) -> Path:
+    if _SCHEME.match(text) is None:
+        return Path(text).expanduser().resolve()
+    parts = urlparse(text)
+    if parts.netloc not in ("", "localhost"):
+        raise FolderError(
+            f"{option} {text}: a file: URI names a folder of this host, but this one names the host {parts.netloc}; "
+            "write file:///folder"
+        )
+    return Path(unquote(parts.path)).resolve()

@@ -1,0 +1,126 @@
+"""A folder of this host's file systems: local disks and mounted ones with hard links (NFS)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from crown.durable.files import PRIVATE, create_durably, sync_folder, temporary, write_durably
+from spark_jobs.storage.folder import Folder
+
+
+class LocalFolder(Folder):
+    """The folder ``path``. What is written is on the disk when a method returns, and its owner's alone to read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalFolder) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    @property
+    def name(self) -> str:
+        """See ``Folder``."""
+        return self.path.name
+
+    @property
+    def parent(self) -> LocalFolder:
+        """See ``Folder``."""
+        return LocalFolder(self.path.parent)
+
+    def __truediv__(self, name: str) -> LocalFolder:
+        return LocalFolder(self.path / name)
+
+    def at(self, file: str) -> str:
+        """See ``Folder``."""
+        return str(self.path / file)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def files(self) -> dict[str, int]:
+        """See ``Folder``."""
+        return {entry.name: entry.stat().st_size for entry in self._entries() if entry.is_file()}
+
+    def folders(self) -> list[str]:
+        """See ``Folder``."""
+        return [entry.name for entry in self._entries() if entry.is_dir()]
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self.path) as entries:
+                return list(entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, file: str, start: int = 0, stop: int | None = None) -> bytes:
+        """See ``Folder``."""
+        with open(self.path / file, "rb") as opened:
+            opened.seek(start)
+            return opened.read() if stop is None else opened.read(stop - start)
+
+    def tail(self, file: str, count: int) -> bytes:
+        """See ``Folder``."""
+        with open(self.path / file, "rb") as opened:
+            opened.seek(max(opened.seek(0, os.SEEK_END) - count, 0))
+            return opened.read(count)
+
+    def size(self, file: str) -> int:
+        """See ``Folder``."""
+        try:
+            return (self.path / file).stat().st_size
+        except NotADirectoryError as error:
+            raise FileNotFoundError(error.errno, error.strerror, str(self.path / file)) from None
+
+    @contextmanager
+    def local(self, file: str) -> Iterator[Path]:
+        """See ``Folder``."""
+        yield self.path / file
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        """See ``Folder``."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def create(self, file: str, data: bytes) -> bool:
+        """See ``Folder``."""
+        return create_durably(self.path / file, data)
+
+    def replace(self, file: str, data: bytes, durable: bool = True) -> None:
+        """See ``Folder``."""
+        if durable:
+            write_durably(self.path / file, data)
+            return
+        with temporary(self.path / file) as partial:
+            with open(partial, "xb") as opened:
+                os.fchmod(opened.fileno(), PRIVATE)
+                opened.write(data)
+            os.replace(partial, self.path / file)
+
+    def publish(self, file: str, write: Callable[[Path], object]) -> None:
+        """See ``Folder``."""
+        with temporary(self.path / file) as partial:
+            write(partial)
+            os.chmod(partial, PRIVATE)
+            os.replace(partial, self.path / file)
+        sync_folder(self.path)
+
+    def delete(self, files: Iterable[str]) -> None:
+        """See ``Folder``."""
+        for file in files:
+            (self.path / file).unlink(missing_ok=True)
+
+    def trial(self) -> None:
+        """See ``Folder``."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.path):
+            pass

@@ -1,0 +1,266 @@
+"""A folder of an object store (S3, Google Cloud Storage, Azure), through ``obstore``.
+
+An object appears whole or not at all, and ``put(mode="create")`` is refused if one is there: that is the atomic
+create-if-absent. Requests that fail are sent again by obstore, for up to three minutes unless it is told otherwise;
+what then still fails is an OSError. A create that was sent again may find the object that it has made itself: who
+creates must compare what is there (``CellLog.publish`` does).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.errors import FolderError
+from spark_jobs.storage.address import masked
+from spark_jobs.storage.folder import Folder
+
+_CLIENT = {
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "proxy_url",
+    "read_timeout",
+    "root_certificate",
+    "timeout",
+    "user_agent",
+}
+_RETRY = {"max_retries", "retry_timeout"}
+_PREFIX = re.compile(r"(?:aws|azure|google)_(?=(?:" + "|".join(sorted(_CLIENT)) + r")\Z)")
+_SAID = re.compile(r"<Code>(\w+)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
+_stores: dict[tuple[int, str, tuple[tuple[str, str], ...]], Any] = {}
+"""Connections of this process, by process, bucket and options."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket or container: its URI, and what is asked for with every request. Options are never shown."""
+
+    uri: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spool: str | None = None
+
+    def store(self) -> Any:
+        """Returns obstore's client, one per process. Raises :class:`FolderError` if the options are none of its."""
+        key = (os.getpid(), self.uri, tuple(sorted((k, str(v)) for k, v in self.options.items())))
+        if key not in _stores:
+            _stores[key] = self._connected()
+        return _stores[key]
+
+    def _connected(self) -> Any:
+        store = _obstore(self.uri).store
+        given = {_PREFIX.sub("", name.lower()): value for name, value in self.options.items()}
+        client: dict[str, Any] = {name: value for name, value in given.items() if name in _CLIENT}
+        for name in ("allow_http", "allow_invalid_certificates"):
+            if name in client:
+                client[name] = str(client[name]).lower() in ("true", "1", "yes")
+        config = {name: value for name, value in given.items() if name not in _CLIENT | _RETRY}
+        try:
+            retry: dict[str, Any] = {}
+            if "max_retries" in given:
+                retry["max_retries"] = int(given["max_retries"])
+            if "retry_timeout" in given:
+                retry["retry_timeout"] = timedelta(seconds=float(given["retry_timeout"]))
+            return store.from_url(
+                self.uri,
+                **({"config": config} if config else {}),
+                **({"client_options": client} if client else {}),
+                **({"retry_config": retry} if retry else {}),
+            )
+        except Exception as error:
+            raise FolderError(
+                f"{self.uri} cannot be reached with these storage_options: {self.reason(error)}; give those that "
+                "obstore knows for this store, max_retries, and retry_timeout in seconds"
+            ) from None
+
+    def reason(self, error: BaseException) -> str:
+        """Returns why a request failed, in a line without credentials."""
+        text = str(error)
+        found = _SAID.search(text)
+        said = " ".join(filter(None, found.groups())) if found else text.splitlines()[0] if text else repr(error)
+        for name, value in self.options.items():
+            if len(str(value)) > 3 and re.search("key|secret|token|password|credential|sas|signature", name, re.I):
+                said = said.replace(str(value), "***")
+        return masked(said)[:300].rstrip(". ")
+
+
+class ObjectFolder(Folder):
+    """What is under ``prefix`` in a bucket; ``""`` is all of it."""
+
+    def __init__(self, bucket: Bucket, prefix: str) -> None:
+        self.bucket = bucket
+        self.prefix = prefix
+
+    def __str__(self) -> str:
+        return f"{self.bucket.uri}/{self.prefix}" if self.prefix else self.bucket.uri
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectFolder) and (other.bucket, other.prefix) == (self.bucket, self.prefix)
+
+    def __hash__(self) -> int:
+        return hash((self.bucket.uri, self.prefix))
+
+    @property
+    def name(self) -> str:
+        """See ``Folder``."""
+        return self.prefix.rpartition("/")[2]
+
+    @property
+    def parent(self) -> ObjectFolder:
+        """See ``Folder``."""
+        return ObjectFolder(self.bucket, self.prefix.rpartition("/")[0])
+
+    def __truediv__(self, name: str) -> ObjectFolder:
+        return ObjectFolder(self.bucket, self._key(name))
+
+    def at(self, file: str) -> str:
+        """See ``Folder``."""
+        return f"{self}/{file}"
+
+    def _key(self, file: str) -> str:
+        return f"{self.prefix}/{file}" if self.prefix else file
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        """Yields the client; what obstore raises inside becomes an OSError with a reason in words."""
+        obstore = _obstore(self.bucket.uri)
+        store, known = self.bucket.store(), obstore.exceptions
+        try:
+            yield store
+        except (FileNotFoundError, known.NotFoundError) as error:
+            if _NO_BUCKET.search(str(error)):
+                raise OSError(errno.EIO, f"there is no bucket {self.bucket.uri}") from None
+            raise FileNotFoundError(errno.ENOENT, "No such object") from None
+        except known.AlreadyExistsError:
+            raise FileExistsError(errno.EEXIST, "The object exists") from None
+        except (known.PermissionDeniedError, known.UnauthenticatedError, PermissionError) as error:
+            raise PermissionError(errno.EACCES, f"not permitted: {self.bucket.reason(error)}") from None
+        except (known.BaseError, OSError) as error:
+            raise OSError(errno.EIO, self.bucket.reason(error)) from None
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def files(self) -> dict[str, int]:
+        """See ``Folder``."""
+        return {str(meta["path"]).rpartition("/")[2]: int(meta["size"]) for meta in self._listed()["objects"]}
+
+    def folders(self) -> list[str]:
+        """See ``Folder``."""
+        return [str(prefix).rstrip("/").rpartition("/")[2] for prefix in self._listed()["common_prefixes"]]
+
+    def _listed(self) -> Any:
+        with self._asking() as store:
+            return _obstore(self.bucket.uri).list_with_delimiter(store, self.prefix or None)
+
+    def read(self, file: str, start: int = 0, stop: int | None = None) -> bytes:
+        """See ``Folder``."""
+        obstore = _obstore(self.bucket.uri)
+        with self._asking() as store:
+            if stop is not None:
+                return bytes(obstore.get_range(store, self._key(file), start=start, end=stop))
+            options = {"range": {"offset": start}} if start else None
+            return bytes(obstore.get(store, self._key(file), options=options).bytes())
+
+    def tail(self, file: str, count: int) -> bytes:
+        """See ``Folder``."""
+        obstore = _obstore(self.bucket.uri)
+        with self._asking() as store:
+            try:
+                found = obstore.get(store, self._key(file), options={"range": {"suffix": count}})
+                return bytes(found.bytes())
+            except (NotImplementedError, obstore.exceptions.NotSupportedError):  # Azure
+                size = int(obstore.head(store, self._key(file))["size"])
+                return bytes(obstore.get_range(store, self._key(file), start=max(size - count, 0), end=size))
+
+    def size(self, file: str) -> int:
+        """See ``Folder``."""
+        with self._asking() as store:
+            return int(_obstore(self.bucket.uri).head(store, self._key(file))["size"])
+
+    @contextmanager
+    def local(self, file: str) -> Iterator[Path]:
+        """See ``Folder``."""
+        with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool) as folder:
+            path = Path(folder) / file
+            with self._asking() as store, path.open("wb") as opened:
+                for chunk in _obstore(self.bucket.uri).get(store, self._key(file)).stream():
+                    opened.write(chunk)
+            yield path
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def make(self) -> None:
+        """Does nothing: an object store has no folders."""
+
+    def create(self, file: str, data: bytes) -> bool:
+        """See ``Folder``."""
+        try:
+            with self._asking() as store:
+                _obstore(self.bucket.uri).put(store, self._key(file), data, mode="create", use_multipart=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, file: str, data: bytes, durable: bool = True) -> None:
+        """See ``Folder``."""
+        with self._asking() as store:
+            _obstore(self.bucket.uri).put(store, self._key(file), data, use_multipart=False)
+
+    def publish(self, file: str, write: Callable[[Path], object]) -> None:
+        """See ``Folder``."""
+        with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool) as folder:
+            path = Path(folder) / file
+            write(path)
+            with self._asking() as store:
+                _obstore(self.bucket.uri).put(store, self._key(file), path)
+
+    def delete(self, files: Iterable[str]) -> None:
+        """See ``Folder``."""
+        names = list(files)
+        if not names:
+            return
+        try:
+            with self._asking() as store:
+                _obstore(self.bucket.uri).delete(store, [self._key(name) for name in names])
+        except FileNotFoundError:  # some stores stop at the first that is not there
+            for name in names if len(names) > 1 else ():
+                self.delete([name])
+
+    def trial(self) -> None:
+        """See ``Folder``."""
+        name = f".trial-{uuid.uuid4().hex}"
+        try:
+            created = self.create(name, b"crown")
+            if self.create(name, b"crown again"):
+                raise OSError(errno.ENOTSUP, "this store writes over an object that is to be created once only")
+        finally:
+            self.delete([name])
+        if not created:
+            raise OSError(errno.EIO, "a new object was said to be there already")
+
+
+def _obstore(uri: str) -> Any:
+    """Returns the module. Raises :class:`FolderError` if it is not installed."""
+    try:
+        import obstore
+        import obstore.exceptions
+        import obstore.store
+    except ImportError:
+        raise FolderError(
+            f"{uri} is on an object store, and the package obstore is not installed: pip install 'crown-ivm[spark]'"
+        ) from None
+    return obstore

@@ -1,0 +1,144 @@
+"""How the files of a micro-batch become part of a table: all of them, once, by one process.
+
+The cells have written to ``_attempts`` (``spark_jobs.tables.parts``); the driver knows which attempts won. What a
+commit is depends on the table's log: a transaction of a Delta table (``delta``), or a manifest (``manifests``). Common
+to both is what is said here:
+
+- The newest batch that is committed is read from the log. A batch that is there is not committed again: it was executed
+  twice. Any other but the one that follows it is refused: table and checkpoint do not belong together.
+- A file gets its place in the table by a hard link; its name in ``_attempts`` goes afterwards. So whatever is left in
+  ``_attempts`` when a batch has been committed is of an attempt that lost, or of a driver that died, and is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from crown.durable.files import sync_folder
+from spark_jobs.errors import BrokenChainError, CheckpointError
+from spark_jobs.folders import LOCK
+from spark_jobs.tables.parts import ATTEMPTS, Part
+
+_NAME = re.compile(r"part-(\d+)-\w+-[0-9a-f]{32}\.parquet")
+OURS = frozenset({ATTEMPTS, LOCK, "_crown.json"})
+"""What may be in the folder of a table that has nothing yet."""
+
+
+class Log(Protocol):
+    """The log of a table of deltas."""
+
+    def newest(self) -> int:
+        """Returns the newest batch that is committed, −1 if there is none."""
+        ...
+
+    def commit(self, batch: int, parts: Sequence[Part]) -> None:
+        """Commits a batch that follows the newest one, and puts its files into their places."""
+        ...
+
+    def holds(self, file: str) -> bool:
+        """Returns True if a file, by its name in the table, belongs to a committed batch."""
+        ...
+
+
+class Commits:
+    """The commits of one stream to the table in ``folder``, one after the other."""
+
+    def __init__(self, folder: Path, log: Log) -> None:
+        self.folder = folder
+        self._log = log
+        self._swept = False
+
+    def commit(self, batch: int, parts: Sequence[Part]) -> bool:
+        """Commits the files of a batch; False if it was committed before, and these files go.
+
+        Raises :class:`BrokenChainError` if batches before it are missing. Cost: the log's own, and a listing of
+        ``_attempts``.
+        """
+        newest = self._log.newest()
+        if not self._swept:
+            self._sweep(newest)
+        new = follows(self.folder, newest, batch)
+        if new:
+            self._log.commit(batch, parts)
+        drop_attempts(self.folder, batch)
+        return new
+
+    def _sweep(self, newest: int) -> None:
+        """Removes what a driver that died has linked into the table and not committed. O(attempts that are left)."""
+        for name, batch in attempts(self.folder):
+            if batch <= newest + 1 and not self._log.holds(name):
+                (self.folder / name).unlink(missing_ok=True)
+        self._swept = True
+
+
+def follows(table: Path | str, newest: int, batch: int) -> bool:
+    """Returns True if a batch is the next one of a table, False if it is the newest there: it is executed again.
+
+    Raises :class:`BrokenChainError` for any other: Spark executes no batch again but the newest.
+    """
+    if newest <= batch <= newest + 1:
+        return batch > newest
+    has = "no batch" if newest < 0 else f"batches up to {newest}"
+    why = (
+        "what lies between is missing" if batch > newest else "the checkpoint was set back, or belongs to another table"
+    )
+    raise BrokenChainError(
+        f"the table {table} has {has} of this stream, which is at batch {batch}: {why}. Put back the one that "
+        "belongs to the other, or begin again with a new table and checkpoint"
+    )
+
+
+def foreign(folder: Path, what: str) -> CheckpointError:
+    """Returns the error for a folder that holds something else than this stream's table."""
+    return CheckpointError(
+        f"{folder} holds {what}, and the deltas would be mixed with it: give this stream a folder of its own, or go on "
+        "with the checkpoint that belongs to that table"
+    )
+
+
+def attempts(folder: Path) -> list[tuple[str, int]]:
+    """Returns the names in ``_attempts`` and the batches they are of."""
+    try:
+        names = os.listdir(folder / ATTEMPTS)
+    except FileNotFoundError:
+        return []
+    found = ((name, _NAME.fullmatch(name)) for name in names)
+    return [(name, int(match[1])) for name, match in found if match is not None]
+
+
+def drop_attempts(folder: Path, batch: int) -> None:
+    """Removes the names in ``_attempts`` of batches up to this one; files that are in the table stay there."""
+    for name, of in attempts(folder):
+        if of <= batch:
+            (folder / ATTEMPTS / name).unlink(missing_ok=True)
+
+
+def place(folder: Path, files: Iterable[str]) -> None:
+    """Gives files that were attempts their places in the table; done before, it does nothing. Durable.
+
+    Raises :class:`CheckpointError` if a file is gone.
+    """
+    for name in files:
+        try:
+            with suppress(FileExistsError):
+                os.link(folder / ATTEMPTS / name, folder / name)
+        except FileNotFoundError:
+            if not (folder / name).exists():
+                raise CheckpointError(
+                    f"{folder / name} is gone, though a batch was committed with it: put it back, or begin again with "
+                    "a new table and checkpoint"
+                ) from None
+        except OSError as error:
+            raise CheckpointError(f"cannot write to the table {folder}: {error.strerror}") from None
+    sync_folder(folder)
+
+
+def take_back(folder: Path, files: Iterable[str]) -> None:
+    """Removes files from the table that were placed, and then not committed."""
+    for name in files:
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,163 @@
+"""A table of deltas as a Delta table: a transaction per micro-batch, which says of which stream and batch it is.
+
+The log of the table remembers the newest transaction of every application (here: of every stream), in the same commit
+that adds the files. So a batch is in the table once, however often it is executed, and two drivers that commit the same
+batch cannot both succeed. Needs the package ``deltalake``; no JVM is asked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from crown.errors import needs
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.tables.commits import OURS, attempts, foreign, place, take_back
+from spark_jobs.tables.parts import Part, schema_of
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable, Schema
+
+
+def require() -> None:
+    """Raises ``MissingPackageError`` without ``deltalake``."""
+    with needs("a Delta table"):
+        import deltalake  # noqa: F401
+
+
+class DeltaLog:
+    """The log of the Delta table in ``folder``. See ``spark_jobs.tables.commits.Log``.
+
+    ``stream``: who writes: ``<stream id>/<operator>``. A table with rows that this stream has not written is refused;
+    an empty one with the same columns is taken.
+    """
+
+    def __init__(self, folder: Path, stream: str) -> None:
+        self._folder = folder
+        self._stream = stream
+        self._table = opened(folder)
+        if self._table is None:
+            begun = {name for name, _ in attempts(folder)}  # a driver may have died before its first commit
+            if strange := sorted({path.name for path in folder.iterdir()} - OURS - begun):
+                raise foreign(folder, f"files of others ({strange[0]}, for one), but no Delta table")
+        elif self.newest() < 0 and self._table.file_uris():
+            raise foreign(folder, "a Delta table with rows that this stream has not written")
+
+    def newest(self) -> int:
+        """Returns the batch of the stream's newest transaction."""
+        found = self._table.transaction_version(self._stream) if self._table is not None else None
+        return -1 if found is None else int(found)
+
+    def holds(self, file: str) -> bool:
+        """Returns True if the file is in the newest version of the table. O(files)."""
+        return self._table is not None and any(uri.endswith(f"/{file}") for uri in self._table.file_uris())
+
+    def commit(self, batch: int, parts: Sequence[Part]) -> None:
+        """Adds the files of a batch in one transaction; the first one makes the table."""
+        from deltalake.exceptions import DeltaError
+        from deltalake.transaction import AddAction, create_table_with_add_actions
+
+        schema = self._shape(parts)
+        files = [part.file for part in parts]
+        place(self._folder, files)
+        now = int(time.time() * 1000)
+        actions = [AddAction(part.file, part.bytes, {}, now, True, part.stats) for part in parts]
+        properties = by_batch(self._stream, batch)
+        try:
+            if self._table is None:
+                create_table_with_add_actions(
+                    str(self._folder), schema, actions, "error", name="deltas", commit_properties=properties
+                )
+                self._table = opened(self._folder)
+            else:
+                self._table.create_write_transaction([*actions], "append", schema, commit_properties=properties)
+                self._table.update_incremental()
+        except (DeltaError, OSError) as error:
+            if _beaten(error):  # else nobody knows whether it was committed; the next start sweeps what was not
+                take_back(self._folder, files)
+            raise uncommitted(self._folder, batch, error) from None
+
+    def _shape(self, parts: Sequence[Part]) -> Schema:
+        """Returns the table's columns; of a new table, the files'. Raises :class:`SourceError` if they differ."""
+        from deltalake import Schema
+
+        wanted = Schema.from_arrow(schema_of(self._folder, parts[0])) if parts else None
+        if self._table is None:
+            if wanted is None:
+                raise SourceError(
+                    f"the Delta table {self._folder} cannot be made: no cell has said what columns it has"
+                )
+            return wanted
+        found = self._table.schema()
+        if wanted is not None and _columns(found) != _columns(wanted):
+            raise SourceError(
+                f"the Delta table {self._folder} has the columns {_line(found)}, but the deltas have {_line(wanted)}: "
+                "give another folder"
+            )
+        return found
+
+
+def by_batch(stream: str, batch: int) -> CommitProperties:
+    """Returns what a commit says of itself: the stream and batch that it is of."""
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(app_transactions=[Transaction(stream, batch)])
+
+
+def uncommitted(folder: Path, batch: int, error: Exception) -> CheckpointError:
+    """Returns the error for a batch that could not be committed to a Delta table."""
+    if _beaten(error):
+        return CheckpointError(
+            f"another job has committed batch {batch} of this stream to {folder}: end it, or give this one a "
+            "checkpoint and a table of its own"
+        )
+    return CheckpointError(
+        f"batch {batch} cannot be committed to the Delta table {folder} ({' '.join(str(error).split())}): mend that, "
+        "and start the stream again"
+    )
+
+
+def _beaten(error: Exception) -> bool:
+    """Returns True if a commit failed because another process has committed that batch."""
+    from deltalake.exceptions import CommitFailedError
+
+    return isinstance(error, CommitFailedError) and "oncurrent transaction" in str(error)
+
+
+def opened(folder: Path) -> DeltaTable | None:
+    """Returns the Delta table in a folder; None if there is none. Raises :class:`SourceError` if it cannot be read."""
+    require()
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return DeltaTable(str(folder)) if DeltaTable.is_deltatable(str(folder)) else None
+    except (DeltaError, OSError) as error:
+        raise SourceError(f"the Delta table {folder} cannot be read ({' '.join(str(error).split())})") from None
+
+
+def newest_batch(folder: Path, stream: str) -> int:
+    """Returns the newest batch of a stream in a Delta table; −1 if there is none."""
+    table = opened(folder)
+    found = table.transaction_version(stream) if table is not None else None
+    return -1 if found is None else int(found)
+
+
+def table_files(folder: Path) -> list[str]:
+    """Returns the files of the newest version of a Delta table. Raises :class:`SourceError` if there is no table."""
+    table = opened(folder)
+    if table is None:
+        raise SourceError(f"{folder} is no Delta table: give the folder that write_deltas writes to")
+    return [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
+
+
+def _columns(schema: Schema) -> list[tuple[str, str]]:
+    """Returns names and types, whatever may be NULL."""
+    return [(field.name, str(field.type)) for field in schema.fields]
+
+
+def _line(schema: Schema) -> str:
+    return ", ".join(f"{field.name} {getattr(field.type, 'type', field.type)}" for field in schema.fields)

@@ -1,0 +1,109 @@
+"""The deltas of a micro-batch as what is to be done to a table that holds the result.
+
+With keys: a row per key, to be inserted, updated or deleted. Without: a row per distinct row of the result, and by how
+much the number of its copies changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from crown import changes
+from crown.ingest.columns import WEIGHT
+from crown.ingest.conventions import CHANGE_TYPE
+from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+
+OP = "_op"
+COUNT = "_count"
+INSERT, UPDATE, DELETE = "i", "u", "d"
+_OPS = {"insert": INSERT, "update_postimage": UPDATE, "delete": DELETE}
+
+
+@dataclass(frozen=True)
+class Net:
+    """What a micro-batch does: ``rows`` with the result's columns and ``_op`` (with keys) or ``_count`` (without).
+
+    ``match``: the columns by which a row is found in the table.
+    """
+
+    rows: pa.Table
+    columns: tuple[str, ...]
+    match: tuple[str, ...]
+    keyed: bool
+
+    def count(self, op: str) -> int:
+        """Returns how many rows have that ``_op``."""
+        return int(pc.sum(pc.equal(self.rows[OP], op)).as_py() or 0)
+
+
+def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
+    """Returns what the deltas of a micro-batch do to the table. O(n log n).
+
+    ``delta``: the result's columns and ``_weight``. ``keys``: columns that no two rows of the result share; None: a row
+    may be there several times. Raises :class:`SourceError` if there are no weights, or no such column, and
+    :class:`SparkJobError` if two rows share a key.
+    """
+    columns = [name for name in delta.column_names if name != WEIGHT]
+    if WEIGHT not in delta.column_names:
+        raise SourceError(
+            f"to_table() takes deltas with weights, but these have no column {WEIGHT!r}: leave out emit= in maintain()"
+        )
+    delta = pa.table({name: _plain(delta[name]) for name in [*columns, WEIGHT]})
+    summed = delta.group_by(columns, use_threads=False).aggregate([(WEIGHT, "sum")]).rename_columns([*columns, WEIGHT])
+    summed = summed.filter(pc.not_equal(summed[WEIGHT], 0))
+    for taken in {OP, COUNT, "_nulls"} & {name.lower() for name in columns}:
+        raise SourceError(f"the result has a column {taken!r}, which to_table() needs: rename it in the query")
+    if keys is None:
+        return Net(summed.rename_columns([*columns, COUNT]), tuple(columns), tuple(columns), False)
+    match = tuple(_column(columns, key) for key in keys)
+    paired = changes.as_cdf(summed, list(match))
+    paired = paired.filter(pc.not_equal(paired[CHANGE_TYPE], "update_preimage"))
+    ops = pa.array([_OPS[word] for word in paired[CHANGE_TYPE].to_pylist()], pa.string())
+    found = Net(paired.select(columns).append_column(OP, ops), tuple(columns), match, True)
+    _demand_key(found, batch)
+    return found
+
+
+def _demand_key(net: Net, batch: int) -> None:
+    counted = net.rows.group_by(list(net.match), use_threads=False).aggregate([([], "count_all")])
+    worst = counted.filter(pc.greater(counted["count_all"], 1)).slice(0, 1).to_pylist()
+    if worst:
+        said = ", ".join(f"{name} = {worst[0][name]!r}" for name in net.match)
+        raise SparkJobError(
+            f"keys={list(net.match)} is no key of the result: in batch {batch} several rows have {said}: "
+            "name columns that no two rows share, or leave out keys=: then every row has a count of its copies"
+        )
+
+
+def _column(columns: Sequence[str], key: str) -> str:
+    for name in columns:
+        if name.lower() == key.lower():
+            return name
+    raise SourceError(f"keys= names {key!r}, but the result has: {', '.join(columns)}")
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns a column whose instants are in UTC, whatever the session's zone."""
+    if pa.types.is_timestamp(column.type) and column.type.tz not in (None, "UTC"):
+        return column.cast(pa.timestamp("us", "UTC"))
+    return column
+
+
+def unfit(target: str, batch: int) -> SparkJobError:
+    """Returns the error for a table in which a batch did not find, or found, the rows that it should have."""
+    return SparkJobError(
+        f"batch {batch} does not fit what is in {target}: a row that goes is not there, or one that comes has the key "
+        "of another. Two rows of the result share a key, or somebody else wrote to the table: name other keys=, and "
+        "begin again with an empty table and a new checkpoint"
+    )
+
+
+def another_s(target: str, what: str) -> CheckpointError:
+    """Returns the error for a table that holds something else than this stream's result."""
+    return CheckpointError(
+        f"{target} holds {what}: give this stream a table of its own, or go on with the checkpoint that belongs to it"
+    )

@@ -1,0 +1,198 @@
+"""The deltas of a cell and micro-batch as a Parquet file, written where they are found: in the worker.
+
+Rows that Spark writes cross into the JVM, and its Parquet writer takes most of a batch's time. Here only one row per
+cell crosses: which file, how large, and the statistics that a table's log keeps. A file is written under a name that no
+other attempt has, in the hidden folder ``_attempts`` of the table. Nobody reads it there until the driver has
+committed the batch (``spark_jobs.tables.commits``); the file of an attempt that loses is never read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.errors import CheckpointError
+
+ATTEMPTS = "_attempts"
+BATCH = "_batch"
+GROUP_ROWS = 1 << 19
+"""Rows that are gathered before they are written as a row group."""
+_LONGEST = 64  # of a text that is its own bound; a longer one has none
+_BOUNDED = (pa.types.is_integer, pa.types.is_date32, pa.types.is_string)
+_PLAIN = (pa.types.is_integer, pa.types.is_floating)
+
+MANIFEST = pa.schema(
+    [("cell", pa.int32()), ("file", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("stats", pa.string())]
+)
+"""What the cells say instead of their deltas: a row per cell, whose ``file`` is NULL if there were no deltas."""
+MANIFEST_ROW = "cell int, file string, rows bigint, bytes bigint, stats string"
+"""The same to Spark."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of deltas: its name, rows, bytes, and the statistics of its columns as a Delta table wants them."""
+
+    file: str
+    rows: int
+    bytes: int
+    stats: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns a JSON-able form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Writes deltas into the table in ``folder``. Travels to the workers.
+
+    ``schema``: of the files; its column ``_batch``, if it is the last one and the deltas have none, is filled with the
+    number of the micro-batch.
+    """
+
+    folder: str
+    schema: pa.Schema
+
+    def written(self, deltas: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields one row about the file of this cell and micro-batch, when it is on the disk. Memory: a row group."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+        if context is None or batch is None:
+            raise CheckpointError(
+                "the deltas were read outside of their micro-batch, so nothing says of which one they are: "
+                "write_deltas starts the stream that writes them"
+            )
+        cell = context.partitionId()
+        name = f"part-{int(batch):08d}-{cell:04d}-{uuid.uuid4().hex}.parquet"
+        empty = int(batch) == cell == 0  # else a table without deltas could not be read
+        part = write_part(Path(self.folder) / ATTEMPTS / name, self.schema, int(batch), deltas, empty)
+        row = {"cell": cell, "file": None, "rows": 0, "bytes": 0, "stats": None} | (part.to_json() if part else {})
+        yield pa.RecordBatch.from_pylist([row], MANIFEST)
+
+
+def write_part(
+    path: Path, schema: pa.Schema, batch: int, deltas: Iterable[pa.RecordBatch], empty: bool = False
+) -> Part | None:
+    """Writes the deltas of a micro-batch to one file; None, and no file, if there are none and ``empty`` is False.
+
+    A file that is not finished is removed. Raises :class:`CheckpointError` if it cannot be written.
+    """
+    writer: pq.ParquetWriter | None = None
+    done: list[Any] = []
+    try:
+        for table in _groups(deltas, schema, batch):
+            if writer is None:
+                writer = _writer(path, schema, done)
+            writer.write_table(table)
+        if writer is None and empty:
+            writer = _writer(path, schema, done)
+        if writer is None:
+            return None
+        writer.close()
+        _sync(path)
+        return Part(path.name, done[0].num_rows, path.stat().st_size, json.dumps(statistics(done[0])))
+    except OSError as error:
+        raise CheckpointError(f"cannot write deltas to {path.parent}: {error.strerror or error}") from None
+    finally:
+        if writer is not None and not done:  # broken off: by a bad batch, a full disk, or a consumer that left
+            writer.close()
+            path.unlink(missing_ok=True)
+
+
+def _writer(path: Path, schema: pa.Schema, done: list[Any]) -> pq.ParquetWriter:
+    """Returns a writer of the form that was fastest: numbers as they are, but those that repeat in a dictionary."""
+    repeated = [f.name for f in schema if f.name in (BATCH, "_weight") or not any(is_(f.type) for is_ in _PLAIN)]
+    path.parent.mkdir(exist_ok=True)
+    return pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=repeated, metadata_collector=done)
+
+
+def _groups(deltas: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int) -> Iterator[pa.Table]:
+    """Yields the deltas in tables of some ``GROUP_ROWS`` rows."""
+    held: list[pa.RecordBatch] = []
+    for rows in deltas:
+        if rows.num_rows:
+            held.append(_typed(rows, schema, batch))
+        if sum(part.num_rows for part in held) >= GROUP_ROWS:
+            yield pa.Table.from_batches(held, schema)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _typed(rows: pa.RecordBatch, schema: pa.Schema, batch: int) -> pa.RecordBatch:
+    arrays = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(rows.columns, schema, strict=False)
+    ]
+    if len(arrays) < len(schema):
+        arrays.append(pa.repeat(pa.scalar(batch, pa.int64()), rows.num_rows))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def statistics(written: pq.FileMetaData) -> dict[str, Any]:
+    """Returns the statistics of a file: rows, and by column the least and greatest value and the number of NULLs.
+
+    A bound is left out where it could be wrong or long: of floating-point numbers (NaN), times (units), long texts.
+    """
+    if written.num_row_groups == 0:
+        return {"numRecords": 0}
+    schema = written.schema.to_arrow_schema()
+    flat = {written.row_group(0).column(i).path_in_schema: i for i in range(written.num_columns)}
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for field in schema:
+        if field.name not in flat:
+            continue  # a struct
+        found = [written.row_group(g).column(flat[field.name]).statistics for g in range(written.num_row_groups)]
+        if any(one is None or not one.has_null_count for one in found):
+            continue
+        nulls[field.name] = sum(one.null_count for one in found)
+        bounds = [(one.min, one.max) for one in found if one.has_min_max]
+        if any(is_(field.type) for is_ in _BOUNDED) and len(bounds) == sum(one.num_values > 0 for one in found) > 0:
+            low, high = min(a for a, _ in bounds), max(b for _, b in bounds)
+            if not isinstance(high, str) or max(len(low), len(high)) <= _LONGEST:
+                least[field.name], greatest[field.name] = _said(low), _said(high)
+    return {"numRecords": written.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+
+def _said(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def manifest(rows: Iterable[Any]) -> list[Part]:
+    """Returns the files that the cells of a micro-batch have told of, given what was collected of ``MANIFEST``.
+
+    Raises :class:`CheckpointError` if a cell has not said anything.
+    """
+    said = {int(row["cell"]): row for row in rows}
+    lacking = sorted(set(range(max(said, default=-1) + 1)) - set(said))
+    if lacking:
+        raise CheckpointError(f"cell {lacking[0]} has not said what it wrote: the micro-batch was not read whole")
+    found = (said[cell] for cell in sorted(said))
+    return [Part(row["file"], int(row["rows"]), int(row["bytes"]), row["stats"]) for row in found if row["file"]]
+
+
+def schema_of(folder: Path, part: Part) -> pa.Schema:
+    """Returns the columns of a file that has just been written."""
+    return pq.read_schema(folder / ATTEMPTS / part.file).remove_metadata()

@@ -1,0 +1,149 @@
+"""``read_view``: the present result of a running or stopped stream, out of its checkpoint, as a batch DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from spark_jobs.cell.kept_plan import kept_plan
+from spark_jobs.dispatch.chain import MERGE
+from spark_jobs.errors import CheckpointError
+from spark_jobs.ingest.types import spark_type
+from spark_jobs.log.history import SparkHistory, reconcile, stream_of
+from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_log import CellLog, cell_folders
+from spark_jobs.log.whereabouts import Whereabouts, located
+from spark_jobs.session import quietly
+from spark_jobs.storage.folder import Folder
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which state is read: the folder of the operator whose cells have the result, what its ``meta.json`` says, and
+    the batch."""
+
+    operator: Folder
+    meta: dict[str, Any]
+    batch: int
+
+
+def read_view(
+    spark: SparkSession,
+    checkpoint: str,
+    *,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    operator: str = "crown",
+    batch: int | None = None,
+    batch_column: str | None = None,
+) -> DataFrame:
+    """Returns the result of a maintained query after a micro-batch, as a batch DataFrame with a partition per cell.
+
+    ``checkpoint``: of ``maintain`` or ``write_deltas``, of a stream that runs or has stopped. ``batch``: by default the
+    newest that Spark has committed, which ``view_batch`` tells; an older one, if the state goes back so far.
+    ``state`` and ``storage_options`` as for ``maintain``; the checkpoint says where its state is.
+    ``batch_column``: the name of a column that says which batch it is, e.g. ``"_batch"``. Every row is there as often
+    as it is in the result.
+
+    Each cell is rebuilt in a worker's memory, from its newest snapshot and the changes since, whenever the DataFrame
+    is executed: O(state + result), and a ``persist()`` if it is read more than once. The live engines are not looked
+    at. Raises ``CheckpointError`` and its kin if there is no state, or it is not to be trusted.
+    """
+    place = place_of(located(checkpoint, state, storage_options), operator, batch)
+    plan = kept_plan(place.operator, place.meta["fingerprint"]).plan
+    names = [output.name for output in plan.output]
+    if batch_column is not None and batch_column.lower() in map(str.lower, names):
+        raise CheckpointError(f"batch_column={batch_column!r}: the result has a column of that name; give another one")
+    fields = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
+    fields += [T.StructField(batch_column, T.LongType())] if batch_column is not None else []
+    cells = place.meta["cells"]
+    with quietly():
+        return spark.range(0, cells, 1, cells).mapInArrow(_task(place, batch_column is not None), T.StructType(fields))
+
+
+def view_batch(
+    checkpoint: str,
+    *,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    operator: str = "crown",
+) -> int:
+    """Returns the batch that ``read_view`` would read now. Raises as it does."""
+    return place_of(located(checkpoint, state, storage_options), operator, None).batch
+
+
+def place_of(where: Whereabouts, operator: str, batch: int | None) -> Place:
+    """Returns where the result of an operator is to be read.
+
+    If Spark's own checkpoint is in the same folder, it says which batches are committed, and the state is compared with
+    it. Otherwise the newest batch is the newest that every cell has.
+    """
+    folder = where.checkpoint
+    stream = stream_of(folder)
+    state = where.root / stream / operator if stream is not None else _only_state(where, operator)
+    if read_meta(state) is None:
+        raise CheckpointError(f"{folder} holds no state of the operator {operator!r}: give the checkpoint of a stream")
+    merged = state.parent / (operator + MERGE)
+    last = merged if read_meta(merged) is not None else state
+    meta = read_meta(last)
+    assert meta is not None, "looked at above"
+    if stream is None:
+        newest = min(CellLog(cell, "").newest() for cell in cell_folders(last))
+    else:
+        newest = SparkHistory(folder).committed()
+        for name in {state.name, last.name}:
+            reconcile(folder, stream, name, where.root)
+    if newest < 0:
+        raise CheckpointError(f"the stream of {folder} has not committed a batch yet: wait for the first one")
+    if batch is not None and not 0 <= batch <= newest:
+        raise CheckpointError(f"batch={batch}: the stream of {folder} is at batch {newest}; give that, or an older one")
+    return Place(last, meta, newest if batch is None else batch)
+
+
+def _only_state(where: Whereabouts, operator: str) -> Folder:
+    try:
+        found = [where.root / name / operator for name in sorted(where.root.folders()) if name != "backfill"]
+        streams = [state for state in found if state.has("meta.json")]
+    except OSError as error:
+        raise CheckpointError(f"cannot read the state in {where.root}: {error.strerror}") from None
+    if len(streams) != 1:
+        how_many = f"the state of {len(streams)} streams" if streams else "no state of a stream"
+        raise CheckpointError(
+            f"{where.checkpoint} holds {how_many}: give the checkpoint of one stream, whose state it has"
+        )
+    return streams[0]
+
+
+def _task(place: Place, says_batch: bool) -> Callable[[Iterable[pa.RecordBatch]], Any]:
+    """Returns the function that travels; it imports what it needs in the worker."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_jobs.tables import view as module
+
+        for cells in batches:
+            for cell in cells.column(0).to_pylist():
+                yield from module.cell_rows(place, cell, says_batch)
+
+    return task
+
+
+def cell_rows(place: Place, cell: int, says_batch: bool) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the result that one cell has."""
+    from spark_jobs.cell.restored import restored, rows_of
+    from spark_jobs.cell.warm import warm_up
+
+    kept = kept_plan(place.operator, place.meta["fingerprint"])
+    warm_up(kept.plan)
+    backfill = place.operator.parent.parent / "backfill" / place.operator.name
+    log = CellLog.of(place.operator / str(cell), place.meta)
+    for rows in rows_of(restored(log, kept, place.batch, backfill if cell_folders(backfill) else None)):
+        arrays, names = list(rows.columns), list(rows.schema.names)
+        if says_batch:
+            arrays.append(pa.repeat(pa.scalar(place.batch, pa.int64()), rows.num_rows))
+            names.append("batch")
+        yield pa.RecordBatch.from_arrays(arrays, names=names)

@@ -1,0 +1,102 @@
+"""``write_deltas``: a stream whose cells write the table of its deltas; ``read_deltas`` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_jobs import cluster
+from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.folders import local_folder, usable
+from spark_jobs.operator import Query, maintain
+from spark_jobs.tables import delta
+from spark_jobs.tables.commits import Commits, Log
+from spark_jobs.tables.manifests import MANIFESTS, Manifests, delta_files
+from spark_jobs.tables.parts import manifest
+
+DELTA, PARQUET = "delta", "parquet"
+TABLES = (DELTA, PARQUET)
+_LOGS: dict[str, Callable[[Path, str], Log]] = {DELTA: delta.DeltaLog, PARQUET: Manifests}
+
+
+def write_deltas(
+    spark: SparkSession,
+    query: Query,
+    changes: Mapping[str, DataFrame],
+    path: str,
+    *,
+    checkpoint: str,
+    format: str = DELTA,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    operator: str = "crown",
+    **options: Any,
+) -> StreamingQuery:
+    """Starts a stream that maintains ``query`` and writes its deltas to the table in the folder ``path``; returns it.
+
+    The cells write the files themselves, without a way through Spark, and the driver commits those of a micro-batch in
+    one step. Exactly once, through retries, kills and restarts from the checkpoint.
+
+    - ``format``: ``"delta"``, a Delta table (needs the package ``deltalake``), whose transaction per batch says stream
+      and batch; ``"parquet"``, plain files with a manifest per batch, see ``delta_files``.
+    - ``checkpoint``: the stream's ``checkpointLocation``, which also has the operator's state.
+    - ``trigger``: arguments of Spark's ``trigger()``, such as ``{"availableNow": True}``; by default a batch follows
+      the other. ``name``: the stream's.
+    - ``options``: those of ``maintain``. With ``emit="weights"`` the table has the columns of the output, ``_weight``
+      and ``_batch``; else those of ``maintain``, and the rows take the way through Spark once.
+
+    A table that has rows of somebody else, other columns, or not all batches of this stream is refused, when the first
+    batch comes. Cost per batch: O(changes + deltas), and a commit of some 10 ms. Raises what ``maintain`` raises.
+    """
+    if format not in TABLES:
+        raise SparkJobError(f'format={format!r}: the cells write "delta" or "parquet"')
+    if cluster.remote(spark):
+        raise SparkJobError(
+            "write_deltas() needs a session of the classic API: with Spark Connect write the frame of maintain() with "
+            "writeStream"
+        )
+    if format == DELTA:
+        delta.require()
+    folder = local_folder(path, "path")
+    usable(folder, "path")
+    found = maintain(spark, query, changes, checkpoint=checkpoint, operator=operator, into=str(folder), **options)
+    if not found.isStreaming:
+        raise SourceError(
+            "write_deltas() takes streams: write the result of batch tables with maintain(...).write, or load them "
+            "with bulk_load()"
+        )
+    writer = found.writeStream.foreachBatch(committer(folder, format, operator))
+    writer = writer.option("checkpointLocation", str(local_folder(checkpoint)))
+    if name is not None:
+        writer = writer.queryName(name)
+    return (writer if trigger is None else writer.trigger(**trigger)).start()
+
+
+def committer(folder: Path, format: str, operator: str) -> Callable[[DataFrame, int], None]:
+    """Returns what ``foreachBatch`` is given: it has the cells write, and commits what they have written."""
+    open_tables: dict[str, Commits] = {}
+
+    def commit(frame: DataFrame, batch: int) -> None:
+        stream = f"{frame.sparkSession.sparkContext.getLocalProperty('sql.streaming.queryId')}/{operator}"
+        parts = manifest(frame.collect())  # first of all: reading is what applies the batch
+        if stream not in open_tables:
+            open_tables[stream] = Commits(folder, _LOGS[format](folder, stream))
+        open_tables[stream].commit(batch, parts)
+
+    return commit
+
+
+def read_deltas(spark: SparkSession, path: str) -> DataFrame:
+    """Returns the table of deltas in a folder, of either format, as a batch DataFrame: committed batches only.
+
+    Spark needs no package for Delta to read it this way. Raises :class:`SourceError` if there is no table.
+    """
+    folder = local_folder(path, "path")
+    files = delta_files(folder) if (folder / MANIFESTS).is_dir() else delta.table_files(folder)
+    if not files:
+        raise SourceError(f"{folder} has no deltas yet: wait for the first batch")
+    return spark.read.parquet(*files)

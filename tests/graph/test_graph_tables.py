@@ -1,0 +1,105 @@
+"""Degrees and triangles are those of the graph as it is, after every batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from random import Random
+from typing import Any
+
+import pytest
+
+import crown
+
+EDGES = {"src": "int64", "dst": "int64"}
+VERTICES = {"id": "int64", "name": "string"}
+Edge = tuple[int, int]
+
+
+def rows(view: Any) -> list[dict[str, Any]]:
+    return sorted(view.to_table().to_pylist(), key=repr)
+
+
+def triangles(edges: Counter[Edge]) -> list[tuple[int, int, int]]:
+    """The triangles without directions, copies and loops."""
+    pairs = {frozenset(edge) for edge in edges if edge[0] != edge[1]}
+    ends = sorted({end for edge in edges for end in edge})
+    return [c for c in combinations(ends, 3) if all(frozenset(pair) in pairs for pair in combinations(c, 2))]
+
+
+def expected(edges: Counter[Edge], vertices: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
+    into, out = Counter[int](), Counter[int]()
+    for (src, dst), copies in edges.items():
+        out[src] += copies
+        into[dst] += copies
+    both = into + out
+    corners = Counter(corner for triangle in triangles(edges) for corner in triangle)
+    found = {
+        "in": [{"id": v, "inDegree": n} for v, n in into.items()],
+        "out": [{"id": v, "outDegree": n} for v, n in out.items()],
+        "all": [{"id": v, "degree": n} for v, n in both.items()],
+        "table": [{"id": v, "inDegree": into[v], "outDegree": out[v], "degree": both[v]} for v in vertices],
+        "ends": [{"id": v, "inDegree": into[v], "outDegree": out[v], "degree": both[v]} for v in both],
+        "triangles": [{"id": v, "name": name, "count": corners[v]} for v, name in vertices.items()],
+        "corners": [{"id": v, "count": n} for v, n in corners.items()],
+        "total": [{"count": len(triangles(edges))}],
+    }
+    return {name: sorted(found[name], key=repr) for name in found}
+
+
+def test_degrees_and_triangles_follow_every_batch() -> None:
+    random = Random(5)
+    views = {
+        **{way: crown.graph.degrees(EDGES, way) for way in ("in", "out", "all")},
+        "table": crown.graph.degree_table(VERTICES, EDGES, schema={"vertices": {"columns": VERTICES, "key": ["id"]}}),
+        "ends": crown.graph.degree_table(None, EDGES),
+        "triangles": crown.graph.triangles(VERTICES, EDGES, schema={"vertices": {"columns": VERTICES, "key": ["id"]}}),
+        "corners": crown.graph.triangles(None, EDGES),
+        "total": crown.graph.triangles(VERTICES, EDGES, per="graph"),
+    }
+    vertices = {i: f"v{i}" for i in range(6)}
+    for name in ("table", "triangles"):
+        views[name].update({"vertices": [{"id": i, "name": name} for i, name in vertices.items()]})
+    edges: Counter[Edge] = Counter()
+    for turn in range(8):
+        gone = random.sample(sorted(edges), min(len(edges), 2 if turn < 7 else len(edges)))
+        batch = [(edge, -random.randint(1, edges[edge]) if turn < 7 else -edges[edge]) for edge in gone]
+        if turn < 7:
+            batch += [((random.randrange(6), random.randrange(6)), random.choice((1, 1, 2))) for _ in range(6)]
+        for edge, weight in batch:
+            edges[edge] += weight
+        edges = +edges
+        change = [{"src": src, "dst": dst, "_weight": weight} for (src, dst), weight in batch]
+        wanted = expected(edges, vertices)
+        for name, view in views.items():
+            view.apply({"edges": change})
+            assert rows(view) == wanted[name], (name, turn)
+
+
+def test_a_direction_or_count_that_there_is_not_is_refused() -> None:
+    with pytest.raises(crown.CrownError, match='direction must be "in", "out" or "all", not \'up\''):
+        crown.graph.degrees(EDGES, "up")
+    with pytest.raises(crown.CrownError, match='per must be "vertex" or "graph"'):
+        crown.graph.triangles(None, EDGES, per="edge")
+    with pytest.raises(crown.CrownError, match="edges are missing"):
+        crown.graph.motif(VERTICES, None, "(a)")
+    with pytest.raises(crown.PlanError, match="the schema has no edge relation"):
+        crown.graph.motif(None, VERTICES, "(a)-[]->(b)")
+
+
+class GraphFrame:
+    """What a GraphFrame shows of itself."""
+
+    def __init__(self, vertices: Any, edges: Any) -> None:
+        self.vertices = vertices
+        self.edges = edges
+
+
+def test_a_graphframe_stands_for_its_vertices_and_edges() -> None:
+    graph = GraphFrame([{"id": 1}, {"id": 2}], [{"src": 1, "dst": 2}])
+    assert rows(crown.graph.motif(graph, None, "(a)-[]->(b)")) == [{"_weight": 1, "a": {"id": 1}, "b": {"id": 2}}]
+    assert rows(crown.graph.degrees(graph, "in")) == [{"id": 2, "inDegree": 1}]
+    keyed = {"vertices": {"columns": {"id": "int64"}, "key": ["id"]}}
+    assert rows(crown.graph.triangles(graph, None, schema=keyed)) == [{"id": 1, "count": 0}, {"id": 2, "count": 0}]
+    with pytest.raises(crown.CrownError, match="has its own edges"):
+        crown.graph.motif(graph, graph.edges, "(a)-[]->(b)")

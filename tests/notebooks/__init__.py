@@ -1,0 +1,1 @@
+"""The notebooks run from top to bottom."""

@@ -1,0 +1,257 @@
+"""Tables that hold a result. Oracle: the same deltas added up in Python, after every batch."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import os
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import crown
+from spark_jobs import maintain, to_table
+from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, SparkJobError
+from spark_jobs.tables.merge import DeltaResult
+from spark_jobs.tables.net import net_of
+from spark_jobs.tables.postgres import PostgresResult
+from tests.spark.streams import ChangeFiles
+
+deltalake = pytest.importorskip("deltalake")
+psycopg = pytest.importorskip("psycopg")
+
+STREAM = "a-stream"
+
+
+@pytest.fixture(scope="session")
+def database():
+    """A PostgreSQL server of its own on loopback; skips where there is none to start."""
+    binaries = [Path(path).parent for path in [shutil.which("initdb")] if path]
+    binaries = [folder.resolve() for folder in binaries] + sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    found = [folder for folder in binaries if (folder / "postgres").exists() and (folder / "initdb").exists()]
+    if not found:
+        pytest.skip("PostgreSQL is not installed (no initdb): on Debian, apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="crown-postgres-"))
+    user = {}
+    if os.getuid() == 0:  # initdb refuses root
+        import pwd
+
+        names = {entry.pw_name: entry for entry in pwd.getpwall()}
+        entry = names.get("postgres") or names.get("nobody")
+        if entry is None:
+            pytest.skip("PostgreSQL does not run as root, and there is no other user here")
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
+        user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    data = folder / "data"
+    initdb = [found[0] / "initdb", "-D", data, "-U", "crown", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["-D", data, "-p", str(port), "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+    server = subprocess.Popen([found[0] / "postgres", *options], cwd=folder, stderr=subprocess.DEVNULL, **user)
+    address = f"postgresql://crown@127.0.0.1:{port}/postgres"
+    try:
+        for _ in range(200):
+            try:
+                psycopg.connect(address).close()
+                break
+            except psycopg.OperationalError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class InDelta:
+    """A result in a Delta table."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.address = str(folder)
+        self.options = {}
+
+    def result(self):
+        return DeltaResult(self.folder)
+
+    def rows(self):
+        table = deltalake.DeltaTable(str(self.folder)).to_pyarrow_table()
+        return Counter(zip(*table.to_pydict().values(), strict=True)) if table.num_rows else Counter()
+
+    def tamper(self, key):
+        deltalake.DeltaTable(str(self.folder)).delete(f"a = {key}")
+
+
+class InPostgres:
+    """A result in a database."""
+
+    def __init__(self, address, name):
+        self.address = address
+        self.options = {"table": name}
+        self.name = name
+
+    def result(self):
+        return PostgresResult(self.address, self.name)
+
+    def rows(self):
+        with psycopg.connect(self.address) as connection:
+            return Counter(connection.execute(f'SELECT * FROM "{self.name}"').fetchall())
+
+    def tamper(self, key):
+        with psycopg.connect(self.address) as connection:
+            connection.execute(f'DELETE FROM "{self.name}" WHERE a = {key}')
+
+
+@pytest.fixture(params=["delta", "postgres"])
+def target(request, tmp_path):
+    if request.param == "delta":
+        return InDelta(tmp_path / "the result")
+    return InPostgres(request.getfixturevalue("database"), f"T{abs(hash(request.node.name)) % 10**9}")
+
+
+def grouped(count, seed=4):
+    """Deltas of a group by a key that may be NULL, batch by batch, with what they add up to."""
+    rng, view = random.Random(seed), crown.view("SELECT a, COUNT(*) n, SUM(b) s FROM r GROUP BY a", R)
+    state, held = Counter(), []
+    for _ in range(count):
+        rows = [(rng.choice([None, *range(9)]), rng.choice([None, *range(5)]), 1) for _ in range(12)]
+        rng.shuffle(held)
+        gone, held = held[:8], [*held[8:], *((a, b) for a, b, _ in rows)]
+        delta = view.apply({"r": [{"a": a, "b": b, "_weight": w} for a, b, w in [*rows, *((*g, -1) for g in gone)]]})
+        for row in delta.to_pylist():
+            state[row["a"], row["n"], row["s"]] += row["_weight"]
+        state = +state
+        yield delta, Counter(state)
+
+
+R = {"r": {"a": "int64", "b": "int64"}}
+
+
+def test_a_result_by_key_is_current_after_every_batch_and_a_batch_again_changes_nothing(target):
+    for batch, (delta, expected) in enumerate(grouped(6)):
+        assert target.result().apply(STREAM, batch, net_of(delta, ["A"], batch))
+        assert target.rows() == expected
+        assert not target.result().apply(STREAM, batch, net_of(delta, ["a"], batch))
+        assert target.rows() == expected
+    with pytest.raises(BrokenChainError, match="is at batch 4: the checkpoint was set back"):
+        target.result().apply(STREAM, 4, net_of(delta, ["a"], 4))
+    with pytest.raises(BrokenChainError, match="has batches up to 5 of this stream, which is at batch 7"):
+        target.result().apply(STREAM, 7, net_of(delta, ["a"], 7))
+    with pytest.raises(CheckpointError, match="give this stream a table of its own"):
+        target.result().apply("another", 0, net_of(delta, ["a"], 0))
+
+
+def test_a_result_without_a_key_has_a_count_of_every_row(target):
+    rng, state = random.Random(8), Counter()
+    for batch in range(5):
+        rows = [(rng.choice([None, 1, 2, 3]), rng.choice([None, "", "x,\"y'", "é"])) for _ in range(15)]
+        weights = [1 if rng.random() < 0.6 or not state[row] else -1 for row in rows]
+        change = Counter()
+        for row, weight in zip(rows, weights, strict=True):
+            if state[row] + change[row] + weight >= 0:
+                change[row] += weight
+        state = Counter({row: n for row in {*state, *change} if (n := state[row] + change[row])})
+        given = [(a, s, w) for (a, s), w in change.items()]
+        a, s, w = zip(*given, strict=True)
+        delta = pa.table(
+            {"a": pa.array(a, pa.int64()), "S": pa.array(s, pa.string()), "_weight": pa.array(w, pa.int64())}
+        )
+        target.result().apply(STREAM, batch, net_of(delta, None, batch))
+        assert target.rows() == Counter({(*row, n): 1 for row, n in state.items()})
+
+
+def test_every_type_arrives_as_it_is(target):
+    row = {
+        "a": 1, "i": pa.scalar(-5, pa.int32()).as_py(), "t": "ü\n\\N", "f": 0.1 + 0.2, "o": True,
+        "d": dt.date(2024, 2, 1), "z": dt.datetime(2024, 2, 29, 1, 2, 3, 4, dt.UTC), "l": dt.datetime(2024, 1, 1, 0, 0),
+        "n": decimal.Decimal("12.50"), "b": b"\x00\xff",
+    }  # fmt: skip
+    types = [
+        pa.int64(), pa.int32(), pa.string(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us", "UTC"),
+        pa.timestamp("us"), pa.decimal128(6, 2), pa.binary(),
+    ]  # fmt: skip
+    schema = pa.schema([*zip(row, types, strict=True), ("_weight", pa.int64())])
+    delta = pa.Table.from_pylist([{**row, "_weight": 1}, {"a": 2, "_weight": 1}], schema)
+    target.result().apply(STREAM, 0, net_of(delta, ["a"], 0))
+    assert target.rows() == Counter([tuple(row.values()), (2, *[None] * 9)])
+    again = pa.Table.from_pylist([{**row, "_weight": -1}, {**row, "t": "", "_weight": 1}], schema)
+    target.result().apply(STREAM, 1, net_of(again, ["a"], 1))
+    assert target.rows() == Counter([tuple({**row, "t": ""}.values()), (2, *[None] * 9)])
+
+
+def delta_of(*rows):
+    return pa.table(
+        {
+            name: pa.array(values, pa.int64())
+            for name, values in zip(("a", "n", "_weight"), zip(*rows, strict=True), strict=True)
+        }
+    )
+
+
+def test_a_key_that_is_none_and_a_table_that_was_changed_are_found_out(target):
+    with pytest.raises(SparkJobError, match="is no key of the result: in batch 3 several rows have a = 7"):
+        net_of(delta_of((7, 1, 1), (7, 2, 1)), ["a"], 3)
+    target.result().apply(STREAM, 0, net_of(delta_of((1, 1, 1), (2, 1, 1)), ["a"], 0))
+    target.tamper(2)
+    for _ in range(2):  # and it is said again
+        with pytest.raises(SparkJobError, match="batch 1 does not fit what is in"):
+            target.result().apply(STREAM, 1, net_of(delta_of((2, 1, -1)), ["a"], 1))
+
+
+def test_a_second_row_of_a_key_is_found_out_when_it_comes(target):
+    target.result().apply(STREAM, 0, net_of(delta_of((1, 1, 1)), ["a"], 0))
+    with pytest.raises(SparkJobError, match="batch 1 does not fit what is in"):
+        target.result().apply(STREAM, 1, net_of(delta_of((1, 5, 1), (3, 3, 1)), ["a"], 1))
+
+
+def test_what_makes_no_sense_is_refused_before_anything_is_made(tmp_path):
+    for options, said in [
+        ({"keys": "a"}, "give a list of columns"),
+        ({"keys": []}, "leave out keys="),
+        ({"table": "t"}, "is for a database"),
+    ]:
+        with pytest.raises(SourceError, match=said):
+            to_table(str(tmp_path / "t"), **options)
+    with pytest.raises(SourceError, match="a database needs table="):
+        to_table("postgresql://nobody@127.0.0.1/x")
+    with pytest.raises(SourceError, match="no column '_weight'"):
+        net_of(pa.table({"a": [1]}), None, 0)
+    with pytest.raises(SourceError, match="keys= names 'z', but the result has: a, n"):
+        net_of(delta_of((1, 1, 1)), ["z"], 0)
+    with pytest.raises(SourceError, match="has a column '_op'"):
+        net_of(pa.table({"_op": [1], "_weight": [1]}), None, 0)
+    with pytest.raises(CheckpointError, match=r"cannot be written to t in 127\.0\.0\.1/x .*connection") as error:
+        PostgresResult("postgresql://me:secret@127.0.0.1:1/x", "t").apply(
+            STREAM, 0, net_of(delta_of((1, 1, 1)), ["a"], 0)
+        )
+    assert "secret" not in str(error.value)
+
+
+def test_a_stream_keeps_both_current(spark, tmp_path, database):
+    files = ChangeFiles(tmp_path / "in", R)
+    rng, counted = random.Random(2), Counter()
+    for _ in range(3):
+        rows = [(rng.randrange(5), rng.randrange(9), 1) for _ in range(20)]
+        counted.update(a for a, _, _ in rows)
+        files.add({"r": rows})
+    for name, keep in (
+        ("in a folder", to_table(str(tmp_path / "counts"), ["a"])),
+        ("in a database", to_table(database, ["a"], table="counts")),
+    ):
+        state = str(tmp_path / name)
+        query, frames = "SELECT a, COUNT(*) AS n FROM r GROUP BY a", files.frames(spark)
+        deltas = maintain(spark, query, frames, checkpoint=state, scratch=str(tmp_path / "scratch"))
+        writer = deltas.writeStream.foreachBatch(keep).option("checkpointLocation", state)
+        writer.trigger(availableNow=True).start().awaitTermination()
+    expected = Counter(counted.items())
+    assert InDelta(tmp_path / "counts").rows() == InPostgres(database, "counts").rows() == expected

@@ -1,0 +1,113 @@
+"""Windows on real streams, and in cells that are undone, restored and lost. Oracle: the readable windows and DuckDB."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections import Counter
+from random import Random
+
+import pytest
+
+import crown
+import plans
+from plans.errors import PlanError
+from spark_jobs import maintain
+from spark_jobs.cell.cell import Cell, Report
+from spark_jobs.errors import SparkJobError
+from spark_jobs.job.vitals import Vitals, prometheus
+from spark_jobs.log.state_log import CellLog
+from tests.oracles import duck
+from tests.oracles.database import to_arrow
+from tests.programs.test_windows import START, Twin
+from tests.spark.streams import ChangeFiles, Result, run
+
+SCHEMA = {"r": {"k": "int64", "ts": "timestamp", "s": "string"}, "u": {"k": "int64", "n": "int64"}}
+SQL = "SELECT r.k, COUNT(*) AS c, MIN(s) AS lo, MAX(n) AS hi FROM r JOIN u ON r.k = u.k WHERE s <> 'x' GROUP BY r.k"
+WINDOWS = {"r": crown.ttl("ts", "30 minutes", lateness="5 minutes"), "u": crown.last_rows(6, by="n")}
+
+
+def batches(count, seed=1):
+    """Rows of both relations, some late, some that nobody wants but that move the watermark; deletes among them."""
+    random, known = Random(seed), []
+    for number in range(count):
+        now = START + dt.timedelta(minutes=12 * number)
+        r = [
+            (random.randrange(3), now - dt.timedelta(minutes=random.choice((0, 3, 20, 70))), random.choice("pqx"))
+            for _ in range(random.randrange(1, 6))
+        ]
+        gone = random.sample(known, min(len(known), 2))
+        known += r
+        u = [(random.randrange(3), 10 * number + i) for i in range(random.randrange(4))]
+        changes = {"r": [(row, 1) for row in r] + [(row, -1) for row in gone], "u": [(row, 1) for row in u]}
+        yield {name: rows for name, rows in changes.items() if rows}
+
+
+def oracle():
+    """The twin, and what its rows come to."""
+    return Twin(SCHEMA, plans.program(SQL, SCHEMA, windows=WINDOWS).windows)
+
+
+@pytest.mark.spark
+def test_every_batch_is_what_duckdb_says_of_the_rows_that_are_in(spark, tmp_path):
+    """After half of the batches the stream starts again; its live engine is lost, so the log is replayed."""
+    files, sink, twin = ChangeFiles(tmp_path / "in", SCHEMA), Result(), oracle()
+    given = list(batches(8))
+    for half in (given[:4], given[4:]):
+        for batch in half:
+            files.add({name: [(*row, weight) for row, weight in rows] for name, rows in batch.items()})
+        run(spark, SQL, files, tmp_path / "state", sink=sink, schema=SCHEMA, windows=WINDOWS)
+        shutil.rmtree(tmp_path / "state" / "scratch")
+    for number, batch in enumerate(given):
+        twin.apply(batch)
+        assert sink.state(number) == duck.results(SQL, twin.database)
+    assert twin.windows["r"].late > 0
+    assert twin.windows["r"].expired > 0
+
+
+@pytest.mark.spark
+def test_what_a_window_cannot_be_here_is_one_sentence(spark, tmp_path):
+    frames = ChangeFiles(tmp_path / "in", SCHEMA).frames(spark)
+    state = str(tmp_path / "state")
+    with pytest.raises(PlanError, match="r has a window, and a cell sees only its own rows"):
+        maintain(spark, SQL, frames, checkpoint=state, schema=SCHEMA, windows=WINDOWS, cells=2)
+    with pytest.raises(SparkJobError, match=r'crown.last_rows\(n, by="..."\)'):
+        maintain(spark, SQL, frames, checkpoint=state, schema=SCHEMA, windows={"u": crown.last_rows(3)})
+    late = {"r": crown.ttl("ts", "1 hour", late="quarantine")}
+    with pytest.raises(SparkJobError, match="late rows of r cannot be set aside here"):
+        maintain(spark, SQL, frames, checkpoint=state, schema=SCHEMA, windows=late)
+
+
+def test_a_cell_expires_the_same_rows_however_often_a_batch_is_executed(tmp_path):
+    """Batches are executed twice, by live engines that are there, lost, or behind; snapshots are taken at once."""
+    random, twin, total = Random(5), oracle(), Counter()
+    plan = plans.program(SQL, SCHEMA, windows=WINDOWS)
+    log = CellLog(tmp_path / "state" / "0", plan.fingerprint)
+    for number, batch in enumerate(batches(12, seed=3)):
+        changes = {name: to_arrow(twin.database.schema, name, rows) for name, rows in batch.items()}
+        before: Counter = Counter()
+        for again in range(random.choice((1, 2, 3))):
+            live = tmp_path / random.choice(("here", "there"))
+            if random.random() < 0.3:
+                shutil.rmtree(live, ignore_errors=True)
+            cell = Cell(plan, log, live, snapshot_floor=0 if number % 3 else 1 << 40)
+            found = list(cell.apply(number, changes, Report(), None))
+            deltas = Counter()
+            for part in found:
+                for row in part.to_pylist():
+                    weight = row.pop("_weight")
+                    deltas[tuple(row.values())] += weight
+            assert not again or deltas == before, "a batch again has the same deltas"
+            before = deltas
+        total.update(deltas)
+        twin.apply(batch)
+        assert Counter({row: n for row, n in total.items() if n}) == duck.results(SQL, twin.database)
+        told = cell.stats()["windows"]["r"]
+        assert (told["late"], told["expired"]) == (twin.windows["r"].late, twin.windows["r"].expired)
+    assert twin.windows["r"].late > 0
+
+
+def test_what_is_late_and_what_expired_is_in_the_metrics():
+    cell = Vitals("q", "crown", "0", 3, 1, 1, 1.0, 1.0, 1, 0, 0, 0, 5, 5, 0, late=2, expired=7, watermarks={"r": "12"})
+    assert "(7 rows expired, 2 rows late, watermark of r 12)" in cell.line()
+    assert 'crown_late_rows_total{stream="q",operator="crown",cell="0"} 2' in list(prometheus([cell]))
