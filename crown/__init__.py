@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         UnusableStateError,
     )
     from crown.planning import explain, plan
+    from crown.results.factorized import unfold
     from crown.views import View, load, view
     from ivm_triangle.triangle import Triangle
     from plans.plan import Plan
@@ -95,6 +96,7 @@ __all__ = [
     "spark",
     "ttl",
     "tumbling",
+    "unfold",
     "view",
 ]
 
@@ -120,6 +122,7 @@ _HOMES = {
     "sliding": "plans.windows",
     "ttl": "plans.windows",
     "tumbling": "plans.windows",
+    "unfold": "crown.results.factorized",
     "view": "crown.views",
 }
 _CALLED = {"open": "open_view"}

@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from crown.arguments import number_of
-from crown.errors import ChangeError
+from crown.engine.engine import Engine
+from crown.errors import ChangeError, CrownError
 from crown.ingest.changes import WEIGHT
 from crown.maintained import Queryable
 from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf
+from crown.results.factorized import FactorizedHead
 from crown.results.framed import Framed
 
 _PROGRAM = (ProgramEngine, ResultOf)
@@ -32,12 +34,35 @@ class Readable(Framed):
         """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
         return self._reader().delta_schema
 
-    def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    @property
+    def factorized_schema(self) -> pa.Schema:
+        """Returns the Arrow schema of ``results(factorized=True)``: the columns of the result, some of them as lists.
+
+        The metadata of a field with lists names its branch (``crown.branch``). CrownError for a query whose rows are
+        no products.
+        """
+        return self._factorized().schema
+
+    def _factorized(self) -> FactorizedHead:
+        reader = self._reader()
+        if not isinstance(reader, Engine):
+            raise CrownError(
+                "factorized=True gives a product per row, which only one join of distinct rows on one thread has "
+                "(SELECT DISTINCT, or a Datalog rule); leave factorized out"
+            )
+        return reader.factorized
+
+    def results(self, limit: int | None = None, *, factorized: bool = False) -> Iterator[pa.RecordBatch]:
         """Returns the full result, enumerated with constant delay, never materialized.
 
-        ``limit``: at most that many rows.
+        ``limit``: at most that many rows. ``factorized=True`` gives products as they are, with a list per branch of the
+        join (``factorized_schema``): its size is linear in the size of the upper rows of the join tree, not in that of
+        the result. ``crown.unfold`` makes plain rows of a batch.
         """
-        batches = self._reader().results()
+        reader = self._reader()
+        if factorized:
+            self._factorized()
+        batches = reader.results(True) if factorized and isinstance(reader, Engine) else reader.results()
         return batches if limit is None else _first(batches, number_of(limit, "limit", 0))
 
     def to_table(self, limit: int | None = None) -> pa.Table:

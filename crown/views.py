@@ -19,6 +19,7 @@ from crown.analysis.parts import program as program_of_engine
 from crown.analysis.report import ANALYZED, report
 from crown.arguments import Size, file_of, number_of, path_of, size_of
 from crown.engine.delivery import Delivery
+from crown.engine.engine import Engine
 from crown.errors import AmplifiedWarning, CrownError, SnapshotError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import CheckedBatch
@@ -69,14 +70,17 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         """Returns what is maintained: the plan of one join, or a program of several stages."""
         return self._engine.plan
 
-    def apply(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> pa.Table:
+    def apply(
+        self, changes: Mapping[str, Any], *, consolidate: bool | None = None, factorized: bool = False
+    ) -> pa.Table:
         """Applies a batch of changes and returns the exact change of the result.
 
         ``changes``: relation -> a frame (Arrow, pandas, Polars, DuckDB, columns by name), a NumPy array, or a list of
         dicts, tuples or dataclasses, with an optional signed integer column ``_weight`` (absent: +1). A batch is a
         Z-set: weights of equal rows are summed, deletions take effect before insertions. Returns the output columns and
         ``_weight`` (+1 / -1), each changed row once. ``consolidate=False`` leaves rows in that the batch both added and
-        removed (cheaper for join-project queries).
+        removed (cheaper for join-project queries). ``factorized=True`` returns products as they are, with a list per
+        branch of the join, ``factorized_schema``; ``crown.unfold`` makes plain rows of them.
 
         Errors leave the view as it was: ChangeError (unknown relation or column), BadRowError (a value that does not
         fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. So does Ctrl-C, unless the batch was
@@ -92,6 +96,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         [{'a': 1, 'b': 2, 'c': 3, '_weight': -1}, {'a': 1, 'b': 2, 'c': 4, '_weight': 1}]
         """
         with self._engine.uninterrupted:
+            if factorized:
+                return self._run(changes, True, consolidate, True).to_table(self._factorized().delta_schema)
             prepared = self._prepared(changes)
             deltas = self._started(prepared, True, consolidate).to_table(self._engine.delta_schema)
         self._watch(prepared, deltas)
@@ -136,15 +142,26 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         with self._engine.uninterrupted:
             self._run(changes, False, None).close()
 
-    def _run(self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None) -> Delivery:
-        return self._started(self._prepared(changes), deltas, consolidate)
+    def _run(
+        self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None, factorized: bool = False
+    ) -> Delivery:
+        if factorized:
+            self._factorized()
+            if self._subscribers:
+                raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
+        return self._started(self._prepared(changes), deltas, consolidate, factorized)
 
     def _prepared(self, changes: Mapping[str, Any]) -> Prepared:
         self._meter.begin()
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
-    def _started(self, prepared: Prepared, deltas: bool, consolidate: bool | None) -> Delivery:
-        return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=self._closing(prepared))
+    def _started(
+        self, prepared: Prepared, deltas: bool, consolidate: bool | None, factorized: bool = False
+    ) -> Delivery:
+        closing = self._closing(prepared)
+        if factorized and isinstance(self._engine, Engine):
+            return self._engine.run(prepared, closing=closing, factorized=True)
+        return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=closing)
 
     def _watch(self, prepared: Prepared, deltas: pa.Table) -> None:
         """Tells of a change that was amplified beyond what is allowed."""

@@ -56,7 +56,11 @@ class Conjunction:
     kept: tuple[str, ...] = ()
 
 
-def _column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
+EXISTS = "[exists]"
+"""Ends the name of an atom of a counted query whose rows count once: it is asked for existence only."""
+
+
+def column_pair(expr: Expr) -> tuple[Expr, Expr] | None:
     """Returns the two columns of `a = b` or `a <=> b`, looking through the casts that align their types."""
     if expr.op not in ("eq", "nseq"):
         return None
@@ -95,8 +99,9 @@ def _is_literal_of(literal: Expr, type_: str) -> bool:
 def conjunction(query: Query, counted: bool = False, kept: Sequence[Expr] = ()) -> Conjunction:
     """Returns the atoms of a query.
 
-    With `counted`, every source is an atom of its own, because the multiplicities of all reach the result. Without it,
-    PlanError where a row of a query without DISTINCT may occur more than once. `kept` are columns that the atoms keep.
+    With `counted`, every source is an atom of its own, because the multiplicities of all reach the result; but those of
+    existential groups, which must be joined by equalities alone, are atoms whose rows count once. Without it, PlanError
+    where a row of a query without DISTINCT may occur more than once. `kept` are columns that the atoms keep.
     """
     classes, pending, constants = _classes(query)
     for column in kept:
@@ -127,7 +132,7 @@ def _classes(query: Query) -> tuple[Classes, list[Expr], dict[str, Expr]]:
     pending: list[Expr] = []
     for condition in query.conditions:
         for part in condition.conjuncts():
-            pair = _column_pair(part)
+            pair = column_pair(part)
             if pair is not None:
                 classes.join(*pair, part.op == "nseq")
             else:
@@ -265,6 +270,9 @@ def _assemble(
         if counted or not any(replace(atom, name=other.name) == other for other in atoms):
             atoms.append(atom)
     atoms = _without_nulls(atoms, {names[root] for root in joined & classes.plain}, query)
+    if counted:
+        asked = {source.alias for source in query.sources if source.group}
+        atoms = [replace(atom, name=atom.name + EXISTS) if atom.name in asked else atom for atom in atoms]
     outputs = tuple((name, substitute(expr, variable)) for name, expr in query.outputs)
     tables = tuple(dict.fromkeys(source.table for source in query.sources))
     residual = tuple(dict.fromkeys(substitute(expr, variable) for expr in residual_parts))

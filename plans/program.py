@@ -65,8 +65,8 @@ class Aggregate:
     """An aggregate over the rows of a group: a column `name` of `type` in the stage's outputs.
 
     `function`: count, sum, avg, min, max, var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp, corr,
-    regr_*. `arguments` are names of feed columns, none for COUNT(*). `where` names a boolean feed column (FILTER): rows
-    count where it is TRUE.
+    regr_*, cofactor (`plans.sums`). `arguments` are names of feed columns, none for COUNT(*). `where` names a boolean
+    feed column (FILTER): rows count where it is TRUE.
     """
 
     name: str

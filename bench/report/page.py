@@ -4,11 +4,13 @@ from __future__ import annotations
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light">
 <title>CROWN benchmarks</title><style>
 :root { --ink: #1b1f2a; --soft: #667085; --line: #e6e8ee; --ours: #4f46e5; --wash: #f7f8fb; }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--wash); color: var(--ink);
   font: 15px/1.55 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
+body { padding: 0 16px; }
 header, section, footer { max-width: 1320px; margin: 0 auto; padding: 0 28px; }
 header { padding-top: 36px; }
 h1 { margin: 0 0 4px; font-size: 30px; letter-spacing: -0.01em; }
@@ -20,9 +22,9 @@ p { max-width: 78ch; margin: 6px 0 12px; }
 .quick { color: #b42318; background: #fef3f2; border: 2px solid #b42318; border-radius: 12px; padding: 12px 18px;
   max-width: none; }
 .quick b { font-size: 56px; line-height: 1; letter-spacing: 0.04em; margin-right: 14px; vertical-align: middle; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(max(200px, 23%), 1fr)); gap: 12px;
-  margin: 20px 0; }
-.tiles div { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 20px 0; }
+.tiles div { flex: 1 1 calc(100% / var(--columns) - 12px); min-width: 200px;
+  background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px; }
 .tiles b { display: block; font-size: 24px; line-height: 1.2; color: var(--ours); font-variant-numeric: tabular-nums; }
 .tiles span { color: var(--soft); font-size: 13px; }
 nav { display: flex; flex-wrap: wrap; gap: 6px 16px; font-size: 13.5px; margin-bottom: 22px; }
@@ -30,9 +32,9 @@ a { color: var(--ours); text-decoration: none; }
 a:hover { text-decoration: underline; }
 section { background: #fff; border: 1px solid var(--line); border-radius: 12px; padding: 22px 28px; }
 section { margin-bottom: 18px; }
-figure { margin: 8px 0 4px; }
-figure svg { display: block; width: 100%; height: auto; }
-figure svg[aria-label^="triangle"] { display: inline-block; width: 49.5%; }
+figure { margin: 8px 0 4px; overflow-x: auto; }
+figure svg { display: block; width: 100%; min-width: 760px; height: auto; }
+figure svg[aria-label^="triangle"] { display: inline-block; width: 49.5%; min-width: 420px; }
 summary { cursor: pointer; color: var(--soft); font-size: 13px; margin: 6px 0; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; min-width: 100%; }
@@ -40,12 +42,13 @@ th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1px 
   vertical-align: bottom; }
 th, td { padding: 5px 10px 5px 0; vertical-align: top; }
 td:first-child { white-space: nowrap; }
-td:nth-child(2) { min-width: 110px; max-width: 230px; }
+td.t:nth-child(2), td.engine { min-width: 150px; max-width: 230px; }
 td:last-child { min-width: 200px; }
 td { border-bottom: 1px solid var(--line); }
 .n { text-align: right; }
 td.n { white-space: nowrap; }
-tr.ours td:first-child, tr.ours td:nth-child(2) { color: var(--ours); font-weight: 600; }
+tr.ours td:first-child, tr.ours td.engine { color: var(--ours); font-weight: 600; }
+@media (max-width: 640px) { header, section, footer { padding-left: 14px; padding-right: 14px; } }
 footer { padding-bottom: 40px; }
 </style></head><body>
 {body}

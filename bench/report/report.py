@@ -36,19 +36,21 @@ def tiles(sections: Sections) -> list[tuple[str, str]]:
     out = []
     if delta.get("updates_per_s"):
         out.append(rate(delta, "updates, 3-Hop, every delta enumerated, one core"))
-        out.append((f"{quantity(delta['deltas_per_s'])}/s", f"deltas in the best of these runs{stopped(delta)}"))
+        out.append(
+            (f"{quantity(delta['deltas_per_s'])}/s", f"deltas enumerated, in the fastest of those runs{stopped(delta)}")
+        )
     if none.get("updates_per_s"):
         out.append(rate(none, "updates, 3-Hop, views only"))
     if full.get("enumerated_per_s"):
         out.append((f"{quantity(full['enumerated_per_s'])}/s", f"rows of the full result enumerated{stopped(full)}"))
     if python.get("updates_per_s") and delta.get("updates_per_s"):
         times = delta["updates_per_s_median"] / python["updates_per_s_median"]
-        out.append((f"{times:.0f} ×", f"first-order IVM in plain Python{stopped(python)}"))
+        out.append((f"{times:.0f} ×", f"as fast as first-order IVM in plain Python{stopped(python)}"))
     if delta.get("bytes_per_tuple"):
-        out.append((f"{delta['bytes_per_tuple']:.0f} B", "state per live edge, which three aliases read"))
+        out.append((f"{delta['bytes_per_tuple']:.0f} B", "of state per live edge, which the query reads three times"))
     if delta.get("rss_peak"):
         grown = delta["rss_peak"] - delta["rss_before"]
-        out.append((size(grown), f"resident memory for it, in a process of {size(delta['rss_peak'])}"))
+        out.append((size(grown), f"of memory added by the run, to a process of {size(delta['rss_peak'])} in all"))
     if spark.get("updates_per_s"):
         out.append(rate(spark, f"updates on Spark, {spark['cores']} cores, end to end"))
     for cell in sections.get("state", {}).get("cells", ())[-1:]:
@@ -56,6 +58,11 @@ def tiles(sections: Sections) -> list[tuple[str, str]]:
             what = f"results of the unfiltered 3-Hop over {cell['live_tuples']:,} edges"
             out.append((size(cell["state_peak_bytes"]), f"hold the {quantity(cell['results'])} {what}"))
     return out
+
+
+def _columns(cards: int) -> int:
+    """Returns how many cards stand side by side, so that none is alone in the last row."""
+    return next((n for n in (4, 3, 5) if cards % n != 1), 4)
 
 
 def is_quick(sections: Sections) -> bool:
@@ -86,7 +93,7 @@ def html(sections: Sections) -> str:
         "<header><h1>CROWN benchmarks</h1>",
         f"<p class=quick><b>QUICK</b> {QUICK}</p>" if is_quick(sections) else "",
         f"<p class=machine>{escape(_machine(sections))}</p>",
-        "<div class=tiles>",
+        f'<div class=tiles style="--columns: {_columns(len(tiles(sections)))}">',
         *(f"<div><b>{escape(value)}</b><span>{escape(what)}</span></div>" for value, what in tiles(sections)),
         "</div><nav>",
         *(f'<a href="#{part.section}">{escape(part.title)}</a>' for part, _ in shown),

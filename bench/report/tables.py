@@ -202,7 +202,8 @@ def html(table: Table) -> str:
     from html import escape
 
     numeric = [all(_is_number(row[i]) for row in table.rows) for i in range(len(table.headings))]
-    kind = [' class="n"' if n else "" for n in numeric]
+    texts = [' class="engine"' if h == "engine" else ' class="t"' for h in table.headings]
+    kind = [' class="n"' if n else text for n, text in zip(numeric, texts, strict=True)]
     heads = [escape(h).replace("/update", "/<wbr>update") for h in table.headings]
     head = "".join(f"<th{kind[i]}>{h}</th>" for i, h in enumerate(heads))
     body = []
@@ -214,13 +215,18 @@ def html(table: Table) -> str:
 
 def markdown(table: Table) -> str:
     """Returns the table as markdown."""
-    lines = ["| " + " | ".join(table.headings) + " |", "|" + "---|" * len(table.headings)]
+    lines = ["| " + " | ".join(map(_cell, table.headings)) + " |", "|" + "---|" * len(table.headings)]
     for row, ours in zip(table.rows, table.ours, strict=True):
-        cells = [value.replace("|", "\\|") for value in row]
+        cells = list(map(_cell, row))
         if ours:
             cells[0] = f"**{cells[0]}**"
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """Returns a text for a cell of a markdown table, in which a bar would end it."""
+    return text.replace("|", "\\|")
 
 
 def _is_number(text: str) -> bool:

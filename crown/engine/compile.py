@@ -48,6 +48,15 @@ class CompiledPlan:
         """Returns columns of an enumeration of ``free`` attributes."""
         return free if self.payload is None else self.payload.columns
 
+    @property
+    def branches(self) -> int:
+        """Returns how many branches factorized rows have; 0: none, or all is one row each."""
+        return int(self.array[L.P_BRANCHES])
+
+    def branch_of(self, column: int) -> int:
+        """Returns the branch of a free attribute, by its position; -1 if it is the same in a whole factorized row."""
+        return int(self.array[self.array[L.P_BRANCH0] + column])
+
     def new_scratch(self) -> np.ndarray:
         """Returns a scratch array for kernels."""
         return L.new_scratch(len(self.words), *(self.payload.scratch_words if self.payload is not None else ()))
@@ -124,15 +133,20 @@ def compile_plan(plan: Plan) -> CompiledPlan:
     compiled = CompiledPlan(
         np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset), payloads
     )
+    branches = _branches(plan, compiled)
+    branch_of = {a: b for b, attributes in enumerate(branches) for a in attributes}
     for members, _ in records:
         tags = 1
         for i in members:
             start = L.P_NODES + L.ND * i
-            out.words[start : start + L.ND] = _descriptor(plan, compiled, i, tags, out)
+            out.words[start : start + L.ND] = _descriptor(plan, compiled, i, tags, branch_of, out)
             tags += 1 + len(children[i])
     out.words[L.P_COUNT] = n
     out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
-    out.words[L.P_FULL] = _program(plan, compiled, None, out)
+    out.words[L.P_FULL] = _program(plan, compiled, None, branch_of, out)
+    out.words[L.P_BRANCHES] = len(branches)
+    out.words[L.P_BRANCH0] = out.place([branch_of.get(a, -1) for a in plan.free])
+    out.words[L.P_ENDS] = len(plan.free)
     for at, value in payloads.header(out.place).items() if payloads is not None else ():
         out.words[at] = value
     return replace(compiled, array=np.array(out.words, np.int64))
@@ -155,7 +169,9 @@ def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
     return found
 
 
-def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, tags: int, out: _Words) -> list[int]:
+def _descriptor(
+    plan: Plan, compiled: CompiledPlan, i: int, tags: int, branch_of: Mapping[str, int], out: _Words
+) -> list[int]:
     nodes, children, words = plan.nodes, compiled.children, compiled.words
     node = nodes[i]
     d = [0] * L.ND
@@ -178,7 +194,7 @@ def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, tags: int, out: _Wor
         if nodes[node.parent].kind == "virtual":
             d[L.N_VPOS] = out.place([words[i][a] for a in nodes[node.parent].attributes])
     if node.free:
-        d[L.N_PROGRAM] = _program(plan, compiled, i, out)
+        d[L.N_PROGRAM] = _program(plan, compiled, i, branch_of, out)
     if compiled.payload is not None:
         d[L.N_EXTRA] = compiled.payload.extra_words(i)
         d[L.N_PAYLOAD] = compiled.payload.descriptor(i, partial(_from_row, compiled, i), out.place)
@@ -212,8 +228,8 @@ def _adds(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> bool:
     return node.free and (own or any(_adds(nodes, compiled, c) for c in compiled.children[i]))
 
 
-def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Words) -> int:
-    """Places the program that starts at ``witness`` (None: at the root's group). Returns its offset.
+def _loops(plan: Plan, compiled: CompiledPlan, witness: int | None) -> tuple[list[_Loop], list[_Loop]]:
+    """Returns the steps and the leaves of the program that starts at ``witness`` (None: at the root's group).
 
     First up to the root, then down into every free side subtree that adds an attribute. A loop on which no other
     depends is a leaf.
@@ -240,9 +256,27 @@ def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Word
                 loops.append(_Loop(L.DOWN, node, c, children[node].index(c)))
                 starts.append((c, -1))
     sources = {loop.source for loop in loops if loop.kind != L.ROOT}
-    steps = [loop for loop in loops if loop.target in sources]
-    leaves = [loop for loop in loops if loop.target not in sources]
+    return [loop for loop in loops if loop.target in sources], [loop for loop in loops if loop.target not in sources]
 
+
+def _branches(plan: Plan, compiled: CompiledPlan) -> list[list[str]]:
+    """Returns the free attributes of every branch of factorized rows: of a leaf below the root, those that it adds.
+
+    None in a plan with a payload: its rows are not worth the same.
+    """
+    if compiled.payload is not None:
+        return []
+    steps, leaves = _loops(plan, compiled, None)
+    known = {a for loop in steps for a in plan.nodes[loop.target].attributes}
+    below = [plan.nodes[leaf.target].attributes for leaf in leaves if leaf.kind == L.DOWN]
+    added = [[a for a in attributes if a in plan.free and a not in known] for attributes in below]
+    return [attributes for attributes in added if attributes]
+
+
+def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, branch_of: Mapping[str, int], out: _Words) -> int:
+    """Places the program of ``witness`` (see ``_loops``). Returns its offset."""
+    nodes = plan.nodes
+    steps, leaves = _loops(plan, compiled, witness)
     bound = ([] if witness is None else [witness]) + [loop.target for loop in steps]
     provider: dict[str, int] = {}
     for node in bound:
@@ -261,14 +295,18 @@ def _program(plan: Plan, compiled: CompiledPlan, witness: int | None, out: _Word
     for loop in leaves:
         attributes = nodes[loop.target].attributes
         pairs: list[int] = []
+        branches: set[int] = set()
         for a in attributes:
             if a in column and a not in provider:
                 provider[a] = loop.target
                 pairs += [column[a], _from_row(compiled, loop.target, a)]
+                branches.add(branch_of.get(a, -1))
         if compiled.payload is not None and compiled.weighs(loop.target):
             pairs += [compiled.payload.handle_column(loop.target), compiled.self_word(loop.target)]
         carried = _carried(nodes, compiled, loop.target) if loop.kind == L.DOWN else int(PLAIN)
+        branch = branches.pop() if len(branches) == 1 else -1
         leaf_words += [loop.kind, loop.source, loop.target, loop.index, carried, len(pairs) // 2, out.place(pairs)]
+        leaf_words.append(branch)
         leaf_count += 1
     step_words = [w for loop in steps for w in (loop.kind, loop.source, loop.target, loop.index)]
     lists = [out.place(step_words), out.place(leaf_words), out.place([w for fix in fixed_columns for w in fix])]

@@ -153,10 +153,10 @@ class Core:
     # The parts of a transaction
     # ------------------------------------------------------------------------------------------------------------
 
-    def begin(self, changes: Sequence[RelationChange], deltas: bool) -> Blocks:
+    def begin(self, changes: Sequence[RelationChange], deltas: bool, factorized: bool = False) -> Blocks:
         """Begins a batch; the blocks apply it while they are drawn. See ``Propagation.blocks``."""
         self._changes = changes
-        blocks = self.propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS)
+        blocks = self.propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS, factorized)
         state = self.state
         state.arena[A.H_OPEN] = 1
         if not deltas:
@@ -199,7 +199,8 @@ class Core:
             for bit, (alias, rejected) in enumerate(zip(change.relation.aliases, change.filtered, strict=True)):
                 tallies = self._tallies[alias.node]
                 arena[tallies.updates] += sign * change.readers(bit)
-                arena[tallies.filtered] += sign * rejected
+                if rejected:
+                    arena[tallies.filtered] += sign * rejected
                 if absent is not None:
                     arena[tallies.missing] += sign * int(absent[change.reads(bit)[: change.gone]].sum())
 

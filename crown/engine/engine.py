@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +30,8 @@ from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import MissingDeletes, Prepared, RelationChange
 from crown.ingest.prepare import Preparer
 from crown.interrupts import Uninterrupted
+from crown.results.factorized import FactorizedHead
+from crown.results.result import factorized_batches
 from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary, with_room
 from crown.store.relations import not_covering
@@ -176,19 +179,25 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         deltas: bool = True,
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
+        factorized: bool = False,
     ) -> Delivery:
         """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``).
 
         ``deltas=False`` updates the views only (cheaper; the live views are rebuilt when deltas are next asked for).
         ``consolidate``: leave out what a batch both adds and removes (default: where the plan needs it); this gathers
         the batch's deltas in memory, without it memory is bounded by one block. ``closing`` is called when all is
-        done; if it raises, the batch is taken back. Until the iterator is exhausted or closed the engine takes nothing
-        else, and the deltas that it yielded are void if it raises. Closed early, it applies the rest of the batch
-        without output, and its ``close`` raises what stops that. O(changes * lambda + deltas).
+        done; if it raises, the batch is taken back. ``factorized``: deltas are factorized rows (see
+        ``crown.results.factorized``; CrownError for plans that have none). Until the iterator is exhausted or closed
+        the engine takes nothing else, and its deltas are void if it raises. Closed early, it applies the rest
+        of the batch without output, and its ``close`` raises what stops that. O(changes * lambda + deltas).
         """
         self.ready()
         self.refuse_missing(prepared)
         counted = self.core.results.counted
+        if factorized:
+            batch = self._deliver(prepared.changes, True, False, closing, self.factorized)
+            self.core.guard.watch(batch)
+            return Delivery(batch, self.uninterrupted)
         if counted or consolidate is None:
             consolidate = self.core.gathers
         batch = self._deliver(prepared.changes, deltas or counted, consolidate, closing)
@@ -218,8 +227,18 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
             self.batches += 1
         return n
 
+    @cached_property
+    def factorized(self) -> FactorizedHead:
+        """Returns what makes factorized rows. CrownError for a plan that has none."""
+        return FactorizedHead(self.plan, self.state.compiled, self.dictionary.extern)
+
     def _deliver(
-        self, changes: Sequence[RelationChange], deltas: bool, gather: bool, closing: Callable[[], None] | None
+        self,
+        changes: Sequence[RelationChange],
+        deltas: bool,
+        gather: bool,
+        closing: Callable[[], None] | None,
+        factorized: FactorizedHead | None = None,
     ) -> Batches:
         """Applies a batch as a transaction.
 
@@ -228,7 +247,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         core, head, wanted = self.core, self._head, True
         gathered: list[Zset] = []
         try:
-            blocks = core.begin(changes, deltas)
+            blocks = core.begin(changes, deltas, factorized is not None)
             try:
                 yield head.nothing
             except GeneratorExit:
@@ -236,8 +255,13 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
             for block in blocks:
                 if gather and (wanted or core.results.counted):
                     gathered.append(head.codes(block))
+                elif factorized is not None and wanted:
+                    try:
+                        yield factorized.batch(core.propagation.buffers.out, len(block), int(block.weights[0]))
+                    except GeneratorExit:
+                        wanted = self._unwanted()
                 elif wanted:
-                    columns, weights = head.columns(block)
+                    columns, weights = head.columns(core.propagation.buffers.own(block))
                     if len(weights):
                         try:
                             yield head.batch(columns, weights)
@@ -280,12 +304,15 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
     # Results and state
     # ------------------------------------------------------------------------------------------------------------
 
-    def results(self) -> Iterator[pa.RecordBatch]:
+    def results(self, factorized: bool = False) -> Iterator[pa.RecordBatch]:
         """Yields the full result, in record batches of the output columns. O(1) per row; memory of one block.
 
-        Raises ConcurrentChangeError when it is continued after a change of the engine.
+        ``factorized``: as factorized rows; CrownError for plans that have none. Raises ConcurrentChangeError when it is
+        continued after a change of the engine.
         """
         self.ready()
+        if factorized:
+            return factorized_batches(self.state, self.core.guard, self.factorized)
         return self.core.results.batches()
 
     def count(self) -> int:

@@ -18,6 +18,7 @@ from inspect import GEN_SUSPENDED, getgeneratorstate
 import numpy as np
 
 from crown.bags.protocol import Bag, BagBudgetError
+from crown.engine.buffers import Buffers
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels import layout, publish, update
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
@@ -29,12 +30,6 @@ from crown.store.zset import Zset
 
 _NONE_MISSING = np.zeros(0, np.int64)
 Blocks = Generator[Zset, None, None]
-BLOCK_CELLS = 1 << 16  # cells of the output buffer: it stays in the second-level cache
-
-
-def buffer(columns: int) -> np.ndarray:
-    """Returns an output buffer for a kernel: int64[columns, rows]."""
-    return np.empty((columns, BLOCK_CELLS // max(columns, 1)), np.int64)
 
 
 class Propagation:
@@ -52,9 +47,9 @@ class Propagation:
         self._scratch = compiled.new_scratch()
         self._free = free
         self._ring = compiled.ring
-        self._out = buffer(compiled.columns(free))
-        weights = np.ones(self._out.shape[1], np.int64)
-        self._weights = {1: weights, -1: -weights}  # of the tuples in a block
+        self._flat = self.buffers = Buffers(compiled.columns(free))
+        weights = np.ones(self.buffers.out.shape[1], np.int64)
+        self._weights = {1: weights, -1: -weights}  # of the tuples in a block; nobody writes to them
         self._changes: Sequence[RelationChange] = ()
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
         self._running: Blocks | None = None
@@ -67,11 +62,13 @@ class Propagation:
         """Returns the kernels' scratch array."""
         return self._scratch
 
-    def blocks(self, changes: Sequence[RelationChange], mode: int) -> Blocks:
+    def blocks(self, changes: Sequence[RelationChange], mode: int, factorized: bool = False) -> Blocks:
         """Applies a batch: deletions of all relations, then insertions of all relations.
 
         Yields the rows of the free attributes that go or come, with -1 or 1, in blocks that are valid until the next
-        step. Raises MemoryBudgetError or ChangeError where the batch cannot go on; call ``take_back`` then.
+        step. If ``factorized``, a block has as many tuples as there are factorized rows in ``buffers.out``, and their
+        signs; what else it has is of no use. Raises MemoryBudgetError or ChangeError where the batch cannot go on; call
+        ``take_back`` then.
         """
         self._changes = changes
         self._done = {-1: [0] * len(changes), 1: [0] * len(changes)}
@@ -79,6 +76,8 @@ class Propagation:
         self._halted = False
         self._settled = True
         self._scratch[layout.X_MODE] = mode
+        self._scratch[layout.X_FACTORED] = int(factorized)
+        self.buffers = Buffers(self._free + self._compiled.branches) if factorized else self._flat
         self._scratch[layout.X_I] = self._scratch[layout.X_FILL] = 0
         self._running = self._run()
         return self._running
@@ -146,7 +145,7 @@ class Propagation:
             self._budget.allow(0)
             self._settled = False
             try:
-                status = publish.publish_batch(*state, self._out)
+                status = publish.publish_batch(*state, self.buffers.out)
             except MemoryError as error:
                 raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
             if scratch[layout.X_FILL]:
@@ -162,9 +161,16 @@ class Propagation:
             )
 
     def _handed(self, sign: int) -> Blocks:
-        """Yields the output buffer, as far as it is filled. While the reader has it the batch can be stopped."""
-        n = self._scratch[layout.X_FILL]
-        yield self._compiled.block(self._out, n, self._free, self._weights[sign])
+        """Yields the output buffer, as far as it is filled. While the reader has it the batch can be stopped.
+
+        An empty one is too small for the next factorized row, and grows.
+        """
+        n = int(self._scratch[layout.X_FILL])
+        if n == 0:
+            self.buffers.grow()
+            return
+        weights = self._weights[sign] if self.buffers is self._flat else np.full(n, sign, np.int64)
+        yield self._compiled.block(self.buffers.out, n, self._free, weights)
         self._scratch[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, tuples: Zset, masks: np.ndarray, sign: int) -> Blocks:
@@ -247,8 +253,8 @@ class Propagation:
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
             if sign > 0:
-                return update.insert_batch(*state, values, copies, masks, self._ring, self._out)
-            return update.delete_batch(*state, values, copies, missing, self._ring, self._out)
+                return update.insert_batch(*state, values, copies, masks, self._ring, self.buffers.out)
+            return update.delete_batch(*state, values, copies, missing, self._ring, self.buffers.out)
         except MemoryError as error:
             raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
 

@@ -12,7 +12,7 @@ import plans
 from crown import engines
 from crown.arguments import Size, file_of, size_of
 from crown.engine.delivery import Delivery
-from crown.errors import SnapshotError
+from crown.errors import CrownError, SnapshotError
 from crown.ingest.frames import is_frame, schemas
 from crown.results.structs import nested, nested_schema, plain_row
 from crown.views import View, extra_of, view
@@ -35,11 +35,12 @@ class MotifView(View):
         """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
         return nested_schema(self._shape, super().delta_schema)
 
-    def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    def results(self, limit: int | None = None, *, factorized: bool = False) -> Iterator[pa.RecordBatch]:
         """Returns the full result, enumerated with constant delay, never materialized.
 
-        ``limit``: at most that many rows.
+        ``limit``: at most that many rows. Raises CrownError for ``factorized``: products have no structs.
         """
+        _plain(factorized)
         return (nested(self._shape, batch) for batch in super().results(limit))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -48,11 +49,19 @@ class MotifView(View):
         extra = {"batches": self._engine.batches, "quarantine": quarantine, "motif": self._shape.to_json()}
         self._engine.save(path, extra)
 
-    def _run(self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None) -> Delivery:
+    def _run(
+        self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None, factorized: bool = False
+    ) -> Delivery:
+        _plain(factorized)
         return _Nested(super()._run(changes, deltas, consolidate), self._shape)
 
     def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
         return plain_row(self._shape, super()._named(row))
+
+
+def _plain(factorized: bool) -> None:
+    if factorized:
+        raise CrownError("the rows of a motif have a struct for each element: leave factorized=True out")
 
 
 class _Nested(Delivery):

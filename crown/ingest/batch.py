@@ -9,13 +9,14 @@ import numpy as np
 
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.masks import EVERY, null, reads
+from crown.kernels.batches import negatives
 from crown.store.relations import Alias, StoredRelation
 from crown.store.zset import Zset
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class RelationChange:
-    """The net change of a stored relation: its deletes, then its inserts.
+    """The net change of a stored relation: its deletes, then its inserts. Nobody changes one.
 
     The first ``gone`` tuples of ``net`` go, the others come. Equal inserts of a batch without deletes may stay apart.
     ``masks`` int64[n], or ``EVERY`` for all: bit ``i`` says that alias ``i`` reads the tuple. ``filtered[i]``: rows
@@ -31,11 +32,13 @@ class RelationChange:
     @classmethod
     def of(cls, relation: StoredRelation, net: Zset, masks: np.ndarray, filtered: tuple[int, ...]) -> RelationChange:
         """Returns the change for a net whose deletes stand before its inserts."""
-        return cls(relation, net, int(np.count_nonzero(net.weights < 0)), masks, filtered)
+        return cls(relation, net, int(negatives(net.weights)), masks, filtered)
 
     def tuples(self, sign: int) -> Zset:
         """Returns the tuples that go (``sign`` -1) or come."""
-        return self.net[: self.gone] if sign < 0 else self.net[self.gone :]
+        if sign < 0:
+            return self.net[: self.gone]
+        return self.net[self.gone :] if self.gone else self.net
 
     def masks_of(self, sign: int) -> np.ndarray:
         """Returns the masks of these tuples, or ``EVERY``."""

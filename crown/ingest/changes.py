@@ -40,8 +40,10 @@ from crown.errors import ChangeError
 from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
 from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.frames import plain, zone_hint
+from crown.ingest.given import Columns, Given
 from crown.ingest.masks import EVERY, given_masks
 from crown.ingest.watermarks import given_watermark
+from crown.kernels.batches import extent
 from plans.schema import Table, arrow_type
 
 MAX_WEIGHT = 2**31 - 1
@@ -58,7 +60,7 @@ class CheckedBatch:
     None (see ``crown.ingest.watermarks``).
     """
 
-    columns: dict[str, pa.Array]
+    columns: Columns
     weights: np.ndarray
     bad: dict[int, str] = field(default_factory=dict)
     bad_rows: list[str] = field(default_factory=list)
@@ -75,6 +77,7 @@ class Checker:
         self._declared = {column.name.lower() for column in table.columns}
         kinds = {column.name: column.type for column in table.columns}
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
+        self._kinds = {name: kinds[name] for name in columns}
         self._required = [name for name in columns if table.required(name)]
         named = {name.lower() for name in table.named_by}
         self._upserts = table.upserts
@@ -99,7 +102,7 @@ class Checker:
             weights = np.ones(n, np.int64)
         else:
             weights = _weights(column(self._weight), self._says, unfit, self._upserts)
-        out: dict[str, pa.Array] = {}
+        out: dict[str, Given] = {}
         for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
             if place is not None:
                 found = {} if name in self._unseen else bad
@@ -115,25 +118,25 @@ class Checker:
                 )
             else:
                 out[name] = pa.array([], target)
+        columns = Columns(out, self._kinds)
         for name in self._required:
-            if out[name].null_count:
-                for row in np.flatnonzero(out[name].is_null().to_numpy(zero_copy_only=False)).tolist():
+            if columns.null_count(name):
+                for row in np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False)).tolist():
                     if name not in self._unseen or weights[row] > 0:
                         bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
         for row, reason in unfit.items():
             bad.setdefault(row, reason)
         masks = given_masks(data, names, column)
         if not bad:
-            return CheckedBatch(out, weights, masks=masks, watermark=given_watermark(data))
+            return CheckedBatch(columns, weights, masks=masks, watermark=given_watermark(data))
         rows = sorted(bad)
         keep = np.ones(n, bool)
         keep[rows] = False
-        mask = pa.array(keep)
         given = {name: column(i) for i, name in enumerate(names)}
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
-        out = {name: array.filter(mask) for name, array in out.items()}
         masks = masks if masks is EVERY else masks[keep]
-        return CheckedBatch(out, weights[keep], {r: bad[r] for r in rows}, texts, masks, given_watermark(data))
+        rest = columns.chosen(keep)
+        return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, masks, given_watermark(data))
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)
@@ -171,10 +174,14 @@ def _text(row: dict[str, Any]) -> str:
         return json.dumps({name: repr(value) for name, value in row.items()})
 
 
-def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> pa.Array:
+def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[int, str]) -> Given:
     """Returns the column as ``target``, ``kind``'s; rows that do not fit are noted in ``bad`` and become NULL."""
     try:
-        return _cast(column if isinstance(column, pa.Array) else _array(column, target), target)
+        if isinstance(column, pa.Array):
+            return _cast(column, target)
+        if kind in _INTEGERS and set(map(type, column)) == _WHOLE:
+            return np.array(column, _INTEGERS[kind])
+        return _cast(_array(column, kind, target), target)
     except REFUSED:
         pass  # find the rows that are to blame
     values = []
@@ -194,33 +201,23 @@ def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[
     return pa.array(values, target)
 
 
-_INTEGERS = {pa.int32(): np.int32, pa.int64(): np.int64}
-_NATURAL: dict[pa.DataType | None, set[type]] = {
-    pa.int32(): {int, type(None)},
-    pa.int64(): {int, type(None)},
-    pa.float64(): {float, type(None)},
-    pa.string(): {str, type(None)},
+_WHOLE = {int}
+_INTEGERS: dict[str, type] = {"int32": np.int32, "int64": np.int64}
+_NATURAL: dict[str, set[type]] = {
+    "int32": {int, type(None)},
+    "int64": {int, type(None)},
+    "float64": {float, type(None)},
+    "string": {str, type(None)},
 }
 """Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
 
 
-def integers(values: np.ndarray, target: pa.DataType) -> pa.Array:
-    """Returns an Arrow array over the buffer of an int32 or int64 array, of a type as wide.
-
-    ``pa.array`` would load pandas, if it is there, which takes 0.2 s of the first batch.
-    """
-    return pa.Array.from_buffers(target, len(values), [None, pa.py_buffer(values)], 0)
-
-
-def _array(values: list[Any], target: pa.DataType | None = None) -> pa.Array:
-    """Returns Python values as an array, of type ``target`` if that is theirs by nature.
+def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None) -> pa.Array:
+    """Returns Python values as an array, of type ``target``, ``kind``'s, if that is theirs by nature.
 
     Arrow would drop the nanoseconds of a pandas Timestamp without a word.
     """
-    kinds = set(map(type, values))
-    if kinds == {int} and target in _INTEGERS:
-        return integers(np.array(values, _INTEGERS[target]), target)
-    if kinds <= _NATURAL.get(target, set()):
+    if set(map(type, values)) <= _NATURAL.get(kind, set()):
         return pa.array(values, target)
     array = pa.array(values)
     if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
@@ -280,6 +277,26 @@ def _family(type_: pa.DataType) -> str:
 def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.ndarray:
     own: dict[int, str] = {}
     array = converted(_decoded(column, upserts), name, "int64", _INT64, own)
+    if isinstance(array, np.ndarray):
+        weights = array
+    else:
+        weights = _known(column, name, array, own)
+    if len(weights):
+        low, high = extent(weights)
+        if low < -MAX_WEIGHT or high > MAX_WEIGHT:
+            for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)).tolist():
+                own[row] = f"{name} {weights[row]} is out of range"
+        if upserts and (low < -1 or high > 1):
+            once = "of a relation with upserts a row is there once; use 1 or -1"
+            for row in np.flatnonzero((weights < -1) | (weights > 1)).tolist():
+                own.setdefault(row, f"{name} {weights[row]}: {once}")
+    for row, reason in own.items():
+        bad.setdefault(row, reason)
+    return weights
+
+
+def _known(column: Any, name: str, array: pa.Array, own: dict[int, str]) -> np.ndarray:
+    """Returns the weights of an array made of ``column``; 0 for those that are missing, which ``own`` then tells."""
     if array.null_count:
         for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
             if is_missing(item(column, row)):
@@ -289,16 +306,7 @@ def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.n
                     f"{name}: unknown change code {item(column, row)!r:.100}; use a whole number or one of {known()}"
                 )
         array = array.fill_null(0)
-    weights = array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel
-    if len(weights) and (weights.min() < -MAX_WEIGHT or weights.max() > MAX_WEIGHT):
-        for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)).tolist():
-            own[row] = f"{name} {weights[row]} is out of range"
-    if upserts and len(weights) and (weights.min() < -1 or weights.max() > 1):
-        for row in np.flatnonzero(np.abs(weights) > 1).tolist():
-            own.setdefault(row, f"{name} {weights[row]}: of a relation with upserts a row is there once; use 1 or -1")
-    for row, reason in own.items():
-        bad.setdefault(row, reason)
-    return weights
+    return array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel
 
 
 @cache

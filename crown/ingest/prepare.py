@@ -16,7 +16,8 @@ from crown.errors import BadRowError, ChangeError
 from crown.ingest.batch import Prepared, RelationChange, for_aliases
 from crown.ingest.changes import CheckedBatch, Checker, relations_of
 from crown.ingest.masks import EVERY, null, reads
-from crown.store.codec import Intern, UnencodableError, encode
+from crown.kernels.batches import extent
+from crown.store.codec import Intern, UnencodableError
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan
@@ -76,9 +77,9 @@ class Preparer:
 
     def _coded(self, relation: str, batch: CheckedBatch) -> _Coded:
         codes = {}
-        for name, kind in self._tables[relation.lower()].coded:
+        for name in self._tables[relation.lower()].coded:
             try:
-                codes[name] = encode(batch.columns[name], kind, self._intern)
+                codes[name] = batch.columns.codes(name, self._intern)
             except UnencodableError as error:
                 raise BadRowError(relation, error.row, f"column {name!r}: {error.reason}") from None
         return _Coded(batch, codes)
@@ -105,8 +106,7 @@ def parted(given: Zset, masks: np.ndarray) -> tuple[Zset, np.ndarray]:
 
     Equal tuples are summed; in a batch without deletes they stay apart, which costs O(1). Else expected O(n).
     """
-    weights = given.weights
-    if not len(weights) or weights.min() > 0 or (len(weights) == 1 and weights[0] < 0):
+    if is_net(given.weights):
         return given, masks
     sums = given.sums()
     if masks is not EVERY:
@@ -114,15 +114,19 @@ def parted(given: Zset, masks: np.ndarray) -> tuple[Zset, np.ndarray]:
     return given.picked(sums), masks
 
 
+def is_net(weights: np.ndarray) -> bool:
+    """Returns True iff a batch with these weights (int64[n]) needs no netting: it has inserts only, or one delete."""
+    return not len(weights) or extent(weights)[0] > 0 or (len(weights) == 1 and weights[0] < 0)
+
+
 class _Table:
     """What the stored relations of one table need of its batches, worked out once."""
 
     def __init__(self, table: Table, relations: Sequence[StoredRelation]) -> None:
         self.name = table.name
-        kinds = {column.name: column.type for column in table.columns}
         coded = dict.fromkeys(c for relation in relations for c in relation.columns)
         tested = [sorted(relation.predicate.columns) for relation in relations if relation.predicate is not None]
-        self.coded = [(name, kinds[name]) for name in coded]
+        self.coded = tuple(coded)
         self.checker = Checker(table, tuple(dict.fromkeys([*coded, *(c for columns in tested for c in columns)])))
 
 
@@ -131,7 +135,7 @@ class _Coded:
 
     def __init__(self, batch: CheckedBatch, codes: dict[str, np.ndarray]) -> None:
         self.batch = batch
-        self.nulls = any(array.null_count for array in batch.columns.values())
+        self.nulls = any(map(batch.columns.null_count, batch.columns))
         self._codes = codes
         self._matrices: dict[tuple[str, ...], np.ndarray] = {}
 
@@ -168,7 +172,7 @@ def _change(relation: StoredRelation, coded: _Coded, found: _Net) -> RelationCha
     """
     joined: list[tuple[int, ...]] = [()] * len(relation.aliases)
     if coded.nulls:
-        nullable = {w for w, name in enumerate(relation.columns) if coded.batch.columns[name].null_count}
+        nullable = {w for w, name in enumerate(relation.columns) if coded.batch.columns.null_count(name)}
         joined = [tuple(w for w in alias.not_null if w in nullable) for alias in relation.aliases]
     if found.masks is EVERY and not any(joined):
         return RelationChange.of(relation, found.net, EVERY, (len(found.rejected),) * len(relation.aliases))

@@ -12,11 +12,13 @@ from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
 
 @allocating_kernel
-def consolidate(rows, width, weights):
+def consolidate(rows, width, weights, secret):
     """Sums the weights of equal tuples (``rows`` int64[n * width]) in place.
 
-    The first of them gets the sum, the others 0. O(n).
+    The first of them gets the sum, the others 0. Expected O(n). ``secret``: any number that nobody knows who chooses
+    the tuples; it is a factor as well, so that no bits of a word keep apart from the others.
     """
+    turn = secret | 1
     n = weights.size
     capacity = 8
     while capacity < 2 * n:
@@ -24,9 +26,9 @@ def consolidate(rows, width, weights):
     mask = capacity - 1
     slots = np.full(capacity, -1, np.int32)
     for i in range(n):
-        h = ZERO
+        h = secret
         for j in range(width):
-            h = mix(h, rows[i * width + j])
+            h = mix(h, rows[i * width + j]) * turn
         s = (h >> 32) & mask
         while True:
             other = slots[s]
@@ -43,6 +45,25 @@ def consolidate(rows, width, weights):
                 weights[i] = 0
                 break
             s = (s + 1) & mask
+
+
+@kernel
+def extent(values):
+    """Returns the least and the largest of int64[n], n > 0: what NumPy takes microseconds to begin with."""
+    low = high = values[0]
+    for i in range(values.size):
+        low = min(low, values[i])
+        high = max(high, values[i])
+    return low, high
+
+
+@kernel
+def negatives(values):
+    """Returns how many of int64[n] are less than 0."""
+    n = 0
+    for i in range(values.size):
+        n += values[i] < 0
+    return n
 
 
 @device

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.ingest.changes import converted
+from crown.ingest.given import Columns
 from crown.ingest.watermarks import with_watermark
 from plans.program import Maintainable, Program
 from plans.schema import arrow_type
@@ -30,7 +31,11 @@ def advance(maintained: Maintainable, relation: str, to: Any) -> dict[str, pa.Ta
     assert column is not None, "a window goes by a column of its relation"
     bad: dict[int, str] = {}
     moment = converted([to], window.by, column.type, arrow_type(column.type), bad)
-    if bad or moment.null_count:
+    given = Columns({window.by: moment}, {window.by: column.type})
+    if bad or given.null_count(window.by):
         raise ChangeError(f"relation {window.relation!r}: {bad.get(0) or 'the watermark cannot be NULL'}")
-    code = moment.cast(pa.int32()).cast(pa.int64()) if column.type == "date" else moment.cast(pa.int64())
-    return {window.relation: with_watermark(pa.table({}), code[0].as_py())}
+    return {window.relation: with_watermark(pa.table({}), int(given.codes(window.by, _no_text)[0]))}
+
+
+def _no_text(values: pa.Array, add: bool) -> Any:
+    raise AssertionError("a time is a number")

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from crown.errors import BadRowError, ChangeError, LateRowError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
+from crown.ingest.prepare import is_net
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.keyed import upserts_of
 from crown.stages.retained import Retained
-from crown.store.codec import Intern, UnencodableError, encode
+from crown.store.codec import Intern, UnencodableError
 from crown.store.zset import Zset
 from plans.payload import VALUE
 from plans.program import GroupStage, JoinStage, Program
@@ -80,8 +80,8 @@ def without_late(batch: CheckedBatch, retained: Retained, intern: Intern) -> Che
     window, until = retained.window, retained.late_until()
     if window.counts or window.late == "drop" or not len(batch.weights):
         return batch
+    late = np.flatnonzero(batch.columns.codes(window.by, intern) <= until).tolist()
     array = batch.columns[window.by]
-    late = np.flatnonzero(encode(array, retained.type, intern) <= until).tolist()
     reasons = {
         row: f"column {window.by!r}: {array[row].as_py()} is late: the watermark is {retained.watermark()}"
         for row in late
@@ -111,7 +111,7 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
     bad = {**batch.bad, **{int(given[row]): reason for row, reason in reasons.items()}}
     return replace(
         batch,
-        columns={name: array.filter(pa.array(keep)) for name, array in batch.columns.items()},
+        columns=batch.columns.chosen(keep),
         weights=batch.weights[keep],
         bad={row: bad[row] for row in sorted(bad)},
         bad_rows=[texts[row] for row in sorted(bad)],
@@ -193,7 +193,7 @@ class Intake:
         codes = np.empty((len(columns), len(batch.weights)), np.int64)
         for i, column in enumerate(columns):
             try:
-                codes[i] = encode(batch.columns[column.name], column.type, self._intern)
+                codes[i] = batch.columns.codes(column.name, self._intern)
             except UnencodableError as error:
                 raise BadRowError(self._names[name], error.row, f"column {column.name!r}: {error.reason}") from None
         net = Zset.of_columns(codes, batch.weights)
@@ -202,7 +202,7 @@ class Intake:
         if name in self._retained and self._retained[name].window.arrival:
             return net  # the order of its rows means something
         # Equal inserts of a batch without deletes may stay apart, too.
-        return net if name in self._added or not len(net) or net.weights.min() > 0 else net.net()
+        return net if name in self._added or is_net(net.weights) else net.net()
 
 
 def added_relations(program: Program) -> frozenset[str]:

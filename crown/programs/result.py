@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from crown.errors import ConcurrentChangeError
 from crown.ingest.changes import WEIGHT
+from crown.ingest.given import integers
 from crown.programs.answers import Answers
 from crown.programs.running import Running
 from crown.store.codec import decode
@@ -89,7 +90,7 @@ class ResultOf:
         codes, extern = net.columns(), self._running.memory.dictionary.extern
         arrays = [decode(np.ascontiguousarray(codes[i]), column.type, extern) for i, column in enumerate(self.columns)]
         if len(schema) > len(arrays):
-            arrays.append(pa.array(net.weights, pa.int64()))
+            arrays.append(integers(np.ascontiguousarray(net.weights), pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def delta(self, net: Zset) -> pa.Table:

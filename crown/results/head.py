@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from crown.ingest.changes import WEIGHT, integers
+from crown.ingest.changes import WEIGHT
+from crown.ingest.given import integers
 from crown.results.outputs import outputs_of
 from crown.store.codec import Extern, Intern, decode
 from crown.store.zset import Zset

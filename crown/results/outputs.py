@@ -12,20 +12,27 @@ import numpy as np
 import pyarrow as pa
 
 from crown.store.codec import Extern, Intern, decode, encode
+from crown.store.relations import never_null
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.schema import arrow_type
 
 
 class Outputs(Protocol):
-    """A mapping of blocks. A block may be overwritten when a method has returned."""
+    """A mapping of blocks."""
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
-        """Returns the output columns for a block of rows of the free attributes, and their weights."""
+        """Returns the output columns for a block of rows of the free attributes, and their weights.
+
+        They may lie in the block's memory, which nobody may write to any more.
+        """
         ...
 
     def codes(self, block: Zset) -> Zset:
-        """Returns the output tuples for such a block, with its payload, in new memory; equal ones have equal codes."""
+        """Returns the output tuples for such a block, with its payload, in new memory; equal ones have equal codes.
+
+        The block may be overwritten afterwards.
+        """
         ...
 
 
@@ -36,14 +43,17 @@ class PlainOutputs:
         self._extern = extern
         self._positions = [plan.free.index(output.expr.value) for output in plan.output]
         self._kinds = [output.type for output in plan.output]
+        valid = never_null(plan)
+        self._nullable = [output.expr.value not in valid for output in plan.output]
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """See ``Outputs``. O(codes)."""
         columns = block.columns()
         arrays = [
-            decode(columns[i].copy(), kind, self._extern) for i, kind in zip(self._positions, self._kinds, strict=True)
+            decode(columns[i], kind, self._extern, nullable)
+            for i, kind, nullable in zip(self._positions, self._kinds, self._nullable, strict=True)
         ]
-        return arrays, block.weights.copy()
+        return arrays, block.weights
 
     def codes(self, block: Zset) -> Zset:
         """See ``Outputs``. O(codes)."""
@@ -68,7 +78,7 @@ class ComputedOutputs:
     def _kept(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns, and the positions in the block of the rows that they are of."""
         columns = block.columns()
-        named = {a: decode(columns[i].copy(), kind, self._extern) for i, (a, kind) in enumerate(self._kinds)}
+        named = {a: decode(columns[i], kind, self._extern) for i, (a, kind) in enumerate(self._kinds)}
         named, kept = filtered(self._plan, named, np.arange(len(block)))
         return computed(self._plan, named, len(kept)), kept
 
@@ -84,8 +94,13 @@ class ComputedOutputs:
 
 def outputs_of(plan: Plan, intern: Intern, extern: Extern) -> Outputs:
     """Returns the mapping that a plan needs."""
-    plain = all(o.expr.op == "col" and o.type == plan.attributes[o.expr.value].type for o in plan.output)
-    return PlainOutputs(plan, extern) if plain and not plan.residual else ComputedOutputs(plan, intern, extern)
+    plain = is_plain(plan) and not plan.residual
+    return PlainOutputs(plan, extern) if plain else ComputedOutputs(plan, intern, extern)
+
+
+def is_plain(plan: Plan) -> bool:
+    """Returns True if every output is a free attribute as it is."""
+    return all(o.expr.op == "col" and o.type == plan.attributes[o.expr.value].type for o in plan.output)
 
 
 def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tuple[dict[str, pa.Array], np.ndarray]:

@@ -13,15 +13,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from crown.engine.buffers import Buffers, buffer
 from crown.engine.delivery import Guard
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish
 from crown.engine.kernels import state as kernels
-from crown.engine.propagation import buffer
 from crown.engine.state.arenas import State
 from crown.errors import CrownError
 from crown.kernels import arena as A
 from crown.kernels.geometry import group_numbers
+from crown.results.factorized import FactorizedHead
 from crown.results.head import OutputHead
 from crown.results.membership import code_of, free_values, row_of, where
 from crown.store.zset import Zset
@@ -67,29 +68,49 @@ class Results(Protocol):
         ...
 
 
-def enumerated(state: State, guard: Guard) -> Iterator[Zset]:
-    """Yields the rows of the free attributes, with their multiplicities, in blocks that lie in one reused buffer.
+def enumerated(state: State, guard: Guard, buffers: Buffers | None = None, factorized: bool = False) -> Iterator[Zset]:
+    """Yields the rows of the free attributes, with their multiplicities, in blocks that lie in a reused buffer.
 
-    O(1) per row. Raises ConcurrentChangeError when it is continued after a change of the state.
+    ``buffers``: from which the reader may take what he keeps, and in which factorized rows lie, if they are wanted: a
+    block has as many tuples, and says no more of them. O(1) per row. Raises ConcurrentChangeError when it is continued
+    after a change of the state.
     """
     if kernels.root_size(state.arena, state.halves) == 0:
         return
     compiled, free = state.compiled, len(state.plan.free)
     scratch = compiled.new_scratch()
-    out = buffer(compiled.columns(free))
-    weights = np.ones(out.shape[1], np.int64)
+    buffers = buffers or buffers_of(state)
+    weights = np.ones(buffers.out.shape[1], np.int64)
     epoch = state.epoch
     words = (state.arena, state.halves, state.plan_array, scratch)
+    scratch[layout.X_FACTORED] = int(factorized)
     enumeration.full_enum(*words)
     done = False
     while not done:
         guard.unchanged(epoch)
         if compiled.ring is None:
-            done = enumeration.enumerate_block(*words, out)
+            done = enumeration.enumerate_block(*words, buffers.out)
         else:
-            done = publish.enumerate_weighed(*words, compiled.ring, out)
-        yield compiled.block(out, int(scratch[layout.X_FILL]), free, weights)
+            done = publish.enumerate_weighed(*words, compiled.ring, buffers.out)
+        n = int(scratch[layout.X_FILL])
+        if n == 0 and not done:
+            buffers.grow()  # it is too small for the next factorized row
+            weights = np.ones(buffers.out.shape[1], np.int64)
+            continue
+        yield compiled.block(buffers.out, n, free, weights)
         scratch[layout.X_FILL] = 0
+
+
+def factorized_batches(state: State, guard: Guard, head: FactorizedHead) -> Iterator[pa.RecordBatch]:
+    """Yields the result as factorized rows. O(1) per entry of a list; memory of one block."""
+    buffers = Buffers(head.free + head.branches)
+    for block in enumerated(state, guard, buffers, factorized=True):
+        yield head.batch(buffers.out, len(block))
+
+
+def buffers_of(state: State) -> Buffers:
+    """Returns buffers for the enumeration of a result."""
+    return Buffers(state.compiled.columns(len(state.plan.free)))
 
 
 class EnumeratedResults:
@@ -119,8 +140,9 @@ class EnumeratedResults:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See ``Results``."""
-        for block in enumerated(self._state, self._guard):
-            columns, weights = self._head.columns(block)
+        buffers = buffers_of(self._state)
+        for block in enumerated(self._state, self._guard, buffers):
+            columns, weights = self._head.columns(buffers.own(block))
             if len(weights):
                 yield self._head.rows(columns, len(weights))
 

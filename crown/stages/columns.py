@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
+from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
@@ -53,7 +54,8 @@ class Column:
         if self._codes is None:
             array = self._array
             return np.asarray(array.is_valid().to_numpy(zero_copy_only=False)) if array.null_count else None
-        return self._codes != NULL if len(self._codes) and self._codes.min() == NULL else None
+        codes = self._codes
+        return codes != NULL if len(codes) and extent(np.ascontiguousarray(codes))[0] == NULL else None
 
     def words(self) -> np.ndarray:
         """Returns the values of a number's column as integers, int64[n, 1 or 2]: words, or 128-bit decimals.

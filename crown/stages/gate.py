@@ -17,6 +17,7 @@ import numpy as np
 from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.kernels.arena import T_TALLIES
+from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.stages.counts import Counts
 from crown.stages.keyed import Keyed, Upserts
@@ -100,7 +101,7 @@ class Gate:
         trusted = self.on_missing == "trust"
         before = table.add(net, leaf, clamp=not trusted)[:, 0]
         after = before + net.weights
-        if trusted or not len(after) or after.min() >= 0:
+        if trusted or not len(after) or extent(after)[0] >= 0:
             return net
         absent = np.maximum(-after, 0)
         effective = _weighted(net, net.weights + absent)
@@ -160,7 +161,8 @@ class Gate:
         for name, table in self._kept():
             if name in nets:
                 n, arena = len(nets[name]), self._part.arena
-                arena[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
+                if missing:
+                    arena[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
                 arena[table.table + _UPDATES] += sign * n
 
     def _kept(self) -> list[tuple[str, Counts | Keyed]]:

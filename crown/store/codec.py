@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
+from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from plans.schema import arrow_type
 
@@ -40,8 +41,12 @@ def uses_dictionary(kind: str) -> bool:
     )
 
 
-def encode(array: pa.Array, kind: str, intern: Intern, add: bool = True) -> np.ndarray:
-    """Returns codes (int64[n]) of an array of ``arrow_type(kind)``. O(n). Raises UnencodableError."""
+def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = True) -> np.ndarray:
+    """Returns codes (int64[n]) of an array of ``arrow_type(kind)``, or of its words if they are whole numbers and
+    none is NULL. O(n). Raises UnencodableError.
+    """
+    if isinstance(array, np.ndarray):
+        return _whole(array, kind)
     if not array.null_count:
         return _encode_valid(array, kind, intern, add)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -67,8 +72,14 @@ def _encode_valid(array: pa.Array, kind: str, intern: Intern, add: bool) -> np.n
         return array.cast(pa.int8()).to_numpy(zero_copy_only=False).astype(np.int64)
     if kind in ("date", "int32"):
         return array.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes = _words(array)
-    if len(codes) and codes.min() == NULL:
+    return _whole(_words(array), kind)
+
+
+def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
+    """Returns words of whole numbers as codes; refuses the one that stands for NULL."""
+    if codes.dtype != np.int64:
+        return codes.astype(np.int64)
+    if len(codes) and extent(codes)[0] == NULL:
         reason = f"the {kind} value {NULL} is reserved for NULL; keep it in a decimal or string column"
         raise UnencodableError(int(codes.argmin()), reason)
     return codes
@@ -93,15 +104,15 @@ def _as_bytes(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_binary())
 
 
-def decode(codes: np.ndarray, kind: str, extern: Extern) -> pa.Array:
-    """Returns Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous).
+def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) -> pa.Array:
+    """Returns Arrow array of ``arrow_type(kind)`` for codes (int64[n], contiguous). ``nullable``: some may be NULL.
 
     O(n); the codes' buffer may be shared.
     """
     target = arrow_type(kind)
     if uses_dictionary(kind):
         return extern(codes, target)
-    nulls = codes == NULL if len(codes) and codes.min() == NULL else None
+    nulls = codes == NULL if nullable and len(codes) and extent(codes)[0] == NULL else None
     validity = None if nulls is None else pa.array(~nulls).buffers()[1]
     count = 0 if nulls is None else int(nulls.sum())
     if kind.startswith("decimal"):

@@ -82,6 +82,20 @@ def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
     return tuple(found.values())
 
 
+def never_null(plan: Plan) -> frozenset[str]:
+    """Returns the attributes that are NULL in no result: those that are joined on, and columns declared NOT NULL."""
+    found: set[str] = set()
+    for relation in stored_relations(plan):
+        table = plan.table(relation.name)
+        for alias in relation.aliases:
+            found |= {
+                attribute
+                for attribute, word in zip(alias.attributes, alias.words, strict=True)
+                if word in alias.not_null or table.required(relation.columns[word])
+            }
+    return frozenset(found)
+
+
 def not_covering(plan: Plan) -> None:
     """Raises CrownError if a delete of an absent row could go unseen, as ``on_missing="raise"`` promises it does not.
 

@@ -12,12 +12,15 @@ both forms; to turn it costs 1 to 7 ns.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from crown.kernels.batches import consolidate, pick
+
+_SECRET = secrets.randbits(62)  # no order depends on it
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +105,7 @@ class Zset:
     def sums(self) -> np.ndarray:
         """Returns int64[n]: the first of equal tuples has the sum of their weights, the others 0. Expected O(n)."""
         sums = self.weights.copy()
-        consolidate(self.flat(), self.width, sums)
+        consolidate(self.flat(), self.width, sums, _SECRET)
         return sums
 
     def picked(self, weights: np.ndarray) -> Zset:
@@ -116,6 +119,8 @@ class Zset:
 
     def net(self) -> Zset:
         """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n)."""
+        if not len(self) or (len(self) == 1 and self.payload is None and self.weights[0]):
+            return self
         return self.picked(self.sums())
 
 

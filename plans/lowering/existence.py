@@ -1,7 +1,8 @@
 """Subqueries that only ask for existence, in a query that counts its rows.
 
-A set may join them like everything else. Where rows are counted, each becomes a relation of its own without duplicates:
-the rows of a DISTINCT subquery, or the keys by which IN, EXISTS and SEMI JOIN find a partner.
+A set may join them like everything else. Where rows are counted, one relation that is found by equal columns stays in
+the join, as an atom whose rows count once (`plans.conjunction`). Else each becomes a relation of its own without
+duplicates: the rows of a DISTINCT subquery, or the keys by which IN, EXISTS and SEMI JOIN find a partner.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from plans.algebra import Query, Source, replaced, split, unused
+from plans.conjunction import column_pair
 from plans.expressions.build import TRUE, Expr, call, col
 from plans.lowering.matches import crossing_keys, outer_rows
 from plans.lowering.stages import Stages
 
 
 def without_groups(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:
-    """Returns an equivalent query whose sources all count; `stage` makes a stage of a query."""
+    """Returns an equivalent query whose sources all count, or filter by equal columns; `stage` makes a stage of a
+    query."""
     query = without_distinct(query, stages, stage)
     for part in _parts(query):
         query = _semi(query, part, stages, stage)
@@ -93,10 +96,18 @@ def _one(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Qu
     )
 
 
+def _filters(query: Query, inside: set[str], others: list[Expr]) -> bool:
+    """Returns whether all that a relation says beside its own conditions is that its columns equal some that count."""
+    on = [one for one in others if {split(name)[0] for name in one.columns} & inside]
+    return bool(on) and all(column_pair(one) is not None and 0 in _groups(query, one) for one in on)
+
+
 def _semi(query: Query, part: frozenset[int], stages: Stages, stage: Callable[[Query], int]) -> Query:
     """Returns IN, EXISTS, SEMI JOIN: joined with the keys that find a partner, each once."""
     inside, own, rest, others = _split(query, part)
     aliases = {source.alias for source in inside}
+    if len(inside) == 1 and _filters(query, aliases, others):
+        return query
     on = [one for one in others if {split(name)[0] for name in one.columns} & aliases]
     kept = [one for one in others if one not in on]
     keys = crossing_keys(on, aliases)

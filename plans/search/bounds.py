@@ -43,6 +43,13 @@ def bounds(
     return tuple(found)
 
 
+def rows_by_keys(bag: Bag, tables: Sequence[Table]) -> str:
+    """Returns how many rows a bag holds at most by declared keys, as a power of N; nothing where they say no more than
+    its width."""
+    known = _Keyed(bag, tables)
+    return f"O({_power(known.rows())})" if known.fixes and known.rows() < bag.width else ""
+
+
 def _cyclic(bags: tuple[Bag, ...], alone: bool, tables: Sequence[Table]) -> tuple[Bound, ...]:
     known = [_Keyed(bag, tables) for bag in bags]
     keyed = any(one.fixes for one in known)

@@ -24,8 +24,12 @@ def step_cost(parent_is_relation: bool) -> float:
 
 def atom_rates(atoms: tuple[Atom, ...], rates: Mapping[str, float] | None) -> tuple[float, ...]:
     """Returns the rate of each atom: given for its name, else for its table, else 1. Only ratios matter."""
-    given = checked_rates(rates, {name for atom in atoms for name in (atom.name, atom.relation)})
-    return tuple(given.get(atom.name.lower(), given.get(atom.relation.lower(), 1.0)) for atom in atoms)
+    aliases = [atom.name.partition("[")[0] for atom in atoms]
+    given = checked_rates(rates, {*aliases, *(atom.relation for atom in atoms)})
+    return tuple(
+        given.get(alias.lower(), given.get(atom.relation.lower(), 1.0))
+        for alias, atom in zip(aliases, atoms, strict=True)
+    )
 
 
 def checked_rates(rates: Mapping[str, float] | None, names: set[str]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plans.conjunction import Atom, Conjunction
+from plans.conjunction import EXISTS, Atom, Conjunction
 from plans.counting import with_multiplicities
 from plans.errors import PlanError
 from plans.plan import Attribute, Bag, Candidate, Node, Output, Plan
@@ -133,7 +133,7 @@ def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, 
 
 def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> tuple[float, ...]:
     """Returns a bag changes whenever one of its atoms does."""
-    known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
+    known = {atom.name.partition("[")[0]: weight for atom, weight in zip(atoms, weights, strict=True)}
     rates = []
     for atom, bag in zip(parts.atoms, parts.bags, strict=True):
         names = [a.name for a in bag.atoms] if bag is not None else [atom.name if atom is not None else ""]
@@ -143,7 +143,7 @@ def _part_rates(parts: Decomposition, atoms: tuple[Atom, ...], weights: tuple[fl
 
 def _occurrence_rates(nodes: tuple[Node, ...], atoms: tuple[Atom, ...], weights: tuple[float, ...]) -> dict[str, float]:
     """Returns the rate of every input node and bag atom; a projection changes as often as what it projects."""
-    known = {atom.name: weight for atom, weight in zip(atoms, weights, strict=True)}
+    known = {atom.name.partition("[")[0]: weight for atom, weight in zip(atoms, weights, strict=True)}
     names = [node.name for node in nodes if node.kind == "input"]
     names += [atom.name for node in nodes if node.bag is not None for atom in node.bag.atoms]
     return {name: known[name.partition("[")[0]] for name in names}
@@ -231,6 +231,12 @@ def _notes(
     if completed:
         why = f"the path {answer.free_path}" if answer.free_path else "the bags' join"
         notes.append(f"{', '.join(completed)}: added to the output because of {why}, {how}")
+    filters = [atom.name.removesuffix(EXISTS) for atom in query.atoms if atom.name.endswith(EXISTS)]
+    if filters:
+        notes.append(
+            f"{', '.join(filters)}: only asked for existence, in the tree: the rows of a key count once, and a change "
+            "goes on when the first comes or the last goes"
+        )
     groups = components(graph.edges, (1 << len(graph.edges)) - 1)
     if len(groups) > 1:
         sides = " × ".join("{" + ", ".join(parts.name(i, graph) for i in bits(group)) + "}" for group in groups)

@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Mapping
 
 from plans.expressions.sqltext import identifier
-from plans.plan import BagAtom, Candidate, Node, Plan
+from plans.plan import Bag, BagAtom, Candidate, Node, Plan
 from plans.program import program_of
 from plans.reads import occurrences
+from plans.search.bounds import rows_by_keys
 from plans.search.counted.classes import Edge, edges
 from plans.search.shares import solve
 from plans.show import upkeep
@@ -40,6 +41,12 @@ def text(plan: Plan, *, cells: int | None = None) -> str:
     if len(plan.candidates) > 1:
         lines += ["", *_candidates(plan)]
     return "\n".join(lines) + "\n"
+
+
+def bag_line(plan: Plan, bag: Bag) -> str:
+    """Returns how a bag is kept, its width, and how many rows it holds by declared keys, where these bound it."""
+    rows = rows_by_keys(bag, plan.tables)
+    return f"{bag.method} bag, width {bag.width:.4g}" + (f", {rows} rows by keys" if rows else "")
 
 
 def views(node: Node) -> list[str]:
@@ -178,7 +185,7 @@ def _detail(plan: Plan, index: int, known: Mapping[int, Edge]) -> str:
         origin = " ".join(part for part in (f"of {source}" if source else "", key, where) if part)
         parts += [origin] if origin else []
     elif node.bag is not None:
-        parts.append(f"{node.bag.method} bag, width {node.bag.width:.4g}")
+        parts.append(bag_line(plan, node.bag))
     return "   ".join(parts)
 
 

@@ -64,7 +64,7 @@ def _label(plan: Plan, index: int) -> list[str]:
     if node.kind != "input":
         lines = [node.name]
         if node.bag is not None:
-            lines.append(f"{node.bag.method} bag, width {node.bag.width:.4g}")
+            lines.append(explain.bag_line(plan, node.bag))
             for atom in node.bag.atoms:
                 named = atom.name if atom.name.endswith("]") else f"{atom.name}({', '.join(atom.attributes)})"
                 lines += [named + _key(explain.key_columns(plan, atom)), *_where(atom.predicate)]

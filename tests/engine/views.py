@@ -140,4 +140,28 @@ class Cells(Kernel):
         return None  # rows that several cells need are counted in each
 
 
-IMPLEMENTATIONS = (Twin, Kernel, Cells)
+class Factorized(Kernel):
+    """``crown.view`` with ``factorized=True``, unfolded: the same kernels, of which products leave as they are."""
+
+    @staticmethod
+    def takes(plan: Plan) -> bool:
+        try:
+            return bool(crown.view(plan).factorized_schema)
+        except crown.CrownError:
+            return False
+
+    def apply(self, batch: Batch) -> Counter[Row]:
+        changes = {name: to_arrow(self.schema, name, rows) for name, rows in batch.items()}
+        delta = self.view.apply(changes, factorized=True)
+        assert delta.schema.remove(len(delta.schema) - 1).equals(self.view.factorized_schema, check_metadata=True)
+        plain = crown.unfold(delta)
+        assert plain.schema.equals(self.view.delta_schema)
+        total = net([plain])
+        assert sum(map(abs, total.values())) == plain.num_rows, "each changed row comes once"
+        return total
+
+    def results(self) -> list[Row]:
+        return [row for batch in self.view.results(factorized=True) for row in rows(crown.unfold(batch))]
+
+
+IMPLEMENTATIONS = (Twin, Kernel, Cells, Factorized)

@@ -15,6 +15,7 @@ algorithm, laid out by ``crown.engine.compile``).
 from __future__ import annotations
 
 from crown.engine.kernels.blocks import emit_block, fill_rows, open_block, open_list
+from crown.engine.kernels.factored import emit_factored, factored_rows
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
     FIX,
@@ -47,6 +48,7 @@ from crown.engine.kernels.layout import (
     X_CAPACITY,
     X_CUR,
     X_DEPTH,
+    X_FACTORED,
     X_FILL,
     X_GAP,
     X_PROGRAM,
@@ -163,7 +165,10 @@ def delta_enum(ctx, node, row):
 
 @device
 def enumerate_resume(ctx, out):
-    """Enumerates until all is done (True) or ``out`` is full (False). O(1) per tuple."""
+    """Enumerates until all is done (True) or ``out`` is full (False). O(1) per tuple, or per entry of a factorized row.
+
+    ``out`` is full, too, if the next factorized row has no room in it when it is empty.
+    """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     nodes = plan[P_COUNT]
     cur = scratch[X_CUR]
@@ -178,8 +183,12 @@ def enumerate_resume(ctx, out):
     gap = scratch[X_GAP]
     turns = 0
     done = False
+    factored = scratch[X_FACTORED] == 1
     sweepable = (
-        plan[prog + G_LEAVES] == 1 and plan[prog + G_AHEAD] != 0 and plan[plan[prog + G_LEAF0] + LEAF_CARRIED] != PLAIN
+        not factored
+        and plan[prog + G_LEAVES] == 1
+        and plan[prog + G_AHEAD] != 0
+        and plan[plan[prog + G_LEAF0] + LEAF_CARRIED] != PLAIN
     )
     while True:
         turns += 1
@@ -188,6 +197,8 @@ def enumerate_resume(ctx, out):
             at = scratch[X_AT]
             if at < 0:
                 scratch[X_TOTAL] = open_block(ctx, cur, leaf, prog)
+                if factored:
+                    scratch[X_TOTAL] = factored_rows(ctx, leaf, prog)
                 at = 0
                 arena[H_BLOCKS] += 1
                 if gap > arena[H_GAP]:
@@ -195,7 +206,11 @@ def enumerate_resume(ctx, out):
                 gap = 0
             total = scratch[X_TOTAL]
             m = min(total - at, capacity - fill)
-            if m > 0:
+            if factored:
+                while at < total and emit_factored(ctx, cur, leaf, prog, out, at):
+                    at += 1
+                fill = scratch[X_FILL]
+            elif m > 0:
                 emit_block(ctx, cur, leaf, prog, out, fill, m, at)
                 arena[H_EMITTED] += m
                 fill += m

@@ -22,7 +22,7 @@ from crown.engine.kernels.live import set_live
 from crown.engine.kernels.publish import publish_batch
 from crown.engine.kernels.rows import r_update_delete, r_update_insert
 from crown.engine.kernels.update import delete_batch, insert_batch
-from crown.kernels.batches import consolidate, pick
+from crown.kernels.batches import consolidate, extent, negatives, pick
 from crown.kernels.context import Context
 from crown.kernels.jit import is_cached
 from crown.kernels.pointers import Constants
@@ -44,8 +44,11 @@ _PUBLISH = (_WORDS, _HALVES, _WORDS, _WORDS, int64, int64[:, ::1])
 _WEIGHED = tuple(int64 if part is none else part for part in _ENTRY)
 _done: set[bool] = set()
 _SMALL: list[tuple[Any, Any]] = [
-    (consolidate, (_WORDS, int64, _WORDS)),
+    (consolidate, (_WORDS, int64, _WORDS, int64)),
     (pick, (_WORDS, int64, _WORDS, int64, _WORDS, _WORDS)),
+    (extent, (_WORDS,)),
+    (extent, (Array(int64, 1, "C", readonly=True),)),
+    (negatives, (_WORDS,)),
     (
         encode,
         (

@@ -17,6 +17,7 @@ import numpy as np
 
 from crown.errors import ChangeError
 from crown.kernels import arena as A
+from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.stages.columns import Column, Frame, matrix
 from crown.stages.feeds import readers
@@ -88,7 +89,8 @@ class Groups(Lasting):
                 self._of_values[term.distinct].append(term)
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
         self._distinct = set(stage.keys) <= plain  # no two groups have the same row
-        self._changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
+        changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
+        self._changing = np.array(changing, np.int64)
         if part.open(2) and stage.whole:
             self._make_whole()
 
@@ -194,12 +196,16 @@ class Groups(Lasting):
         """Raises ChangeError for a group with fewer than no rows, or with more than can be counted."""
         if not len(counts):
             return
-        if counts.min() < 0:
+        low, high = extent(np.ascontiguousarray(counts))
+        if low < 0:
             wrong = int(counts.argmin())
             raise ChangeError(
                 f"{self._named(handles[wrong])} would have {counts[wrong]} rows: the batch deletes what is not there"
             )
-        if np.abs(weights).sum(dtype=np.float64) + float(counts.max()) > _MOST_ROWS:
+        least, most = extent(weights) if len(weights) else (0, 0)
+        if len(weights) * max(-least, most) + high <= _MOST_ROWS:
+            return
+        if np.abs(weights).sum(dtype=np.float64) + float(high) > _MOST_ROWS:
             raise ChangeError(f"{self._named(handles[counts.argmax()])} would have more than 2^62 rows")
 
     def _stored(self, handles: np.ndarray, rows: np.ndarray | None = None) -> Totals:
@@ -225,14 +231,9 @@ class Groups(Lasting):
         else:
             there = both.count(ROWS) > 0
         codes, there = self._rows(handles, both, there)
-        before, after = there[:n], there[n:]
-        differ = (codes[self._changing, :n] != codes[self._changing, n:]).any(axis=0)
-        gone = np.flatnonzero(before & (differ | ~after))
-        come = np.flatnonzero(after & (differ | ~before))
-        come += n
-        weights = np.ones(len(gone) + len(come), np.int64)
-        weights[: len(gone)] = -1
-        changed = Zset.of_columns(codes[:, np.concatenate([gone, come])], weights)
+        rows, weights = np.empty_like(codes), np.empty(2 * n, np.int64)
+        differing = int(groups.differing(codes, there, self._changing, rows, weights))
+        changed = Zset.of_columns(rows[:, :differing], weights[:differing])
         return changed if self._distinct else changed.net()
 
     def _there(self, totals: Totals, begun: bool) -> np.ndarray:

@@ -148,3 +148,29 @@ def scan(arena, t, start, handles):
             handles[n] = word & LOW32
             n += 1
     return -1, n
+
+
+@kernel
+def differing(codes, there, changing, out, weights):
+    """Copies the rows of groups that a batch changes, first the old ones with weight -1, then the new ones with 1.
+
+    ``codes`` int64[columns, 2n]: the rows of n groups before, then after; ``there`` bool[2n]: which of them are rows at
+    all; ``changing``: the columns that can differ. ``out`` int64[columns, 2n]. Returns how many rows were copied.
+    """
+    n = there.size // 2
+    m = 0
+    for after in range(2):
+        for i in range(n):
+            mine = after * n + i
+            other = (1 - after) * n + i
+            if not there[mine]:
+                continue
+            differ = not there[other]
+            for c in changing:
+                differ |= codes[c, mine] != codes[c, other]
+            if differ:
+                for c in range(codes.shape[0]):
+                    out[c, m] = codes[c, mine]
+                weights[m] = 2 * after - 1
+                m += 1
+    return m

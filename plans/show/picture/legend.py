@@ -41,14 +41,19 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
     payload = any(plan.payload is not None for plan in plans)
     declared = any(table.key for plan in plans for table in plan.tables)
     found: list[tuple[bool, str, str, str]] = [
+        (True, "<b class='good'>O(1)</b> <b class='fair'>O(λ)</b> <b class='poor'>O(√N)</b>",
+         "the verdict: constant or logarithmic; what the stream or the joined rows decide; more", _HERE),
         (True, "<i class='free'></i>", "free: its attributes are in the output, its rows are enumerated", _CROWN),
         (_any(not n.free for n in nodes), "<i class='bound'></i>",
          "bound: its rows are " + ("counted and summed" if payload else "not enumerated, it is a filter"), _CROWN),
         (_any(n.kind == "virtual" for n in nodes), "<i class='virtual'></i>",
          "virtual node: a row for each key that its children share", f"{_CROWN}, Definition 3.1"),
         (_any(n.kind == "bag" for n in nodes), "<i class='bag'></i>",
-         "bag: a cyclic part, kept as one relation; N^width bounds its rows",
+         "bag: a cyclic part, kept as one relation; N^width bounds its rows, and keys may bound them more",
          "Atserias, Grohe, Marx, SIAM J. Comput. 2013"),
+        (_any(n.predicate is not None for n in nodes), "<b class='where'>where</b>",
+         "only these rows are taken in; columns in blue are in the output", "docs/sql.md"),
+        (_any(n.relation.startswith("#") for n in nodes), "of #0", "its rows are those of stage 0", _HERE),
         (len(nodes) > 1, "a, b", "on an edge: its key, the attributes that both ends have; × is none", _CROWN),
         (declared, "<u>a</u>", "a column of the declared key of its table", "docs/sql.md"),
         (True, "V<sub>s</sub>", "the rows that join with all that is below them", f"{_CROWN}, Algorithm 1"),
@@ -68,6 +73,9 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
          "what the search minimizes: rows touched by publications" if payload
          else "what the search minimizes after the height: how far updates climb",
          _HERE if payload else f"{_CROWN}, Section 6.3"),
+        (_any(plan.candidate_count > 1 for plan in plans), "✓",
+         "the chosen tree, of all that were found; the others with what they cost", f"{_CROWN}, Section 6.3"),
+        (bool(alone and hashable(alone)), "×2", "a row of this relation goes to two of the cells", _HERE),
         (bool(alone and hashable(alone)), "shares", "a row goes to all cells that its hash keys leave open (HyperCube)",
          "Beame, Koutris, Suciu, J. ACM 2017"),
     ]  # fmt: skip

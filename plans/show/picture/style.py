@@ -67,9 +67,11 @@ _PAGE = {
     ".canvas": "overflow-x:auto;padding:6px 0 4px",
     ".canvas svg": "display:block;margin:0 auto",
     ".legend": "display:grid;grid-template-columns:max-content minmax(0,1fr);gap:4px 14px;color:var(--text);"
-    "font-size:12.5px;margin:0",
+    "font-size:12.5px;margin:0;max-width:1100px",
     ".legend dt": f"color:var(--ink);font-family:{_MONO}",
     ".legend cite": "color:var(--dim);font-style:normal",
+    ".legend b": "font-weight:600;padding:0 5px;border-radius:5px",
+    ".legend b.where": "color:var(--where);padding:0",
     ".legend i": "display:inline-block;width:22px;height:12px;border-radius:3px;border:1.5px solid;"
     "vertical-align:-1px;box-sizing:border-box",
     ".legend i.free": "background:var(--free);border-color:var(--free-line)",

@@ -17,7 +17,7 @@ from plans.expressions.expr import Expr
 from plans.plan import Plan
 from plans.search.counted.classes import Edge, edges
 from plans.show import upkeep
-from plans.show.explain import edge_mark, key_columns, views
+from plans.show.explain import bag_line, edge_mark, key_columns, views
 from plans.show.picture.style import svg_style
 
 _CHAR = 7.25  # width of a character of 12px monospace text
@@ -85,7 +85,7 @@ def _card(plan: Plan, index: int, known: Mapping[int, Edge]) -> _Card:
     if node.kind == "input" and node.relation.lower() != node.name.lower():
         lines.append(_Text("of", f"of {node.relation}"))
     if node.bag is not None:
-        lines.append(_Text("of", f"{node.bag.method} bag, width {node.bag.width:.4g}"))
+        lines.append(_Text("of", bag_line(plan, node.bag)))
         for atom in node.bag.atoms:
             lines += _named("atom", atom.name, atom.attributes, key_columns(plan, atom))
             lines += _where(atom.predicate)
@@ -98,7 +98,14 @@ def _card(plan: Plan, index: int, known: Mapping[int, Edge]) -> _Card:
     above = _pill(_label(node.key, known.get(index))) if index else 0.0
     width = max(width + 2 * _PAD + 4, 84, 1.28 * above - 20)
     height = len(lines) * _LINE + 2 * _PAD - 6
-    return _Card(index, lines, width, height, [_card(plan, child, known) for child in plan.children(index)])
+    children = sorted((_card(plan, child, known) for child in plan.children(index)), key=_span)
+    return _Card(index, lines, width, height, children)
+
+
+def _span(card: _Card) -> float:
+    """Returns the width of a subtree. The widest stands on the right: so roots stay where a narrow window begins."""
+    below = sum(map(_span, card.children)) + _GAP_X * (len(card.children) - 1)
+    return max(card.width, below)
 
 
 def _named(kind: str, name: str, attributes: tuple[str, ...], keys: tuple[str, ...]) -> list[_Text]:

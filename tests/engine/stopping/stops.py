@@ -22,7 +22,7 @@ import pytest
 
 import crown
 import plans
-from crown.engine import propagation
+from crown.engine import buffers
 from crown.engine.cells import Cells
 from crown.engine.state import arenas as state_module
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
@@ -262,7 +262,7 @@ def _memory_of(engine: Any) -> Any:
 def small_blocks() -> Iterator[None]:
     """Output buffers of a few rows, and reservations of a few words, so that there are many places to stop at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(propagation, "BLOCK_CELLS", 32)
+        patch.setattr(buffers, "BLOCK_CELLS", 32)
         patch.setattr(budget, "SLACK", 4096)
         patch.setattr(state_module, "SLACK", 4096)
         patch.setattr(memory_module, "SLACK", 4096)

@@ -17,6 +17,7 @@ from plans.commands import explain as command
 from plans.program import JoinStage
 from plans.reads import sources
 from plans.show import explain, upkeep
+from plans.show.forms import FORMS
 from plans.show.mermaid import mermaid
 from plans.show.picture import flow
 from plans.show.picture.page import html
@@ -168,3 +169,15 @@ def test_an_unknown_suffix_and_cells_of_a_picture_are_refused(
         run(capsys, "-o", str(tmp_path / "x.pdf"))
     with pytest.raises(PlanError, match="--cells is for text, not for html"):
         run(capsys, "--format", "html", "--cells", "4")
+
+
+def test_a_bag_says_how_many_rows_it_holds_by_declared_keys() -> None:
+    golden = (Path(__file__).parents[1] / "golden" / "tpch_q5.txt").read_text()
+    assert "width 2, O(N) rows by keys" in golden
+    schema = {name: {"columns": {"a": "int64", "b": "int64"}, "key": ["a"]} for name in ("r", "s", "t", "u")}
+    cycle = "Q(a, b, c, d) :- r(a, b), s(b, c), t(c, d), u(d, a)."
+    keyed, free = program(cycle, schema), program(cycle, {name: schema[name]["columns"] for name in schema})
+    for form, show in FORMS.items():
+        if form != "json":
+            assert "rows by keys" in show(keyed), form
+            assert "rows by keys" not in show(free), form

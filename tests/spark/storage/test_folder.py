@@ -132,8 +132,8 @@ def test_a_store_that_writes_over_what_is_there_is_refused(folder, monkeypatch):
         ("gs://b", Address("gs://b", "")),
         ("az://container//x", Address("az://container", "x")),
         ("abfss://c@a.dfs.core.windows.net/x", Address("abfss://c@a.dfs.core.windows.net", "x")),
-        ("file:///tmp/a%20b", Path("/tmp/a b")),
-        ("/tmp/s3a:x", Path("/tmp/s3a:x")),
+        ("file:///data/a%20b", Path("/data/a b")),
+        ("/data/s3a:x", Path("/data/s3a:x")),
     ],
 )
 def test_a_place_is_a_path_or_an_address(given, found):

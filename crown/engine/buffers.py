@@ -1,0 +1,65 @@
+"""Output buffers of kernels: what a kernel fills goes out as it is, and is written to again when nobody holds it.
+
+To copy what was enumerated costs as much as to enumerate it, and fresh memory costs more than both. So a buffer that is
+filled for the most part changes hands: the reader has it for as long as he likes, and the kernel goes on in another.
+A reader who lets go of one batch before he asks for the next but one makes two buffers do for ever.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+
+import numpy as np
+
+from crown.store.zset import Zset
+
+BLOCK_CELLS = 1 << 16  # cells of an output buffer: it stays in the second-level cache
+_WAITING = 2  # buffers that have gone out and are looked after
+_UNREAD = 2  # references to a buffer that nobody reads: the list's and the call's
+
+
+def buffer(columns: int) -> np.ndarray:
+    """Returns an output buffer for a kernel: int64[columns, rows]."""
+    return np.empty((columns, BLOCK_CELLS // max(columns, 1)), np.int64)
+
+
+class Buffers:
+    """The buffer that a kernel writes to, and those that have gone out, for enumerations of so many ``columns``."""
+
+    def __init__(self, columns: int) -> None:
+        self._out: np.ndarray | None = buffer(columns)
+        self._columns = columns
+        self._gone: list[np.ndarray] = []
+
+    @property
+    def out(self) -> np.ndarray:
+        """Returns the buffer that a kernel writes to, int64[columns, rows].
+
+        If the last one has gone out it is chosen now: the reader has let go of the one before by the time he comes
+        back.
+        """
+        if self._out is None:
+            self._out = self._free()
+        return self._out
+
+    def grow(self) -> None:
+        """Doubles the buffer, which is empty: what comes next has no room in it."""
+        self._out = np.empty((self._columns, 2 * self.out.shape[1]), np.int64)
+
+    def own(self, block: Zset) -> Zset:
+        """Returns the tuples of a block without payload, the first ones of ``out``, in memory that nobody writes to.
+
+        That is a copy if they are few, else the buffer itself: ``out`` is another one then.
+        """
+        out = self.out
+        if 2 * len(block) < out.shape[1]:
+            return Zset.of_columns(np.array(block.rows.T, order="C"), block.weights)
+        self._gone = [*self._gone[1 - _WAITING :], out]
+        self._out = None
+        return block
+
+    def _free(self) -> np.ndarray:
+        for number in range(len(self._gone)):
+            if getrefcount(self._gone[number]) <= _UNREAD:
+                return self._gone.pop(number)
+        return buffer(self._columns)

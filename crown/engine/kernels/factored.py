@@ -1,0 +1,119 @@
+"""Factorized rows of an open block: values that all of its tuples share, and a list per branch, not multiplied out.
+
+A *branch* is a leaf of the full enumeration, and the output columns that it adds. In a factorized row these columns are
+lists of one length; the row stands for the product of its branches. A program that starts at a witness may reach a
+branch as a step or above its witness: then the list has one entry. A leaf that is no branch is multiplied out.
+"""
+
+from __future__ import annotations
+
+from crown.engine.kernels.blocks import fill_rows
+from crown.engine.kernels.layout import (
+    FIX,
+    FIX_COLUMN,
+    FIX_NODE,
+    FIX_WORD,
+    G_FIX0,
+    G_FIXED,
+    G_LEAF0,
+    G_LEAVES,
+    LEAF,
+    LEAF_BRANCH,
+    LEAF_CARRIED,
+    LEAF_COLUMNS,
+    LEAF_PAIRS,
+    O_BASE,
+    O_LENGTH,
+    OPEN,
+    P_BRANCH0,
+    P_BRANCHES,
+    P_ENDS,
+    X_CAPACITY,
+    X_FILL,
+    X_LISTS,
+)
+from crown.kernels.arena import H_EMITTED, PLAIN, at32
+from crown.kernels.jit import device
+
+
+@device
+def factored_rows(ctx, leaf, prog):
+    """Returns how many factorized rows the open block has: the product of the leaves that are no branches."""
+    plan, scratch = ctx.plan, ctx.scratch
+    rows = 1
+    for i in range(plan[prog + G_LEAVES]):
+        if plan[plan[prog + G_LEAF0] + LEAF * i + LEAF_BRANCH] < 0:
+            rows *= scratch[leaf + OPEN * i + O_LENGTH]
+    return rows
+
+
+@device
+def _entry(ctx, p, base, at, word):
+    """Returns the value of entry ``at`` of the list of leaf ``p``: the entry itself, or that word of its row."""
+    if ctx.plan[p + LEAF_CARRIED] != PLAIN:
+        return ctx.arena[base + at]
+    return ctx.arena[at32(ctx.halves, base + at) + word]
+
+
+@device
+def _put(ctx, out, column, value):
+    """Writes a value that does not change within the row: once, or as often as its branch has entries."""
+    plan, scratch = ctx.plan, ctx.scratch
+    at = column * scratch[X_CAPACITY]
+    branch = plan[plan[P_BRANCH0] + column]
+    if branch < 0:
+        out[at + scratch[X_FILL]] = value
+    else:
+        used = scratch[X_LISTS] + 2 * branch
+        fill_rows(out, at + scratch[used], scratch[used + 1], value)
+
+
+@device
+def emit_factored(ctx, cur, leaf, prog, out, s):
+    """Writes factorized row ``s`` of the open block behind those in ``out``. Returns False if it has no room for it.
+
+    ``out``: a scalar column has a word per row, a column of a branch the entries of all rows one after the other; the
+    columns from ``P_ENDS`` on have per branch where the entries of a row end. O(entries).
+    """
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    capacity, fill = scratch[X_CAPACITY], scratch[X_FILL]
+    branches, lists = plan[P_BRANCHES], scratch[X_LISTS]
+    for b in range(branches):
+        if fill == 0:
+            scratch[lists + 2 * b] = 0
+        scratch[lists + 2 * b + 1] = 1
+    for i in range(plan[prog + G_LEAVES]):
+        b = plan[plan[prog + G_LEAF0] + LEAF * i + LEAF_BRANCH]
+        if b >= 0:
+            scratch[lists + 2 * b + 1] = scratch[leaf + OPEN * i + O_LENGTH]
+    fits = fill < capacity
+    tuples = 1
+    for b in range(branches):
+        tuples *= scratch[lists + 2 * b + 1]
+        fits &= scratch[lists + 2 * b] + scratch[lists + 2 * b + 1] <= capacity
+    if not fits:
+        return False
+    for i in range(plan[prog + G_FIXED]):
+        p = plan[prog + G_FIX0] + FIX * i
+        _put(ctx, out, plan[p + FIX_COLUMN], arena[scratch[cur + plan[p + FIX_NODE]] + plan[p + FIX_WORD]])
+    for i in range(plan[prog + G_LEAVES]):
+        p = plan[prog + G_LEAF0] + LEAF * i
+        base = scratch[leaf + OPEN * i + O_BASE]
+        n = scratch[leaf + OPEN * i + O_LENGTH]
+        b = plan[p + LEAF_BRANCH]
+        for c in range(plan[p + LEAF_COLUMNS]):
+            pair = plan[p + LEAF_PAIRS] + 2 * c
+            if b < 0:
+                _put(ctx, out, plan[pair], _entry(ctx, p, base, s % n, plan[pair + 1]))
+            else:
+                at = plan[pair] * capacity + scratch[lists + 2 * b]
+                for x in range(n):
+                    out[at + x] = _entry(ctx, p, base, x, plan[pair + 1])
+        if b < 0:
+            s //= n
+    for b in range(branches):
+        scratch[lists + 2 * b] += scratch[lists + 2 * b + 1]
+        out[(plan[P_ENDS] + b) * capacity + fill] = scratch[lists + 2 * b]
+    scratch[X_FILL] = fill + 1
+    arena[H_EMITTED] += tuples
+    return True

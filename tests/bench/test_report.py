@@ -1,0 +1,23 @@
+"""The report: tables that markdown reads as they are meant, no card alone in its row, charts that scroll."""
+
+from __future__ import annotations
+
+from bench.report import report, tables
+from bench.report.page import PAGE
+
+
+def test_a_bar_does_not_end_a_cell_of_a_markdown_table() -> None:
+    made = tables.markdown(tables.Table(("|D|", "rate"), [("a|b", "1")], [True]))
+    assert made.splitlines() == ["| \\|D\\| | rate |", "|---|---|", "| **a\\|b** | 1 |"]
+
+
+def test_no_card_is_alone_in_the_last_row() -> None:
+    for cards in range(2, 60):
+        columns = report._columns(cards)
+        assert cards % columns != 1, cards
+
+
+def test_the_engine_stands_out_and_what_is_beside_it_does_not() -> None:
+    shown = tables.html(tables.Table(("query", "data", "engine"), [("q", "d", "CROWN")], [True]))
+    assert '<td class="t">d</td><td class="engine">CROWN</td>' in shown
+    assert "tr.ours td.engine" in PAGE
