@@ -8,8 +8,11 @@ from collections import Counter
 import pytest
 from pyspark.sql import functions as F
 
+import crown
+from crown.changes import VERSION
+from crown.ingest.conventions import CHANGE_TYPE
 from plans.schema import Schema
-from spark_jobs import bulk_load, maintain
+from spark_jobs import bulk_load, maintain, read_deltas, read_view, write_deltas
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.sources import Input, changes
 from tests.marks import slow
@@ -115,3 +118,46 @@ def test_without_a_sequence_there_is_a_sentence(spark):
     frame = spark.createDataFrame([(1, "a", 1, 1)], "id long, v string, n long, seq long")
     with pytest.raises(SourceError, match="rows of a Spark batch have no order: declare sequence="):
         maintain(spark, "SELECT id FROM o", {"o": frame}, schema=schema())
+
+
+@pytest.mark.parametrize("emit", [None, slow("cdc")])
+def test_state_elsewhere_a_table_that_cells_write_and_a_window_beside_go_with_upserts(spark, tmp_path, emit):
+    """The state has a place of its own; its operators by key are there, too, and are read back after a start."""
+    query = "SELECT p.v, COUNT(*) AS c, MAX(p.w) AS w FROM o JOIN p ON o.v = p.v GROUP BY p.v"
+    declared = Schema.of(schema("seq"))
+    twin, files = Twin(12, True), ChangeFiles(tmp_path / "in", declared)
+    twin.duck.execute("DELETE FROM p")
+    options = {"checkpoint": str(tmp_path / "job"), "state": str(tmp_path / "state"), "schema": declared}
+    options |= {"windows": {"p": crown.last_rows(4, by="w")}, "emit": emit or "weights", "key": ["v"] if emit else None}
+    for number in range(4):
+        batch = twin.batch(9)
+        twin.apply(batch)
+        come = [("abc"[(number + i) % 3], 3 * number + i) for i in range(3)]
+        files.add({"o": [row_of(change) for change in batch], "p": [(*row, 1) for row in come]})
+        twin.duck.executemany("INSERT INTO p VALUES (?, ?)", come)
+        twin.duck.execute("DELETE FROM p WHERE w NOT IN (SELECT w FROM p ORDER BY w DESC LIMIT 4)")
+        if number % 2:
+            trigger = {"availableNow": True}
+            stream = write_deltas(
+                spark, query, files.frames(spark), str(tmp_path / "table"), format="parquet", trigger=trigger,
+                scratch=str(tmp_path / "scratch"), **options,
+            )  # fmt: skip
+            stream.awaitTermination()
+            shutil.rmtree(tmp_path / "scratch")
+            wanted = twin.result(query)
+            assert summed(read_deltas(spark, str(tmp_path / "table"))) == wanted
+            found = read_view(spark, options["checkpoint"])
+            assert Counter(tuple(row) for row in found.collect()) == wanted
+    assert {path.name for path in (tmp_path / "job" / "crown").iterdir()} == {"elsewhere.json"}
+    assert {path.parent.name for path in (tmp_path / "state").glob("*/*/meta.json")} == {"crown", "crown.keys.o"}
+
+
+def summed(table):
+    """What the rows of a table of deltas add up to."""
+    gone, found = ("delete", "update_preimage"), Counter()
+    for row in (row.asDict() for row in table.collect()):
+        row.pop("_batch", None)
+        row.pop(VERSION, None)
+        weight = row.pop("_weight", None) or (-1 if row.pop(CHANGE_TYPE) in gone else 1)
+        found[tuple(row.values())] += weight
+    return Counter({row: weight for row, weight in found.items() if weight})

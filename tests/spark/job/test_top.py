@@ -13,6 +13,8 @@ from spark_jobs.commands import top
 from spark_jobs.errors import CheckpointError, SparkJobError
 from spark_jobs.job.metrics import Metrics
 from spark_jobs.log.state_log import read_note
+from spark_jobs.log.whereabouts import Whereabouts
+from spark_jobs.storage.opening import folder_at
 from tests.oracles.expectation import net
 from tests.spark.cell.test_cell import HOPS, expected, rows, stream
 from tests.spark.cell.test_history import Job
@@ -104,6 +106,23 @@ def test_the_listener_writes_what_spark_and_the_cells_say_to_one_file(tmp_path):
     listener.take({**progress, "batchId": 0, "numInputRows": 1})  # an event that comes late
     assert parsed(file.read_text()) == found
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_listener_finds_state_that_is_elsewhere_once_the_checkpoint_says_where(tmp_path):
+    job = Job(tmp_path / "state")
+    job.spark(0)
+    noted(job, 0, 0, next(iter(stream(1))))
+    (tmp_path / "job").mkdir()
+    file, progress = tmp_path / "crown.prom", {"id": job.stream, "batchId": 0}
+    listener = Metrics(str(tmp_path / "job"), str(file))
+    listener.take(progress)
+    assert not file.exists()
+    Whereabouts(folder_at(tmp_path / "job"), folder_at(job.folder / "crown")).claim()
+    listener.take(progress)
+    assert list(parsed(file.read_text())["crown_batch"].values()) == [0]
+    given = Metrics(str(tmp_path / "another"), str(tmp_path / "2.prom"), str(job.folder / "crown"))
+    given.take(progress)
+    assert (tmp_path / "2.prom").read_text() == file.read_text()
 
 
 def test_metrics_that_cannot_be_written_are_told_once_and_stop_nothing(tmp_path, capsys):
