@@ -21,6 +21,10 @@ _NAME = "plan.json"
 _WORDS = ("fingerprint", "plan", "on_missing", "query_engine")
 
 
+_seen: set[tuple[str, str]] = set()
+"""Where this process has seen to it already, with the fingerprint. A worker does not live long."""
+
+
 @dataclass(frozen=True)
 class KeptPlan:
     """What the cells of an operator run: the plan of a cell, and what a delete does that finds nothing."""
@@ -31,12 +35,15 @@ class KeptPlan:
 
 def keep_plan(operator: Folder, *, fingerprint: str, plan: str, on_missing: str, query_engine: bool) -> None:
     """Writes ``plan.json`` of an operator if it is not there. ``query_engine``: False if something else runs there."""
+    here = operator.at(_NAME), fingerprint
+    if here in _seen:
+        return
     said = dict(zip(_WORDS, (fingerprint, plan, on_missing, query_engine), strict=True))
     try:
-        if not operator.has(_NAME):
-            operator.create(_NAME, json.dumps({"checksum": _checksum(said), **said}).encode())
+        operator.create(_NAME, json.dumps({"checksum": _checksum(said), **said}).encode())
     except OSError as error:
         raise CheckpointError(f"cannot write {operator.at(_NAME)}: {error.strerror}") from None
+    _seen.add(here)
 
 
 def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:

@@ -30,6 +30,8 @@ def entries() -> Iterator[tuple[str | None, str | None]]:
     """Title and page of every entry of the table of contents; a section has no page."""
     lines = SETTINGS.read_text().split("\nnav:\n")[1].splitlines()
     for line in lines:
+        if line.lstrip().startswith("#"):
+            continue
         found = _ENTRY.match(line)
         if found is None:
             return

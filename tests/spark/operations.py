@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operations.md"
 ERRORS = ROOT / "spark_jobs" / "errors.py"
-_BLOCK = re.compile(r"(<!-- ([A-Z]\w*) -->\n).*?(<!-- end -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- ([A-Z]\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SPARK = "Spark"
 
 

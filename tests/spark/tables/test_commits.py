@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from crown.durable import files
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, SourceError
-from spark_jobs.tables import commits, manifests, parts
+from spark_jobs.tables import commits, parts
 from spark_jobs.tables.commits import Commits
 from spark_jobs.tables.delta import DeltaLog, newest_batch, table_files
 from spark_jobs.tables.manifests import Manifests, delta_files, newest_manifest
@@ -97,7 +98,7 @@ def _die(patch, step, number, before):
         patch.setattr(os, "link", armed(os.link))
     elif step == "sync_folder":
         patch.setattr(commits, "sync_folder", armed(commits.sync_folder))
-        patch.setattr(manifests, "sync_folder", armed(manifests.sync_folder))
+        patch.setattr(files, "sync_folder", armed(files.sync_folder))
     elif step == "unlink":
         patch.setattr(Path, "unlink", armed(Path.unlink))
     else:
