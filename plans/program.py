@@ -315,8 +315,10 @@ class Program:
         known: dict[str, Any] = {"program": VERSION, "stages": [identity(stage) for stage in self.stages]}
         if self.results is not None:
             known["results"] = [[result.name, result.stage] for result in self.results]
-        if self.whole:
-            known["columns"] = [[t.name.lower(), [[c.name.lower(), c.type] for c in t.columns]] for t in self.tables]
+        numbered = {window.relation.lower() for window in self.windows if window.arrival}
+        whole = [table for table in self.tables if self.whole or table.name.lower() in numbered]
+        if whole:
+            known["columns"] = [[t.name.lower(), [[c.name.lower(), c.type] for c in t.columns]] for t in whole]
         upserts = [
             [t.name.lower(), [name.lower() for name in t.key], t.sequence and t.sequence.lower()]
             for t in self.tables

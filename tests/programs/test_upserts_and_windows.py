@@ -24,6 +24,7 @@ QUERIES = (
     "SELECT o.id, p.w FROM o JOIN p ON o.v = p.v",
     "SELECT p.v, COUNT(*) AS c, MAX(o.n) AS m, SUM(p.w) AS s FROM o JOIN p ON o.v = p.v GROUP BY p.v",
     "SELECT p.v, p.w, o.id FROM p LEFT JOIN o ON o.v = p.v",
+    "SELECT p.v, COUNT(*) AS c, MAX(o.n) AS m FROM o JOIN p ON o.v = p.v GROUP BY p.v",  # which w leaves decides
 )
 WINDOWS: dict[str, Window] = {
     "arrival": crown.last_rows(5),
