@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crown.durable.opening import open_view as open
     from crown.durable.view import DurableView
     from crown.errors import (
+        AmplifiedWarning,
         BadRowError,
         ChangeError,
         ConcurrentChangeError,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "AmplifiedWarning",
     "BadRowError",
     "ChangeError",
     "Column",

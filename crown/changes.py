@@ -30,6 +30,45 @@ INSERT, DELETE, BEFORE, AFTER = range(4)
 ROW_KINDS = ("+I", "-D", "-U", "+U")
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")
 MOST_ROWS = 2**31 - 1
+WEIGHTS, CDC, KINDS, DEBEZIUM = FORMATS = ("weights", "cdc", "rowkind", "debezium")
+"""The conventions in which deltas are written, by the names that ``emit`` takes."""
+VERSION = "_commit_version"
+
+
+def unfit(emit: str, key: Sequence[str] | None, outputs: Sequence[str]) -> str | None:
+    """Returns what is wrong with a convention and a key for a result with the columns ``outputs``; None if nothing
+    is."""
+    if emit not in FORMATS:
+        return f"emit={emit!r}: give one of {', '.join(FORMATS)}"
+    if key is not None and emit == WEIGHTS:
+        return 'key= pairs the updates of emit="cdc", "rowkind" or "debezium"; weights need none'
+    if isinstance(key, str):
+        return f"key={key!r}: give a list of columns, [{key!r}]"
+    known = {name.lower() for name in outputs}
+    for name in key or ():
+        if name.lower() not in known:
+            return f"key= names {name!r}, but the output has: {', '.join(outputs)}"
+    for name in {CDC: (CHANGE_TYPE, VERSION), KINDS: (ROW_KIND, VERSION)}.get(emit, ()):
+        if name in known:
+            return f"emit={emit!r} adds a column {name!r}, which the output has already: rename it there"
+    return None
+
+
+def emitted(delta: pa.RecordBatch | pa.Table, emit: str, key: Sequence[str] | None, version: int) -> pa.Table:
+    """Returns the delta of batch ``version`` in a convention that ``unfit`` has let pass.
+
+    ``"cdc"`` is ``as_cdf``, ``"rowkind"`` ``as_rowkind``, both with ``_commit_version``; ``"debezium"`` is
+    ``as_debezium`` with the version in ``source.batch``; ``"weights"`` is the delta itself.
+    """
+    if emit == WEIGHTS:
+        return pa.Table.from_batches([delta]) if isinstance(delta, pa.RecordBatch) else delta
+    if emit == CDC:
+        return as_cdf(delta, key, version)
+    rows = as_rowkind(delta, key) if emit == KINDS else as_debezium(delta, key)
+    numbers = pa.repeat(pa.scalar(version, pa.int64()), rows.num_rows)
+    if emit == KINDS:
+        return rows.append_column(VERSION, numbers)
+    return rows.append_column("source", pa.StructArray.from_arrays([numbers], names=["batch"]))
 
 
 def as_rowkind(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None) -> pa.Table:
@@ -53,7 +92,7 @@ def as_cdf(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None, v
     rows = rows.append_column(CHANGE_TYPE, _words(kinds, CHANGE_TYPES))
     if version is None:
         return rows
-    return rows.append_column("_commit_version", pa.array(np.full(rows.num_rows, version), pa.int64()))
+    return rows.append_column(VERSION, pa.array(np.full(rows.num_rows, version), pa.int64()))
 
 
 def as_debezium(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None) -> pa.Table:
@@ -70,13 +109,14 @@ def as_debezium(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = No
     return pa.table({**images, "op": pa.array(ops, pa.string())})
 
 
-def from_debezium(envelopes: Iterable[Mapping[str, Any] | None]) -> list[dict[str, Any]]:
+def from_debezium(envelopes: Iterable[Mapping[str, Any] | None], *, upserts: bool = False) -> list[dict[str, Any]]:
     """Returns the rows of Debezium's envelopes (as dicts) with their weights, for ``View.apply``.
 
     ``c`` and ``r`` insert the row ``after``, ``d`` deletes the row ``before``, ``u`` does both. Tombstones (None, or
     nothing but NULL) and messages (``m``) say nothing and are left out; so is a ``payload`` around them. Raises
     ``ChangeError`` for any other ``op``, and where a row is missing: an update without the row before it cannot be
-    taken back.
+    taken back. ``upserts``: they are for a table that is declared with upserts; ``u`` gives the row after alone, and
+    ``d`` needs no more than the key.
     """
     made: list[dict[str, Any]] = []
     for number, given in enumerate(envelopes):
@@ -88,12 +128,12 @@ def from_debezium(envelopes: Iterable[Mapping[str, Any] | None]) -> list[dict[st
             continue
         if op not in ("c", "r", "u", "d"):
             raise ChangeError(f"envelope {number} has op {op!r}: use c, r, u or d")
-        for wanted, row, weight in ((op in "ud", before, -1), (op in "cru", after, 1)):
+        for wanted, row, weight in ((op in ("d" if upserts else "ud"), before, -1), (op in "cru", after, 1)):
             if wanted and row is None:
                 lacking = "before" if weight < 0 else "after"
                 raise ChangeError(
                     f"envelope {number} is of op {op!r}, but has no row {lacking!r}: have the source send whole rows "
-                    "(in PostgreSQL, REPLICA IDENTITY FULL)"
+                    "(in PostgreSQL, REPLICA IDENTITY FULL), or declare the table with upserts"
                 )
             if wanted and row is not None:
                 made.append({**row, WEIGHT: weight})

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from plans.errors import CrownError, PlanError, QueryWarning
 
 __all__ = [
+    "AmplifiedWarning",
     "BadRowError",
     "ChangeError",
     "ConcurrentChangeError",
@@ -86,6 +87,10 @@ class DamagedStateError(SnapshotError):
 
 class NotDurableError(CrownError):
     """A batch could not be written down, or the view was closed; the batch was not applied."""
+
+
+class AmplifiedWarning(UserWarning):
+    """A change of a batch gave more deltas than ``View.amplified_beyond``; the message names the key."""
 
 
 class RecoveryWarning(UserWarning):

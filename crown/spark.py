@@ -3,8 +3,8 @@
 >>> import crown
 >>> sorted(crown.spark.__all__)
 ... # doctest: +NORMALIZE_WHITESPACE
-['bulk_load', 'delta_files', 'local_session', 'maintain', 'read_deltas', 'read_view', 'to_table', 'view_batch',
- 'write_deltas']
+['bulk_load', 'delta_files', 'local_session', 'maintain', 'metrics', 'read_deltas', 'read_view', 'to_table',
+ 'view_batch', 'write_deltas']
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from spark_jobs.job.backfill import bulk_load
+    from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
     from spark_jobs.tables.manifests import delta_files
@@ -29,6 +30,7 @@ __all__ = [
     "delta_files",
     "local_session",
     "maintain",
+    "metrics",
     "read_deltas",
     "read_view",
     "to_table",

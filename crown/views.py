@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,14 @@ import pyarrow as pa
 
 from crown import engines
 from crown.analysis import card
+from crown.analysis.amplified import BEYOND, Amplification
 from crown.analysis.meter import Meter
 from crown.analysis.parts import program as program_of_engine
 from crown.analysis.report import ANALYZED, report
 from crown.arguments import Size, file_of, number_of, path_of, size_of
 from crown.engine.delivery import Delivery
 from crown.engine.engine import Engine
-from crown.errors import CrownError, SnapshotError
+from crown.errors import AmplifiedWarning, CrownError, SnapshotError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.frames import schemas
@@ -43,14 +45,18 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
     """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
 
     Memory is linear in the live input tuples, whatever the size of the result. ``schema`` is the Arrow schema of the
-    result.
+    result. ``amplified_beyond``: if ``apply`` finds that a change gave more deltas than that, it issues an
+    AmplifiedWarning that names the key, and ``stats`` has it; None for never.
     """
+
+    amplified_beyond: int | None = BEYOND
 
     def __init__(self, engine: Queryable, quarantine_dir: Path | None = None, batches: int = 0) -> None:
         super().__init__()
         self._engine = engine
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
+        self._amplified: list[str] = []
         engine.batches = batches
         self._meter = Meter(engine)
         self.schema: pa.Schema = engine.result_schema
@@ -92,7 +98,9 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         with self._engine.uninterrupted:
             if factorized:
                 return self._run(changes, True, consolidate, True).to_table(self._factorized().delta_schema)
-            deltas = self._run(changes, True, consolidate).to_table(self._engine.delta_schema)
+            prepared = self._prepared(changes)
+            deltas = self._started(prepared, True, consolidate).to_table(self._engine.delta_schema)
+        self._watch(prepared, deltas)
         return self._tell(deltas)
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
@@ -141,12 +149,33 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
             self._factorized()
             if self._subscribers:
                 raise CrownError("subscribers are told plain rows; with subscribers leave factorized=True out")
+        return self._started(self._prepared(changes), deltas, consolidate, factorized)
+
+    def _prepared(self, changes: Mapping[str, Any]) -> Prepared:
         self._meter.begin()
-        prepared = self._engine.prepare(changes, strict=self._quarantine_dir is None)
+        return self._engine.prepare(changes, strict=self._quarantine_dir is None)
+
+    def _started(
+        self, prepared: Prepared, deltas: bool, consolidate: bool | None, factorized: bool = False
+    ) -> Delivery:
         closing = self._closing(prepared)
         if factorized and isinstance(self._engine, Engine):
             return self._engine.run(prepared, closing=closing, factorized=True)
         return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=closing)
+
+    def _watch(self, prepared: Prepared, deltas: pa.Table) -> None:
+        """Tells of a change that was amplified beyond what is allowed."""
+        if self.amplified_beyond is None or deltas.num_rows <= self.amplified_beyond:
+            return
+        watch = Amplification(self.amplified_beyond)
+        for part in deltas.to_batches():
+            watch.add(part)
+        found = watch.found([batch.columns for batch in prepared.checked.values()])
+        if found is not None:
+            self._amplified = [*self._amplified[-9:], f"batch {self._engine.batches}: {found.line()}"]
+            warnings.warn(
+                f"{self._amplified[-1]}; view.explain(analyze=True) shows why", AmplifiedWarning, stacklevel=3
+            )
 
     def _closing(self, prepared: Prepared) -> Callable[[], None]:
         """Returns what is still to be done when all of a batch is applied, before it stands."""
@@ -190,12 +219,14 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         return self._engine.compact()
 
     def stats(self) -> dict[str, Any]:
-        """Returns sizes and counters (see ``Engine.stats``), batches applied, and rows quarantined by this object.
+        """Returns sizes and counters (see ``Engine.stats``), batches applied, rows quarantined by this object, and what
+        it told of ``amplified`` changes, the last ten.
 
         Of each relation with a window, under ``windows``: rows that are in, that expired, and by event time those that
-        were dropped as late, and the watermark.
+        were dropped as late, and the watermark. Of relations with upserts, under ``late``: changes that were too old.
         """
-        return {**self._engine.stats(), "batches": self._engine.batches, "quarantined": self._quarantined}
+        own = {"batches": self._engine.batches, "quarantined": self._quarantined, "amplified": self._amplified}
+        return {**self._engine.stats(), **own}
 
     def check_invariants(self) -> None:
         """Recomputes every internal view and compares (slow; for tests). Raises AssertionError."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -275,8 +275,11 @@ class Program:
 
     @property
     def plan(self) -> Plan | None:
-        """Returns the plan, if the program is one join stage in set mode over relations without windows; else None."""
-        if self.results is not None or self.windows:
+        """Returns the plan, if the program is one join stage in set mode over relations without windows; else None.
+
+        A table with upserts needs what a program has before its stages: the rows by key.
+        """
+        if self.results is not None or self.windows or any(table.upserts for table in self.tables):
             return None
         first = self.stages[0]
         single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
@@ -287,18 +290,42 @@ class Program:
         """Returns the columns of the result: names and types; their expressions are over what the last stage reads."""
         return outputs_of(self.stages[-1])
 
+    def plain(self) -> Program:
+        """Returns the program over tables whose changes have the row before: what comes behind the rows by key."""
+        if not any(table.upserts for table in self.tables):
+            return self
+        stages = tuple(
+            replace(stage, plan=replace(stage.plan, tables=tuple(table.plain() for table in stage.plan.tables)))
+            if isinstance(stage, JoinStage)
+            else stage
+            for stage in self.stages
+        )
+        return replace(self, tables=tuple(table.plain() for table in self.tables), stages=stages)
+
     def table(self, name: str) -> Table:
         """Returns the base table of that name in any case. PlanError if the program uses none such."""
         return table_of(self.tables, name)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Returns SHA-256 over the canonical JSON of what determines results and state layout: stages and windows."""
+        """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages, windows,
+        upserts, and, where all columns of a table are kept, those."""
         if self.plan is not None:
             return self.plan.fingerprint
         known: dict[str, Any] = {"program": VERSION, "stages": [identity(stage) for stage in self.stages]}
         if self.results is not None:
             known["results"] = [[result.name, result.stage] for result in self.results]
+        numbered = {window.relation.lower() for window in self.windows if window.arrival}
+        whole = [table for table in self.tables if self.whole or table.name.lower() in numbered]
+        if whole:
+            known["columns"] = [[t.name.lower(), [[c.name.lower(), c.type] for c in t.columns]] for t in whole]
+        upserts = [
+            [t.name.lower(), [name.lower() for name in t.key], t.sequence and t.sequence.lower()]
+            for t in self.tables
+            if t.upserts
+        ]
+        if upserts:
+            known["upserts"] = sorted(upserts)
         if self.windows:
             known["windows"] = [serial.to_json(window) for window in self.windows]
         return hashlib.sha256(serial.canonical(known).encode()).hexdigest()

@@ -15,7 +15,8 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
     windows.
 
     A feed is an atom without attributes; its columns are those that its expressions read. So is a window, with the
-    column that it goes by: it takes all rows.
+    column that it goes by: it takes all rows. One by arrival has all columns: which copy a delete takes is a matter of
+    the whole row.
     """
     if isinstance(maintained, Plan):
         return occurrences_of_plan(maintained)
@@ -32,7 +33,7 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
                     BagAtom(f"{table.name} in stage {number}", table.name, (), _columns(feed, table), feed.where)
                 )
     for window in maintained.windows:
-        by = (window.by,) if window.by else ()
+        by = (window.by,) if window.by else tuple(c.name for c in tables[window.relation.lower()].columns)
         found.append(BagAtom(f"the window of {window.relation}", window.relation, (), by))
     return tuple(found)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -49,6 +49,8 @@ _ALIASES = {
     "date32": "date",
     "timestamp_ltz": "timestamp",
 }
+_ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
+_DECLARATIONS = ("key", "distinct", "upserts", "sequence")
 WEIGHT = "_weight"
 """The column under which changes and deltas carry how many copies of a row come or go."""
 
@@ -148,12 +150,24 @@ class Table:
 
     Both are the user's declaration. The planner uses them to maintain SQL without DISTINCT as a set. The columns of a
     declared key are NOT NULL.
+
+    `upserts`: the changes of the table are updates by its key, without the row before. A row that comes replaces the
+    one with its key, and of a row that goes only the key is looked at. `sequence` names a NOT NULL column that grows
+    with the changes of a key: a change that is older than the last one of its key is left out. Without it, changes
+    count in the order in which they come.
     """
 
+    json_may_lack: ClassVar[tuple[str, ...]] = ("upserts", "sequence")
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     distinct: bool = False
+    upserts: bool = False
+    sequence: str | None = None
+
+    def json_left_out(self) -> tuple[str, ...]:
+        """Returns the fields that only tables with upserts have."""
+        return () if self.upserts else ("upserts", "sequence")
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -183,6 +197,32 @@ class Table:
         for name in self.key:
             if name.lower() not in seen:
                 raise PlanError(f"the key of table {self.name} names {name}, which is not one of its columns")
+        self._check_upserts()
+
+    def _check_upserts(self) -> None:
+        if self.upserts and not self.key:
+            raise PlanError(
+                f"table {self.name} has upserts, but no key by which they find the row that they replace",
+                hint="declare it: key=('id',), upserts=True",
+            )
+        if self.sequence is None:
+            return
+        column = self.column(self.sequence) if isinstance(self.sequence, str) else None
+        if not self.upserts:
+            raise PlanError(
+                f"table {self.name} has a sequence, which orders upserts, but no upserts",
+                hint="declare upserts=True, or leave the sequence out",
+            )
+        if column is None or column.name.lower() in {name.lower() for name in self.key}:
+            raise PlanError(
+                f"the sequence of table {self.name} is {_shown(self.sequence)}, which is not one of its columns "
+                "outside of the key"
+            )
+        if normal_type(column.type) not in _ORDERED:
+            raise PlanError(
+                f"the sequence of table {self.name}, {column.name}, has the type {column.type}",
+                hint="use a column of type " + ", ".join(_ORDERED),
+            )
 
     def column(self, name: str) -> Column | None:
         """Returns the column of that name in any case; None if there is none."""
@@ -190,10 +230,20 @@ class Table:
         return next((c for c in self.columns if c.name.lower() == wanted), None)
 
     def required(self, name: str) -> bool:
-        """Returns True if no row may have NULL in a column: it is declared so, or is part of a base table's key."""
+        """Returns True if no row may have NULL in a column: it is declared so, or is part of a base table's key, or its
+        sequence."""
         column = self.column(name)
-        keys = () if self.name.startswith(DERIVED) else self.key
+        keys = () if self.name.startswith(DERIVED) else self.named_by
         return column is not None and (column.required or column.name.lower() in {key.lower() for key in keys})
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """Returns the columns that every change of the table has: of upserts, those of the key and the sequence."""
+        return self.key if self.sequence is None else (*self.key, self.sequence)
+
+    def plain(self) -> Table:
+        """Returns the table as one whose changes have the row before."""
+        return replace(self, upserts=False, sequence=None)
 
 
 class Schema(Mapping[str, Table]):
@@ -225,7 +275,8 @@ class Schema(Mapping[str, Table]):
 
         `{"G": {"src": "int64", "dst": "int64 not null"}}`, `{"G": pa.schema(...)}` (whose fields may be not nullable),
         `{"G": Table(...)}`, or, with declarations,
-        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`.
+        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`; also `"upserts": True` and
+        `"sequence": "ts"`.
         """
         if isinstance(given, Schema):
             return given
@@ -241,7 +292,7 @@ class Schema(Mapping[str, Table]):
 
 def _table(name: str, given: Any) -> Table:
     if isinstance(given, Table):
-        return Table(name, given.columns, given.key, given.distinct)
+        return replace(given, name=name)
     if isinstance(given, pa.Schema):
         return Table(name, tuple(Column(f.name, type_of_arrow(f.type), not f.nullable) for f in given))
     if not isinstance(given, Mapping):
@@ -252,11 +303,15 @@ def _table(name: str, given: Any) -> Table:
             hint="pass its .schema" if fitting else "write {'src': 'int64', 'dst': 'int64'}",
         )
     if isinstance(given.get("columns"), Mapping):
-        unknown = sorted(set(given) - {"columns", "key", "distinct"})
+        unknown = sorted(set(given) - {"columns", *_DECLARATIONS})
         if unknown:
-            raise PlanError(f"table {name}: unknown declaration {unknown[0]!r}", hint="use columns, key and distinct")
+            raise PlanError(
+                f"table {name}: unknown declaration {unknown[0]!r}",
+                hint=f"use columns, {', '.join(_DECLARATIONS[:-1])} and {_DECLARATIONS[-1]}",
+            )
         plain = _table(name, given["columns"])
-        return Table(name, plain.columns, given.get("key", ()), bool(given.get("distinct", False)))
+        flags = {flag: bool(given.get(flag, False)) for flag in ("distinct", "upserts")}
+        return Table(name, plain.columns, given.get("key", ()), **flags, sequence=given.get("sequence"))
     if isinstance(given.get("columns"), (list, tuple)):
         raise PlanError(f"table {name}: columns has no types", hint="write {'columns': {'a': 'int64'}, 'key': ['a']}")
     return Table(name, tuple(_column(name, column, type_) for column, type_ in given.items()))

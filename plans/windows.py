@@ -175,7 +175,8 @@ def _length(given: Any, name: str, column: Any) -> tuple[int, bool]:
 def bound(windows: Mapping[str, Window] | None, tables: Mapping[str, Table]) -> tuple[Window, ...]:
     """Returns the windows of relations, in units of their columns, in the order of `tables`.
 
-    PlanError for a relation that is not there, a column that it does not have, and one of a type that is no time.
+    PlanError for a relation that is not there or is updated by key, a column that it does not have, and one of a type
+    that is no time.
     """
     if windows is None:
         return ()
@@ -198,6 +199,11 @@ def bound(windows: Mapping[str, Window] | None, tables: Mapping[str, Table]) -> 
 
 
 def _bound(window: Window, table: Table) -> Window:
+    if table.upserts:
+        raise PlanError(
+            f"relation {table.name} has a window and upserts, but the row of a key stays until a change of the key",
+            hint="leave the window out, or declare the table without upserts",
+        )
     if not window.by:
         return replace(window, relation=table.name)
     column = table.column(window.by)

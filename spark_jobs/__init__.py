@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_jobs.job.backfill import bulk_load
     from spark_jobs.job.failures import plain_errors
+    from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
     from spark_jobs.session import local_session
     from spark_jobs.tables.manifests import delta_files
@@ -18,6 +19,7 @@ __all__ = [
     "delta_files",
     "local_session",
     "maintain",
+    "metrics",
     "plain_errors",
     "read_deltas",
     "read_view",
@@ -31,6 +33,7 @@ _HOME = {
     "delta_files": "tables.manifests",
     "local_session": "session",
     "maintain": "operator",
+    "metrics": "job.metrics",
     "plain_errors": "job.failures",
     "read_deltas": "tables.write",
     "read_view": "tables.view",

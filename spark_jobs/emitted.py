@@ -25,28 +25,12 @@ from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
 
-FORMATS = ("weights", "cdc", "rowkind", "debezium")
-VERSION = "_commit_version"
-
 
 def check(emit: str, key: Sequence[str] | None, plan: Maintainable) -> None:
     """Raises :class:`SparkJobError` for a format that is unknown, or a key that is not of the output."""
-    if emit not in FORMATS:
-        raise SparkJobError(f"emit={emit!r}: give one of {', '.join(FORMATS)}")
-    if key is not None and emit == "weights":
-        raise SparkJobError('key= pairs the updates of emit="cdc", "rowkind" or "debezium"; weights need none')
-    if isinstance(key, str):
-        raise SparkJobError(f"key={key!r}: give a list of columns, [{key!r}]")
-    known = {output.name.lower() for output in plan.output}
-    for name in key or ():
-        if name.lower() not in known:
-            raise SparkJobError(
-                f"key= names {name!r}, but the output has: {', '.join(output.name for output in plan.output)}"
-            )
-    taken = {"cdc": (CHANGE_TYPE, VERSION), "rowkind": (ROW_KIND, VERSION)}.get(emit, ())
-    for name in taken:
-        if name in known:
-            raise SparkJobError(f"emit={emit!r} adds a column {name!r}, which the output has already: rename it there")
+    wrong = changes.unfit(emit, key, [output.name for output in plan.output])
+    if wrong is not None:
+        raise SparkJobError(wrong)
 
 
 def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Maintainable, grid: Grid) -> DataFrame:
@@ -59,7 +43,7 @@ def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Maint
     if emit == "weights":
         return deltas
     columns = [T.StructField(output.name, spark_type(output.type)) for output in plan.output]
-    version = T.StructField(VERSION, T.LongType())
+    version = T.StructField(changes.VERSION, T.LongType())
     if emit == "cdc":
         schema = T.StructType([*columns, T.StructField(CHANGE_TYPE, T.StringType()), version])
     elif emit == "rowkind":
@@ -105,16 +89,4 @@ def run(emit: str, key: list[str], schema: pa.Schema, batches: Iterable[pa.Recor
     given = [pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(b.columns, schema, strict=True)], schema=schema)
              for b in complete(batches)]  # fmt: skip
     delta = pa.Table.from_batches(given, schema)
-    yield from _written(emit, key, delta, version).to_batches()
-
-
-def _written(emit: str, key: list[str], delta: pa.Table, version: int) -> pa.Table:
-    if emit == "cdc":
-        return changes.as_cdf(delta, key, version)
-    numbers = pa.scalar(version, pa.int64())
-    if emit == "rowkind":
-        rows = changes.as_rowkind(delta, key)
-        return rows.append_column(VERSION, pa.repeat(numbers, rows.num_rows))
-    rows = changes.as_debezium(delta, key)
-    source = pa.StructArray.from_arrays([pa.repeat(numbers, rows.num_rows)], names=["batch"])
-    return rows.append_column("source", source)
+    yield from changes.emitted(delta, emit, key, version).to_batches()

@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import plans
+from crown.analysis.amplified import BEYOND
 from crown.ingest.streams.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
 from plans.plan import Plan
@@ -34,6 +35,7 @@ from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
+from spark_jobs.dispatch.upserts import strides_by_key
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
@@ -72,6 +74,7 @@ def maintain(
     operator: str = "crown",
     scratch: str | None = None,
     sample: int = 0,
+    amplified: int | None = BEYOND,
     emit: str = "weights",
     key: Sequence[str] | None = None,
     engines: EngineFactory = QUERY,
@@ -97,8 +100,9 @@ def maintain(
     - ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names.
     - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
       else one per two cores, up to four. A query of several stages that no column of its result cuts takes a second
-      round of cells, the operator ``<operator>.merge``; its default is one cell. ``rates``: rows per batch by relation,
-      to choose join tree and cut.
+      round of cells, the operator ``<operator>.merge``; its default is one cell. A relation that ``schema`` declares
+      with ``upserts`` (here it needs a ``sequence``) takes one before, ``<operator>.keys.<relation>``, cut by its key.
+      ``rates``: rows per batch by relation, to choose join tree and cut.
     - ``consolidate``: leave out what one batch both adds and removes; default: yes.
     - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
       reason; ``"quarantine"`` writes such rows as JSON lines to the folder ``quarantine`` (default: ``quarantine/`` in
@@ -109,7 +113,8 @@ def maintain(
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``) or ``"rowkind"`` (``_row_kind``), both with
       ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.
-    - ``sample``: how many deltas per batch to keep for the progress display.
+    - ``sample``: how many deltas per batch to keep for the progress display. ``amplified``: if one change gives more
+      deltas in a cell, the cell's note says which key it has; ``crown submit`` and ``crown top`` show it. None: never.
     - ``engines``: what runs in the cells, the query's own engine by default; the result has the columns that it yields.
     - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
       ``"auto"`` pins on a cluster.
@@ -149,39 +154,43 @@ def maintain(
         engines.fingerprint,
         lambda text, d: planned(text, changes, schema, rates, d, windows),
     )
+    made = _rounds(spark, plan, cells, stored)
     if where is not None and streaming:
         where.claim()
     if aside is not None and on_bad_row == "quarantine":
         ready(aside, "quarantine")
     space = scratch_space.claim(scratch, cluster.application(spark)) if streaming else None
+    common: dict[str, Any] = {
+        "on_missing": on_missing,
+        "quarantine": str(aside) if aside is not None and on_bad_row == "quarantine" else None,
+        "root": str(where.root) if where is not None and streaming else None,
+        "checkpoint": str(where.checkpoint) if where is not None else None,
+        "options": dict(storage_options or {}),
+        "scratch": str(space) if space is not None else None,
+        "keep": int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
+        "run": uuid.uuid4().hex,
+    }
+    before = strides_by_key(plan, made[0].grid.cells, operator, **common)
     found = strides(
-        _rounds(spark, plan, cells, stored),
+        made,
         operator=operator,
-        on_missing=on_missing,
         consolidate=consolidate,
-        quarantine=str(aside) if aside is not None and on_bad_row == "quarantine" else None,
         sample=sample,
+        amplified=amplified,
         query=plan.query,
         fingerprint=engines.fingerprint(plan),
-        root=str(where.root) if where is not None and streaming else None,
-        checkpoint=str(where.checkpoint) if where is not None else None,
-        options=dict(storage_options or {}),
-        scratch=str(space) if space is not None else None,
-        keep=int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
-        run=uuid.uuid4().hex,
         engines=engines,
+        **common,
     )
     if certain and stored is not None and where is not None:
-        for stride in found:
+        for stride in (*before.values(), *found):
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(where.checkpoint, stored.parent.name, stride.step.operator, where.root)
     grid = found[-1].round.grid
-    if into is None:
-        return emitted(applied(spark, found, changes, placement), emit, key, plan, grid)
-    if emit == "weights":
-        return applied(spark, found, changes, placement, Parts(into, delta_schema(plan)))
-    deltas = emitted(applied(spark, found, changes, placement), emit, key, plan, grid)
-    return written(deltas, Parts(into, files_schema(deltas.schema)))
+    if into is not None and emit == "weights":
+        return applied(spark, found, changes, placement, before, Parts(into, delta_schema(plan)))
+    deltas = emitted(applied(spark, found, changes, placement, before), emit, key, plan, grid)
+    return deltas if into is None else written(deltas, Parts(into, files_schema(deltas.schema)))
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:
@@ -256,11 +265,21 @@ def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
 def _rounds(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Folder | None) -> tuple[Round, ...]:
     """Returns the rounds in as many cells as the state has, if it is this plan's and no other number is wanted."""
     meta = read_meta(stored) if stored is not None else None
-    if meta is None or meta["fingerprint"] != plan.fingerprint or cells not in (None, meta["cells"]):
+    known = meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"])
+    plan = behind_keys(plan)
+    if meta is None or not known:
         return rounds(plan, default_cells(spark, plan) if cells is None else cells)
     if isinstance(plan, Plan):
         return (Round(plan, Grid.from_json(meta["grid"])),)
     return rounds(plan, meta["cells"])
+
+
+def behind_keys(plan: Maintainable) -> Maintainable:
+    """Returns what the query's own cells run: its relations with upserts come out of ``dispatch.upserts``."""
+    if isinstance(plan, Plan):
+        return plan
+    plain = plan.plain()
+    return plain.plan or plain
 
 
 def default_cells(spark: SparkSession, plan: Maintainable) -> int:

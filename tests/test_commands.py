@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import crown
@@ -147,3 +148,46 @@ def test_the_first_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
             [sys.executable, folder / "example.py"], capture_output=True, text=True, check=True, env=environment
         )
         assert f"after {batches} batches: [" in done.stdout
+
+
+@pytest.mark.parametrize("emit", ["weights", "cdc", "rowkind", "debezium"])
+def test_run_writes_deltas_in_the_words_of_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], emit: str
+) -> None:
+    """The lines are those of ``crown.changes`` for the same batches; the updates of a key are paired."""
+    (tmp_path / "r.csv").write_text("a,b\n1,5\n1,6\n2,7\n")
+    query, schema = "SELECT a, SUM(b) AS s FROM r GROUP BY a", {"r": {"a": "int64", "b": "int64"}}
+    words = [
+        query,
+        "--schema",
+        "r(a int64, b int64)",
+        "--input",
+        f"r={tmp_path / 'r.csv'}",
+        "--batch-rows",
+        "1",
+        "--json",
+    ]
+    key = [] if emit == "weights" else ["--key", "a"]
+    assert command(run, *words, "--output", "-", "--quiet", "--emit", emit, *key) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    view, wanted = crown.view(query, schema), []
+    for number, row in enumerate([(1, 5), (1, 6), (2, 7)]):
+        delta = view.apply({"r": [row]})
+        wanted += crown.changes.emitted(delta, emit, ["a"] if key else None, number).to_pylist()
+    assert told == wanted
+    assert len(wanted) == (3 if emit == "debezium" else 4)
+    name = str(tmp_path / "out.parquet")
+    assert command(run, *words, "--output", name, "--quiet", "--emit", emit, *key) == 0
+    assert pq.read_table(name).to_pylist() == wanted
+
+
+def test_run_refuses_keys_and_files_that_do_not_go_with_what_is_emitted(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("a\n1\n")
+    words = ["SELECT a FROM r", "--schema", "r(a int64)", "--input", f"r={tmp_path / 'r.csv'}", "--quiet"]
+    for more, told in (
+        (["--key", "a"], "weights need none"),
+        (["--emit", "cdc", "--key", "z"], "--key names 'z', but the output has: a"),
+        (["--emit", "debezium", "--output", str(tmp_path / "out.csv")], "CSV has no place for"),
+    ):
+        with pytest.raises(CrownError, match=told):
+            command(run, *words, *more)

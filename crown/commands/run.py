@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 import crown
+from crown import changes
 from crown.arguments import file_of, number_of, same_file
 from crown.errors import ChangeError
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, read
 from crown.terminal import takes, waiting
 from crown.views import View
 from plans import Program, Schema, program
-from plans.commands.declare import add_query_arguments, asking, query_text, rates_of, schema_of
+from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of
 from plans.commands.guess import completed, declaration
 
 HELP = "maintain a query over change files in this process and write its deltas"
@@ -44,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--window", metavar="W", help="slide a window of W rows, or of a fraction (0.2), over each input")
     add("--batch-rows", type=int, default=10_000, metavar="N", help="rows of each file per batch (10000)")
     add("--output", metavar="FILE|-", help="write the deltas to a .parquet or .csv file, or print them (-)")
+    add(
+        "--emit",
+        choices=changes.FORMATS,
+        default=changes.WEIGHTS,
+        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, or Debezium's envelopes",
+    )
+    add("--key", metavar="COLUMN,...", help="columns of the output by which two rows of --emit are one update")
     add("--results", type=int, metavar="N", help="at the end print the first N rows of the result")
     add(
         "--threads",
@@ -75,12 +83,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"no --input for {', '.join(absent)}: nothing changes there", file=sys.stderr)
     started = time.monotonic()
     rows = deltas = 0
-    with _sink(args.output, view, args.json) as write:
+    key = names_of(args.key)
+    with _sink(args.output, _emitted_schema(view, args.emit, key), args.json) as write:
         for number, batch in enumerate(stream):
             begun = time.monotonic()
             taken = sum(table.num_rows for table in batch.values())
             emitted = 0
-            for delta in view.apply_batches(batch):
+            for delta in _emitted(view, batch, args.emit, key, number):
                 emitted += delta.num_rows
                 write(delta)
             rows, deltas = rows + taken, deltas + emitted
@@ -208,19 +217,40 @@ def _view(args: argparse.Namespace, made: Program) -> View:
     )
 
 
+def _emitted(
+    view: View, batch: Mapping[str, pa.Table], emit: str, key: Sequence[str] | None, number: int
+) -> Iterator[pa.RecordBatch]:
+    """Yields the deltas of a batch in the convention ``emit``; all but weights are gathered, for rows are paired."""
+    if emit == changes.WEIGHTS:
+        yield from view.apply_batches(batch)
+    else:
+        yield from changes.emitted(view.apply(batch), emit, key, number).to_batches()
+
+
+def _emitted_schema(view: View, emit: str, key: Sequence[str] | None) -> pa.Schema:
+    """Returns the columns of what is written. ChangeError for a key that the result does not have."""
+    wrong = changes.unfit(emit, key, [output.name for output in view.plan.output])
+    if wrong is not None:
+        raise ChangeError(wrong.replace("key= ", "--key ").replace("emit=", "--emit "))
+    return changes.emitted(view.delta_schema.empty_table(), emit, key, 0).schema
+
+
 @contextmanager
-def _sink(output: str | None, view: View, lines: bool) -> Iterator[Any]:
+def _sink(output: str | None, schema: pa.Schema, lines: bool) -> Iterator[Any]:
     """Yields a function that writes a delta batch."""
     if output is None:
         yield lambda batch: None
     elif output == "-":
         yield _show_lines if lines else _show
     else:
-        schema = view.delta_schema
         try:
             if output.endswith(".parquet"):
                 with pq.ParquetWriter(output, schema) as parquet:
                     yield parquet.write_batch
+            elif output.endswith(".csv") and any(pa.types.is_struct(field.type) for field in schema):
+                raise ChangeError(
+                    "--emit debezium writes rows within rows, which CSV has no place for: name a .parquet"
+                )
             elif output.endswith(".csv"):
                 with pacsv.CSVWriter(output, schema) as text:
                     yield text.write_batch
@@ -254,5 +284,7 @@ def _show_lines(batch: pa.RecordBatch) -> None:
 
 def _show(batch: pa.RecordBatch) -> None:
     for row in batch.to_pylist():
-        sign = "+" if row.pop("_weight") > 0 else "-"
-        print(sign, ", ".join(f"{name}={value}" for name, value in row.items()))
+        sign = "+ " if row.get("_weight", 0) > 0 else "- " if "_weight" in row else ""
+        row.pop("_weight", None)
+        print(sign, end="")
+        print(", ".join(f"{name}={value}" for name, value in row.items()))

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from crown.durable.journal import Journal
 from crown.durable.recovery import stamp
-from crown.engine.delivery import Delivery
 from crown.errors import RecoveryWarning, SnapshotError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch
@@ -78,16 +77,14 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    def _run(
-        self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None, factorized: bool = False
-    ) -> Delivery:
+    def _prepared(self, changes: Mapping[str, Any]) -> Prepared:
         self._journal.ready()
         if self._journal.due(self._floor) and not self._engine.lost:
             try:
                 self.snapshot()
             except SnapshotError as error:  # the log has everything; the next batch tries again
                 warnings.warn(f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=4)
-        return super()._run(changes, deltas, consolidate, factorized)
+        return super()._prepared(changes)
 
     def _closing(self, prepared: Prepared) -> Callable[[], None]:
         before = super()._closing(prepared)

@@ -10,6 +10,9 @@ The rules are the same for every form of table:
   None, NaN, a dict without the key) is a bad row. 0 changes nothing, but its row is checked. 1.0 is 1, and the text "1"
   is, too; 1.5 and True are no weights. A change code (``crown.ingest.conventions``) is a weight of 1 or -1.
 - A column ``_change_type`` or ``_row_kind`` holds change codes in the place of weights, as change data feeds have it.
+- Of a relation that is declared with ``upserts`` a row that comes replaces the one with its key: weights are 1, -1 and
+  0, codes of rows before an update change nothing, and a row that goes needs no column but those of the key (and the
+  sequence); what else it has is not looked at.
 - A dict that lacks a column of the relation which the query reads, and which other rows have, is a bad row; None is
   NULL. (Where a table cannot tell the two apart, as in JSON lines, both are NULL.)
 - pandas' NaN means NULL, as everywhere in pandas.
@@ -35,7 +38,7 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
-from crown.ingest.conventions import CODES, code_column, known
+from crown.ingest.conventions import code_column, known, weights_of_codes
 from crown.ingest.frames import plain, zone_hint
 from crown.ingest.given import Columns, Given
 from crown.ingest.masks import EVERY, given_masks
@@ -76,6 +79,9 @@ class Checker:
         self._wanted = [(name, kinds[name], arrow_type(kinds[name])) for name in columns]
         self._kinds = {name: kinds[name] for name in columns}
         self._required = [name for name in columns if table.required(name)]
+        named = {name.lower() for name in table.named_by}
+        self._upserts = table.upserts
+        self._unseen = frozenset(name for name in columns if table.upserts and name.lower() not in named)
         self._names: list[str] = []  # of the last batch, and where in it the wanted columns and the weights are
         self._places: list[int | None] = [None] * len(columns)
         self._weight: int | None = None
@@ -91,10 +97,20 @@ class Checker:
         if names != self._names:
             self._locate(names)
         bad: dict[int, str] = {}
+        unfit: dict[int, str] = {}
+        if self._weight is None or self._says is None:
+            weights = np.ones(n, np.int64)
+        else:
+            weights = _weights(column(self._weight), self._says, unfit, self._upserts)
         out: dict[str, Given] = {}
         for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
             if place is not None:
-                out[name] = converted(column(place), name, kind, target, bad)
+                found = {} if name in self._unseen else bad
+                out[name] = converted(column(place), name, kind, target, found)
+                if found is not bad:
+                    bad.update({row: why for row, why in found.items() if weights[row] > 0 and row not in bad})
+            elif name in self._unseen and not (weights > 0).any():
+                out[name] = pa.nulls(n, target)
             elif n:
                 raise ChangeError(
                     f"relation {self._relation!r}: column {name!r} is missing from the batch, "
@@ -106,11 +122,10 @@ class Checker:
         for name in self._required:
             if columns.null_count(name):
                 for row in np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False)).tolist():
-                    bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
-        if self._weight is None or self._says is None:
-            weights = np.ones(n, np.int64)
-        else:
-            weights = _weights(column(self._weight), self._says, bad)
+                    if name not in self._unseen or weights[row] > 0:
+                        bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
+        for row, reason in unfit.items():
+            bad.setdefault(row, reason)
         masks = given_masks(data, names, column)
         if not bad:
             return CheckedBatch(columns, weights, masks=masks, watermark=given_watermark(data))
@@ -259,9 +274,9 @@ def _family(type_: pa.DataType) -> str:
     return str(type_)
 
 
-def _weights(column: Any, name: str, bad: dict[int, str]) -> np.ndarray:
+def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.ndarray:
     own: dict[int, str] = {}
-    array = converted(_decoded(column), name, "int64", _INT64, own)
+    array = converted(_decoded(column, upserts), name, "int64", _INT64, own)
     if isinstance(array, np.ndarray):
         weights = array
     else:
@@ -271,6 +286,10 @@ def _weights(column: Any, name: str, bad: dict[int, str]) -> np.ndarray:
         if low < -MAX_WEIGHT or high > MAX_WEIGHT:
             for row in np.flatnonzero((weights < -MAX_WEIGHT) | (weights > MAX_WEIGHT)).tolist():
                 own[row] = f"{name} {weights[row]} is out of range"
+        if upserts and (low < -1 or high > 1):
+            once = "of a relation with upserts a row is there once; use 1 or -1"
+            for row in np.flatnonzero((weights < -1) | (weights > 1)).tolist():
+                own.setdefault(row, f"{name} {weights[row]}: {once}")
     for row, reason in own.items():
         bad.setdefault(row, reason)
     return weights
@@ -291,21 +310,23 @@ def _known(column: Any, name: str, array: pa.Array, own: dict[int, str]) -> np.n
 
 
 @cache
-def _codes() -> tuple[pa.Array, pa.Array]:
+def _codes(upserts: bool) -> tuple[pa.Array, pa.Array]:
     """Returns the change codes and their weights as text, made when they are asked for: pyarrow imports pandas then."""
-    return pa.array(CODES), pa.array([str(weight) for weight in CODES.values()])
+    codes = weights_of_codes(upserts)
+    return pa.array(codes), pa.array([str(weight) for weight in codes.values()])
 
 
-def _decoded(column: Any) -> Any:
+def _decoded(column: Any, upserts: bool) -> Any:
     """Returns the column with the weight, as text, in the place of each change code; another column as it is."""
     if isinstance(column, list):
         if str not in set(map(type, column)):
             return column
-        return [str(CODES.get(v.lower(), v)) if isinstance(v, str) else v for v in column]
+        codes = weights_of_codes(upserts)
+        return [str(codes.get(v.lower(), v)) if isinstance(v, str) else v for v in column]
     if not _is_text(column.type):
         return column
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
-    names, weights = _codes()
+    names, weights = _codes(upserts)
     found = pc.index_in(pc.utf8_lower(column), names.cast(column.type))
     return pc.coalesce(weights.cast(column.type).take(found), column)

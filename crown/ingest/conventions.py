@@ -10,6 +10,7 @@ update is a delete of the row before it and an insert of the row after it, so a 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import cache
 
 CODES: dict[str, int] = {
     "+": 1, "-": -1, "+1": 1, "-1": -1, "1": 1,
@@ -21,6 +22,9 @@ CODES: dict[str, int] = {
 }  # fmt: skip
 """Change codes in lower case (they are read in any case), and the weights they stand for."""
 
+BEFORE_IMAGES = frozenset({"-u", "update_preimage", "update_before"})
+"""Codes of the row before an update. Where rows are replaced by key they change nothing: the row is known."""
+
 CHANGE_TYPE, ROW_KIND = "_change_type", "_row_kind"
 CODE_COLUMNS = (CHANGE_TYPE, ROW_KIND)
 """Columns that hold change codes, without anybody saying so."""
@@ -29,6 +33,12 @@ BESIDE = frozenset({"_commit_version", "_commit_timestamp", "_change_ordinal", "
 
 _WEIGHTS = ("weight", "weights")
 _CODED = ("op", "optype", "changetype", "rowkind", "changeop", "operation", "deleted", "isdeleted")
+
+
+@cache
+def weights_of_codes(upserts: bool) -> dict[str, int]:
+    """Returns the codes and their weights; where rows are replaced by key, the row before an update has weight 0."""
+    return {code: 0 if upserts and code in BEFORE_IMAGES else weight for code, weight in CODES.items()}
 
 
 def code_column(names: Collection[str], declared: Collection[str]) -> str | None:

@@ -14,6 +14,7 @@ from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.ingest.prepare import is_net
 from crown.stages.groups.terms import TOO_LARGE, too_large
+from crown.stages.keyed import upserts_of
 from crown.stages.retained import Retained
 from crown.store.codec import Intern, UnencodableError
 from crown.store.zset import Zset
@@ -27,13 +28,16 @@ from plans.sums import COUNTS, ORDERED
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
     """Returns per base relation (in lower case) the columns that some stage reads, in the order of the table.
 
-    All of them if ``whole``.
+    All of them if ``whole``. Of a table with upserts those of the key are read in any case.
     """
     tables = {table.name.lower(): table for table in program.tables}
     used: dict[str, set[str]] = {name: set() for name in tables}
     for atom in occurrences(program):
         read = () if atom.predicate is None else atom.predicate.columns
         used[atom.relation.lower()] |= {name.lower() for name in (*atom.columns, *read)}
+    for name, table in tables.items():
+        if table.upserts:
+            used[name] |= {column.lower() for column in table.key}
     return {
         name: tuple(c for c in table.columns if whole or c.name.lower() in used[name]) for name, table in tables.items()
     }
@@ -141,14 +145,18 @@ class Intake:
     ) -> None:
         self._names = {table.name.lower(): table.name for table in tables}
         self._used = used
-        self._checkers = {
-            table.name.lower(): Checker(table, tuple(column.name for column in used[table.name.lower()]))
-            for table in tables
-        }
+        self._upserts = upserts_of(tables, used)
+        self._checkers = {table.name.lower(): Checker(table, self._checked(table)) for table in tables}
         self._intern = intern
         self._summed = summed
         self._retained = retained or {}
         self._added = added - set(self._retained)
+
+    def _checked(self, table: Table) -> tuple[str, ...]:
+        """Returns the columns of a table that its batches need: those that are read, and the sequence of upserts."""
+        upserts = self._upserts.get(table.name.lower())
+        columns = self._used[table.name.lower()] if upserts is None else upserts.carried
+        return tuple(dict.fromkeys(column.name for column in columns))
 
     def prepare(self, changes: Mapping[str, Any], strict: bool, again: bool = False) -> Nets:
         """Returns the nets of a batch. O(batch). ``again``: it was prepared before, so none of its rows is late.
@@ -180,7 +188,8 @@ class Intake:
         return Nets((), rows, checked, nets, advances)
 
     def _net(self, name: str, batch: CheckedBatch) -> Zset:
-        columns = self._used[name]
+        upserts = self._upserts.get(name)
+        columns = self._used[name] if upserts is None else upserts.carried
         codes = np.empty((len(columns), len(batch.weights)), np.int64)
         for i, column in enumerate(columns):
             try:
@@ -188,6 +197,8 @@ class Intake:
             except UnencodableError as error:
                 raise BadRowError(self._names[name], error.row, f"column {column.name!r}: {error.reason}") from None
         net = Zset.of_columns(codes, batch.weights)
+        if upserts is not None:
+            return upserts.last(net)
         if name in self._retained and self._retained[name].window.arrival:
             return net  # the order of its rows means something
         # Equal inserts of a batch without deletes may stay apart, too.

@@ -30,6 +30,7 @@ from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
+from crown.stages.keyed import upserts_of
 from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
@@ -68,7 +69,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.uninterrupted = Uninterrupted()
         self._used = used_columns(program, whole or program.whole or on_missing == "raise")
         added = added_relations(program) if on_missing == "trust" else frozenset()
-        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), program.windows)
+        upserts = upserts_of(program.tables, self._used)
+        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), upserts, program.windows)
         self._intake = Intake(
             program.tables, self._used, memory.dictionary.intern, summed_columns(program), added, self.gate.retained
         )

@@ -57,6 +57,21 @@ class Counts:
             raise
         return before
 
+    def put(self, rows: Zset, counts: np.ndarray) -> None:
+        """Sets the counts of tuples, each of which is there once, to ``counts`` (int64[n, leaves]).
+
+        A tuple whose last count becomes 0 is taken out. Raises MemoryBudgetError; some are set then.
+        """
+        keys, strides = self._keys(rows)
+        counts, done = np.ascontiguousarray(counts), 0
+
+        def work() -> bool:
+            nonlocal done
+            done = int(kernels.put(self._part.arena, self.table, strides, self.width, self.leaves, keys, counts, done))
+            return done == len(counts)
+
+        self._part.insist(work)
+
     def of(self, rows: Zset) -> np.ndarray:
         """Returns the counts of tuples, int64[n, leaves]. Expected O(n)."""
         out = np.empty((len(rows), self.leaves), np.int64)

@@ -2,8 +2,9 @@
 
 Several stages may read one relation, each with columns of its own. If each decided for itself what a delete of an
 absent row takes away, they would part for ever. So the gate counts the copies of every tuple, over all columns that
-some stage reads, and lets through what took place. Of a relation with a window it knows the rows that are within, and
-lets through what leaves as well (``crown.stages.retained``).
+some stage reads, and lets through what took place. Of a relation with upserts it keeps the row of each key instead
+(``crown.stages.keyed``), and lets through the row that goes and the one that comes. Of a relation with a window it
+knows the rows that are within, and lets through what leaves as well (``crown.stages.retained``).
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.kernels.arena import T_TALLIES
 from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.stages.counts import Counts
+from crown.stages.keyed import Keyed, Upserts
 from crown.stages.protocol import Part
 from crown.stages.retained import Retained
+from crown.store.codec import decode
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
@@ -31,7 +35,8 @@ class Gate:
     """Counts the tuples of relations; ``columns``: of each (by name in lower case), those that are read.
 
     ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
-    through; then only the relations in ``kept`` are counted at all. ``windows``: of relations that have one.
+    through; then only the relations in ``kept`` are counted at all. ``upserts``: relations that are updated by key;
+    ``windows``: of relations that have one. No relation has both.
     """
 
     def __init__(
@@ -40,13 +45,14 @@ class Gate:
         columns: Mapping[str, tuple[Column, ...]],
         on_missing: str,
         kept: frozenset[str],
+        upserts: Mapping[str, Upserts],
         windows: Sequence[Window] = (),
     ) -> None:
         self.on_missing = on_missing
         self.missing = MissingDeletes()  # of the last batch
         self._part = part
         self._columns = columns
-        part.open(len(columns))
+        part.open(len(columns) + len(upserts))
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
@@ -54,10 +60,14 @@ class Gate:
             for name, window in own.items()
         }
         self._tables = {
-            name: Counts(part, i, len(of))
-            for i, (name, of) in enumerate(columns.items())
-            if name not in own and (on_missing != "trust" or name in kept)
+            name: Counts(part, i, len(columns[name]))
+            for name, i in self._number.items()
+            if name not in upserts and name not in own and (on_missing != "trust" or name in kept)
         }
+        self._keyed = {
+            name: Keyed(part, self._number[name], len(columns) + i, of) for i, (name, of) in enumerate(upserts.items())
+        }
+        self._key = {name: of.key for name, of in upserts.items()}
 
     def apply(self, nets: Mapping[str, Zset], advances: Mapping[str, int]) -> dict[str, Zset]:
         """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
@@ -66,6 +76,8 @@ class Gate:
         to be refused, and MemoryBudgetError; nothing has changed then.
         """
         missing, done = MissingDeletes(), {}
+        for keyed in self._keyed.values():
+            keyed.begin()
         try:
             for name, net in nets.items():
                 if name in self.retained:
@@ -81,6 +93,8 @@ class Gate:
         return done
 
     def _let_through(self, name: str, net: Zset, missing: MissingDeletes) -> Zset:
+        if name in self._keyed:
+            return self._replaced(name, net, missing)
         if name not in self._tables:
             return net
         table, leaf = self._tables[name], np.zeros(len(net), np.int64)
@@ -92,25 +106,49 @@ class Gate:
         absent = np.maximum(-after, 0)
         effective = _weighted(net, net.weights + absent)
         if self.on_missing == "raise":
-            self.take_back({name: effective})
+            self._restore({name: effective})
             at = int(absent.argmax())
             raise self._part.missing_delete(name, self._columns[name], net.rows[at], -int(net.weights[at]))
         missing.note(self._number[name], absent)
         return effective
 
+    def _replaced(self, name: str, changes: Zset, missing: MissingDeletes) -> Zset:
+        """Returns the rows that go and come where a relation is updated by key."""
+        effective, absent = self._keyed[name].apply(changes)
+        if self.on_missing == "raise" and absent.any():
+            self._keyed[name].take_back()
+            at = int(absent.argmax())
+            raise MissingDeleteError(
+                f"relation {name!r}: the batch deletes the row of the key {self._shown_key(name, changes, at)}, but "
+                'there is none; nothing was applied. Use on_missing="ignore" to count such deletes'
+            )
+        missing.note(self._number[name], absent.astype(np.int64))
+        return effective
+
     def undo(self, nets: Mapping[str, Zset], missing: MissingDeletes) -> dict[str, Zset]:
         """Undoes the last batch, given what its deletes did not find; returns its nets as they took place."""
-        effective = {
+        effective = {name: keyed.take_back() for name, keyed in self._keyed.items()}
+        effective |= {name: self.retained[name].take_back() for name in nets if name in self.retained}
+        counted = {
             name: _weighted(net, net.weights + missing.missing(self._number[name], len(net)))
             for name, net in nets.items()
-            if name not in self.retained
+            if name not in effective
         }
-        self.take_back(effective)
+        self._restore(counted)
         self._tally(nets, missing, -1)
-        return effective | {name: self.retained[name].take_back() for name in nets if name in self.retained}
+        return {**counted, **effective}
 
     def take_back(self, nets: Mapping[str, Zset]) -> None:
-        """Undoes nets that took place. No budget stands in its way."""
+        """Takes back the open batch, whose nets took place. No budget stands in its way."""
+        for name, keyed in self._keyed.items():
+            if name in nets:
+                keyed.take_back()
+            else:
+                keyed.forget()
+        self._restore(nets)
+
+    def _restore(self, nets: Mapping[str, Zset]) -> None:
+        """Takes nets out of the relations that are counted."""
         with self._part.budget.lifted():
             for name, net in nets.items():
                 if name in self._tables:
@@ -120,15 +158,29 @@ class Gate:
 
     def _tally(self, nets: Mapping[str, Zset], missing: MissingDeletes, sign: int) -> None:
         """Counts what ``stats`` tells."""
-        for name, table in self._tables.items():
+        for name, table in self._kept():
             if name in nets:
                 n, arena = len(nets[name]), self._part.arena
                 if missing:
                     arena[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
                 arena[table.table + _UPDATES] += sign * n
 
+    def _kept(self) -> list[tuple[str, Counts | Keyed]]:
+        return [*self._tables.items(), *self._keyed.items()]
+
+    def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
+        """Returns the values of the key of a tuple."""
+        codes, columns = net.rows[at], self._columns[name]
+        return {
+            columns[i].name: decode(codes[i : i + 1].copy(), columns[i].type, self._part.dictionary.extern)[0].as_py()
+            for i in self._key[name]
+        }
+
     def scan(self, name: str) -> Iterator[Zset]:
         """Yields the tuples of a relation that is counted, with their copies."""
+        if name in self._keyed:
+            yield from self._keyed[name].scan()
+            return
         if name in self.retained:
             yield from self.retained[name].scan()
             return
@@ -139,11 +191,15 @@ class Gate:
         """Marks what the tuples refer to in the dictionary. O(state)."""
         for name, table in self._tables.items():
             self._part.mark_words(table.table, self._columns[name])
+        for keyed in self._keyed.values():
+            keyed.mark_values()
         for retained in self.retained.values():
             retained.mark_values()
 
     def check_invariants(self) -> None:
         """Raises AssertionError if a tuple is there less than once."""
+        for keyed in self._keyed.values():
+            keyed.check_invariants()
         for name in self._tables:
             for net in self.scan(name):
                 assert self.on_missing == "trust" or (net.weights > 0).all(), f"a tuple of {name} has no copy"
@@ -152,16 +208,23 @@ class Gate:
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Returns per relation the distinct tuples (with a window: the rows that are in), the copies that deletes did
-        not find, and the net changes ever; and what is known of windows."""
-        arena, kept = self._part.arena, self.retained.items()
-        missing = {name: int(arena[table.table + _MISSING]) for name, table in self._tables.items()}
-        updates = {name: int(arena[table.table + _UPDATES]) for name, table in self._tables.items()}
-        told = {
-            "rows": {name: len(table) for name, table in self._tables.items()} | {name: len(of) for name, of in kept},
-            "missing_deletes": missing | {name: of.missing_deletes for name, of in kept},
-            "updates": updates | {name: of.updates for name, of in kept},
+        not find, and the net changes ever; what is known of windows; of those with upserts also the changes that were
+        left out as too old, and the tombstones.
+        """
+        arena, kept, within = self._part.arena, self._kept(), self.retained.items()
+        missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
+        updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
+        found: dict[str, dict[str, Any]] = {
+            "rows": {name: len(table) for name, table in kept} | {name: len(of) for name, of in within},
+            "missing_deletes": missing | {name: of.missing_deletes for name, of in within},
+            "updates": updates | {name: of.updates for name, of in within},
         }
-        return {**told, "windows": {name: of.stats() for name, of in kept}} if kept else told
+        if self._keyed:
+            found["late"] = {name: keyed.late for name, keyed in self._keyed.items()}
+            found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}
+        if self.retained:
+            found["windows"] = {name: of.stats() for name, of in within}
+        return found
 
 
 def _weighted(net: Zset, weights: np.ndarray) -> Zset:

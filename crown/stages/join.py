@@ -23,7 +23,7 @@ from crown.store.zset import Zset
 from plans.payload import VALUE
 from plans.plan import Plan
 from plans.program import JoinStage
-from plans.schema import Column, source_of
+from plans.schema import Column, Table, source_of
 
 
 class Join:
@@ -146,7 +146,7 @@ def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan
     """Returns the plan over tables that have only the columns that come."""
     come = [{column.name.lower() for column in sources[source_of(table.name.lower())]} for table in plan.tables]
     tables = tuple(
-        replace(table, columns=tuple(c for c in table.columns if c.name.lower() in names), key=(), distinct=False)
+        Table(table.name, tuple(column for column in table.columns if column.name.lower() in names))
         for table, names in zip(plan.tables, come, strict=True)
     )
     return replace(plan, tables=tables)

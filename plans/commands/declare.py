@@ -1,8 +1,9 @@
 """Tables and rates as a command line gives them.
 
 A table: `R(a int64, b string key, c int64 not null)`, a column that alone identifies a row marked `key`, `distinct`
-behind the parenthesis where no row occurs twice; several columns marked `key` are one key together. Or a JSON file
-that `Schema.of` takes.
+behind the parenthesis where no row occurs twice; several columns marked `key` are one key together. `upserts` stands
+there where changes replace the row of their key: `R(id int64 key, v string, at timestamp sequence) upserts`, with the
+column that orders them marked `sequence`. Or a JSON file that `Schema.of` takes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Any
 from plans.errors import PlanError
 from plans.schema import Column, Schema, Table, normal_type
 
-_DECLARATION = re.compile(r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<distinct>distinct)?", re.IGNORECASE | re.DOTALL)
+_DECLARATION = re.compile(
+    r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<mark>distinct|upserts)?", re.IGNORECASE | re.DOTALL
+)
 _COMMA = re.compile(r",(?![^(]*\))")  # not the one inside decimal(10,2)
 
 
@@ -54,15 +57,21 @@ def table_of(text: str) -> Table:
         raise PlanError(f"{text!r} does not declare a table", hint="write 'R(a int64, b string)'")
     columns: list[Column] = []
     key: list[str] = []
+    sequence = None
     for part in _COMMA.split(match["columns"]):
         words = re.sub(r"\s*([(,)])\s*", r"\1", part).split()
         marks = " ".join(words[2:]).lower()
-        if len(words) < 2 or marks not in ("", "key", "not null"):
+        if len(words) < 2 or marks not in ("", "key", "not null", "sequence"):
             raise PlanError(f"{part.strip()!r} does not declare a column", hint="write a name and a type: 'a int64'")
         if marks == "key":
             key.append(words[0])
+        if marks == "sequence":
+            if sequence is not None:
+                raise PlanError(f"{text!r} marks two columns as its sequence", hint="mark the one that orders changes")
+            sequence = words[0]
         columns.append(Column(words[0], normal_type(words[1]), marks == "not null"))
-    return Table(match["name"], tuple(columns), tuple(key), bool(match["distinct"]))
+    mark = (match["mark"] or "").lower()
+    return Table(match["name"], tuple(columns), tuple(key), mark == "distinct", mark == "upserts", sequence)
 
 
 @contextmanager
@@ -96,6 +105,11 @@ def rates_of(texts: Sequence[str]) -> dict[str, float]:
     return rates
 
 
+def names_of(text: str | None) -> tuple[str, ...] | None:
+    """Returns names of columns written with commas between them; None if there is no text."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def query_text(text: str) -> str:
     """Returns the text itself, or the content of the file of that name; of standard input for `-`."""
     if text == "-":
@@ -116,7 +130,8 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="'R(a int64, b string), ...'|FILE.json",
         help="columns and types of relations; 'key' behind a column and 'distinct' behind the parenthesis declare one "
-        "duplicate-free. Relations of Datalog and motifs need none: their columns are int64 then",
+        "duplicate-free; 'upserts' there: changes replace the row of their key, in the order of the column marked "
+        "'sequence'. Relations of Datalog and motifs need none: their columns are int64 then",
     )
     add(
         "--rate",

@@ -12,8 +12,9 @@ from plans.search.rounds import Round, rounds, why_one
 
 def line(program: Program, cells: int | None = None) -> str:
     """Returns the line of EXPLAIN. With a number of `cells`: PlanError if the program cannot be cut into so many."""
+    plain = program.plain()
     try:
-        found = rounds(program, cells or 2)
+        found = rounds(plain.plan or plain, cells or 2)
     except PlanError:
         if cells is not None:
             raise
@@ -32,8 +33,9 @@ def line(program: Program, cells: int | None = None) -> str:
 
 def to_json(program: Program) -> dict[str, Any]:
     """Returns the same for programs that read the plan: the rounds of cells, or why there is one cell."""
+    plain = program.plain()
     try:
-        found = rounds(program, 2)
+        found = rounds(plain.plan or plain, 2)
     except PlanError:
         return {"rounds": [], "why_one": why_one(program)}
     return {"rounds": [{"by": _by(one), "one_cell": one.grid.cells == 1, "carries": one.carries} for one in found]}

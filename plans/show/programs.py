@@ -19,6 +19,7 @@ from plans.program import (
     Stage,
     TopStage,
 )
+from plans.schema import Table
 from plans.serial import kind_name
 from plans.show import cells as cut
 from plans.show import explain, upkeep
@@ -39,6 +40,9 @@ def text(program: Program, *, cells: int | None = None) -> str:
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
+    for table in program.tables:
+        if table.upserts:
+            lines += explain.field("upserts", upserts(table))
     for window in program.windows:
         lines += explain.field("window", f"{window.relation}: {window}")
     if program.results is None:
@@ -56,6 +60,17 @@ def text(program: Program, *, cells: int | None = None) -> str:
             lines += _wrapped(line)
         lines += _tree(stage)
     return "\n".join(lines) + "\n"
+
+
+def upserts(table: Table) -> str:
+    """Returns how the changes of a table with upserts are taken, and what that costs."""
+    by = f"{table.name} by key ({', '.join(table.key)})"
+    order = (
+        "in the order of the batch" if table.sequence is None else f"by sequence {table.sequence}, older ones dropped"
+    )
+    kept = "" if table.sequence is None else ", and the sequence of each deleted one"
+    cost = f"one look-up per change, memory: the row of each key{kept}"
+    return f"{by}, {order}; {cost}; on Spark by an operator of its own, cut by the key, before the others"
 
 
 def to_json(program: Program) -> str:

@@ -27,7 +27,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from crown.errors import ChangeError, SnapshotError
+from crown.errors import ChangeError, SnapshotError, UnusableStateError
 from crown.maintained import Durable
 from plans.program import Maintainable
 from spark_jobs.cell.engines import QUERY, EngineFactory
@@ -175,8 +175,7 @@ class Cell:
             live = None
         history.check_next(self.log, before, batch, self.spark)
         if live is not None and live[1].version == batch:
-            live = self._undone(*live)
-            report.redone = True
+            live, report.redone = self._undone(*live), True
         if live is None:
             live = self._restored([version for version in snapshots if version < batch])
             report.restored = 0
@@ -235,10 +234,14 @@ class Cell:
             pass
         return self._finish(engine, link, _NOTHING)
 
-    def _undone(self, engine: Durable, place: Place) -> tuple[Durable, Place]:
+    def _undone(self, engine: Durable, place: Place) -> tuple[Durable, Place] | None:
+        """Returns the engine without its last batch; None if it does not know any more what that replaced."""
         link = self.log.read(place.version)
         engine.begin()
-        engine.undo(link.changes, self.live.missing(place))
+        try:
+            engine.undo(link.changes, self.live.missing(place))
+        except UnusableStateError:
+            return None
         before = Place(link.prev, link.parent or self.log.digest(link.prev), _NOTHING)
         self.live.settle(engine, before)
         return engine, before

@@ -86,6 +86,13 @@ def _loaded(source: Path, program: Program, path: Path, on_missing: str) -> tupl
     engine, extra = programs.load(source, path)
     if engine.fingerprint != program.fingerprint:
         raise SnapshotError(f"{source} holds the state of another query; use a fresh path for the changed query")
+    for kept in engine.plan.tables:
+        if [column.name for column in program.table(kept.name).columns] != [column.name for column in kept.columns]:
+            order = ", ".join(column.name for column in kept.columns)
+            raise SnapshotError(
+                f"{source} has the columns of relation {kept.name!r} in the order {order}, by which rows are stored; "
+                "declare them in that order (schema=)"
+            )
     if engine.on_missing != on_missing:
         raise SnapshotError(
             f'{source} was kept with on_missing="{engine.on_missing}", which decides what is stored; go on with that, '

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from crown.analysis.amplified import Amplification
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell.cell import Cell, Report
@@ -41,8 +42,8 @@ class Step:
     ``plan``: JSON of the cell's plan; ``fingerprint``: of the whole query's plan and of what runs in the cells,
     ``engines``; ``root``: where the state is, None for a batch job; ``options``: of its object store, which are never
     shown; ``checkpoint``: where Spark's own checkpoint would be, by default the folder that ``root`` is in;
-    ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``backfill``: True
-    in the batch job that fills the state.
+    ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``amplified``: how
+    many of one change are worth a note; ``backfill``: True in the batch job that fills the state.
     """
 
     plan: str
@@ -59,6 +60,7 @@ class Step:
     quarantine: str | None
     run: str
     sample: int = 0
+    amplified: int | None = None
     backfill: bool = False
     engines: EngineFactory = QUERY
     checkpoint: str | None = None
@@ -172,12 +174,15 @@ def micro_batch(
         spark=step.spark(),
         on_missing=step.on_missing,
     )
-    report, sample = Report(), _Sample(step.sample)
+    report, sample, watch = Report(), _Sample(step.sample), Amplification(step.amplified)
     for deltas in state.apply(batch, changes, report, step.consolidate):
         sample.add(deltas)
+        watch.add(deltas)
         yield deltas
+    found = watch.found(changes.values())
     total_ms = 1000.0 * (time.perf_counter() - started)
     note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
+    note["amplified"] = None if found is None else found.line()
     log.write_note(batch, note)
 
 

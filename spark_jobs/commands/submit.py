@@ -6,7 +6,9 @@ import argparse
 import logging
 from collections.abc import Sequence
 
-from plans.commands.declare import add_dialect, query_text, rates_of, schema_of
+from crown.analysis.amplified import BEYOND
+from crown.changes import FORMATS, WEIGHTS
+from plans.commands.declare import add_dialect, names_of, query_text, rates_of, schema_of
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
@@ -72,6 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--batch-rows", type=int, default=100_000, metavar="N", help="updates per micro-batch of an edge list (100000)")
     add("--change", metavar="COLUMN", help="column with weights or change codes, or debezium (default: found)")
+    add(
+        "--emit",
+        choices=FORMATS,
+        default=WEIGHTS,
+        help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, or Debezium's envelopes",
+    )
+    add("--key", metavar="COLUMN,...", help="columns of the output by which two rows of --emit are one update")
     add("--cells", type=int, metavar="N", help="cut the state into N cells (default: one per two cores, up to four)")
     add(
         "--rate", action="append", default=[], metavar="NAME=ROWS", help="rows per batch of a relation, for the planner"
@@ -93,6 +102,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--memory", default="2g", help="memory of the JVM (2g); the state lives outside it")
     add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
     add("--scratch", metavar="DIR", help="local folder for live state (default: under the temporary directory)")
+    add("--prometheus", metavar="FILE", help="write numbers for Prometheus to this file after every micro-batch")
+    add(
+        "--amplified",
+        type=int,
+        default=BEYOND,
+        metavar="N",
+        help=f"tell of a change that gives more than N deltas in a cell, with its key ({BEYOND})",
+    )
     add("--sample", type=int, default=0, metavar="N", help="show N deltas of every batch")
     add("--verify", action="store_true", help="at the end, compare the result with a from-scratch recompute by Spark")
 
@@ -119,6 +136,8 @@ def job(args: argparse.Namespace) -> submit.Job:
         window=args.window,
         batch_rows=args.batch_rows,
         change=args.change,
+        emit=args.emit,
+        key=names_of(args.key),
         cells=args.cells,
         rates=rates_of(args.rate),
         on_bad_row=args.on_bad_row,
@@ -129,6 +148,8 @@ def job(args: argparse.Namespace) -> submit.Job:
         conf=_pairs("--conf", args.conf),
         scratch=args.scratch,
         sample=args.sample,
+        amplified=args.amplified,
+        prometheus=args.prometheus,
         verify=args.verify,
     )
 

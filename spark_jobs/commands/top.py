@@ -10,7 +10,7 @@ from dataclasses import asdict
 from spark_jobs.commands.state import operators
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
-from spark_jobs.job.vitals import behind, vitals, write_prometheus
+from spark_jobs.job.vitals import behind, prometheus, vitals, written
 from spark_jobs.log.whereabouts import elsewhere
 from spark_jobs.storage.opening import folder_at
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
             lines += [f"{folder}", *([f"  {said}"] if (said := behind(folder, spark)) else [])]
             lines += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
         if args.prometheus is not None:
-            write_prometheus(local_folder(args.prometheus, "--prometheus"), cells)
+            written(local_folder(args.prometheus, "--prometheus"), prometheus(cells))
         if lines != seen:
             print("\n".join(lines), flush=True)
             seen = lines

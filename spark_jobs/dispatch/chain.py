@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from plans.plan import Plan
+from plans.program import Program
 from plans.search.rounds import Round
 from spark_jobs import cluster
 from spark_jobs.cell.step import Step
@@ -52,6 +53,7 @@ def strides(
     consolidate: bool | None = None,
     quarantine: str | None = None,
     sample: int = 0,
+    amplified: int | None = None,
     **common: Any,
 ) -> tuple[Stride, ...]:
     """Returns the rounds with their steps; ``common``: fields of ``Step`` that are the same in all.
@@ -66,7 +68,7 @@ def strides(
             cells=given.grid.cells,
             quarantine=first and quarantine is not None,
             roles=given.roles,
-            whole=first and on_missing == "raise" and not isinstance(given.maintained, Plan),
+            whole=first and _whole(given, on_missing),
         )
         step = Step(
             plan=json.dumps(cell_plan(given.maintained, envelope).to_json()),
@@ -77,10 +79,17 @@ def strides(
             on_missing=on_missing if first else "ignore" if isinstance(given.maintained, Plan) else "trust",
             quarantine=quarantine if first else None,
             sample=sample if last else 0,
+            amplified=amplified if last else None,
             **common,
         )
         made.append(Stride(given, step))
     return tuple(made)
+
+
+def _whole(given: Round, on_missing: str) -> bool:
+    """Returns True if all columns of the rows decide what happens to them, also those that no stage reads."""
+    program = given.maintained
+    return isinstance(program, Program) and (on_missing == "raise" or any(table.upserts for table in program.tables))
 
 
 def applied(
@@ -88,14 +97,18 @@ def applied(
     given: Sequence[Stride],
     changes: Mapping[str, DataFrame],
     placement: str = AUTO,
+    before: Mapping[str, Stride] | None = None,
     parts: Parts | None = None,
 ) -> DataFrame:
     """Returns the DataFrame of the last round, whose partitions are its cells.
 
-    ``parts``: the last cells write their deltas to these files, and the DataFrame says which.
+    ``before``: operators that the changes of a relation (by name in lower case) go through first. ``parts``: the last
+    cells write their deltas to these files, and the DataFrame says which.
     """
     frames = {name.lower(): frame for name, frame in changes.items()}
-    out, cores = None, cluster.cores(spark)
+    for name, stride in (before or {}).items():
+        frames[name] = applied(spark, (stride,), {name: frames[name]}, placement)
+    out, cores = None, 0 if before else cluster.cores(spark)
     for stride in given:
         step = stride.step
         mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}

@@ -140,10 +140,15 @@ def _carried(table: Table, atoms: Iterable[BagAtom], base: Mapping[str, str], wh
     return table.columns if whole else used(table, [replace(atom, relation=table.name) for atom in same])
 
 
+def _cut(table: Table, placed: Mapping[str, int]) -> Table:
+    """Returns a table of the columns carried; its rows have been checked, so only upserts need to be declared."""
+    return table if table.upserts else Table(table.name, tuple(c for c in table.columns if c.name in placed))
+
+
 def cell_plan(plan: Maintainable, envelope: Envelope) -> Maintainable:
     """Returns what a cell's engine runs: the query's plan or program, with tables cut down to the columns carried."""
     cut = {
-        name.lower(): Table(name, tuple(column for column in plan.table(name).columns if column.name in placed))
+        name.lower(): _cut(plan.table(name), placed)
         for name, placed in zip(envelope.relations, envelope.placed, strict=True)
     }
     if isinstance(plan, Plan):
@@ -154,4 +159,4 @@ def cell_plan(plan: Maintainable, envelope: Envelope) -> Maintainable:
         else stage
         for stage in plan.stages
     )
-    return replace(plan, tables=tuple(cut.values()), stages=stages)
+    return replace(plan, tables=tuple(cut.values()), stages=stages, whole=plan.whole or envelope.whole)

@@ -44,10 +44,10 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
                 f"relation {relation!r}: an envelope of Debezium has columns op (text), before and after (structs), "
                 f"but the input has {', '.join(frame.columns)}: parse it (from_json), or name another change column"
             )
-        return unwrapped(frame)
+        return unwrapped(frame, table)
     if change is None:
         if WEIGHT not in frame.columns and enveloped(frame.schema) and not own & {"op", "before", "after"}:
-            return unwrapped(frame)
+            return unwrapped(frame, table)
         found = None if WEIGHT in frame.columns else code_column(frame.columns, own)
         if found is None:
             return frame

@@ -1,8 +1,9 @@
 """Debezium's envelopes as rows with weights: each record has the row before a change, the row after it, or both.
 
 ``c`` and ``r`` (a snapshot read) insert the row after, ``d`` deletes the row before, ``u`` does both: so a record gives
-up to two rows. Tombstones (nothing but NULL, for log compaction) and messages (``m``) give none. An update or delete
-without the row before it cannot be applied, since the engine takes away the row that was there: it is a bad row.
+up to two rows. Of a relation with upserts an update is the row after it alone. Tombstones (nothing but NULL, for log
+compaction) and messages (``m``) give none. Without upserts an update or delete that lacks the row before it cannot be
+applied, since the engine takes away the row that was there: it is a bad row.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
 from crown.ingest.streams.edge_lists import UNREADABLE
+from plans.schema import Table
 
 _UNAVAILABLE = "__debezium_unavailable_value"
-_WHOLE = "have the source send whole rows (in PostgreSQL, REPLICA IDENTITY FULL)"
+_WHOLE = "have the source send whole rows (in PostgreSQL, REPLICA IDENTITY FULL), or declare the relation with upserts"
 
 
 def enveloped(schema: T.StructType) -> bool:
@@ -28,16 +30,23 @@ def enveloped(schema: T.StructType) -> bool:
     )
 
 
-def unwrapped(frame: DataFrame) -> DataFrame:
+def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
     """Returns the rows of the envelopes of ``frame``: the columns of ``after``, ``_weight`` and, for a bad one, why.
 
-    Other columns of the envelope (``source``, ``ts_ms``) are left out; those of this package (``_file``) are kept.
+    Other columns of the envelope (``source``, ``ts_ms``) are left out; those of this package (``_file``) are kept. If
+    ``table`` has upserts, an update is the row after it alone, and a delete needs no more than the key; a column beside
+    the envelope that is its sequence is kept.
     """
+    upserts = table is not None and table.upserts
+    sequence = (table.sequence or "").lower() if table is not None else ""
     fields = _fields(frame, "after")
     before = {field.name.lower() for field in _fields(frame, "before")}
     kept = [name for name in frame.columns if name.startswith("_") and name not in (WEIGHT, UNREADABLE)]
+    beside = [name for name in frame.columns if name.lower() == sequence]
+    fields = [field for field in fields if not beside or field.name.lower() != sequence]
+    kept += [name for name in beside if name not in kept]
     op = F.lower(F.trim("op"))
-    gone, come = op.isin("u", "d"), op.isin("c", "r", "u")
+    gone, come = op.isin("d") if upserts else op.isin("u", "d"), op.isin("c", "r", "u")
     silent = (op.isNull() & F.col("before").isNull() & F.col("after").isNull()) | (op == "m")
     reasons = [F.col(UNREADABLE)] if UNREADABLE in frame.columns else []
     if reasons:
@@ -74,7 +83,7 @@ def unwrapped(frame: DataFrame) -> DataFrame:
         F.when(silent, F.slice(F.array(row("after", 1, good)), 1, 0))
         .when(why.isNotNull(), F.array(row("after", 1, whole)))
         .when(op == "d", F.array(row("before", -1, good)))
-        .when(op == "u", F.array(row("before", -1, good), row("after", 1, good)))
+        .when((op == "u") & F.lit(not upserts), F.array(row("before", -1, good), row("after", 1, good)))
         .otherwise(F.array(row("after", 1, good)))
     )
     return frame.select(F.explode(rows).alias("row"), *kept).select("row.*", *kept)

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from crown.ingest.changes import MAX_WEIGHT
 from crown.ingest.columns import WEIGHT, doubtful
-from crown.ingest.conventions import CODES, known
+from crown.ingest.conventions import known, weights_of_codes
 from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Table, decimal_parts
 from spark_jobs.errors import SourceError
@@ -55,9 +55,10 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
     reasons: list[Column] = []
     if UNREADABLE in fields:
         reasons.append(F.col(UNREADABLE))
-    weight, why = _weight(fields, table.name)
+    weight, why = _weight(fields, table)
     reasons += why
     columns: dict[str, Column] = {}
+    named = {name.lower() for name in table.named_by}
     for name in needed:
         column = table.column(name)
         field = fields.get(name.lower())
@@ -67,10 +68,14 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
                 "Rename a column, or give the schema that the input has"
             )
         value, bad = _fit(F.col(f"`{field.name}`"), field.dataType, column.type)
+        unseen = table.upserts and column.name.lower() not in named  # in a row that goes
         columns[column.name] = value
-        reasons += [F.when(bad, _misfit(column.name, F.col(f"`{field.name}`"), column.type))] if bad is not None else []
+        if bad is not None:
+            bad = bad & (weight > 0) if unseen else bad
+            reasons.append(F.when(bad, _misfit(column.name, F.col(f"`{field.name}`"), column.type)))
         if table.required(column.name):
-            reasons.append(F.when(value.isNull(), F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
+            null = value.isNull() & (weight > 0) if unseen else value.isNull()
+            reasons.append(F.when(null, F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
     kept = [F.col(f"`{field.name}`") for field in frame.schema.fields if field.name != UNREADABLE]
     return CheckedRows(frame, columns, weight, F.coalesce(*reasons) if reasons else None, F.to_json(F.struct(*kept)))
 
@@ -80,21 +85,21 @@ def _misfit(name: str, value: Column, type_: str) -> Column:
     return F.concat(F.lit(f"column '{name}': "), F.lit("'"), shown, F.lit(f"' is not a value of type {type_}"))
 
 
-def _weight(fields: dict[str, T.StructField], relation: str) -> tuple[Column, list[Column]]:
+def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, list[Column]]:
     """Returns the weight of a row, and the reasons why it may have none."""
+    codes = weights_of_codes(table.upserts)
     field = fields.get(WEIGHT.lower())
     if field is None:
         return F.lit(1).cast("bigint"), []
     code = F.col(f"`{field.name}`")
     if isinstance(field.dataType, T.StringType):
-        up = [text for text, weight in CODES.items() if weight > 0]
-        down = [text for text, weight in CODES.items() if weight < 0]
-        number = code.try_cast("bigint")
-        weight = (
-            F.when(F.lower(code).isin(up), F.lit(1).cast("bigint"))
-            .when(F.lower(code).isin(down), F.lit(-1).cast("bigint"))
-            .otherwise(number)
-        )
+        weight = F.coalesce(
+            *(
+                F.when(F.lower(code).isin([text for text, n in codes.items() if n == number]), F.lit(number))
+                for number in sorted(set(codes.values()))
+            ),
+            code.try_cast("bigint"),
+        ).cast("bigint")
     elif isinstance(field.dataType, T.ByteType | T.ShortType | T.IntegerType | T.LongType):
         weight = code.cast("bigint")
     elif isinstance(field.dataType, T.FractionalType):
@@ -102,13 +107,16 @@ def _weight(fields: dict[str, T.StructField], relation: str) -> tuple[Column, li
         weight = F.when(weight.cast(field.dataType) == code, weight)  # 1.0 is 1, 1.5 is no weight
     else:
         raise SourceError(
-            f"relation {relation!r}: the change column {field.name!r} has type {field.dataType.simpleString()}: "
+            f"relation {table.name!r}: the change column {field.name!r} has type {field.dataType.simpleString()}: "
             "give whole numbers or change codes"
         )
     shown = F.coalesce(F.concat(F.lit("'"), F.substring(code.cast("string"), 1, 100), F.lit("'")), F.lit("NULL"))
     unknown = F.concat(F.lit("unknown change code "), shown, F.lit(f"; use a whole number or one of {known()}"))
     out_of_range = F.concat(F.lit("weight "), shown, F.lit(" is out of range"))
     reasons = [F.when(weight.isNull(), unknown), F.when(F.abs(weight) > MAX_WEIGHT, out_of_range)]
+    if table.upserts:
+        once = F.lit(": of a relation with upserts a row is there once; use 1 or -1")
+        reasons.append(F.when(F.abs(weight) > 1, F.concat(F.lit("weight "), shown, once)))
     return weight, reasons
 
 

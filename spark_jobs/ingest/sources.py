@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from crown.ingest.conventions import code_column
+from crown.ingest.conventions import CODES, code_column
 from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Table
 from spark_jobs.errors import SourceError
@@ -36,6 +36,7 @@ FORMATS = ("csv", "json", "parquet", "edges")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 _SPEC = re.compile(r"(?P<name>\w+)=(?P<path>.+?)(?::(?P<options>\w+=[^:,]*(?:,\w+=[^:,]*)*))?")
 _CORRUPT = "_corrupt_record"
+_GOES = [code for code, weight in CODES.items() if weight < 0]
 FILE = "_file"
 """Column of a batch frame: the file that a row is from."""
 
@@ -120,11 +121,19 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
     names = [column.name for column in table.columns]
     first = _first_record(given)
     if change == DEBEZIUM or (change is None and first is not None and {"op", "before", "after"} <= first):
-        return _envelopes(parsed, names, streaming)
+        return _envelopes(parsed, table, streaming)
     says = change or _says(first, names)
     reasons = [F.when(fields.isNull(), F.concat(F.lit("not a JSON object: "), F.substring("value", 1, 200)))]
     wanted = names if says is None else [*names, says]
-    reasons += [F.when(~F.map_contains_key("fields", name), F.lit(f"column '{name}' is missing")) for name in wanted]
+    named = {name.lower() for name in (*table.named_by, says or "")}
+    goes = F.lower(fields[says]).isin(_GOES) if table.upserts and says is not None else F.lit(False)
+    reasons += [
+        F.when(
+            ~F.map_contains_key("fields", name) & (F.lit(name.lower() in named) | ~F.coalesce(goes, F.lit(False))),
+            F.lit(f"column '{name}' is missing"),
+        )
+        for name in wanted
+    ]
     columns = [fields[name].alias(name) for name in names]
     if says is None:
         late = F.lit(f"column '{WEIGHT}' is not in the first record of the input: give it to all records, or to none")
@@ -156,8 +165,13 @@ def _first_record(given: Input) -> set[str] | None:
     return set(inner if isinstance(inner, dict) else found) if isinstance(found, dict) else None
 
 
-def _envelopes(parsed: DataFrame, names: Sequence[str], streaming: bool) -> DataFrame:
-    """Returns Debezium's envelopes, with or without a ``payload`` around them, as ``op`` and structs of texts."""
+def _envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
+    """Returns Debezium's envelopes, with or without a ``payload`` around them, as ``op`` and structs of texts.
+
+    The sequence of a table with upserts may stand beside the rows, where Debezium has what orders them, or in them.
+    """
+    sequence = (table.sequence or "").lower()
+    names = [column.name for column in table.columns if column.name.lower() != sequence]
     fields, of = F.col("fields"), "map<string,string>"
     around = F.coalesce(F.map_contains_key("fields", "payload"), F.lit(False))
     inner = F.when(around, F.from_json(fields["payload"], of)).otherwise(fields)
@@ -167,6 +181,11 @@ def _envelopes(parsed: DataFrame, names: Sequence[str], streaming: bool) -> Data
     unread = unread.when(~F.map_contains_key(inner, "op"), F.concat(F.lit("no envelope, it has no 'op': "), line))
     parsed = parsed.select("*", inner.alias("inner"), unread.alias(UNREADABLE))
     images, reasons = [], [F.col(UNREADABLE)]
+    beside = []
+    for column in table.columns:
+        if column.name.lower() == sequence:
+            inside = (F.from_json(F.col("inner")[image], of)[column.name] for image in ("after", "before"))
+            beside.append(F.coalesce(F.col("inner")[column.name], *inside).alias(column.name))
     for image in ("before", "after"):
         values = F.from_json(F.col("inner")[image], of)
         struct = F.struct(*(values[name].alias(name) for name in names))
@@ -174,8 +193,9 @@ def _envelopes(parsed: DataFrame, names: Sequence[str], streaming: bool) -> Data
         reasons += [
             F.when(values.isNotNull() & ~F.map_contains_key(values, name), F.lit(f"column '{name}' is missing {image}"))
             for name in names
+            if image == "after" or not table.upserts or name.lower() in {column.lower() for column in table.key}
         ]
-    kept = [] if streaming else [F.col(FILE)]
+    kept = [*beside, *([] if streaming else [F.col(FILE)])]
     return parsed.select(F.col("inner")["op"].alias("op"), *images, F.coalesce(*reasons).alias(UNREADABLE), *kept)
 
 

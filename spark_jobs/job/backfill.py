@@ -17,10 +17,11 @@ from plans.search.rounds import rounds
 from plans.windows import Window
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
+from spark_jobs.dispatch.upserts import strides_by_key
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.conventions import normal
 from spark_jobs.log.whereabouts import located
-from spark_jobs.operator import Query, default_cells, planned
+from spark_jobs.operator import Query, behind_keys, default_cells, planned
 
 
 def bulk_load(
@@ -55,20 +56,19 @@ def bulk_load(
     where = located(checkpoint, state, storage_options)
     refuse_streams(where.root, operator)
     plan = planned(query, tables, schema, rates, dialect, windows)
-    made = rounds(plan, default_cells(spark, plan) if cells is None else cells)
+    behind = behind_keys(plan)
+    made = rounds(behind, default_cells(spark, behind) if cells is None else cells)
     where.claim()
-    found = strides(
-        made,
-        operator=operator,
-        on_missing=on_missing,
-        query=plan.query,
-        fingerprint=plan.fingerprint,
-        root=str(where.root),
-        checkpoint=str(where.checkpoint),
-        options=dict(storage_options or {}),
-        scratch=None,
-        keep=0,
-        run=uuid.uuid4().hex,
-        backfill=True,
-    )
-    return applied(spark, found, tables)
+    common: dict[str, Any] = {
+        "on_missing": on_missing,
+        "root": str(where.root),
+        "checkpoint": str(where.checkpoint),
+        "options": dict(storage_options or {}),
+        "scratch": None,
+        "keep": 0,
+        "run": uuid.uuid4().hex,
+        "backfill": True,
+    }
+    before = strides_by_key(plan, made[0].grid.cells, operator, **common)
+    found = strides(made, operator=operator, query=plan.query, fingerprint=plan.fingerprint, **common)
+    return applied(spark, found, tables, before=before)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.dispatch.chain import MERGE
+from spark_jobs.dispatch.upserts import KEYS
 from spark_jobs.log.state_log import cell_folders, read_note
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
@@ -41,6 +42,7 @@ class BatchProgress:
     restored: bool
     redone: bool
     sample: tuple[tuple[str, ...], ...] = ()
+    amplified: tuple[str, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -56,6 +58,7 @@ class BatchProgress:
         notes = [f"{self.bad:,} rows quarantined"] if self.bad else []
         notes += ["restored from the log"] if self.restored else []
         notes += ["executed again"] if self.redone else []
+        notes += [f"amplified: {told}" for told in self.amplified]
         return said + (f"  ({', '.join(notes)})" if notes else "")
 
 
@@ -130,7 +133,13 @@ class Watcher:
             self._folder.parent / (self._folder.name + MERGE), batch
         )  # of the second round, if there is one
         first = _notes(self._folder, batch)
-        notes = first + merged
+        keyed = [
+            note
+            for name in sorted(self._folder.parent.folders())
+            if name.startswith(self._folder.name + KEYS)
+            for note in _notes(self._folder.parent / name, batch)
+        ]
+        notes = keyed + first + merged
         states = [note["state"] for note in notes]
         return BatchProgress(
             batch=batch,
@@ -144,6 +153,7 @@ class Watcher:
             restored=any(note["restored"] > 0 for note in notes),
             redone=any(note["redone"] for note in notes),
             sample=tuple(tuple(row) for note in notes for row in note["sample"]),
+            amplified=tuple(note["amplified"] for note in notes if note.get("amplified")),
         )
 
 

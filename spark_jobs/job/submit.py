@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
+from crown.analysis.amplified import BEYOND
+from crown.changes import DEBEZIUM, WEIGHTS
 from crown.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
@@ -28,6 +31,7 @@ from spark_jobs.ingest.source_log import files_in_order
 from spark_jobs.ingest.sources import Input, changes
 from spark_jobs.job import places, sinks
 from spark_jobs.job.failures import plain_errors
+from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
@@ -62,6 +66,8 @@ class Job:
     window: str | None = None
     batch_rows: int = 100_000
     change: str | None = None
+    emit: str = WEIGHTS
+    key: tuple[str, ...] | None = None
     cells: int | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
     on_bad_row: str = "fail"
@@ -72,6 +78,8 @@ class Job:
     conf: Mapping[str, str] = field(default_factory=dict)
     scratch: str | None = None
     sample: int = 0
+    amplified: int = BEYOND
+    prometheus: str | None = None
     verify: bool = False
 
     @property
@@ -133,14 +141,20 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         "on_missing": job.on_missing,
         "scratch": job.scratch,
         "sample": sample,
+        "amplified": job.amplified,
+        "emit": job.emit,
+        "key": job.key,
     }
+    listener = None
+    if job.prometheus is not None:
+        listener = metrics(spark, str(checkpoint), job.prometheus, state=job.state)
     if job.sink == sinks.SPARK:
         deltas = maintain(spark, job.query, frames, **options)
         query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
     else:
         when = sinks.when(job.trigger)
         query = write_deltas(spark, job.query, frames, job.output, format=job.sink, trigger=when, **options)
-    summary = _follow(job, query, [output.name for output in plan.output], checkpoint, sample, say)
+    summary = _follow(job, query, [output.name for output in plan.output], checkpoint, sample, say, listener)
     for line in summary.lines():
         say(line)
     if not job.verify:
@@ -156,6 +170,16 @@ def _check(job: Job) -> None:
         raise SourceError(
             "--window turns an edge list into a sliding window, but no input is an edge list (format=edges)"
         )
+    if job.verify and job.emit != WEIGHTS:
+        raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
+    if job.emit == DEBEZIUM and job.format == "csv" and job.to_files:
+        raise SparkJobError("--emit debezium writes rows within rows, which CSV has no place for: give --format json")
+    keyed = [name for name in job.schema if job.schema[name].upserts]
+    if job.verify and keyed:
+        raise SparkJobError(
+            f"--verify recomputes from the changes with the rows before them, which relation {keyed[0]!r}, with "
+            "upserts, does not have: leave --verify out, or the upserts"
+        )
     if job.verify and not job.to_files:
         raise SparkJobError("--verify compares the written output: give a folder as --output")
     if job.trigger is not None and not _INTERVAL.fullmatch(job.trigger.strip()):
@@ -163,6 +187,8 @@ def _check(job: Job) -> None:
     memory = _MEMORY.fullmatch(job.memory)
     if memory is None or int(memory[1]) * 1024 ** "mgt".index(memory[2].lower()) < _LEAST_MEMORY:
         raise SparkJobError(f"--memory {job.memory!r}: give {_LEAST_MEMORY}m or more, such as 2g")
+    if job.amplified < 1:
+        raise SparkJobError(f"--amplified {job.amplified}: give 1 or more")
     if job.cores is not None and job.cores < 1:
         raise SparkJobError(f"--cores {job.cores}: give 1 or more")
     if job.to_files:
@@ -173,6 +199,8 @@ def _check(job: Job) -> None:
             raise SparkJobError(
                 "--output to files needs --checkpoint DIR, where the job's state is kept for its next run"
             )
+    if job.prometheus is not None and not local_folder(job.prometheus, "--prometheus").parent.is_dir():
+        raise SparkJobError(f"--prometheus {job.prometheus}: its folder is not there; make it first")
     if job.sink != sinks.SPARK:
         if not job.to_files:
             raise SparkJobError(f"--sink {job.sink} writes a table: give a folder as --output")
@@ -227,7 +255,13 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
 
 
 def _follow(
-    job: Job, query: StreamingQuery, columns: list[str], checkpoint: Path, sample: int, say: Callable[[str], None]
+    job: Job,
+    query: StreamingQuery,
+    columns: Sequence[str],
+    checkpoint: Path,
+    sample: int,
+    say: Callable[[str], None],
+    listener: Metrics | None,
 ) -> Summary:
     """Reports every micro-batch of a stream until it ends. ``columns``: of the result."""
     summary = Summary()
@@ -253,6 +287,8 @@ def _follow(
         report()  # if the output is gone, that is why
         raise
     finally:
+        if listener is not None and query.lastProgress is not None:  # its event may come after the end of the job
+            listener.take(json.loads(query.lastProgress.json))
         if query.isActive:  # the reader of our output is gone
             with suppress(Exception):
                 query.stop()

@@ -27,7 +27,9 @@ class Vitals:
 
     ``median_ms``, ``restored`` and ``redone`` are over the ``seen`` newest batches: how long one took in the cell, how
     many found no live engine of the batch before, and how many were executed again. ``late`` and ``expired``: rows of
-    relations with windows, since the stream began; ``watermarks``: of those by event time.
+    relations with windows, since the stream began; ``watermarks``: of those by event time. ``outdated``: changes of
+    relations with upserts that were older than the last one of their key. ``amplified``: what was said of changes that
+    gave too many deltas.
     """
 
     stream: str
@@ -48,6 +50,8 @@ class Vitals:
     late: int = 0
     expired: int = 0
     watermarks: Mapping[str, str] = field(default_factory=dict)
+    outdated: int = 0
+    amplified: tuple[str, ...] = ()
 
     def line(self) -> str:
         """Returns a line for people."""
@@ -58,6 +62,8 @@ class Vitals:
         notes += [f"{self.expired:,} rows expired"] if self.expired else []
         notes += [f"{self.late:,} rows late"] if self.late else []
         notes += [f"watermark of {name} {mark}" for name, mark in self.watermarks.items()]
+        notes += [f"{self.outdated:,} changes too old"] if self.outdated else []
+        notes += [f"amplified in batch {told}" for told in self.amplified[-1:]]
         return (
             f"cell {self.cell}: batch {self.batch}  {self.rows:>10,} rows in  {self.deltas:>12,} deltas out  "
             f"{self.milliseconds:>7,.0f} ms (median {self.median_ms:,.0f})  state {self.state_rows:,} rows "
@@ -100,6 +106,8 @@ def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vi
         late=sum(window.get("late", 0) for window in windows.values()),
         expired=sum(window["expired"] for window in windows.values()),
         watermarks={n: str(w["watermark"]) for n, w in windows.items() if w.get("watermark") is not None},
+        outdated=sum(state.get("late", {}).values()),
+        amplified=tuple(f"{n}: {note['amplified']}" for n, note in notes.items() if note.get("amplified")),
     )
 
 
@@ -125,6 +133,8 @@ _METRICS = (
     ("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside", "quarantined"),
     ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
     ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
+    ("crown_late_changes_total", "counter", "Changes by key that were too old", "outdated"),
+    ("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas", "amplified"),
     ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),
     ("crown_late_rows_total", "counter", "Rows that came when their time was over", "late"),
     ("crown_expired_rows_total", "counter", "Rows that left their window", "expired"),
@@ -139,11 +149,12 @@ def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
         yield f"# TYPE {name} {kind}"
         for cell in cells:
             labels = f'stream="{cell.stream}",operator="{cell.operator}",cell="{cell.cell}"'
-            yield f"{name}{{{labels}}} {getattr(cell, number)}"
+            value = getattr(cell, number)
+            yield f"{name}{{{labels}}} {len(value) if isinstance(value, tuple) else value}"
 
 
-def write_prometheus(path: Path, cells: Iterable[Vitals]) -> None:
-    """Writes those lines to a file that is replaced in one step, as the textfile collector wants it."""
+def written(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines to a file that is replaced in one step, as the textfile collector wants it."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text("".join(f"{line}\n" for line in prometheus(cells)))
+    partial.write_text("".join(f"{line}\n" for line in lines))
     os.replace(partial, path)

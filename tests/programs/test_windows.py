@@ -332,6 +332,17 @@ def test_a_window_that_makes_no_sense_is_one_sentence(made: Any, said: str) -> N
         made()
 
 
+def test_a_delete_takes_the_row_that_it_names_though_the_query_does_not_read_what_tells_it_apart() -> None:
+    view = crown.view("SELECT k FROM r", EVENTS, windows={"r": crown.last_rows(3)})
+    view.update({"r": [(1, 1), (2, 2), (1, 3)]})
+    view.update({"r": [{"k": 1, "n": 3, "_weight": -1}]})
+    view.update({"r": [(5, 5), (6, 6)]})
+    assert sorted(row["k"] for row in view.to_table().to_pylist()) == [2, 5, 6]
+    wider = {**EVENTS, "r": {**EVENTS["r"], "z": "int64"}}
+    narrow, wide = (program("SELECT k FROM r", given, windows={"r": crown.last_rows(3)}) for given in (EVENTS, wider))
+    assert narrow.fingerprint != wide.fingerprint  # the rows within have all columns
+
+
 def test_a_row_without_a_time_is_a_bad_row() -> None:
     view = crown.view("SELECT k FROM r", EVENTS, windows={"r": crown.ttl("n", 3)})
     with pytest.raises(BadRowError, match="column 'n' is NULL"):

@@ -111,3 +111,11 @@ def test_what_is_late_and_what_expired_is_in_the_metrics():
     cell = Vitals("q", "crown", "0", 3, 1, 1, 1.0, 1.0, 1, 0, 0, 0, 5, 5, 0, late=2, expired=7, watermarks={"r": "12"})
     assert "(7 rows expired, 2 rows late, watermark of r 12)" in cell.line()
     assert 'crown_late_rows_total{stream="q",operator="crown",cell="0"} 2' in list(prometheus([cell]))
+
+
+def test_late_rows_of_windows_and_late_changes_by_key_are_two_numbers():
+    cell = Vitals("q", "crown", "0", 3, 1, 1, 1.0, 1.0, 1, 0, 0, 0, 5, 5, 0, late=2, outdated=4)
+    assert "(2 rows late, 4 changes too old)" in cell.line()
+    lines = list(prometheus([cell]))
+    assert 'crown_late_rows_total{stream="q",operator="crown",cell="0"} 2' in lines
+    assert 'crown_late_changes_total{stream="q",operator="crown",cell="0"} 4' in lines

@@ -18,7 +18,7 @@ from crown.bags.protocol import BagSpec, open_bag
 from crown.engine.compile import compile_plan
 from crown.engine.kernels import state
 from crown.engine.kernels.warm import ensure_compiled
-from crown.errors import MemoryBudgetError, SnapshotError
+from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.kernels.geometry import (
     dictionary_table,
@@ -96,6 +96,10 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         ``seed``: of the hash tables; random by default, so that no input can be built to collide.
         ``dictionary``: one that several states share; a state has its own by default.
         """
+        if keyed := [table.name for table in plan.tables if table.upserts]:
+            raise CrownError(
+                f"relation {keyed[0]!r} is declared with upserts, which crown.view takes, not a plan's engine"
+            )
         words, limit = limits_of(memory_budget)
         if words < A.header_words(table_total(len(plan.nodes))) + 1024:
             raise MemoryBudgetError(f"memory_budget={memory_budget} is too small to start with; give at least 64 KiB")

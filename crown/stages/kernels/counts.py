@@ -59,6 +59,37 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
 
 
 @kernel
+def put(arena, t, strides, width, leaves, keys, counts, start):
+    """Sets the counts of tuples, each there once, to ``counts`` (int64[n, leaves]), from tuple ``start`` on.
+
+    A tuple whose last count becomes 0 is not there any more. Returns the first tuple not done: n, unless the budget is
+    used up. Expected O(leaves) per tuple.
+    """
+    n = counts.shape[0]
+    arena, strides, keys, counts = words(arena), constants(strides), words(keys), words(counts)
+    for i in range(start, n):
+        look_ahead(arena, t, strides, width, keys, i, n)
+        tag = hash_key(arena, strides, 0, width, keys, i)
+        record = find(arena, t, tag, strides, 0, width, keys, i)
+        if counts[i * leaves + leaves - 1] == 0:
+            if record != 0:
+                remove(arena, t, tag, record)
+                release(arena, record, width + leaves)
+            continue
+        if record == 0:
+            if arena[H_LIVE] > arena[H_BUDGET]:
+                return i
+            make_room(arena, t)
+            record = alloc(arena, width + leaves)
+            for j in range(width):
+                arena[record + j] = keys[strides[j] + i]
+            insert(arena, t, tag, record)
+        for c in range(leaves):
+            arena[record + width + c] = counts[i * leaves + c]
+    return n
+
+
+@kernel
 def counts_of(arena, t, strides, width, leaves, keys, out):
     """Writes the counts of tuples (``out`` int64[n, leaves]). Changes nothing."""
     n = out.shape[0]

@@ -1,0 +1,65 @@
+"""Relations with upserts: an operator of its own, cut by the key, gives the rows that go and come.
+
+    changes by key → cells by key → rows with weights → the cells of the query
+
+The query's cells are cut by what it joins on, and an update may change that: the row that goes is in one cell, the one
+that comes belongs to another, and the change does not say where the old one is. By the key, all changes of a row are in
+one cell, where the row is kept. What it gives out are net changes of a set, in order or not; so the query's cells see
+exact deletes. It costs one shuffle of the changes and one log more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from plans.lowering.stages import passed
+from plans.program import Feed, LinearStage, Maintainable, Program
+from plans.reads import occurrences, used
+from plans.schema import Table
+from plans.search.cuts import Role
+from plans.search.rounds import Round
+from plans.search.shares import Grid
+from spark_jobs.dispatch.chain import Stride, strides
+from spark_jobs.errors import SourceError
+
+KEYS = ".keys."
+"""What stands between the operator's name and that of the relation whose rows it keeps by key."""
+
+
+def by_key(table: Table, cells: int) -> Round:
+    """Returns the round that keeps the rows of a table with upserts; its rows are the table's but for the sequence."""
+    key = {name.lower() for name in table.key}
+    hashed = tuple((column.name, column.type) for column in table.columns if column.name.lower() in key)
+    shown = tuple(c for c in table.columns if table.sequence is None or c.name.lower() != table.sequence.lower())
+    rows = LinearStage((Feed(table.name, passed(shown)),))
+    program = Program(f"the rows of {table.name} by key ({', '.join(table.key)})", (table,), (rows,))
+    grid = Grid() if cells == 1 else Grid((" and ".join(table.key),), (cells,))
+    return Round(program, grid, {table.name: Role(table.name, hashed)})
+
+
+def strides_by_key(maintained: Maintainable, cells: int, operator: str, **common: Any) -> Mapping[str, Stride]:
+    """Returns, by relation in lower case, the operators that stand before a program for its relations with upserts.
+
+    ``common``: as for ``strides``. Raises :class:`SourceError` for a relation without a sequence.
+    """
+    found = {}
+    for table in maintained.tables:
+        if not table.upserts:
+            continue
+        if table.sequence is None:
+            raise SourceError(
+                f"relation {table.name!r} has upserts, and the rows of a Spark batch have no order: declare sequence=, "
+                "a column that grows with the changes of a key (a version, a time, Kafka's offset)"
+            )
+        named = {name.lower() for name in table.named_by}
+        read = used(table, occurrences(maintained))
+        carried = tuple(c for c in table.columns if c in read or c.name.lower() in named)
+        kept = by_key(replace(table, columns=carried), cells)
+        name = operator + KEYS + re.sub(r"\W", "_", table.name.lower())
+        common["fingerprint"] = kept.maintained.fingerprint
+        common["query"] = kept.maintained.query
+        (found[table.name.lower()],) = strides((kept,), operator=name, **common)
+    return found

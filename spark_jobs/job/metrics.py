@@ -1,0 +1,139 @@
+"""The numbers of a running stream for Prometheus, written after every micro-batch by a listener in the driver.
+
+Spark says what it read, how long it took, and, by ``observe``, how many rows each operator sent to its cells; the cells
+say what they did in their notes (``spark_jobs.job.vitals``). Both go to one file of node-exporter's textfile collector.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from spark_jobs.errors import SparkJobError
+from spark_jobs.folders import local_folder
+from spark_jobs.job.vitals import prometheus, vitals, written
+from spark_jobs.log.whereabouts import located
+from spark_jobs.storage.folder import Folder
+
+OBSERVED = "crown."
+"""What the names of observed metrics begin with; the operator's follows."""
+
+
+class Metrics(StreamingQueryListener):
+    """Writes ``file`` after every micro-batch of a stream on ``checkpoint``, whose state is where ``located`` says.
+
+    A file that cannot be written, or state that cannot be read, does not stop the stream: it is told once, on standard
+    error.
+    """
+
+    def __init__(
+        self, checkpoint: str, file: str, state: str | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._where = (checkpoint, state, storage_options)
+        located(*self._where)
+        self._file = local_folder(file, "file")
+        self._newest: dict[str, Mapping[str, Any]] = {}
+        self._told = False
+        self._alone = threading.Lock()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Does nothing: there are no numbers yet."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Does nothing: the numbers are those of the last batch."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Does nothing: the last numbers stay."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Writes the file, if the stream is one of the checkpoint's."""
+        self.take(json.loads(event.progress.json))
+
+    def take(self, progress: Mapping[str, Any]) -> None:
+        """Writes the file after a micro-batch with that progress, Spark's JSON. O(cells).
+
+        Spark's events come late, and the owner of the stream may know more: what is older than the newest is left out.
+        """
+        with self._alone:
+            self._take(str(progress["id"]), progress)
+
+    def _take(self, stream: str, progress: Mapping[str, Any]) -> None:
+        known = self._newest.get(stream)
+        if known is not None and known["batchId"] > progress["batchId"]:
+            return  # an older batch
+        try:
+            root = located(*self._where).root  # where the checkpoint says it is, once the stream has begun
+            if not _operators(root / stream):
+                return  # a stream of something else
+            self._newest[stream] = progress
+            cells = [cell for stream in self._newest for state in _operators(root / stream) for cell in vitals(state)]
+            written(self._file, [*prometheus(cells), *of_streams(self._newest)])
+        except (OSError, SparkJobError) as error:
+            if not self._told:
+                why = error.strerror if isinstance(error, OSError) else error
+                print(f"the metrics cannot be written to {self._file}: {why}", file=sys.stderr)
+            self._told = True
+
+
+def _operators(stream: Folder) -> list[Folder]:
+    """Returns the folders of a stream's operators."""
+    return [stream / name for name in sorted(stream.folders()) if (stream / name).has("meta.json")]
+
+
+def metrics(
+    spark: SparkSession,
+    checkpoint: str,
+    file: str,
+    *,
+    state: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Metrics:
+    """Returns a listener, already added, that writes the numbers of the streams on ``checkpoint`` to ``file``.
+
+    Call it before the stream is started. ``state`` and ``storage_options``: as for ``maintain``.
+    ``spark.streams.removeListener`` ends it. Raises :class:`FolderError` for what is no folder.
+    """
+    listener = Metrics(checkpoint, file, state, storage_options)
+    spark.streams.addListener(listener)
+    return listener
+
+
+_STREAM = (
+    ("crown_stream_batch", "Newest micro-batch that Spark has committed", "batchId"),
+    ("crown_stream_input_rows", "Rows that Spark read for it", "numInputRows"),
+    ("crown_stream_rows_per_second", "Rows that Spark processed per second in it", "processedRowsPerSecond"),
+)
+
+
+def of_streams(newest: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yields what Spark says of the ``newest`` micro-batch of each stream (by id), as lines of Prometheus' format."""
+    for name, meaning, field in _STREAM:
+        yield from _head(name, meaning)
+        for stream, progress in newest.items():
+            yield f'{name}{{stream="{stream}"}} {progress.get(field) or 0}'
+    name = "crown_stream_trigger_milliseconds"
+    yield from _head(name, "What that micro-batch took, from trigger to commit")
+    for stream, progress in newest.items():
+        yield f'{name}{{stream="{stream}"}} {progress.get("durationMs", {}).get("triggerExecution", 0)}'
+    name = "crown_stream_sent_rows"
+    yield from _head(name, "Rows that an operator sent to its cells in it")
+    for stream, progress in newest.items():
+        for observed, values in sorted((progress.get("observedMetrics") or {}).items()):
+            if observed.startswith(OBSERVED):
+                yield f'{name}{{stream="{stream}",operator="{observed.removeprefix(OBSERVED)}"}} {values["rows"]}'
+
+
+def _head(name: str, meaning: str) -> tuple[str, str]:
+    return f"# HELP {name} {meaning}.", f"# TYPE {name} gauge"

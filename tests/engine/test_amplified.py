@@ -1,0 +1,54 @@
+"""A change that gives a great many deltas is told with its key; a large batch is not taken for one."""
+
+from __future__ import annotations
+
+import warnings
+
+import pyarrow as pa
+import pytest
+
+import crown
+from crown.analysis.amplified import Amplification
+from crown.errors import AmplifiedWarning
+
+QUERY = "SELECT r.a, s.c FROM r JOIN s ON r.b = s.b"
+SCHEMA = {"r": {"a": "int64", "b": "int64"}, "s": {"b": "int64", "c": "int64"}}
+
+
+def hub() -> crown.View:
+    view = crown.view(QUERY, SCHEMA)
+    view.amplified_beyond = 100
+    view.update({"s": {"b": [7] * 400 + list(range(100, 400)), "c": list(range(700))}})
+    return view
+
+
+def test_the_change_of_a_hub_is_told_with_its_key_and_kept_in_stats() -> None:
+    view = hub()
+    with pytest.warns(
+        AmplifiedWarning, match=r"batch 2: 1 changed row with a = 33 gave 400 of 400 deltas; view.explain"
+    ):
+        view.apply({"r": [{"a": 33, "b": 7}]})
+    others = {"a": [*list(range(100, 380)), 55], "b": [*list(range(100, 380)), 7]}
+    with pytest.warns(AmplifiedWarning, match=r"1 changed row with a = 55 gave about 400 of 680 deltas"):
+        view.apply({"r": others})
+    assert [line.split(":")[0] for line in view.stats()["amplified"]] == ["batch 2", "batch 3"]
+
+
+def test_many_changes_with_some_deltas_each_and_a_threshold_of_none_are_not_told() -> None:
+    view = hub()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AmplifiedWarning)
+        view.apply({"r": {"a": list(range(300)), "b": list(range(100, 400))}})
+        view.amplified_beyond = None
+        view.apply({"r": [{"a": 33, "b": 7}]})
+    assert view.stats()["amplified"] == []
+
+
+def test_where_no_value_of_the_deltas_is_in_the_changes_the_batch_is_told() -> None:
+    watch = Amplification(10)
+    for start in (0, 20):
+        watch.add(pa.record_batch({"x": [f"v{i}" for i in range(start, start + 20)], "_weight": [1] * 20}))
+    found = watch.found([{"a": pa.array([1, 2]), "_weight": pa.array([1, 1])}])
+    assert found is not None
+    assert found.line() == "2 changed rows gave 40 of 40 deltas"
+    assert Amplification(None).found([]) is None

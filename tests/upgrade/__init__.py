@@ -1,0 +1,1 @@
+"""Files that a release wrote, and that the next one must open."""
