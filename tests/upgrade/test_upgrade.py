@@ -11,6 +11,7 @@ import crown
 from spark_jobs.commands.state import cells as cells_of
 from spark_jobs.commands.state import operators, troubles
 from spark_jobs.log.meta import read_meta
+from spark_jobs.storage.opening import folder_at
 from tests.durable.streams import batch, contents
 from tests.spark.cell.test_cell import HOPS, apply, expected, rows
 from tests.spark.cell.test_history import Job
@@ -37,7 +38,7 @@ def test_a_view_of_the_release_before_is_opened_and_goes_on(tmp_path: Path, name
 def test_a_checkpoint_of_the_release_before_is_whole_and_its_stream_goes_on(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "checkpoint", tmp_path / "state")
     job = Job(tmp_path / "state")
-    for folder in operators(job.folder):
+    for folder in operators(folder_at(job.folder)):
         for log in cells_of(folder, read_meta(folder) or {}):
             assert list(troubles(log)) == []
             assert log.snapshots()

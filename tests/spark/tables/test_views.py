@@ -38,7 +38,7 @@ def test_a_job_with_a_delta_table_is_what_a_recompute_says_and_its_view_is_read_
     for a, b, c, weight, batch in read_deltas(spark, str(tmp_path / "out")).collect():
         added.setdefault(batch, Counter())[a, b, c] += weight
     last = view_batch(checkpoint)
-    assert last == max(added) == 7
+    assert last == max(added) == 8
     for batch in (last, 3):
         expected = Counter()
         for number in range(batch + 1):
@@ -53,12 +53,12 @@ def test_a_job_with_a_delta_table_is_what_a_recompute_says_and_its_view_is_read_
     (shown,) = json.loads(capsys.readouterr().out)["operators"]
     assert [cell["rows"] for cell in shown["cells"]] == [0, 0]
     assert all(cell["hottest"] == [] and cell["live_bytes"] > 0 for cell in shown["cells"])
-    with pytest.raises(CheckpointError, match="is at batch 7; give that, or an older one"):
-        read_view(spark, checkpoint, batch=8)
+    with pytest.raises(CheckpointError, match="is at batch 8; give that, or an older one"):
+        read_view(spark, checkpoint, batch=9)
     with pytest.raises(CheckpointError, match="has a column of that name"):
         read_view(spark, checkpoint, batch_column="A")
-    next((tmp_path / "state").glob("crown/*/crown/1/7.delta")).unlink()
-    with pytest.raises(BrokenChainError, match="cell 1 never saw batch 7"):
+    next((tmp_path / "state").glob("crown/*/crown/1/8.delta")).unlink()
+    with pytest.raises(BrokenChainError, match="cell 1 never saw batch 8"):
         read_view(spark, checkpoint)
 
 
