@@ -17,6 +17,7 @@ MODULES = (
     "crown.durable.opening",
     "crown.graph",
     "crown.ml.linear",
+    "crown.results.factorized",
     "crown.planning",
     "crown.reading",
     "crown.rings.laws",
