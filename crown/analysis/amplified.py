@@ -64,7 +64,7 @@ class Amplification:
         given = [{name: one[name] for name in _names(one) if name != WEIGHT} for one in changes]
         rows = sum(len(next(iter(columns.values()))) for columns in given if columns)
         worst = Amplified("", None, max(rows, 1), self._deltas, self._deltas)
-        sample = pa.Table.from_batches(self._sample)
+        sample = pa.Table.from_batches(self._sample).flatten()  # the elements of a motif are structs
         for name in sample.column_names:
             if name == WEIGHT:
                 continue

@@ -13,7 +13,9 @@ from crown import engines
 from crown.arguments import Size, file_of, size_of
 from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
+from crown.ingest.batch import Prepared
 from crown.ingest.frames import is_frame, schemas
+from crown.results.factorized import FactorizedHead
 from crown.results.structs import nested, nested_schema, plain_row
 from crown.views import View, extra_of, view
 from plans.frontends.motif.find import Shape, find
@@ -40,7 +42,8 @@ class MotifView(View):
 
         ``limit``: at most that many rows. Raises CrownError for ``factorized``: products have no structs.
         """
-        _plain(factorized)
+        if factorized:
+            self._factorized()
         return (nested(self._shape, batch) for batch in super().results(limit))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -49,19 +52,16 @@ class MotifView(View):
         extra = {"batches": self._engine.batches, "quarantine": quarantine, "motif": self._shape.to_json()}
         self._engine.save(path, extra)
 
-    def _run(
-        self, changes: Mapping[str, Any], deltas: bool, consolidate: bool | None, factorized: bool = False
+    def _started(
+        self, prepared: Prepared, deltas: bool, consolidate: bool | None, factorized: bool = False
     ) -> Delivery:
-        _plain(factorized)
-        return _Nested(super()._run(changes, deltas, consolidate), self._shape)
+        return _Nested(super()._started(prepared, deltas, consolidate), self._shape)
+
+    def _factorized(self) -> FactorizedHead:
+        raise CrownError("the rows of a motif have a struct for each element: leave factorized=True out")
 
     def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
         return plain_row(self._shape, super()._named(row))
-
-
-def _plain(factorized: bool) -> None:
-    if factorized:
-        raise CrownError("the rows of a motif have a struct for each element: leave factorized=True out")
 
 
 class _Nested(Delivery):
