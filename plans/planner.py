@@ -86,11 +86,13 @@ def program(
     dialect: str = "spark",
     tree: str | None = None,
     windows: Mapping[str, Window] | None = None,
+    together: bool = False,
 ) -> Program:
     """Returns the program of any query: aggregates, set operations, outer joins, bags of rows.
 
     `query` is one of those that `plan` takes, a relation of the algebra, or a `Program` (also its JSON), which is
-    returned as it is. `windows`: which rows of a relation are in, by its name (see `plans.windows`). The other
+    returned as it is. `windows`: which rows of a relation are in, by its name (see `plans.windows`). `together`: MIN,
+    MAX and DISTINCT over a join are fed with its sums, whatever that costs (see `plans.lowering.values`). The other
     arguments, errors and warnings are those of `plan`. A query that `plan` takes gives the program of that plan.
 
     >>> schema = {"R": {"a": "int64", "b": "int64"}}
@@ -98,7 +100,8 @@ def program(
     True
     """
     if windows is not None:
-        return windowed(program(query, schema, rates=rates, dialect=dialect, tree=tree), windows)
+        made = program(query, schema, rates=rates, dialect=dialect, tree=tree, together=together)
+        return windowed(made, windows)
     if isinstance(query, Program):
         return query
     if isinstance(query, Plan):
@@ -106,7 +109,7 @@ def program(
     if isinstance(query, Mapping) or (isinstance(query, str) and query.lstrip().startswith("{")):
         return Program.from_json(query)
     _check_options(rates, tree, dialect)
-    return with_room(lower, _relation(query, schema, dialect), rates, tree)
+    return with_room(lower, _relation(query, schema, dialect), rates, tree, together)
 
 
 def windowed(program: Program, windows: Mapping[str, Window]) -> Program:

@@ -22,8 +22,9 @@ import plans
 from crown.analysis.amplified import BEYOND
 from crown.ingest.streams.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
+from plans.errors import PlanError
 from plans.plan import Plan
-from plans.program import Maintainable, Program
+from plans.program import GroupStage, Maintainable, Program
 from plans.schema import Schema
 from plans.search import cuts
 from plans.search.rounds import Round, rounds
@@ -220,6 +221,9 @@ def planned(
     }
     every = Schema.of({**{name: declared[name] for name in declared}, **tables})
     program = plans.program(query, every, rates=rates, dialect=dialect, windows=windows)
+    if any(isinstance(stage, GroupStage) and stage.values for stage in program.stages) and not _cuttable(program):
+        other = plans.program(query, every, rates=rates, dialect=dialect, windows=windows, together=True)
+        program = other if _cuttable(other) else program  # many cells are worth more than the cheaper feeds
     _check_windows(program.windows)
     plan = program.plan or program
     given = {name.lower() for name in changes}
@@ -248,6 +252,14 @@ def _check_windows(windows: Sequence[Window]) -> None:
                 f"late rows of {window.relation} cannot be set aside here, where bad rows are found before the state "
                 'is looked at: use late="drop", which counts them, or "raise"'
             )
+
+
+def _cuttable(program: Program) -> bool:
+    """Returns True if a program runs in more cells than one, in one round or in two."""
+    try:
+        return bool(rounds(program, 2))
+    except PlanError:
+        return False
 
 
 def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:

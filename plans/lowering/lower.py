@@ -22,7 +22,9 @@ from plans.search.cost import checked_rates
 from plans.stack import with_room
 
 
-def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: str | None = None) -> Program:
+def lower(
+    relation: Relation, rates: Mapping[str, float] | None = None, tree: str | None = None, together: bool = False
+) -> Program:
     """Returns the program that maintains a relation. PlanError if there is none.
 
     `rates` and `tree` are those of `plans.planner.plan`; `tree` is for a query that is one join.
@@ -34,7 +36,8 @@ def lower(relation: Relation, rates: Mapping[str, float] | None = None, tree: st
         raise PlanError("tree= is for a query that is one join; this one is a program of several stages")
     used = list(bases(relation))
     check_names(source.table.name for source in used)
-    stages = Stages(checked_rates(rates, {name for s in used for name in (s.alias, s.table.name)}))
+    names = {name for s in used for name in (s.alias, s.table.name)}
+    stages = Stages(checked_rates(rates, names), together=together)
     stage_of(relation, stages)
     return Program(
         relation.text,

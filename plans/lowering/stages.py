@@ -17,14 +17,20 @@ class Stages:
     """The stages so far, in topological order; equal ones are made once.
 
     `made`: those that are there already; `views`: the stages that stand for named results, by name in lower case.
+    `together`: a group has one feed, whatever that costs.
     """
 
     def __init__(
-        self, rates: Mapping[str, float], made: Iterable[Stage] = (), views: Mapping[str, int] | None = None
+        self,
+        rates: Mapping[str, float],
+        made: Iterable[Stage] = (),
+        views: Mapping[str, int] | None = None,
+        together: bool = False,
     ) -> None:
         self.made: list[Stage] = list(made)
         self.rates = rates
         self.views = dict(views or {})
+        self.together = together
         self._numbers = {_name(stage): number for number, stage in enumerate(self.made)}
 
     def add(self, stage: Stage) -> int:

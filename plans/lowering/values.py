@@ -29,7 +29,7 @@ def with_values(group: Group, rows: Query, stages: Stages, grouped: Grouped) -> 
     valued = [call for call in group.aggregates if call.distinct or call.function in ORDERED]
     wanted = dict.fromkeys(read for call in valued if (read := parts(call)) and not set(read) <= set(group.keys))
     summed = tuple(call for call in group.aggregates if call not in valued)
-    if not wanted or (len(wanted) == 1 and not summed):
+    if stages.together or not wanted or (len(wanted) == 1 and not summed):
         return grouped(group, rows)
     begun = len(stages.made)
     grouped(group, rows)

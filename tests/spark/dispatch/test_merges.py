@@ -46,8 +46,8 @@ def lethal(marks, made):
     """What makes the function of a step, with workers that die: in batch 0 when their first rows have left, in batch 1
     when the state says that the batch is done. Each cell of each operator dies once in each."""
 
-    def task_of(step):
-        inner, operator = made(step), step.operator
+    def task_of(step, parts=None):
+        inner, operator = made(step, parts), step.operator
 
         def task(batches):
             from pyspark import TaskContext
