@@ -36,6 +36,7 @@ def edges(n: int, seed: int = 3) -> pa.Table:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.filterwarnings("ignore::crown.errors.AmplifiedWarning")
 def test_delay_is_constant_while_the_data_grow(shape: str) -> None:
     tables, query = SHAPES[shape]
     plan = plans.plan(query, tables)

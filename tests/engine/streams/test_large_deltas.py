@@ -33,6 +33,7 @@ def _rows(table: pa.Table) -> set[tuple[object, ...]]:
     return set(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
+@pytest.mark.filterwarnings("ignore::crown.errors.AmplifiedWarning")
 @pytest.mark.parametrize("consolidate", [None, False, True])
 @pytest.mark.parametrize(("n", "m"), [(300, 200), (1, 70_000), (21_846, 1)])
 def test_one_update_with_more_deltas_than_the_buffer_holds(n: int, m: int, consolidate: bool | None) -> None:
