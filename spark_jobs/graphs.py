@@ -9,13 +9,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 import plans
-from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.frontends.motif.find import Element, Shape, find
 from plans.schema import Schema
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.ingest.conventions import normal
-from spark_jobs.ingest.types import table_of_spark
-from spark_jobs.operator import maintain
+from spark_jobs.operator import all_tables, maintain
 
 Frame = DataFrame
 """What a graph on Spark is made of."""
@@ -35,11 +33,8 @@ def motif(
     """Returns the answer to a motif; see ``crown.graph.motif``. ``options`` are those of ``maintain``."""
     given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
     declared = Schema.of(schema)
-    tables = {name: declared[name] for name in declared} | {
-        name: table_of_spark(name, frame.schema, frozenset({WEIGHT, UNREADABLE}))
-        for name, frame in normal(given, change, declared).items()
-        if name not in declared
-    }
+    every = all_tables(declared, normal(given, change, declared))
+    tables = {name: every[name] for name in every}
     relation, shape = find(pattern, tables, where, dialect)
     program = plans.program(relation)
     read = {table.name.lower() for table in program.tables}

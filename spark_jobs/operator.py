@@ -22,6 +22,7 @@ import plans
 from crown.analysis.amplified import BEYOND
 from crown.ingest.streams.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
+from plans.algebra import Relation
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import GroupStage, Maintainable, Program
@@ -215,14 +216,13 @@ def planned(
     """Returns the plan or program, over the declared schema and, for relations it does not declare, the columns of
     their DataFrames, which are as ``normal`` makes them."""
     declared = Schema.of(schema)
-    left_out = frozenset({WEIGHT, UNREADABLE})
-    tables = {
-        name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
-    }
-    every = Schema.of({**{name: declared[name] for name in declared}, **tables})
-    program = plans.program(query, every, rates=rates, dialect=dialect, windows=windows)
+    every = all_tables(declared, changes)
+    said: Query | Relation = query
+    if isinstance(query, str) and not query.lstrip().startswith("{"):
+        said = plans.parse(query, every, dialect=dialect)  # once, so that what the text makes it warn of is said once
+    program = plans.program(said, every, rates=rates, dialect=dialect, windows=windows)
     if any(isinstance(stage, GroupStage) and stage.values for stage in program.stages) and not _cuttable(program):
-        other = plans.program(query, every, rates=rates, dialect=dialect, windows=windows, together=True)
+        other = plans.program(said, every, rates=rates, dialect=dialect, windows=windows, together=True)
         program = other if _cuttable(other) else program  # many cells are worth more than the cheaper feeds
     _check_windows(program.windows)
     plan = program.plan or program
@@ -237,6 +237,15 @@ def planned(
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
     check_names(plan, changes, declared)
     return plan
+
+
+def all_tables(declared: Schema, changes: Mapping[str, DataFrame]) -> Schema:
+    """Returns the declared relations and, for those it does not declare, the columns of their DataFrames."""
+    left_out = frozenset({WEIGHT, UNREADABLE})
+    found = {
+        name: table_of_spark(name, frame.schema, left_out) for name, frame in changes.items() if name not in declared
+    }
+    return Schema.of({**{name: declared[name] for name in declared}, **found})
 
 
 def _check_windows(windows: Sequence[Window]) -> None:

@@ -30,7 +30,7 @@ def write_durably(path: Path, data: bytes) -> None:
     with temporary(path) as partial:
         _write(partial, data)
         os.replace(partial, path)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def create_durably(path: Path, data: bytes) -> bool:
@@ -44,7 +44,7 @@ def create_durably(path: Path, data: bytes) -> bool:
             os.link(partial, path)
         except FileExistsError:
             return False
-    sync_folder(path.parent)
+    sync(path.parent)
     return True
 
 
@@ -60,9 +60,9 @@ def temporary(path: Path) -> Iterator[Path]:
                 partial.unlink()
 
 
-def sync_folder(folder: Path) -> None:
-    """Puts the names in a folder on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Puts the bytes of a file, or the names in a folder, on the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from crown.durable.files import Lock, sync_folder
+from crown.durable.files import Lock, sync
 from crown.durable.identity import Identity
 from crown.durable.mark import Mark
 from crown.durable.recovery import Recovered, Recovery, numbers
@@ -144,7 +144,7 @@ class Journal:
         path = self.folder / f"{self.batches}.snapshot"
         self._segment.sync()  # whatever follows the snapshot follows a whole log
         save(path)
-        sync_folder(self.folder)
+        sync(self.folder)
         if self._segment.path != self.folder / f"{self.batches}.log":
             made = Segment.create(self.folder / f"{self.batches}.log", self.identity.view, self.batches)
             self._segment.close()

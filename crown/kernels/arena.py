@@ -37,6 +37,7 @@ H_GAP = 21  # most loop turns ever seen between two blocks of an enumeration
 H_BUDGET = 22  # no insertion starts while more words than this are live
 H_OPEN = 23  # 1 while a batch is being applied: what is here is then neither before nor after it
 H_WRAPPED = 24  # of a payload plan: 0, or that a count has left 63 bits since somebody looked
+H_ROWS = 25  # of a stage, which no kernel reads: 0, or one more than the rows that the stage has
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from crown.errors import CrownError
+from crown.kernels.arena import H_ROWS
 from crown.stages.protocol import Stage
 from crown.store.zset import Zset
-
-H_ROWS = 25
-"""The header word of a stage's first arena, which no kernel reads: 0, or one more than the rows that the stage has."""
 
 
 class Tallies:

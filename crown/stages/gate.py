@@ -23,7 +23,7 @@ from crown.stages.counts import Counts
 from crown.stages.keyed import Keyed, Upserts
 from crown.stages.protocol import Part
 from crown.stages.retained import Retained
-from crown.store.codec import decode
+from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
@@ -170,11 +170,9 @@ class Gate:
 
     def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
         """Returns the values of the key of a tuple."""
-        codes, columns = net.rows[at], self._columns[name]
-        return {
-            columns[i].name: decode(codes[i : i + 1].copy(), columns[i].type, self._part.dictionary.extern)[0].as_py()
-            for i in self._key[name]
-        }
+        key = self._key[name]
+        columns = [self._columns[name][i] for i in key]
+        return named_values(net.rows[at][list(key)], columns, self._part.dictionary.extern)
 
     def scan(self, name: str) -> Iterator[Zset]:
         """Yields the tuples of a relation that is counted, with their copies."""

@@ -18,7 +18,7 @@ from crown.kernels import arena as A
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
-from crown.store.codec import decode
+from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.payload import VALUE
 from plans.plan import Plan
@@ -123,11 +123,7 @@ class Join:
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """See ``Stage.multiplicity``. Expected O(1)."""
-        values = {
-            column.name: decode(row[i : i + 1].copy(), column.type, self._dictionary.extern)[0].as_py()
-            for i, column in enumerate(self.columns)
-        }
-        return self._core.results.multiplicity(values)
+        return self._core.results.multiplicity(named_values(row, self.columns, self._dictionary.extern))
 
     def mark_values(self) -> None:
         """See ``Stage.mark_values``."""

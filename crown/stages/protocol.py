@@ -17,7 +17,7 @@ from crown.errors import MissingDeleteError, SnapshotError, UnusableStateError
 from crown.kernels import arena as A
 from crown.kernels.tables import new_table, table_at
 from crown.store.budget import Budget
-from crown.store.codec import decode, uses_dictionary
+from crown.store.codec import named_values, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.schema import Column
@@ -77,10 +77,7 @@ class Part:
         self, relation: str, columns: Sequence[Column], row: np.ndarray, copies: int
     ) -> MissingDeleteError:
         """Returns the error of a batch that deletes more copies of a row (int64[columns], codes) than there are."""
-        values = {
-            column.name: decode(row[i : i + 1].copy(), column.type, self.dictionary.extern)[0].as_py()
-            for i, column in enumerate(columns)
-        }
+        values = named_values(row, columns, self.dictionary.extern)
         return MissingDeleteError(
             f"relation {relation!r}: the batch deletes {copies} copies of {values}, more than there are; nothing was "
             'applied. Use on_missing="ignore" to clamp such deletes'

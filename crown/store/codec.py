@@ -8,15 +8,16 @@ cannot be told from NULL and is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from plans.schema import arrow_type
+from plans.schema import Column, arrow_type
 
 _ONE_WORD_DECIMAL = 18
 
@@ -125,6 +126,13 @@ def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) 
     if kind in ("date", "int32"):
         codes = codes.astype(np.int32)
     return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(codes)], count)
+
+
+def named_values(row: np.ndarray, columns: Sequence[Column], extern: Extern) -> dict[str, Any]:
+    """Returns the Python values of a tuple (int64[columns], codes) by column name; not for hot paths."""
+    return {
+        column.name: decode(row[i : i + 1].copy(), column.type, extern)[0].as_py() for i, column in enumerate(columns)
+    }
 
 
 def binary_array(valid: np.ndarray, offsets: np.ndarray, data: np.ndarray, target: pa.DataType) -> pa.Array:

@@ -7,7 +7,6 @@ refused.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from plans.errors import PlanError
 from plans.program import Maintainable, maintainable
 from spark_jobs.errors import CheckpointError, DamagedStateError
+from spark_jobs.log.meta import checksum_of
 from spark_jobs.storage.folder import Folder
 
 _NAME = "plan.json"
@@ -40,7 +40,7 @@ def keep_plan(operator: Folder, *, fingerprint: str, plan: str, on_missing: str,
         return
     said = dict(zip(_WORDS, (fingerprint, plan, on_missing, query_engine), strict=True))
     try:
-        operator.create(_NAME, json.dumps({"checksum": _checksum(said), **said}).encode())
+        operator.create(_NAME, json.dumps({"checksum": checksum_of(said), **said}).encode())
     except OSError as error:
         raise CheckpointError(f"cannot write {operator.at(_NAME)}: {error.strerror}") from None
     _seen.add(here)
@@ -55,7 +55,7 @@ def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
     try:
         said: dict[str, Any] = json.loads(operator.read(_NAME))
         checksum = said.pop("checksum")
-        if checksum != _checksum(said) or said["fingerprint"] != fingerprint:
+        if checksum != checksum_of(said) or said["fingerprint"] != fingerprint:
             raise ValueError
         if not said["query_engine"]:
             raise CheckpointError(f"the state in {operator} is a count, not the rows of a query: read what was written")
@@ -70,7 +70,3 @@ def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
             f"{operator.at(_NAME)} is damaged, or of another query: delete it, and run the job for one batch, which "
             "writes it again"
         ) from None
-
-
-def _checksum(said: dict[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -29,7 +29,7 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
     stored = read_meta(folder)
     if stored is None:
         _refuse_orphans(folder)
-        data = json.dumps({"checksum": _checksum(meta), **meta}, indent=1).encode()
+        data = json.dumps({"checksum": checksum_of(meta), **meta}, indent=1).encode()
         try:
             folder.make()
             folder.create(_FILE, data)  # if another cell was first, its words are checked below like any others
@@ -86,7 +86,7 @@ def read_meta(folder: Folder | Path) -> dict[str, Any] | None:
     checksum = meta.pop("checksum", None)
     if set(meta) != set(_META) or any(type(meta[key]) is not kind for key, kind in _META.items()):
         raise DamagedStateError(f"{path} was not written by this operator: choose another checkpoint folder")
-    if checksum is not None and checksum != _checksum(meta):
+    if checksum is not None and checksum != checksum_of(meta):
         raise DamagedStateError(f"{path} is damaged: its checksum does not match. Restore it from a copy")
     return meta
 
@@ -102,5 +102,6 @@ def _refuse_orphans(folder: Folder) -> None:
         )
 
 
-def _checksum(meta: Mapping[str, Any]) -> str:
+def checksum_of(meta: Mapping[str, Any]) -> str:
+    """Returns the checksum that a file of JSON has of its other fields."""
     return hashlib.blake2b(json.dumps(meta, sort_keys=True).encode(), digest_size=16).hexdigest()

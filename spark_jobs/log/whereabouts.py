@@ -37,12 +37,16 @@ class Whereabouts:
         stream = stream_of(self.checkpoint)
         if stream is not None:
             return self.root / stream / operator, True
+        states = self.states(operator)
+        return (states[0], False) if len(states) == 1 else (None, False)
+
+    def states(self, operator: str) -> list[Folder]:
+        """Returns the folders with state of an operator: of all streams, and of a backfill, which is ``backfill``."""
         try:
             found = [self.root / name / operator for name in sorted(self.root.folders())]
-            states = [state for state in found if state.has("meta.json")]
+            return [state for state in found if state.has("meta.json")]
         except OSError as error:
             raise CheckpointError(f"cannot read the state in {self.root}: {error.strerror}") from None
-        return (states[0], False) if len(states) == 1 else (None, False)
 
     def claim(self) -> None:
         """Sees that both folders can be written and no other process holds the checkpoint; then notes in the checkpoint

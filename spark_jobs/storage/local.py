@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crown.durable.files import PRIVATE, create_durably, sync_folder, temporary, write_durably
+from crown.durable.files import PRIVATE, create_durably, sync, temporary, write_durably
 from spark_jobs.storage.folder import Folder
 
 
@@ -112,7 +112,7 @@ class LocalFolder(Folder):
             write(partial)
             os.chmod(partial, PRIVATE)
             os.replace(partial, self.path / file)
-        sync_folder(self.path)
+        sync(self.path)
 
     def delete(self, files: Iterable[str]) -> None:
         """See ``Folder``."""

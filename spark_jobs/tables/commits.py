@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from crown.durable.files import sync_folder
+from crown.durable.files import sync
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.folders import LOCK
 from spark_jobs.tables.parts import ATTEMPTS, Part
@@ -101,6 +101,14 @@ def foreign(folder: Path, what: str) -> CheckpointError:
     )
 
 
+def beaten(folder: Path, batch: int) -> CheckpointError:
+    """Returns the error for a batch that another driver has committed to a table."""
+    return CheckpointError(
+        f"another job has committed batch {batch} of this stream to {folder}: end it, or give this one a "
+        "checkpoint and a table of its own"
+    )
+
+
 def attempts(folder: Path) -> list[tuple[str, int]]:
     """Returns the names in ``_attempts`` and the batches they are of."""
     try:
@@ -135,7 +143,7 @@ def place(folder: Path, files: Iterable[str]) -> None:
                 ) from None
         except OSError as error:
             raise CheckpointError(f"cannot write to the table {folder}: {error.strerror}") from None
-    sync_folder(folder)
+    sync(folder)
 
 
 def take_back(folder: Path, files: Iterable[str]) -> None:

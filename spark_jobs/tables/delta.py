@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from crown.errors import needs
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.tables.commits import OURS, attempts, foreign, place, take_back
+from spark_jobs.tables.commits import OURS, attempts, beaten, foreign, place, take_back
 from spark_jobs.tables.parts import Part, schema_of
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ class DeltaLog:
 
     def newest(self) -> int:
         """Returns the batch of the stream's newest transaction."""
-        found = self._table.transaction_version(self._stream) if self._table is not None else None
-        return -1 if found is None else int(found)
+        return _newest(self._table, self._stream)
 
     def holds(self, file: str) -> bool:
         """Returns True if the file is in the newest version of the table. O(files)."""
@@ -110,10 +109,7 @@ def by_batch(stream: str, batch: int) -> CommitProperties:
 def uncommitted(folder: Path, batch: int, error: Exception) -> CheckpointError:
     """Returns the error for a batch that could not be committed to a Delta table."""
     if _beaten(error):
-        return CheckpointError(
-            f"another job has committed batch {batch} of this stream to {folder}: end it, or give this one a "
-            "checkpoint and a table of its own"
-        )
+        return beaten(folder, batch)
     return CheckpointError(
         f"batch {batch} cannot be committed to the Delta table {folder} ({' '.join(str(error).split())}): mend that, "
         "and start the stream again"
@@ -141,7 +137,10 @@ def opened(folder: Path) -> DeltaTable | None:
 
 def newest_batch(folder: Path, stream: str) -> int:
     """Returns the newest batch of a stream in a Delta table; −1 if there is none."""
-    table = opened(folder)
+    return _newest(opened(folder), stream)
+
+
+def _newest(table: DeltaTable | None, stream: str) -> int:
     found = table.transaction_version(stream) if table is not None else None
     return -1 if found is None else int(found)
 

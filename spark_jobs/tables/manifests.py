@@ -15,7 +15,7 @@ from typing import Any
 
 from crown.durable.files import create_durably
 from spark_jobs.errors import CheckpointError, DamagedStateError, SourceError
-from spark_jobs.tables.commits import OURS, foreign, place
+from spark_jobs.tables.commits import OURS, beaten, foreign, place
 from spark_jobs.tables.parts import Part
 
 MANIFESTS = "_manifests"
@@ -57,10 +57,7 @@ class Manifests:
         except OSError as error:
             raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
         if not first:
-            raise CheckpointError(
-                f"another job has committed batch {batch} of this stream to {self._folder}: end it, or give this one a "
-                "checkpoint and a table of its own"
-            )
+            raise beaten(self._folder, batch)
         self._newest = batch
         place(self._folder, (part.file for part in parts))
 

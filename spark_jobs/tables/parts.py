@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from crown.durable.files import sync
 from spark_jobs.errors import CheckpointError
 
 ATTEMPTS = "_attempts"
@@ -101,7 +101,7 @@ def write_part(
         if writer is None:
             return None
         writer.close()
-        _sync(path)
+        sync(path)
         return Part(path.name, done[0].num_rows, path.stat().st_size, json.dumps(statistics(done[0])))
     except OSError as error:
         raise CheckpointError(f"cannot write deltas to {path.parent}: {error.strerror or error}") from None
@@ -170,14 +170,6 @@ def statistics(written: pq.FileMetaData) -> dict[str, Any]:
 
 def _said(value: Any) -> Any:
     return value.isoformat() if isinstance(value, dt.date) else value
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def manifest(rows: Iterable[Any]) -> list[Part]:

@@ -106,11 +106,7 @@ def place_of(where: Whereabouts, operator: str, batch: int | None) -> Place:
 
 
 def _only_state(where: Whereabouts, operator: str) -> Folder:
-    try:
-        found = [where.root / name / operator for name in sorted(where.root.folders()) if name != "backfill"]
-        streams = [state for state in found if state.has("meta.json")]
-    except OSError as error:
-        raise CheckpointError(f"cannot read the state in {where.root}: {error.strerror}") from None
+    streams = [state for state in where.states(operator) if state.parent.name != "backfill"]
     if len(streams) != 1:
         how_many = f"the state of {len(streams)} streams" if streams else "no state of a stream"
         raise CheckpointError(

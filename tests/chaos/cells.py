@@ -315,7 +315,5 @@ def _executed(
         return Outcome(deltas=net(output))
     except CheckpointError as error:
         return Outcome(refused=str(error))
-    except OSError as error:
-        return Outcome(broken=repr(error))
     except Exception as error:
         return Outcome(broken=repr(error))

@@ -22,37 +22,44 @@ def _one(rng: random.Random, state: Path) -> Path | None:
 
 def flipped_bit(rng: random.Random, state: Path) -> str | None:
     """One bit of one file."""
-    path = _one(rng, state)
-    if path is None or not path.stat().st_size:
-        return None
-    data = bytearray(path.read_bytes())
-    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    path.write_bytes(data)
-    return path.name
+
+    def flipped(data: bytearray) -> None:
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+    return _rewritten(rng, state, flipped)
 
 
 def torn(rng: random.Random, state: Path) -> str | None:
     """The end of one file is gone."""
-    path = _one(rng, state)
-    if path is None or not path.stat().st_size:
-        return None
-    data = path.read_bytes()
-    path.write_bytes(data[: rng.randrange(len(data))])
-    return path.name
+
+    def cut(data: bytearray) -> None:
+        del data[rng.randrange(len(data)) :]
+
+    return _rewritten(rng, state, cut)
 
 
 def zeroed(rng: random.Random, state: Path) -> str | None:
     """A block of one file is zeros, as after a crash of the machine."""
+
+    def blanked(data: bytearray) -> None:
+        at = rng.randrange(len(data))
+        size = min(512, len(data) - at)
+        data[at : at + size] = bytes(size)
+
+    return _rewritten(rng, state, blanked)
+
+
+def _rewritten(rng: random.Random, state: Path, change: Callable[[bytearray], None]) -> str | None:
+    """Returns the file whose bytes it changed, None if there is nothing to change."""
     path = _one(rng, state)
     if path is None or not path.stat().st_size:
         return None
-    data = bytearray(path.read_bytes())
-    at = rng.randrange(len(data))
-    size = min(512, len(data) - at)
-    if not any(data[at : at + size]):
+    before = path.read_bytes()
+    after = bytearray(before)
+    change(after)
+    if after == before:
         return None
-    data[at : at + size] = bytes(size)
-    path.write_bytes(data)
+    path.write_bytes(after)
     return path.name
 
 

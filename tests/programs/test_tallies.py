@@ -10,9 +10,9 @@ import pytest
 
 import crown
 from crown.errors import ChangeError
+from crown.kernels.arena import H_ROWS
 from crown.programs.answers import Answers
 from crown.programs.program import ProgramEngine
-from crown.programs.tallies import H_ROWS
 
 SCHEMA = {"r": {"a": "int64", "b": "int64"}, "s": {"b": "int64", "c": "int64"}}
 QUERIES = [

@@ -27,7 +27,7 @@ from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.terms import Addends, Layout
 from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
-from crown.store.codec import decode
+from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import GroupStage
@@ -267,11 +267,8 @@ class Groups(Lasting):
     def _named(self, handle: int) -> str:
         """Returns a group, for messages."""
         words = self.parts[0][handle : handle + self._k]
-        values = [
-            f"{key.name}={decode(words[i : i + 1].copy(), key.type, self._part.dictionary.extern)[0].as_py()!r}"
-            for i, key in enumerate(self._keys)
-        ]
-        return f"the group {', '.join(values)}" if values else "the result"
+        values = named_values(words, self._keys, self._part.dictionary.extern)
+        return f"the group {', '.join(f'{key}={value!r}' for key, value in values.items())}" if values else "the result"
 
     # Reading
     # ------------------------------------------------------------------------------------------------------------------

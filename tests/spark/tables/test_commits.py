@@ -54,7 +54,7 @@ class BrokenOffError(Exception):
 
 @pytest.mark.parametrize("form", ["delta", "parquet"])
 @pytest.mark.parametrize("before", [True, False])
-@pytest.mark.parametrize("step", ["os.link", "sync_folder", "unlink", "commit"])
+@pytest.mark.parametrize("step", ["os.link", "sync", "unlink", "commit"])
 def test_a_driver_that_dies_at_any_step_of_a_commit_leaves_every_row_once(tmp_path, monkeypatch, form, step, before):
     """The ``n``-th call of a step ends the driver, for every ``n``; a new driver is given the batch again."""
     for died_at, last in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 1), (3, 1)):
@@ -96,9 +96,9 @@ def _die(patch, step, number, before):
 
     if step == "os.link":
         patch.setattr(os, "link", armed(os.link))
-    elif step == "sync_folder":
-        patch.setattr(commits, "sync_folder", armed(commits.sync_folder))
-        patch.setattr(files, "sync_folder", armed(files.sync_folder))
+    elif step == "sync":
+        patch.setattr(commits, "sync", armed(commits.sync))
+        patch.setattr(files, "sync", armed(files.sync))
     elif step == "unlink":
         patch.setattr(Path, "unlink", armed(Path.unlink))
     else:
