@@ -8,18 +8,7 @@ from typing import Any
 import numpy as np
 
 from crown.errors import MemoryBudgetError, SnapshotError, UnusableStateError
-from crown.kernels.arena import (
-    FORMAT,
-    H_BUDGET,
-    H_FORMAT,
-    H_LIMIT,
-    H_LIVE,
-    H_MAGIC,
-    H_OPEN,
-    H_PLAN0,
-    H_TOP,
-    MAGIC,
-)
+from crown.kernels.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_OPEN, H_PLAN0, H_TOP, is_arena
 from crown.store.budget import Budget
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
 from ivm_triangle.kernels.state import layout as at
@@ -182,11 +171,7 @@ class State:
         return int(self.arena[H_LIVE]) * 8
 
     def _check_header(self) -> None:
-        if (
-            self.arena[H_MAGIC] != MAGIC
-            or self.arena[H_FORMAT] != FORMAT
-            or not at.CONTROL < self.arena[H_TOP] <= self.limit
-        ):
+        if not is_arena(self.arena) or not at.CONTROL < self.arena[H_TOP] <= self.limit:
             raise SnapshotError("this is not the complete state of a triangle query")
         if (self.arena[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
             raise SnapshotError("the state belongs to a triangle query with other outputs, epsilon or strategy")

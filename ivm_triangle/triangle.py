@@ -13,6 +13,7 @@ import pyarrow as pa
 from crown.arguments import Size, size_of
 from crown.interrupts import Uninterrupted
 from crown.store.memory import MappedFile
+from crown.store.zset import SECRET
 from crown.uncopyable import NotCopyable
 from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of
@@ -349,7 +350,7 @@ def _net(rows: np.ndarray) -> tuple[np.ndarray, int]:
     n = len(rows)
     out = np.empty_like(rows)
     slots = np.full(2 << n.bit_length(), -1, dtype=np.int32)
-    takes, used = net_rows(rows, np.empty(n, dtype=np.int64), slots, out)
+    takes, used = net_rows(rows, np.empty(n, dtype=np.int64), slots, out, SECRET)
     return out[:used], int(takes)
 
 

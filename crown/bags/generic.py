@@ -17,20 +17,7 @@ from crown.bags.kernels import layout as L
 from crown.bags.kernels import tries
 from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
 from crown.errors import MemoryBudgetError, SnapshotError
-from crown.kernels.arena import (
-    FORMAT,
-    H_BUDGET,
-    H_FORMAT,
-    H_LIMIT,
-    H_LIVE,
-    H_MAGIC,
-    H_PLAN0,
-    H_TOP,
-    MAGIC,
-    T_COUNT,
-    T_MASK,
-    T_SLOTS,
-)
+from crown.kernels.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_PLAN0, H_TOP, T_COUNT, T_MASK, T_SLOTS, is_arena
 from crown.kernels.geometry import counted_words, list_length
 from crown.kernels.tables import LOW32, table_at
 from crown.store.zset import Zset
@@ -84,7 +71,7 @@ class GenericBag:
             tries.create_tries(arena, tables, len(arena), secrets.randbits(62))
             arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
         else:
-            if arena[H_MAGIC] != MAGIC or arena[H_FORMAT] != FORMAT or arena[H_TOP] > len(arena):
+            if not is_arena(arena):
                 raise SnapshotError("this is not the complete state of a bag")
             if (arena[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
                 raise SnapshotError("the state belongs to a bag with other atoms or outputs")

@@ -178,7 +178,7 @@ def _grid(given: Any, plan: Plan, path: Path) -> Grid:
 def _check_parts(parts: Sequence[np.ndarray], words: Sequence[int], own: int, plan: Plan, path: Path) -> None:
     """Checks that every part is a complete arena of this version, and the first one of each engine is of the plan."""
     for number, (part, n) in enumerate(zip(parts, words, strict=True)):
-        if n <= A.H_TABLES or part[A.H_MAGIC] != A.MAGIC or part[A.H_FORMAT] != A.FORMAT or part[A.H_TOP] != n:
+        if n <= A.H_TABLES or not A.is_arena(part) or part[A.H_TOP] != n:
             raise SnapshotError(f"{path} is not the complete state of a view of this version")
         if number >= own and (number - own) % parts_of(plan) == 0:
             check_header(part, plan, path)

@@ -22,11 +22,11 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
-FORMAT = 2
+FORMAT = 3
 
 # Header words.
 H_MAGIC, H_FORMAT, H_PLAN0, H_PLAN1 = 0, 1, 2, 3  # plan fingerprint: its first 16 bytes
-H_TOP, H_LIMIT, H_LIVE, H_SEED = 4, 5, 6, 7
+H_TOP, H_LIMIT, H_LIVE = 4, 5, 6
 H_VERSION, H_CLEAN, H_EPOCH = 8, 9, 10  # batch version, commit mark, number of changes ever applied
 H_ROOT = 11  # handle of the root's group
 H_LIVE_ON = 12  # 1 while live views are maintained
@@ -38,6 +38,7 @@ H_BUDGET = 22  # no insertion starts while more words than this are live
 H_OPEN = 23  # 1 while a batch is being applied: what is here is then neither before nor after it
 H_WRAPPED = 24  # of a payload plan: 0, or that a count has left 63 bits since somebody looked
 H_ROWS = 25  # of a stage, which no kernel reads: 0, or one more than the rows that the stage has
+H_LOW, H_HIGH, H_CHAIN = 26, 27, 28  # secrets of the tables' hash (``tables.step``)
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
@@ -59,6 +60,14 @@ def header_words(tables: int) -> int:
     return H_TABLES + TABLE_WORDS * tables
 
 
+@device
+def _scrambled(v):
+    """Returns a word that looks as if it had nothing to do with ``v``."""
+    v = (v ^ ((v >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
+    v = (v ^ ((v >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
+    return v ^ ((v >> 31) & 0x1FFFFFFFF)
+
+
 @kernel
 def format_arena(arena, tables, limit, seed):
     """Writes an empty header: no blocks, no tables yet (``tables.new_table`` makes them)."""
@@ -71,7 +80,17 @@ def format_arena(arena, tables, limit, seed):
     arena[H_LIMIT] = limit
     arena[H_BUDGET] = limit
     arena[H_LIVE] = words
-    arena[H_SEED] = seed
+    arena[H_LOW] = seed
+    v = arena[H_LOW]
+    for w in (H_LOW, H_HIGH, H_CHAIN):
+        v = v + -7046029254386353131  # splitmix64
+        arena[w] = _scrambled(v) | 1
+
+
+@kernel
+def is_arena(arena):
+    """Returns True iff the header is one of this version."""
+    return arena[H_MAGIC] == MAGIC and arena[H_FORMAT] == FORMAT and arena[H_TOP] <= arena.size
 
 
 @kernel

@@ -10,10 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import H_BUDGET, H_DICT_SWEPT, H_LIVE, H_SEED, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import (
+    H_BUDGET,
+    H_DICT_SWEPT,
+    H_LIVE,
+    T_COUNT,
+    T_MASK,
+    T_SLOTS,
+    ZERO,
+    alloc,
+    release,
+)
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import words
-from crown.kernels.tables import LOW32, insert, make_room, mix, remove
+from crown.kernels.tables import LOW32, insert, make_room, remove, spread, step
 
 NULL = -(2**63)  # the code of NULL in every domain
 MARK = 1 << 62
@@ -22,19 +32,17 @@ LENGTH = (1 << 31) - 1
 
 @device
 def _tag(arena, data, start, length):
-    h = arena[H_SEED] ^ length
+    tag = step(arena, ZERO, length)
     word = ZERO
     shift = 0
     for i in range(start, start + length):
         word |= data[i] << shift
         shift += 8
         if shift == 64:
-            h = mix(h, word)
+            tag = step(arena, tag, word)
             word = ZERO
             shift = 0
-    h = mix(h, word)
-    h = h * -4417276706812531889
-    return (h >> 32) & LOW32
+    return spread(step(arena, tag, word))
 
 
 @device

@@ -1,8 +1,9 @@
 """Hash tables in the arena: open addressing, linear probing, backward-shift deletion, no tombstones.
 
 A table maps a key of int64 words to the handle of a record that *holds* that key: a slot is one word,
-``tag << 32 | handle``, where the tag is 32 bits of the key's seeded hash. So a probe touches one cache line of slots
-and, on a tag match, the record itself; growing and deleting move slots without reading records. Handle 0 is "none".
+``tag << 32 | handle``, where the tag is 32 bits of the key's hash, which has secrets of the arena. So a probe touches
+one cache line of slots and, on a tag match, the record itself; growing and deleting move slots without reading
+records. Handle 0 is "none".
 
 A key is named by where it lies: word ``j`` of it is ``src[base + plan[pos + j]]`` with ``src`` the arena or a batch,
 and ``plan`` the array that holds the positions. In the record, the key's words are the first ones, in order.
@@ -15,7 +16,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import H_SEED, H_TABLES, T_COUNT, T_MASK, T_SLOTS, TABLE_WORDS, alloc, release
+from crown.kernels.arena import (
+    H_CHAIN,
+    H_HIGH,
+    H_LOW,
+    H_TABLES,
+    T_COUNT,
+    T_MASK,
+    T_SLOTS,
+    TABLE_WORDS,
+    ZERO,
+    alloc,
+    release,
+)
 from crown.kernels.jit import device, kernel
 
 MIN_SLOTS = np.int64(8)
@@ -32,11 +45,30 @@ def mix(h, v):
 @device
 def hash_key(arena, plan, pos, k, src, base):
     """Returns the 32-bit tag of a key of ``k`` words."""
-    h = arena[H_SEED]
+    tag = ZERO
     for j in range(k):
-        h = mix(h, src[base + plan[pos + j]])
-    h = h * -4417276706812531889
-    return (h >> 32) & LOW32
+        tag = step(arena, tag, src[base + plan[pos + j]])
+    return spread(tag)
+
+
+@device
+def step(arena, tag, word):
+    """Returns the tag of a key whose first words have ``tag`` and whose next is ``word``.
+
+    The halves of the word are factors with a secret summand each. Whoever chooses two keys without the secrets makes
+    them collide by luck alone, once in 2^32: pair-multiply-shift (Thorup, High Speed Hashing for Integers and Strings,
+    3.5).
+    """
+    low = arena[H_LOW] + (word & LOW32)
+    high = arena[H_HIGH] + ((word >> 32) & LOW32)
+    return ((low * high + arena[H_CHAIN] * tag) >> 32) & LOW32
+
+
+@device
+def spread(tag):
+    """Returns a tag for each tag, so that evenly spaced keys do not stay evenly spaced: probing is linear."""
+    tag = ((tag ^ (tag >> 15)) * 0x2C1B3C6D) & LOW32
+    return tag ^ (tag >> 16)
 
 
 @kernel

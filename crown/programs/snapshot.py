@@ -97,7 +97,7 @@ def _program(given: Any, path: str | os.PathLike[str]) -> Program:
 
 def _check(part: np.ndarray, words: int, path: str | os.PathLike[str]) -> None:
     """Raises SnapshotError unless a part is the whole of an arena between two batches."""
-    if words < A.H_TABLES or part[A.H_MAGIC] != A.MAGIC or part[A.H_FORMAT] != A.FORMAT or part[A.H_TOP] != words:
+    if words < A.H_TABLES or not A.is_arena(part) or part[A.H_TOP] != words:
         raise SnapshotError(f"{path} is damaged: a part of it is not the state of a stage")
     if part[A.H_OPEN]:
         raise SnapshotError(f"{path} is damaged: it was written while a batch was being applied")

@@ -46,7 +46,7 @@ class Part:
             for table in range(tables):
                 new_table(arena, int(table_at(table)))
             return True
-        if arena[A.H_MAGIC] != A.MAGIC or arena[A.H_FORMAT] != A.FORMAT or arena[A.H_TOP] > len(arena):
+        if not A.is_arena(arena):
             raise SnapshotError("this is not the complete state of a stage")
         return False
 

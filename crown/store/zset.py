@@ -20,7 +20,8 @@ import numpy as np
 
 from crown.kernels.batches import consolidate, pick
 
-_SECRET = secrets.randbits(62)  # no order depends on it
+SECRET = secrets.randbits(62)
+"""What the hashes that net a batch begin with. No order depends on it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +106,7 @@ class Zset:
     def sums(self) -> np.ndarray:
         """Returns int64[n]: the first of equal tuples has the sum of their weights, the others 0. Expected O(n)."""
         sums = self.weights.copy()
-        consolidate(self.flat(), self.width, sums, _SECRET)
+        consolidate(self.flat(), self.width, sums, SECRET)
         return sums
 
     def picked(self, weights: np.ndarray) -> Zset:

@@ -21,13 +21,9 @@ from crown.engine.kernels.layout import (
 from crown.engine.kernels.live import set_live
 from crown.engine.kernels.worth import occurrences
 from crown.kernels.arena import (
-    FORMAT,
     H_BUDGET,
-    H_FORMAT,
     H_LIVE_ON,
-    H_MAGIC,
     H_ROOT,
-    MAGIC,
     ONE,
     PLAIN,
     T_MASK,
@@ -200,9 +196,3 @@ def count_results(arena, halves, plan, scratch, ring, sums, order):
                 return -1
             sums[group_number(g)] = total
     return sums[group_number(arena[H_ROOT])]
-
-
-@kernel
-def is_ours(arena):
-    """Returns True iff the header is one that this version of the engine wrote."""
-    return arena[H_MAGIC] == MAGIC and arena[H_FORMAT] == FORMAT

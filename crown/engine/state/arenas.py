@@ -232,7 +232,7 @@ def fingerprint_words(plan: Maintainable) -> np.ndarray:
 
 def check_header(arena: np.ndarray, plan: Plan, source: Path) -> None:
     """Raises SnapshotError unless the arena was written by this version for this plan."""
-    if len(arena) < A.H_TABLES or not state.is_ours(arena) or not 0 < arena[A.H_TOP] <= len(arena):
+    if len(arena) < A.H_TABLES or not A.is_arena(arena):
         raise SnapshotError(f"{source} is not a state of this version of the engine")
     found = arena[A.H_PLAN0 : A.H_PLAN1 + 1]
     if not (found == fingerprint_words(plan)).all():

@@ -18,7 +18,6 @@ from crown.store.dictionary import Dictionary
 from crown.store.memory import MappedFile, reserve
 from plans.program import JoinStage, LinearStage, Program, Stage
 
-_WRITTEN = (A.MAGIC, A.FORMAT)
 OWN_PARTS = 2  # the dictionary's and the gate's
 
 
@@ -75,7 +74,7 @@ class ProgramMemory:
         """Returns the parts that are in the file ``path``. O(1). Raises SnapshotError if they cannot be there."""
         file = MappedFile.open(path)
         first = file.words[: len(file.words) // parts]
-        if len(file.words) % parts or len(first) < A.H_TABLES or (first[A.H_MAGIC], first[A.H_FORMAT]) != _WRITTEN:
+        if len(file.words) % parts or len(first) < A.H_TABLES or not A.is_arena(first):
             raise SnapshotError(f"{path} is not the state of a program of this version")
         return cls(file.words, parts, limits_of(None)[0], file)
 

@@ -25,18 +25,22 @@ def squares_of(rows, copies, squares):
 
 
 @kernel
-def net_rows(rows, weights, slots, out):
+def net_rows(rows, weights, slots, out, secret):
     """Sums the weights of rows (k, x, y, m) int64[n, 4] that name the same tuple; those that are not 0 go to `out`.
 
     Deletions first, otherwise in order. Returns (deletions, rows of `out` in use). `weights` int64[n] and `slots`
-    int32[a power of two >= 2 n] are scratch; `slots` MUST be -1 everywhere. Expected O(n).
+    int32[a power of two >= 2 n] are scratch; `slots` MUST be -1 everywhere; `secret` is that
+    of `crown.kernels.batches.consolidate`. Expected O(n).
     """
+    turn = secret | 1
     n = rows.shape[0]
     mask = slots.size - 1
     rows, weights, slots, out = words(rows), words(weights), words(slots), words(out)
     for i in range(n):
         weights[i] = rows[4 * i + 3]
-        h = mix(mix(rows[4 * i], rows[4 * i + 1]), rows[4 * i + 2])
+        h = secret
+        for j in range(3):
+            h = mix(h, rows[4 * i + j]) * turn
         s = (h >> 32) & mask
         while slots[s] >= 0:
             other = slots[s]
