@@ -23,7 +23,7 @@ from crown.kernels.arena import (
 )
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import words
-from crown.kernels.tables import LOW32, insert, make_room, remove, spread, step
+from crown.kernels.tables import LOW32, first, insert, make_room, remove, spread, step
 
 NULL = -(2**63)  # the code of NULL in every domain
 MARK = 1 << 62
@@ -32,7 +32,7 @@ LENGTH = (1 << 31) - 1
 
 @device
 def _tag(arena, data, start, length):
-    tag = step(arena, ZERO, length)
+    tag = first(arena, length)
     word = ZERO
     shift = 0
     for i in range(start, start + length):

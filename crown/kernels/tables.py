@@ -45,10 +45,18 @@ def mix(h, v):
 @device
 def hash_key(arena, plan, pos, k, src, base):
     """Returns the 32-bit tag of a key of ``k`` words."""
-    tag = ZERO
-    for j in range(k):
+    if k == 0:
+        return ZERO
+    tag = first(arena, src[base + plan[pos]])
+    for j in range(1, k):
         tag = step(arena, tag, src[base + plan[pos + j]])
     return spread(tag)
+
+
+@device
+def first(arena, word):
+    """Returns the tag of a key of one word, before it is spread."""
+    return (_product(arena, word) >> 32) & LOW32
 
 
 @device
@@ -59,15 +67,17 @@ def step(arena, tag, word):
     them collide by luck alone, once in 2^32: pair-multiply-shift (Thorup, High Speed Hashing for Integers and Strings,
     3.5).
     """
-    low = arena[H_LOW] + (word & LOW32)
-    high = arena[H_HIGH] + ((word >> 32) & LOW32)
-    return ((low * high + arena[H_CHAIN] * tag) >> 32) & LOW32
+    return ((_product(arena, word) + arena[H_CHAIN] * tag) >> 32) & LOW32
+
+
+@device
+def _product(arena, word):
+    return (arena[H_LOW] + (word & LOW32)) * (arena[H_HIGH] + ((word >> 32) & LOW32))
 
 
 @device
 def spread(tag):
     """Returns a tag for each tag, so that evenly spaced keys do not stay evenly spaced: probing is linear."""
-    tag = ((tag ^ (tag >> 15)) * 0x2C1B3C6D) & LOW32
     return tag ^ (tag >> 16)
 
 

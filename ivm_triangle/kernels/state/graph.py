@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import T_MASK, T_SLOTS, alloc, release
 from crown.kernels.jit import device
-from crown.kernels.tables import LOW32, insert, remove, spread, step, table_at
+from crown.kernels.tables import LOW32, first, insert, remove, spread, table_at
 from ivm_triangle.kernels.state.geometry import (
     clear_list,
     edge_position,
@@ -49,7 +49,7 @@ def before(plan, k):
 @device
 def tag_of(arena, word):
     """Returns the 32-bit tag of a key of one word; the same function as `tables.hash_key`."""
-    return spread(step(arena, ZERO, word))
+    return spread(first(arena, word))
 
 
 @device
