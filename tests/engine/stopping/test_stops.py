@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.stopping.stops import FAULTS, SUBJECTS, Run, Subject, concerns, small_blocks
+from tests.engine.stopping.stops import FAULTS, concerns, small_blocks
+from tests.engine.stopping.subjects import SUBJECTS, Run, Subject
 
 GRID = [(subject, fault) for subject in SUBJECTS for fault in FAULTS if concerns(fault, subject)]
 NAMES = [f"{subject.name}-{fault.__name__}" for subject, fault in GRID]
