@@ -29,7 +29,7 @@ from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
 from crown.programs.advances import advance
 from crown.reading import Readable
-from crown.results import rich
+from crown.results import pulse, rich
 from crown.results.subscribers import Subscribed
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
@@ -63,6 +63,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         self._meter = Meter(engine)
         self.schema: pa.Schema = engine.result_schema
         rich.attach()
+        pulse.attach(self._meter)
 
     def _reader(self) -> Queryable:
         return self._engine
