@@ -7,8 +7,8 @@
 [{'a': 1, 'b': 2, 'c': 3, '_weight': 1}]
 
 Everything a user needs is here: ``view``, ``load`` and ``open`` make views, ``plan`` and ``explain`` tell how a query
-is maintained, ``graph`` finds motifs in graphs that change, ``Triangle`` counts and lists triangles, ``errors`` has
-every error, and ``spark`` what runs on Spark.
+is maintained, ``graph`` finds motifs in graphs that change, ``Triangle`` counts and lists triangles, ``changes`` writes
+deltas as others read them, ``errors`` has every error, and ``spark`` what runs on Spark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from crown import errors, graph, ml, rings, spark
+    from crown import changes, errors, graph, ml, rings, spark
     from crown.databases import Database, database, load_database
     from crown.durable.opening import open_view as open
     from crown.durable.view import DurableView
@@ -81,6 +81,7 @@ __all__ = [
     "UnusableStateError",
     "View",
     "Window",
+    "changes",
     "database",
     "errors",
     "explain",
@@ -100,7 +101,7 @@ __all__ = [
     "view",
 ]
 
-_MODULES = ("errors", "graph", "ml", "rings", "spark")
+_MODULES = ("changes", "errors", "graph", "ml", "rings", "spark")
 _HOMES = {
     "Column": "plans.schema",
     "Database": "crown.databases",

@@ -26,6 +26,8 @@ from crown.errors import ChangeError
 from crown.ingest.columns import WEIGHT
 from crown.ingest.conventions import CHANGE_TYPE, ROW_KIND
 
+__all__ = ["as_cdf", "as_debezium", "as_rowkind", "from_debezium"]
+
 INSERT, DELETE, BEFORE, AFTER = range(4)
 ROW_KINDS = ("+I", "-D", "-U", "+U")
 CHANGE_TYPES = ("insert", "delete", "update_preimage", "update_postimage")

@@ -58,7 +58,9 @@ def _main(argv: Sequence[str] | None) -> int:
     except MissingPackageError as error:
         print(f"crown: {error}", file=sys.stderr)
         return 2
-    args = parser.parse_args(argv)
+    args, strange = parser.parse_known_args(argv)
+    if strange:  # the command says so, with its own usage
+        subparsers.choices[args.command].error(f"unrecognized arguments: {' '.join(strange)}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", QueryWarning)

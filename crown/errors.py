@@ -90,7 +90,10 @@ class NotDurableError(CrownError):
 
 
 class AmplifiedWarning(UserWarning):
-    """A change of a batch gave more deltas than ``View.amplified_beyond``; the message names the key."""
+    """A change of a batch gave more deltas than ``View.amplified_beyond``; the message names the key.
+
+    It is issued before the batch stands: where warnings are errors, the batch is refused, and the view is as it was.
+    """
 
 
 class RecoveryWarning(UserWarning):

@@ -49,6 +49,11 @@ class Uninterrupted:
             self._noted = False
             delivers(SIGINT, None)
 
+    @property
+    def held(self) -> bool:
+        """Returns True while the context is entered."""
+        return self._depth > 0
+
     def check(self) -> None:
         """Delivers a SIGINT that was noted: raises what its handler raises, ``KeyboardInterrupt`` by default."""
         if self._noted and self._delivers is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -28,7 +29,7 @@ from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
 from crown.programs.advances import advance
 from crown.reading import Readable
-from crown.results import rich
+from crown.results import pulse, rich
 from crown.results.subscribers import Subscribed
 from crown.store import words_file
 from crown.uncopyable import NotCopyable
@@ -46,7 +47,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
 
     Memory is linear in the live input tuples, whatever the size of the result. ``schema`` is the Arrow schema of the
     result. ``amplified_beyond``: if ``apply`` finds that a change gave more deltas than that, it issues an
-    AmplifiedWarning that names the key, and ``stats`` has it; None for never.
+    AmplifiedWarning that names the key, and ``stats`` has it; None for never. Where warnings are errors, it refuses the
+    batch.
     """
 
     amplified_beyond: int | None = BEYOND
@@ -61,6 +63,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         self._meter = Meter(engine)
         self.schema: pa.Schema = engine.result_schema
         rich.attach()
+        pulse.attach(self._meter)
 
     def _reader(self) -> Queryable:
         return self._engine
@@ -99,8 +102,11 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
             if factorized:
                 return self._run(changes, True, consolidate, True).to_table(self._factorized().delta_schema)
             prepared = self._prepared(changes)
-            deltas = self._started(prepared, True, consolidate).to_table(self._engine.delta_schema)
-        self._watch(prepared, deltas)
+            watch = Amplification(self.amplified_beyond)
+            delivery = self._started(prepared, True, consolidate, watch=watch)
+            deltas = delivery.to_table(self._engine.delta_schema, watch.add)
+        if watch.told:
+            self._amplified = [*self._amplified[-9:], watch.told]
         return self._tell(deltas)
 
     def apply_batches(self, changes: Mapping[str, Any], *, consolidate: bool | None = None) -> Delivery:
@@ -156,26 +162,29 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
     def _started(
-        self, prepared: Prepared, deltas: bool, consolidate: bool | None, factorized: bool = False
+        self,
+        prepared: Prepared,
+        deltas: bool,
+        consolidate: bool | None,
+        factorized: bool = False,
+        watch: Amplification | None = None,
     ) -> Delivery:
         closing = self._closing(prepared)
+        if watch is not None:
+            closing = partial(self._watched, prepared, watch, closing)
         if factorized and isinstance(self._engine, Engine):
             return self._engine.run(prepared, closing=closing, factorized=True)
         return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=closing)
 
-    def _watch(self, prepared: Prepared, deltas: pa.Table) -> None:
-        """Tells of a change that was amplified beyond what is allowed."""
-        if self.amplified_beyond is None or deltas.num_rows <= self.amplified_beyond:
-            return
-        watch = Amplification(self.amplified_beyond)
-        for part in deltas.to_batches():
-            watch.add(part)
+    def _watched(self, prepared: Prepared, watch: Amplification, closing: Callable[[], None]) -> None:
+        """Tells of a change that was amplified beyond what is allowed, before the batch stands: where that is an error,
+        the batch is taken back, and no delta is lost."""
         found = watch.found([batch.columns for batch in prepared.checked.values()])
         if found is not None:
-            self._amplified = [*self._amplified[-9:], f"batch {self._engine.batches}: {found.line()}"]
-            warnings.warn(
-                f"{self._amplified[-1]}; view.explain(analyze=True) shows why", AmplifiedWarning, stacklevel=3
-            )
+            watch.told = f"batch {self._engine.batches + 1}: {found.line()}"
+            said = f"{watch.told}; view.explain(analyze=True) shows why"
+            warnings.warn(said, AmplifiedWarning, stacklevel=_levels_to_caller())
+        closing()
 
     def _closing(self, prepared: Prepared) -> Callable[[], None]:
         """Returns what is still to be done when all of a batch is applied, before it stands."""
@@ -290,6 +299,14 @@ def view(
     if tables:
         made.update(tables)
     return made
+
+
+def _levels_to_caller() -> int:
+    """Returns how many frames above the one that asks is the first that is not of this package."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame, levels = frame.f_back, levels + 1
+    return levels
 
 
 def demand_quarantine(program: Program, folder: Path | None) -> None:

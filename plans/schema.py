@@ -338,6 +338,13 @@ def _column_type(table: str, column: str, given: Any) -> str:
         raise PlanError(f"column {table}.{column}: {error.message}", hint=error.hint) from None
 
 
+def tables_hint(schema: Schema, missing: str) -> str:
+    """Returns the hint of an error about a table that a schema does not have."""
+    if len(schema):
+        return f"the schema has: {', '.join(schema)}"
+    return f'give its columns and types: schema={{"{missing}": {{"a": "int64", "b": "string"}}}}'
+
+
 def _shown(given: Any) -> str:
     """Returns what the user passed, in words: short things themselves, others by what they are."""
     if given is None or isinstance(given, (str, int, float, bool, bytes)):

@@ -271,3 +271,12 @@ def test_check_says_what_a_file_is_not(tmp_path: Path, capsys: pytest.CaptureFix
         assert err.count("\n") == 1
         assert out == ""
     assert main(["check", str(tmp_path / "whole")]) == 0
+
+
+def test_an_option_that_a_command_does_not_have_is_refused_with_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", QUERY, "--window", "5"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: crown explain ")
+    assert said.endswith("crown explain: error: unrecognized arguments: --window 5\n")

@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import crown
 from crown.commands import check, doctor, init, run
 from crown.errors import CrownError
+from plans.commands import plan
 from plans.commands.declare import query_text, schema_of
 from plans.commands.guess import completed, declaration
 from plans.errors import PlanError
@@ -87,6 +89,55 @@ def test_changes_may_come_from_standard_input(
     assert [json.loads(line) for line in out.splitlines()] == [{"a": 1, "c": 3}]
     summary = json.loads(err.splitlines()[-1])
     assert (summary["rows"], summary["deltas"]) == (2, 1)
+
+
+def test_standard_input_goes_on_and_every_batch_is_told_when_it_is_done() -> None:
+    words = ["run", "Q(a, c) :- g(a, b), g(b, c).", "--input", "g=-", "--output", "-", "--batch-rows", "1", "--quiet"]
+    path = os.pathsep.join([str(ROOT), *sys.path[1:]])
+    with subprocess.Popen(
+        [sys.executable, "-m", "crown", *words],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path},
+    ) as running:  # fmt: skip
+        assert running.stdin is not None
+        assert running.stdout is not None
+        for line, told in (
+            ("a,b,_weight\n1,2,1\n2,3,1\n", "+ a=1, c=3\n"), ("2,4,1\n", "+ a=1, c=4\n"), ("1,2,-1\n", "- a=1, c="),
+        ):  # fmt: skip
+            running.stdin.write(line)
+            running.stdin.flush()
+            assert running.stdout.readline().startswith(told)
+        running.stdin.close()
+        assert running.stdout.readline().startswith("- a=1, c=")
+        assert running.wait(60) == 0
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_batches_of_standard_input_are_those_of_a_file(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "a,b\n" + "".join(f"{i},{i + 1}\n" for i in range(7))
+    (tmp_path / "g.csv").write_text(text)
+    words = ["Q(a, c) :- g(a, b), g(b, c).", "--output", "-", "--json", "--batch-rows", str(rows)]
+    command(run, *words, "--input", f"g={tmp_path / 'g.csv'}")
+    told = [re.sub(r', "seconds": [^,}]*', "", part) for part in capsys.readouterr()]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    command(run, *words, "--input", "g=-")
+    assert [re.sub(r', "seconds": [^,}]*', "", part) for part in capsys.readouterr()] == told
+
+
+def test_a_line_of_standard_input_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = '{"a": 1, "b": 2}\n{"a": 2, "b": 3}\n\n{"a": oops}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    with pytest.raises(CrownError, match="cannot read standard input, rows 3 to 3: "):
+        command(run, "Q(a, c) :- g(a, b), g(b, c).", "--input", "g=-", "--batch-rows", "2", "--quiet")
+
+
+def test_a_plan_is_json_however_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    command(plan, "Q(a, c) :- g(a, b), g(b, c).")
+    told = capsys.readouterr().out
+    command(plan, "Q(a, c) :- g(a, b), g(b, c).", "--json")
+    assert capsys.readouterr().out == told
+    assert json.loads(told)["query"] == "Q(a, c) :- g(a, b), g(b, c)."
 
 
 def test_standard_input_is_read_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ MODULES = (
     "crown.databases",
     "crown.durable.opening",
     "crown.graph",
+    "crown.graph.motifs",
     "crown.ml.linear",
     "crown.results.factorized",
     "crown.planning",

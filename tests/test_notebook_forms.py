@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import crown
-from crown.results import rich
+from crown.results import pulse, rich
 
 SCHEMA = {"r": {"a": "int64", "x": "string"}}
 
@@ -81,3 +82,35 @@ def test_a_running_notebook_is_told_how_deltas_look(monkeypatch: pytest.MonkeyPa
     assert told == {pa.Table: rich.delta}
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
     crown.view("SELECT x FROM r", SCHEMA)
+
+
+def test_a_batch_that_takes_long_has_a_bar_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "PATIENCE", 2.0)
+    told: list[str] = []
+
+    def display(html: str) -> pulse.Show:
+        told.append(html)
+        return told.append
+
+    life, view = pulse.Pulse(display), crown.view("SELECT a FROM r", SCHEMA)
+    life.watch(view._meter)
+    begun: list[float] = []
+
+    def rows() -> Iterator[tuple[int, str]]:
+        assert view._meter.begun is not None
+        begun.append(view._meter.begun)
+        for seconds in (1.0, 3.0, 4.0):
+            life.look(begun[0] + seconds)
+        yield 1, "x"
+
+    view.apply({"r": rows()})
+    assert [re.sub("<.*?>", "", html) for html in told] == [
+        " crown: applying a batch, 3 s", " crown: applying a batch, 4 s",
+    ]  # fmt: skip
+    life.look(begun[0] + 9.0)
+    life.look(begun[0] + 10.0)
+    assert told[2:] == [""], "it goes, once"
+    with pytest.raises(crown.BadRowError):
+        view.apply({"r": [("no number", "x")]})
+    life.look(begun[0] + 100.0)
+    assert told[3:] == [], "a batch that was refused does not run"

@@ -42,10 +42,14 @@ class Amplified:
 
 
 class Amplification:
-    """Looks at the deltas of one batch as they come; ``beyond``: deltas per changed row that are told, None: none."""
+    """Looks at the deltas of one batch as they come; ``beyond``: deltas per changed row that are told, None: none.
+
+    ``told``: what was said of the batch.
+    """
 
     def __init__(self, beyond: int | None) -> None:
         self._beyond = beyond
+        self.told = ""
         self._deltas = self._sampled = 0
         self._sample: list[pa.RecordBatch] = []
 

@@ -29,7 +29,14 @@ class Meter:
     def __init__(self, engine: Queryable) -> None:
         self._headers = [[header(state) for state in part.states] for part in stages_of(engine)]
         self._started: tuple[float, Headers] | None = None
+        self._applied = engine.uninterrupted
         self.last: LastBatch | None = None
+
+    @property
+    def begun(self) -> float | None:
+        """Returns when the batch began that is being applied; None if none is."""
+        started = self._started  # another thread may ask
+        return started[0] if started is not None and self._applied.held else None
 
     def begin(self) -> None:
         """Notes that a batch begins."""

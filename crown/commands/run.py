@@ -19,7 +19,7 @@ import crown
 from crown import changes
 from crown.arguments import file_of, number_of, same_file
 from crown.errors import ChangeError
-from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, read
+from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, piped, read
 from crown.terminal import takes, waiting
 from crown.views import View
 from plans import Program, Schema, program
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="NAME=FILE",
         help="changes of a relation: Parquet, CSV, JSON lines, an edge list (.txt, .gz, .zip), or - for standard input "
-        "(JSON lines or CSV)",
+        "(JSON lines or CSV, which may go on for ever)",
     )
     add("--window", metavar="W", help="slide a window of W rows, or of a fraction (0.2), over each input")
     add("--batch-rows", type=int, default=10_000, metavar="N", help="rows of each file per batch (10000)")
@@ -74,11 +74,12 @@ def run(args: argparse.Namespace) -> int:
     _check(args, paths)
     with waiting("crown run: reading"):
         view = _view(args, made)
-        files = {name: read(path, made.table(name)) for name, path in paths.items()}
-        stream = batches(files, args.batch_rows, args.window)
+        piping = {name for name, path in paths.items() if str(path) == STANDARD_INPUT and args.window is None}
+        files = {name: read(path, made.table(name)) for name, path in paths.items() if name not in piping}
+        stream = batches({**files, **{name: piped(args.batch_rows) for name in piping}}, args.batch_rows, args.window)
     for note in () if args.window is None or args.quiet else netted(files, args.batch_rows, args.window):
         print(note, file=sys.stderr)
-    absent = [table.name for table in made.tables if table.name not in files]
+    absent = [table.name for table in made.tables if table.name not in paths]
     if absent and not args.quiet:
         print(f"no --input for {', '.join(absent)}: nothing changes there", file=sys.stderr)
     started = time.monotonic()
@@ -92,6 +93,8 @@ def run(args: argparse.Namespace) -> int:
             for delta in _emitted(view, batch, args.emit, key, number):
                 emitted += delta.num_rows
                 write(delta)
+            if args.output == "-":
+                sys.stdout.flush()  # who reads a stream wants every batch when it is done
             rows, deltas = rows + taken, deltas + emitted
             if not args.quiet:
                 seconds = time.monotonic() - begun
@@ -188,9 +191,9 @@ def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
         for option, path in (("--output", output), ("--save", args.save))
         if path is not None
     }
-    piped = [name for name, path in inputs.items() if str(path) == STANDARD_INPUT]
-    if len(piped) > 1:
-        raise ChangeError(f"standard input is one stream, and {' and '.join(piped)} would read it; give files")
+    readers = [name for name, path in inputs.items() if str(path) == STANDARD_INPUT]
+    if len(readers) > 1:
+        raise ChangeError(f"standard input is one stream, and {' and '.join(readers)} would read it; give files")
     taken = {f"--input {name}": path for name, path in inputs.items()}
     if args.load:
         taken["--load"] = Path(args.load)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from types import GeneratorType
 from typing import Any
@@ -48,11 +48,12 @@ class Delivery:
         with self._uninterrupted:
             return next(self._batches)
 
-    def to_table(self, schema: pa.Schema) -> pa.Table:
-        """Returns all deltas at once. If that fails in any way the batch is taken back."""
+    def to_table(self, schema: pa.Schema, look: Callable[[pa.RecordBatch], None] | None = None) -> pa.Table:
+        """Returns all deltas at once; ``look`` is shown each part as it comes. If that fails in any way the batch is
+        taken back."""
         with self._uninterrupted:
             try:
-                return pa.Table.from_batches(self._batches, schema)
+                return pa.Table.from_batches(self._batches if look is None else _shown(self._batches, look), schema)
             except BaseException:
                 self.abort()
                 raise
@@ -70,6 +71,12 @@ class Delivery:
     def __del__(self) -> None:
         if is_open(getattr(self, "_batches", None)):
             self.close()
+
+
+def _shown(batches: Batches, look: Callable[[pa.RecordBatch], None]) -> Batches:
+    for batch in batches:
+        look(batch)
+        yield batch
 
 
 class Guard:

@@ -19,14 +19,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, overload
 
 from crown.errors import CrownError, needs
-from crown.graph.motifs import MotifView, load, motif_view
+from crown.graph.motifs import DurableMotifView, MotifView, load, motif_view
+from crown.graph.motifs import open_motif as open
 from crown.graph.tables import degree_query, degree_table_query, table_view, triangle_query
 from crown.views import View
 
 if TYPE_CHECKING:
     from spark_jobs.graphs import Frame
 
-__all__ = ["MotifView", "degree_table", "degrees", "load", "motif", "triangles"]
+__all__ = ["DurableMotifView", "MotifView", "degree_table", "degrees", "load", "motif", "open", "triangles"]
 
 
 @overload

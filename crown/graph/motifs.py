@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 import plans
 from crown import engines
+from crown.analysis.amplified import Amplification
 from crown.arguments import Size, file_of, size_of
+from crown.durable.opening import open_view
+from crown.durable.view import DurableView
 from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
 from crown.ingest.batch import Prepared
@@ -19,16 +22,15 @@ from crown.results.factorized import FactorizedHead
 from crown.results.structs import nested, nested_schema, plain_row
 from crown.views import View, extra_of, view
 from plans.frontends.motif.find import Shape, find
+from plans.program import Program
 
 
-class MotifView(View):
-    """The answer to a motif, kept up to date: a ``View`` whose columns are structs, one for each named element.
+class _Structured(View):
+    """A view of the rows that a motif finds, with the structs of its ``_shape`` as columns."""
 
-    ``_weight`` says how often a row is there. Made by ``crown.graph.motif`` and ``crown.graph.load``; not thread-safe.
-    """
+    _shape: Shape
 
-    def __init__(self, view: View, shape: Shape) -> None:
-        super().__init__(view._engine, view._quarantine_dir, view._engine.batches)
+    def _shaped(self, shape: Shape) -> None:
         self._shape = shape
         self.schema = nested_schema(shape, self.schema)
 
@@ -53,15 +55,40 @@ class MotifView(View):
         self._engine.save(path, extra)
 
     def _started(
-        self, prepared: Prepared, deltas: bool, consolidate: bool | None, factorized: bool = False
+        self,
+        prepared: Prepared,
+        deltas: bool,
+        consolidate: bool | None,
+        factorized: bool = False,
+        watch: Amplification | None = None,
     ) -> Delivery:
-        return _Nested(super()._started(prepared, deltas, consolidate), self._shape)
+        return _Nested(super()._started(prepared, deltas, consolidate, watch=watch), self._shape)
 
     def _factorized(self) -> FactorizedHead:
         raise CrownError("the rows of a motif have a struct for each element: leave factorized=True out")
 
     def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
         return plain_row(self._shape, super()._named(row))
+
+
+class MotifView(_Structured):
+    """The answer to a motif, kept up to date: a ``View`` whose columns are structs, one for each named element.
+
+    ``_weight`` says how often a row is there. Made by ``crown.graph.motif`` and ``crown.graph.load``; not thread-safe.
+    """
+
+    def __init__(self, view: View, shape: Shape) -> None:
+        super().__init__(view._engine, view._quarantine_dir, view._engine.batches)
+        self._shaped(shape)
+
+
+class DurableMotifView(_Structured, DurableView):
+    """A ``MotifView`` in a folder, where every applied batch survives crashes. Made by ``crown.graph.open``."""
+
+    def __init__(self, view: DurableView, shape: Shape) -> None:
+        super().__init__(view._engine, view._journal, view._quarantine_dir, view._floor)
+        view._let_go.detach()  # the folder is let go with this one
+        self._shaped(shape)
 
 
 class _Nested(Delivery):
@@ -76,9 +103,9 @@ class _Nested(Delivery):
     def __next__(self) -> pa.RecordBatch:
         return nested(self._shape, super().__next__())
 
-    def to_table(self, schema: pa.Schema) -> pa.Table:
-        """Returns all deltas at once. If that fails in any way the batch is taken back."""
-        plain = super().to_table(schema)
+    def to_table(self, schema: pa.Schema, look: Callable[[pa.RecordBatch], None] | None = None) -> pa.Table:
+        """Returns all deltas at once; ``look`` is shown each part. If that fails in any way the batch is taken back."""
+        plain = super().to_table(schema, look and (lambda batch: look(nested(self._shape, batch))))
         batches = (nested(self._shape, batch) for batch in plain.to_batches())
         return pa.Table.from_batches(batches, nested_schema(self._shape, schema))
 
@@ -94,13 +121,52 @@ def motif_view(
     **options: Any,
 ) -> MotifView:
     """Returns the view of a motif over frames; see ``crown.graph.motif``."""
+    program, shape, first = _found(vertices, edges, pattern, where, schema, dialect)
+    return MotifView(view(program, tables=first or None, **options), shape)
+
+
+def open_motif(
+    vertices: Any,
+    edges: Any,
+    pattern: str,
+    path: str | os.PathLike[str],
+    *,
+    where: str | None = None,
+    schema: Any = None,
+    dialect: str = "spark",
+    **options: Any,
+) -> DurableMotifView:
+    """Returns the motif in the folder ``path``, made or brought back: ``motif`` with what ``crown.open`` promises.
+
+    Frames among ``vertices`` and ``edges`` are the first batch of a new folder; of a folder that has batches they give
+    columns and types alone. ``options`` and errors are those of ``crown.open``; a folder with another motif raises
+    QueryChangedError.
+
+    >>> import tempfile
+    >>> folder, edge = tempfile.mkdtemp(), {"src": "int64", "dst": "int64"}
+    >>> with open_motif(None, edge, "(a)-[]->(b); (b)-[]->(a)", folder) as pairs:
+    ...     pairs.update({"edges": [(1, 2), (2, 1)]})
+    >>> with open_motif(None, edge, "(a)-[]->(b); (b)-[]->(a)", folder) as pairs:
+    ...     pairs.count()
+    2
+    """
+    program, shape, first = _found(vertices, edges, pattern, where, schema, dialect)
+    made = DurableMotifView(open_view(program, path, **options), shape)
+    if first and not made.batches:
+        made.update(first)
+    return made
+
+
+def _found(
+    vertices: Any, edges: Any, pattern: str, where: str | None, schema: Any, dialect: str
+) -> tuple[Program, Shape, dict[str, Any]]:
+    """Returns what maintains a motif, the shape of its rows, and the frames that are its first batch."""
     given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
     declared = schemas({**given, **(schema or {})})
     relation, shape = find(pattern, declared, where, dialect)
     program = plans.program(relation)
     read = {table.name for table in program.tables}
-    first = {name: frame for name, frame in given.items() if name in read and is_frame(frame)}
-    return MotifView(view(program, tables=first or None, **options), shape)
+    return program, shape, {name: frame for name, frame in given.items() if name in read and is_frame(frame)}
 
 
 def load(

@@ -10,7 +10,7 @@ update is a delete of the row before it and an insert of the row after it, so a 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 CODES: dict[str, int] = {
     "+": 1, "-": -1, "+1": 1, "-1": -1, "1": 1,
@@ -31,7 +31,8 @@ CODE_COLUMNS = (CHANGE_TYPE, ROW_KIND)
 BESIDE = frozenset({"_commit_version", "_commit_timestamp", "_change_ordinal", "_commit_snapshot_id"})
 """Columns that stand beside change codes and are not the relation's."""
 
-_WEIGHTS = ("weight", "weights")
+_WEIGHTS = ("weight", "weights", "diff", "mzdiff", "multiplicity")
+_OTHERS = ("height", "eight")  # words that are a letter away from one of them
 _CODED = ("op", "optype", "changetype", "rowkind", "changeop", "operation", "deleted", "isdeleted")
 
 
@@ -49,9 +50,25 @@ def code_column(names: Collection[str], declared: Collection[str]) -> str | None
     return next((name for name in CODE_COLUMNS if name in names and name not in declared), None)
 
 
+@lru_cache(1024)
 def meant_for_weight(name: str) -> bool:
-    """Returns True if a column of that name may be meant to say how many copies of a row come or go."""
-    return name.replace("_", " ").strip().lower() in _WEIGHTS
+    """Returns True if a column of that name may be meant to say how many copies of a row come or go.
+
+    So it is with the words of others for a weight, and with names that are a slip away from ours.
+    """
+    letters = name.replace("_", "").lower()
+    return letters in _WEIGHTS or (letters not in _OTHERS and _slip(letters, _WEIGHTS[0]))
+
+
+def _slip(one: str, other: str) -> bool:
+    """Returns True if a text is another with one letter left out, put in or changed, or with two letters swapped."""
+    if abs(len(one) - len(other)) > 1:
+        return False
+    start = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    one, other = one[start:], other[start:]
+    if len(one) == len(other):
+        return one[1:] == other[1:] or (one[:2] == other[1::-1] and one[2:] == other[2:])
+    return one[1:] == other or one == other[1:]
 
 
 def meant_for_codes(name: str) -> bool:

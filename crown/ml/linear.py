@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from crown.arguments import Size
-from crown.errors import CrownError
+from crown.errors import ChangeError, CrownError
 from crown.ml.coefficients import Coefficients, fit
+from crown.ml.finite import not_finite
 from crown.ml.query import program, stage_of
 from crown.ml.sums import Sums
 from crown.programs.program import ProgramEngine
@@ -42,10 +43,16 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
         """Applies a batch of changes: relation -> table with `_weight`, as `crown.view(...).apply` takes it.
 
         Errors leave the model as it was: ChangeError (unknown relation or column, or a feature that is NaN or
-        infinite), BadRowError (a value that does not fit), MissingDeleteError (with `on_missing="raise"`). Cost: that
-        of propagating the changes through the sums, see `explain`.
+        infinite, with the row where the batch has it), BadRowError (a value that does not fit), MissingDeleteError
+        (with `on_missing="raise"`). Cost: that of propagating the changes through the sums, see `explain`.
         """
-        self.view.update(changes)
+        try:
+            self.view.update(changes)
+        except ChangeError as error:
+            found = not_finite(self.view._reader(), changes, error.__context__)
+            if found is None:
+                raise
+            raise ChangeError(found) from None
 
     def coefficients(self, ridge: float | Fraction = 0) -> Coefficients:
         """Returns the coefficients that minimize Σ (y − intercept − b·x)² + ridge · |b|² over the present rows.

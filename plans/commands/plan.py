@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_query_arguments(parser)
     add_choice(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="write to a file instead of the screen")
+    parser.add_argument("--json", action="store_true", help="what it prints is JSON in any case")
 
 
 def run(args: argparse.Namespace) -> int:

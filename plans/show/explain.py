@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
+from plans.expressions.expr import Expr
 from plans.expressions.sqltext import identifier
 from plans.plan import Bag, BagAtom, Candidate, Node, Plan
 from plans.program import program_of
@@ -156,7 +159,8 @@ def tree(plan: Plan) -> list[str]:
         below = plan.children(index)
         if node.bag is not None:
             for atom in node.bag.atoms:
-                what = f" where {atom.predicate}" if atom.predicate is not None else ""
+                taken = rows_taken(atom)
+                what = f" where {taken}" if taken is not None else ""
                 rows.append(
                     (
                         f"{stem}  · {atom.name}({', '.join(atom.attributes)})",
@@ -180,13 +184,34 @@ def _detail(plan: Plan, index: int, known: Mapping[int, Edge]) -> str:
         parts.append(f"payload {upkeep.payload_words(plan, index)}, {edge_mark(known[index])}")
     if node.kind == "input":
         source = node.relation if node.name.lower() != node.relation.lower() else ""
-        where = f"where {node.predicate}" if node.predicate is not None else ""
+        taken = rows_taken(node)
+        where = f"where {taken}" if taken is not None else ""
         key = _keys(plan, node).strip()
         origin = " ".join(part for part in (f"of {source}" if source else "", key, where) if part)
         parts += [origin] if origin else []
     elif node.bag is not None:
         parts.append(bag_line(plan, node.bag))
     return "   ".join(parts)
+
+
+def rows_taken(atom: Node | BagAtom) -> Expr | None:
+    """Returns the predicate on the rows that an atom takes in, over the names that it shows; None for all rows.
+
+    A column that it does not show has the name that the relation gives it, and the relation in front where that name is
+    another column here.
+    """
+    if atom.predicate is None:
+        return None
+    shown = dict(zip(atom.columns, atom.attributes, strict=True))
+
+    def named(node: Expr, operands: list[Any]) -> Expr:
+        if node.op != "col":
+            return replace(node, args=tuple(operands))
+        hidden = f"{atom.relation}.{node.value}" if node.value in atom.attributes else node.value
+        return replace(node, value=shown.get(node.value, hidden))
+
+    made: Expr = atom.predicate.fold(named)
+    return made
 
 
 def edge_mark(edge: Edge) -> str:

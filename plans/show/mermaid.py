@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from plans.expressions.expr import Expr
-from plans.plan import Plan
-from plans.program import JoinStage, LinearStage, Program
+from plans.plan import BagAtom, Node, Plan
+from plans.program import JoinStage, Program
 from plans.reads import sources
 from plans.search.counted.classes import edges
 from plans.show import explain, programs, upkeep
@@ -13,6 +12,7 @@ _CLASSES = (
     "  classDef free fill:#dbeafe,stroke:#1d4ed8,color:#0f172a",
     "  classDef bound fill:#f1f5f9,stroke:#94a3b8,color:#334155",
 )
+_RESULT = "  classDef result stroke:#1d4ed8,stroke-width:3px"
 _SHAPES = {"input": ('["', '"]'), "virtual": ('(["', '"])'), "bag": ('[["', '"]]')}
 
 
@@ -25,20 +25,26 @@ def mermaid(program: Program) -> str:
     names = {table.name: f"t{index}" for index, table in enumerate(program.tables)}
     for table in program.tables:
         key = f"key ({', '.join(table.key)})" if table.key else "distinct" if table.distinct else ""
-        lines.append(f'  {names[table.name]}["{_escaped(table.name, key)}"]')
+        upserts = programs.upserts(table).partition(";")[0].partition(" by ")[2] if table.upserts else ""
+        windows = [f"window: {window}" for window in program.windows if window.relation == table.name]
+        taken = f"upserts by {upserts}" if upserts else ""
+        lines.append(f'  {names[table.name]}["{_escaped(table.name, taken or key, *windows)}"]')
     drawn = False
+    results: list[str] = []
     for number, stage in enumerate(program.stages):
-        if stage == LinearStage(()):
-            continue  # it has been dropped
-        cost = upkeep.upkeep(stage)
+        if programs.dropped(stage):
+            continue
+        cost, mark = upkeep.upkeep(stage), programs.result_mark(program, number)
+        results += [f"s{number}"] if mark else []
         if isinstance(stage, JoinStage):
             drawn = True
-            title = _escaped(f"{number}: {programs.kind(stage)}, {cost.name}", cost.update)
+            title = _escaped(f"{number}: {programs.kind(stage)}, {cost.name}{mark}", cost.update)
             lines += [f'  subgraph s{number}["{title}"]', *_tree(stage.plan, f"s{number}n"), "  end"]
         else:
-            lines.append(f'  s{number}(["{_escaped(f"{number}: {programs.kind(stage)}", cost.update)}"])')
+            lines.append(f'  s{number}(["{_escaped(f"{number}: {programs.kind(stage)}{mark}", cost.update)}"])')
         lines += [f"  {names[s] if isinstance(s, str) else f's{s}'} --> s{number}" for s in sources(stage)]
-    return "\n".join([*lines, *(_CLASSES if drawn else ()), ""])
+    marked = [f"  class {','.join(results)} result", _RESULT] if results else []
+    return "\n".join([*lines, *(_CLASSES if drawn else ()), *marked, ""])
 
 
 def _tree(plan: Plan, prefix: str) -> list[str]:
@@ -67,9 +73,9 @@ def _label(plan: Plan, index: int) -> list[str]:
             lines.append(explain.bag_line(plan, node.bag))
             for atom in node.bag.atoms:
                 named = atom.name if atom.name.endswith("]") else f"{atom.name}({', '.join(atom.attributes)})"
-                lines += [named + _key(explain.key_columns(plan, atom)), *_where(atom.predicate)]
+                lines += [named + _key(explain.key_columns(plan, atom)), *_where(atom)]
         return lines
-    lines = [node.name, f"({', '.join(node.attributes)})", *_where(node.predicate)]
+    lines = [node.name, f"({', '.join(node.attributes)})", *_where(node)]
     if node.relation.lower() != node.name.lower():
         lines.insert(1, f"of {node.relation}")
     key = _key(explain.key_columns(plan, node)).strip()
@@ -80,8 +86,9 @@ def _key(columns: tuple[str, ...]) -> str:
     return f" key ({', '.join(columns)})" if columns else ""
 
 
-def _where(predicate: Expr | None) -> list[str]:
-    return [] if predicate is None else [f"where {predicate}"]
+def _where(atom: Node | BagAtom) -> list[str]:
+    taken = explain.rows_taken(atom)
+    return [] if taken is None else [f"where {taken}"]
 
 
 def _escaped(*lines: str) -> str:

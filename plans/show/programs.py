@@ -40,26 +40,28 @@ def text(program: Program, *, cells: int | None = None) -> str:
     lines = explain.field("query", " ".join(program.query.split())) if program.results is None else []
     lines += explain.field("verdict", upkeep.verdict(program))
     lines += explain.field("tables", ", ".join(table.name for table in program.tables))
-    for table in program.tables:
-        if table.upserts:
-            lines += explain.field("upserts", upserts(table))
-    for window in program.windows:
-        lines += explain.field("window", f"{window.relation}: {window}")
-    if program.results is None:
-        lines += explain.field("cells", cut.line(program, cells))
-    for note in program.notes:
-        lines += explain.field("note", note)
-    for named in program.results or ():
-        lines += explain.field(f"view {named.name}", " ".join(named.query.split()))
-        lines += [line for note in named.notes for line in explain.field("note", note)]
+    for name, value in facts(program, cells):
+        lines += explain.field(name, value)
     for number, stage in enumerate(program.stages):
-        if stage == LinearStage(()):
-            continue  # it has been dropped
-        lines += ["", f"stage {number}   {kind(stage)}{_result(program, number)}"]
+        if dropped(stage):
+            continue
+        lines += ["", f"stage {number}   {kind(stage)}{result_mark(program, number)}"]
         for line in (*lines_of(stage), *_costs(stage)):
             lines += _wrapped(line)
         lines += _tree(stage)
     return "\n".join(lines) + "\n"
+
+
+def facts(program: Program, cells: int | None = None) -> list[tuple[str, str]]:
+    """Returns what is said of a program as a whole, besides its tables: each line by its name."""
+    found = [("upserts", upserts(table)) for table in program.tables if table.upserts]
+    found += [("window", f"{window.relation}: {window}") for window in program.windows]
+    found += [("cells", cut.line(program, cells))] if program.results is None else []
+    found += [("note", note) for note in program.notes]
+    for named in program.results or ():
+        found.append((f"view {named.name}", " ".join(named.query.split())))
+        found += [("note", note) for note in named.notes]
+    return found
 
 
 def upserts(table: Table) -> str:
@@ -85,14 +87,19 @@ def explained(program: Program) -> str:
     return json.dumps(shown, indent=2) + "\n"
 
 
+def dropped(stage: Stage) -> bool:
+    """Returns True for what stands in the place of a stage that no view of a database reads any more."""
+    return stage == LinearStage(())
+
+
 def kind(stage: Stage) -> str:
     """Returns what a stage is called."""
     name = kind_name(type(stage))
     return f"{name} ({stage.mode})" if isinstance(stage, JoinStage) else name
 
 
-def _result(program: Program, number: int) -> str:
-    """Returns what is said of a stage that is a result."""
+def result_mark(program: Program, number: int) -> str:
+    """Returns what is said of a stage that is a result; nothing of others."""
     if program.results is None:
         return ", the result" if number == len(program.stages) - 1 else ""
     names = [named.name for named in program.results if named.stage == number]

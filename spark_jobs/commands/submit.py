@@ -16,7 +16,6 @@ from spark_jobs.job import sinks, submit
 from spark_jobs.tables.write import TABLES
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
-TELLS = True
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--sample", type=int, default=0, metavar="N", help="show N deltas of every batch")
     add("--verify", action="store_true", help="at the end, compare the result with a from-scratch recompute by Spark")
+    add("--json", action="store_true", help="print batches, their samples of deltas, and the summary as JSON lines")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -151,6 +151,7 @@ def job(args: argparse.Namespace) -> submit.Job:
         amplified=args.amplified,
         prometheus=args.prometheus,
         verify=args.verify,
+        json=args.json,
     )
 
 

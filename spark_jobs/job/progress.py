@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crown.ingest.columns import WEIGHT
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.dispatch.upserts import KEYS
 from spark_jobs.log.state_log import cell_folders, read_note
@@ -60,6 +61,12 @@ class BatchProgress:
         notes += ["executed again"] if self.redone else []
         notes += [f"amplified: {told}" for told in self.amplified]
         return said + (f"  ({', '.join(notes)})" if notes else "")
+
+    def to_json(self, columns: Sequence[str], most: int) -> dict[str, Any]:
+        """Returns the numbers, and at most so many of the sampled deltas by the names of their ``columns``, as text."""
+        own = {name: value for name, value in asdict(self).items() if name != "sample"}
+        rows = [dict(zip((*columns, WEIGHT), row, strict=True)) for row in self.sample[:most]]
+        return {**own, "sample": rows}
 
 
 @dataclass

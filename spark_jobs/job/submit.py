@@ -81,6 +81,7 @@ class Job:
     amplified: int = BEYOND
     prometheus: str | None = None
     verify: bool = False
+    json: bool = False
 
     @property
     def to_files(self) -> bool:
@@ -97,7 +98,9 @@ class Outcome:
 
 
 def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
-    """Runs a job to its end, or, with a trigger, until interrupted. ``say`` gets every line meant for people.
+    """Runs a job to its end, or, with a trigger, until interrupted.
+
+    ``say`` gets every line meant for people, or, if the job asks for ``json``, a line of JSON in place of each.
 
     Raises ``SparkJobError``, ``CrownError`` or ``PlanError``, each with one sentence for the user, whether the mistake
     shows here, in Spark or in a worker process. What Spark reported is then in a file that the sentence names.
@@ -126,7 +129,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
     schema = _schema(job)
     frames = _frames(spark, schema, job, checkpoint, True)
     for note in _notes(job, checkpoint):
-        say(note)
+        say(json.dumps({"note": note}) if job.json else note)
     sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
     plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
     options: dict[str, Any] = {
@@ -155,7 +158,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         when = sinks.when(job.trigger)
         query = write_deltas(spark, job.query, frames, job.output, format=job.sink, trigger=when, **options)
     summary = _follow(job, query, [output.name for output in plan.output], checkpoint, sample, say, listener)
-    for line in summary.lines():
+    for line in [json.dumps(summary.totals())] if job.json else summary.lines():
         say(line)
     if not job.verify:
         return Outcome(summary, None)
@@ -272,6 +275,9 @@ def _follow(
             places.still_there(local_folder(job.output))
         for progress in watcher.new():
             summary.batches.append(progress)
+            if job.json:
+                say(json.dumps(progress.to_json(columns, sample)))
+                continue
             say(progress.line())
             for line in sinks.sample_lines(progress, columns, sample):
                 say(line)
@@ -325,7 +331,8 @@ def _verified(
     }
     clamped = not summary.batches or bool(summary.totals()["absent_deletes"])
     columns = [output.name for output in plan.output]
-    say("recomputing the query from scratch with Spark ...")
+    if not job.json:
+        say("recomputing the query from scratch with Spark ...")
     if job.sink == sinks.SPARK:
         written = spark.read.format(job.format).load(str(local_folder(job.output)))
     else:
@@ -335,7 +342,11 @@ def _verified(
         expected = verify.digest(verify.recomputed_program(plan, applied, clamped=clamped))
     else:
         expected = verify.digest(verify.recomputed(plan, applied, clamped=clamped))
+    equal = maintained == expected
+    if job.json:
+        say(json.dumps({"maintained": str(maintained), "recomputed": str(expected), "equal": equal}))
+        return equal
     say(f"maintained  {maintained}")
     say(f"recomputed  {expected}")
-    say("equal" if maintained == expected else "DIFFERENT")
-    return maintained == expected
+    say("equal" if equal else "DIFFERENT")
+    return equal

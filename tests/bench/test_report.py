@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from bench.report import report, tables
 from bench.report.page import PAGE
 
@@ -9,6 +11,14 @@ from bench.report.page import PAGE
 def test_a_bar_does_not_end_a_cell_of_a_markdown_table() -> None:
     made = tables.markdown(tables.Table(("|D|", "rate"), [("a|b", "1")], [True]))
     assert made.splitlines() == ["| \\|D\\| | rate |", "|---|---|", "| **a\\|b** | 1 |"]
+
+
+def test_the_page_is_light_or_dark_as_the_readers_system_is() -> None:
+    light, _, dark = PAGE.partition("@media (prefers-color-scheme: dark)")
+    names = set(re.findall(r"(--[a-z-]+): #", light))
+    assert set(re.findall(r"(--[a-z-]+): #", dark.partition("figure svg")[0])) == names
+    assert set(re.findall(r"var\((--[a-z-]+)\)", PAGE)) - {"--columns"} <= names
+    assert "#" not in dark.partition("\n}\n")[2].partition("</style>")[0], "colours have names"
 
 
 def test_no_card_is_alone_in_the_last_row() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -52,3 +53,32 @@ def test_where_no_value_of_the_deltas_is_in_the_changes_the_batch_is_told() -> N
     assert found is not None
     assert found.line() == "2 changed rows gave 40 of 40 deltas"
     assert Amplification(None).found([]) is None
+
+
+@pytest.mark.parametrize("query", [QUERY, "SELECT DISTINCT r.a, s.c FROM r JOIN s ON r.b = s.b"])
+@pytest.mark.parametrize("durable", [False, True])
+def test_where_the_warning_is_an_error_the_batch_is_refused_and_no_delta_is_lost(
+    query: str, durable: bool, tmp_path: Path
+) -> None:
+    view = crown.open(query, tmp_path / "v", SCHEMA) if durable else crown.view(query, SCHEMA)
+    view.amplified_beyond = 100
+    view.update({"s": {"b": [7] * 400, "c": list(range(400))}})
+    told: list[int] = []
+    view.subscribe(lambda deltas: told.append(deltas.num_rows))
+    batch = {"r": [{"a": 33, "b": 7}, {"a": 34, "b": 8}]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AmplifiedWarning)
+        with pytest.raises(AmplifiedWarning, match="batch 2: 1 changed row with a = 33"):
+            view.apply(batch)
+    assert (view.count(), view.stats()["batches"], view.stats()["amplified"], told) == (0, 1, [], [])
+    if isinstance(view, crown.DurableView):
+        assert view.batches == 1
+    view.check_invariants()
+    with pytest.warns(AmplifiedWarning, match="batch 2") as seen:
+        assert view.apply(batch).num_rows == 400
+    assert (view.count(), told) == (400, [400])
+    assert seen[0].filename == __file__, "the warning is where the batch was given"
+    if isinstance(view, crown.DurableView):
+        view.close()
+        with crown.open(query, tmp_path / "v", SCHEMA) as again:
+            assert (again.batches, again.count()) == (2, 400)

@@ -226,3 +226,40 @@ def test_what_find_refuses_is_refused_with_its_place(motif: str, message: str, c
 def test_a_condition_that_is_none_is_refused(where: str, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         crown.graph.motif(TABLES["vertices"], TABLES["edges"], "(a)-[]->(b)", where=where)
+
+
+def test_a_motif_in_a_folder_is_there_again_with_its_structs(tmp_path: Path) -> None:
+    motif, folder = "(a)-[e]->(b); (b)-[f]->(c)", tmp_path / "paths"
+    vertices, edges = [{"id": i} for i in range(4)], [{"src": 0, "dst": 1}, {"src": 1, "dst": 2}]
+    plain = crown.graph.motif(vertices, edges, motif)
+    with crown.graph.open(vertices, edges, motif, folder) as view:
+        assert view.batches == 1
+        assert view.to_table().to_pylist() == plain.to_table().to_pylist()
+        with pytest.raises(crown.LockedStateError):
+            crown.graph.open(vertices, edges, motif, folder)
+        batch = {"edges": [{"src": 2, "dst": 3}]}
+        assert copies(view.apply(batch).to_pylist()) == copies(plain.apply(batch).to_pylist())
+        view.snapshot()
+        view.update({"edges": [{"src": 3, "dst": 0}]})
+    with pytest.raises(crown.NotDurableError):
+        view.update(batch)
+    plain.update({"edges": [{"src": 3, "dst": 0}]})
+    with pytest.raises(crown.QueryChangedError):
+        crown.graph.open(vertices, edges, "(a)-[e]->(b)", folder)
+    with crown.graph.open(vertices, edges, motif, folder) as again:  # the frames are not taken twice
+        assert again.batches == 3
+        assert copies(again.to_table().to_pylist()) == copies(plain.to_table().to_pylist())
+        gone = again.apply({"edges": [{"src": 0, "dst": 1, "_weight": -1}]})
+        assert gone.schema == again.delta_schema
+        assert set(gone.column("_weight").to_pylist()) == {-1}
+        again.save(tmp_path / "saved")
+        assert copies(crown.graph.load(tmp_path / "saved").to_table().to_pylist()) == copies(
+            again.to_table().to_pylist()
+        )
+
+
+def test_an_amplified_change_of_a_motif_is_told_with_its_element() -> None:
+    view = crown.graph.motif(None, [{"src": 0, "dst": i} for i in range(1, 60)], "(a)-[]->(b); (b)-[]->(c)")
+    view.amplified_beyond = 20
+    with pytest.warns(crown.AmplifiedWarning, match="1 changed row with a.id = 99 gave 59 of 59 deltas"):
+        assert view.apply({"edges": [{"src": 99, "dst": 0}]}).num_rows == 59

@@ -133,12 +133,22 @@ def test_a_row_of_weight_zero_is_checked_all_the_same(form: str, view: crown.Vie
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "name", ["weight", "_Weight", "_WEIGHT", " _weight", "_weight ", "__weight", "_weights", "Weight", "weight_"]
-)
+    "name",
+    [
+        "weight", "_Weight", "_WEIGHT", " _weight", "_weight ", "__weight", "_weights", "Weight", "weight_", "_wieght",
+        "_weigth", "weigh", "_wegiht", "wweight", "diff", "mz_diff", "multiplicity",
+    ],
+)  # fmt: skip
 def test_what_could_be_meant_for_the_weight_is_an_error(form: str, name: str, view: crown.View, tmp_path: Path) -> None:
     with pytest.raises(ChangeError, match="rename it to '_weight'"):
         view.apply({"R": FORMS[form]([{"a": 1, "s": "x", name: -1}], tmp_path)})
     assert view.count() == 1
+
+
+@pytest.mark.parametrize("name", ["height", "freight", "eight", "insight", "wait", "w", "different", "weighted"])
+def test_a_column_of_another_word_is_left_out_without_a_word(name: str, view: crown.View) -> None:
+    view.apply({"R": [{"a": 2, "s": "x", name: -1}]})
+    assert view.contains({"a": 2, "s": "x"})
 
 
 def test_a_declared_column_may_be_called_weight() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,3 +42,30 @@ def test_a_notebook_runs(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         output.text for cell in notebook.cells for output in cell.get("outputs", []) if output.get("name") == "stderr"
     ]
     assert not said
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_batch_that_takes_long_has_a_bar_in_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    source = """
+import time, crown
+from crown.results import pulse
+pulse.PATIENCE = 0.3
+view = crown.view("SELECT a FROM r", {"r": {"a": "int64"}})
+view.update({"r": ((time.sleep(0.5), i)[1:] for i in range(3))})
+time.sleep(1)
+"""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    seen: list[str] = []
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    take = client.process_message
+
+    def process(message: Any, cell: Any, index: int) -> Any:
+        seen.append(message["content"].get("data", {}).get("text/html", ""))
+        return take(message, cell, index)
+
+    monkeypatch.setattr(client, "process_message", process)
+    client.execute()
+    assert any("<progress></progress> crown: applying a batch" in html for html in seen)
+    shown = [output.get("data", {}).get("text/html") for output in notebook.cells[0].outputs]
+    assert shown == [""], "it is gone when the batch is done"

@@ -262,10 +262,32 @@ def test_what_is_not_finite_refuses_its_batch(sql: str, value: float) -> None:
     model = regression(sql, SCHEMA, target="y")
     first = {"a": [{"k": 1, "f1": 1}], "b": [{"k": 1, "f2": 0.5, "y": 1, "tag": "x"}]}
     model.apply(read_of(sql, first))
-    with pytest.raises(ChangeError, match="f2 is NaN or infinite in a row; leave such rows out with WHERE"):
-        model.apply({"b": [{"k": 1, "f2": value, "y": 1, "tag": "x"}]})
+    said = f"relation 'b', row 1: f2 is {value}, and a regression takes finite numbers; leave such rows out with WHERE"
+    rows = [{"k": 1, "f2": f2, "y": 1, "tag": "x"} for f2 in (2.0, value, value)]
+    with pytest.raises(ChangeError, match=said):
+        model.apply({"b": rows})
+    with pytest.raises(ChangeError, match=said):
+        model.apply({"b": pa.Table.from_pylist(rows)})
     assert (model.rows, model.sum("f2")) == (1, Fraction(1, 2))
     model.view.check_invariants()
+
+
+def test_a_value_that_an_expression_or_an_earlier_batch_made_infinite_is_told_by_its_feature() -> None:
+    made = regression("SELECT f2 * f2 AS f, y FROM b", SCHEMA, target="y")
+    with pytest.raises(ChangeError, match="f is NaN or infinite in a row; leave such rows out with WHERE"):
+        made.apply({"b": [{"k": 1, "f2": 1e300, "y": 1, "tag": "x"}]})
+    joined = regression(TWO, SCHEMA, target="y")
+    joined.apply({"b": [{"k": 1, "f2": float("inf"), "y": 1, "tag": "x"}]})
+    with pytest.raises(ChangeError, match="f2 is NaN or infinite in a row"):
+        joined.apply({"a": [{"k": 1, "f1": 1}]})
+
+
+def test_the_row_is_that_of_the_batch_as_it_was_given(tmp_path: Path) -> None:
+    options = {"on_bad_row": "quarantine", "quarantine": tmp_path / "bad"}
+    model = regression("SELECT f2, y FROM b", SCHEMA, target="y", **options)
+    rows = [{"k": "no number", "f2": 1, "y": 1, "tag": "x"}, {"k": 1, "f2": float("nan"), "y": 1, "tag": "x"}]
+    with pytest.raises(ChangeError, match="relation 'b', row 1: f2 is nan"):
+        model.apply({"b": rows})
 
 
 def test_keys_may_be_of_any_type_and_of_any_time() -> None:

@@ -1,19 +1,21 @@
 """``python -m tests.wheels FOLDER``: builds both, installs the wheel, tries it, adds [spark], tries that.
 
 What is printed says how long each step took. The environment is made in FOLDER, anew every time. Compiling the kernels
-of an environment takes most of the time, so there is one, and not one for each part.
+of an environment takes most of the time, so there is one, and not one for each part; and while it is used without
+[spark], what that brings is fetched and made ready to be installed.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,19 +32,45 @@ def main(folder: Path) -> None:
     with took("built the archives"):
         wheel, sources = build(folder / "dist")
     look_into(wheel, sources)
-    home = folder / "environment"
+    home, house = folder / "environment", folder / "packages"
+    shutil.rmtree(house, ignore_errors=True)
     run(sys.executable, "-m", "venv", "--clear", home)
-    for extra, smoke in (("", "smoke.py"), ("[spark]", "smoke_spark.py")):  # the second brings the rest to the first
-        with took(f"installed {wheel.name}{extra}"):
-            run(home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}{extra}")
-        brought = installed(home)
-        if extra:  # what PySpark and pandas bring is theirs to decide
-            assert brought >= BASE | {"pyspark", "pandas"}
-        else:
-            assert brought == BASE, f"the base brings {sorted(brought ^ BASE)} more or less than it says"
-        with took(f"tried {smoke}"), tempfile.TemporaryDirectory() as empty:
-            path = os.pathsep.join([str(home / "bin"), os.environ["PATH"]])
-            run(home / "bin" / "python", "-I", HERE / smoke, cwd=empty, PATH=path)
+    with took(f"installed {wheel.name}"):
+        run(*_pip(home), "install", wheel)
+    brought = installed(home)
+    assert brought == BASE, f"the base brings {sorted(brought ^ BASE)} more or less than it says"
+    with fetching(home, f"{wheel}[spark]", house) as fetched:
+        attempt(home, "smoke.py")
+        with took(f"installed {wheel.name}[spark]"):  # to the base
+            fetched()
+            run(*_pip(home), "install", "--no-index", f"--find-links={house}", f"{wheel}[spark]")
+    assert installed(home) >= BASE | {"pyspark", "pandas"}, "what these bring is theirs to decide"
+    attempt(home, "smoke_spark.py")
+
+
+def attempt(home: Path, smoke: str) -> None:
+    """Runs a script of this folder in an environment and an empty folder."""
+    with took(f"tried {smoke}"), tempfile.TemporaryDirectory() as empty:
+        path = os.pathsep.join([str(home / "bin"), os.environ["PATH"]])
+        run(home / "bin" / "python", "-I", HERE / smoke, cwd=empty, PATH=path)
+
+
+@contextmanager
+def fetching(home: Path, what: str, house: Path) -> Iterator[Callable[[], None]]:
+    """Fetches packages into a folder meanwhile; yields what waits for them, and shows what went wrong."""
+    words = [*_pip(home), "wheel", f"--wheel-dir={house}", what]
+    pip = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment())
+
+    def fetched() -> None:
+        said, _ = pip.communicate()
+        if pip.returncode:
+            sys.exit(f"{' '.join(words)} ended with {pip.returncode}:\n{said[-4000:]}")
+
+    with pip:
+        try:
+            yield fetched
+        finally:
+            pip.kill()
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -81,6 +109,10 @@ def look_into(wheel: Path, sources: Path) -> None:
     assert needed <= inside, f"the source archive lacks {sorted(needed - inside)}"
 
 
+def _pip(home: Path) -> list[str]:
+    return [str(home / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+
+
 def installed(home: Path) -> set[str]:
     """Returns the names of what is installed in an environment."""
     code = "import importlib.metadata as m; print(*{d.metadata['Name'].lower() for d in m.distributions()})"
@@ -90,12 +122,16 @@ def installed(home: Path) -> set[str]:
 
 def run(*words: str | Path, cwd: str | None = None, **variables: str) -> None:
     """Runs a command without this project on its path; its words are shown if it fails."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env={**environment, **variables})
+    environment = {**_environment(), **variables}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
     if done.returncode:
         sys.exit(
             f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
         )
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 @contextmanager

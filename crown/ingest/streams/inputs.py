@@ -1,15 +1,16 @@
 """Change files for the embedded engine: one file per relation, read whole, handed over in batches.
 
 A file is Parquet, CSV with a header, JSON lines, or (any other name, ``.gz``, ``.zip``) an edge list; ``-`` is standard
-input, JSON lines or CSV. Its columns are
-the relation's, with ``_weight`` for changes that are not all inserts. Batch ``k`` takes rows ``k*n .. (k+1)*n`` of
-every file. A window slides over files without ``_weight``, in the order of their rows.
+input, JSON lines or CSV, a line per row. Its columns are the relation's, with ``_weight`` for changes that are not all
+inserts. Batch ``k`` takes rows ``k*n .. (k+1)*n`` of every file; those of standard input are read when the batch before
+is done, so a stream may go on for ever. A window slides over files without ``_weight``, in the order of their rows.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,9 +62,34 @@ def _csv(data: pa.Buffer) -> pa.Table:
 def _standard_input() -> pa.Table:
     """Reads JSON lines, if the first character is a brace, else CSV with a header."""
     data = sys.stdin.buffer.read()
-    if data.lstrip()[:1] == b"{":
-        return pajson.read_json(pa.BufferReader(data))
-    return _csv(pa.py_buffer(data))
+    return _parsed(data, _is_json(data))
+
+
+def piped(batch_rows: int) -> Iterator[pa.Table]:
+    """Yields standard input in tables of so many lines, each as soon as its lines are there.
+
+    ChangeError for lines that cannot be read.
+    """
+    lines = (line for line in sys.stdin.buffer if line.strip())
+    first = next(lines, b"")
+    is_json = _is_json(first)
+    head, taken = (b"", [first]) if is_json else (first, [])
+    number = 1
+    while taken := [*taken, *islice(lines, batch_rows - len(taken))]:
+        try:
+            yield _parsed(head + b"".join(taken), is_json)
+        except pa.ArrowException as error:
+            last = number + len(taken) - 1
+            raise ChangeError(f"cannot read standard input, rows {number} to {last}: {error}") from None
+        number, taken = number + len(taken), []
+
+
+def _is_json(data: bytes) -> bool:
+    return data.lstrip()[:1] == b"{"
+
+
+def _parsed(data: bytes, is_json: bool) -> pa.Table:
+    return pajson.read_json(pa.BufferReader(data)) if is_json else _csv(pa.py_buffer(data))
 
 
 def columns_of(path: Path) -> pa.Schema | None:
@@ -89,8 +115,10 @@ def columns_of(path: Path) -> pa.Schema | None:
     return pa.schema([column for column in found if column.name != WEIGHT])
 
 
-def batches(files: Mapping[str, pa.Table], batch_rows: int, span: str | None) -> Iterator[dict[str, pa.Table]]:
-    """Yields batches of all files in step.
+def batches(
+    files: Mapping[str, pa.Table | Iterator[pa.Table]], batch_rows: int, span: str | None
+) -> Iterator[dict[str, pa.Table]]:
+    """Yields batches of all files in step; what is an iterator has its batches already, and no window.
 
     ``span``: window over the rows of each (a number, or a fraction); None: no window.
 
@@ -100,15 +128,18 @@ def batches(files: Mapping[str, pa.Table], batch_rows: int, span: str | None) ->
     if batch_rows < 1:
         raise ChangeError(f"a batch of {batch_rows} rows: give 1 or more")
     if span is None:
-        return _in_step({name: _sliced(rows, batch_rows) for name, rows in files.items()})
-    for name, rows in files.items():
+        return _in_step(
+            {name: _sliced(rows, batch_rows) if isinstance(rows, pa.Table) else rows for name, rows in files.items()}
+        )
+    whole = {name: rows for name, rows in files.items() if isinstance(rows, pa.Table)}
+    for name, rows in whole.items():
         if WEIGHT in rows.column_names:
             raise ChangeError(
                 f"a window slides over rows that are all inserts, but the file of {name!r} has a column {WEIGHT}; "
                 "leave the window out, or the column"
             )
-    lengths = {name: window.size(span, rows.num_rows) for name, rows in files.items()}
-    return _in_step({name: window.sliding(rows, lengths[name], batch_rows) for name, rows in files.items()})
+    lengths = {name: window.size(span, rows.num_rows) for name, rows in whole.items()}
+    return _in_step({name: window.sliding(rows, lengths[name], batch_rows) for name, rows in whole.items()})
 
 
 def netted(files: Mapping[str, pa.Table], batch_rows: int, span: str) -> list[str]:

@@ -53,6 +53,14 @@ class OutOfRange(ChangeError):
         super().__init__(reason)
 
 
+class NotFinite(OutOfRange):
+    """A value of ``column`` is NaN or infinite, which no sum of numbers can take."""
+
+    def __init__(self, group: int, column: str) -> None:
+        self.column = column
+        super().__init__(group, f"{column} is NaN or infinite in a row; leave such rows out with WHERE")
+
+
 class Rule:
     """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have ``units`` of their own."""
 
@@ -108,13 +116,12 @@ class Rule:
         return found.numerator if found.denominator == 1 else found
 
     def _refuse_not_finite(self, totals: Totals) -> None:
-        """Raises OutOfRange for a group with NaN or an infinity, which no sum of numbers can take."""
+        """Raises NotFinite for a group with NaN or an infinity."""
         for name in self._sums.needs:
             for side in self._sums.sides(name):
                 found = totals.count(side) != 0
                 if found.any():
-                    reason = f"{name} is NaN or infinite in a row; leave such rows out with WHERE"
-                    raise OutOfRange(int(found.argmax()), reason)
+                    raise NotFinite(int(found.argmax()), name)
 
     def _sum(self, totals: Totals, *factors: str) -> np.ndarray:
         """Returns a sum of products of arguments, int64[groups, limbs]."""

@@ -26,7 +26,7 @@ from plans.frontends.branches import balanced, shaped
 from plans.frontends.datalog.head import Head
 from plans.frontends.datalog.terms import WORDS
 from plans.frontends.datalog.tokens import Token
-from plans.schema import Schema
+from plans.schema import Schema, tables_hint
 from plans.variables import join_type
 
 
@@ -156,8 +156,7 @@ class _Reader(Head):
         if token.text not in self.schema:
             if token.text == head.text:
                 raise self.error("Datalog: recursion is not supported", token)
-            known = ", ".join(self.schema) or "none"
-            raise self.error(f"unknown relation {token.text}", token, hint=f"the schema has: {known}")
+            raise self.error(f"unknown relation {token.text}", token, hint=tables_hint(self.schema, token.text))
         alias, taken = token.text, {source.alias.lower() for source in self.sources}
         uses = 1
         while alias.lower() in taken:

@@ -16,6 +16,7 @@ from plans.frontends.sql.scalars.names import Ctes, Frame, Names
 from plans.frontends.sql.scope import Relation, Scope
 from plans.frontends.sql.text.place import extent, spelling
 from plans.frontends.sql.windows import is_windows, query_of
+from plans.schema import tables_hint
 
 
 class From(Names):
@@ -81,7 +82,7 @@ class From(Names):
         """Adds a base table."""
         if name not in self.schema:
             close = difflib.get_close_matches(name, list(self.schema), 1)
-            hint = f"did you mean {close[0]}?" if close else f"the schema has: {', '.join(self.schema) or 'no table'}"
+            hint = f"did you mean {close[0]}?" if close else tables_hint(self.schema, name)
             places = [place for part in node.parts if (place := extent(part)) is not None]
             raise self.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
         self.source(Source(self.alias(alias), self.schema[name], group), alias, (), scope, node)

@@ -71,13 +71,14 @@ def _boxes(program: Program) -> tuple[list[_Box], list[tuple[_Box, _Box]]]:
     """Returns the cards of tables and stages, and which reads which."""
     known: dict[str | int, _Box] = {table.name: _Box([table.name], "table") for table in program.tables}
     arrows = []
-    last = len(program.stages) - 1
     for number, stage in enumerate(program.stages):
+        if programs.dropped(stage):
+            continue
         cost = upkeep.upkeep(stage)
         lines = [f"{number}: {programs.kind(stage)}"]
         lines += [cost.name] if isinstance(stage, JoinStage) else []
         lines += [upkeep.in_short(cost)]
-        box = _Box(lines, "stage result" if number == last else "stage", f"stage-{number}")
+        box = _Box(lines, "stage result" if programs.result_mark(program, number) else "stage", f"stage-{number}")
         for source in sources(stage):
             arrows.append((known[source], box))
             box.layer = max(box.layer, known[source].layer + 1)

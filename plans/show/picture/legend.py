@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 
-from plans.plan import Plan
+from plans.plan import BagAtom, Node, Plan
 from plans.program import JoinStage, Program
 from plans.search.counted.classes import edges
 from plans.search.shares import hashable
+from plans.show import programs, upkeep
 
 _CROWN = "Change Propagation Without Joins, PVLDB 16(5), 2023"
 _HERE = "docs/explain.md"
+_KINDS = {
+    "join (set)": "a join whose rows are there or not",
+    "join (bag)": "a join that knows how often each of its rows is there",
+    "join (payload)": "a join that forms counts and sums on the way up its tree",
+    "linear": "rows passed on, filtered or computed, one by one",
+    "pointwise": "set operations: how often a row is there follows from how often it is in each input",
+    "group": "a row for each group, with its aggregates",
+    "top": "the first rows of each group in an order",
+}
+_CLASSES = (
+    ("q-hierarchical", "a tree of height 1", f"{_CROWN}, Theorem 6.5"),
+    ("flat", "a publication costs no more than a counter", _HERE),
+    ("layered", "a change of a count touches all rows that join above it", _HERE),
+    ("completed", "attributes besides the output are enumerated", _HERE),
+    ("cyclic", "there is a bag", _HERE),
+)
+"""Kinds of stages and classes of joins, as pages name them."""
 
 
 def legend(program: Program) -> str:
@@ -29,8 +47,10 @@ def _cite(source: str) -> str:
 def _flow(program: Program) -> list[tuple[str, str, str]]:
     if program.plan is not None:
         return []
+    there = {programs.kind(stage) for stage in program.stages if not programs.dropped(stage)}
     return [
         ("a → b", "b reads the net changes of a, once per batch; the thick frame is the result", "docs/sql.md"),
+        *((kind, text, _HERE) for kind, text in _KINDS.items() if kind in there),
         ("O(1), O(log n)", "what a change of a stage's input costs, besides what it changes", _HERE),
     ]
 
@@ -38,41 +58,47 @@ def _flow(program: Program) -> list[tuple[str, str, str]]:
 def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
     nodes = [node for plan in plans for node in plan.nodes]
     known = [edge for plan in plans for edge in edges(plan).values()]
-    payload = any(plan.payload is not None for plan in plans)
+    counted = [plan for plan in plans if plan.payload is not None]
+    sets = [plan for plan in plans if plan.payload is None]
+    classes = {part for plan in plans if alone is None for part in upkeep.of_plan(plan).name.split(", ")}
+    bound = ["counted and summed"] if _any(not n.free for plan in counted for n in plan.nodes) else []
+    bound += ["not enumerated, it is a filter"] if _any(not n.free for plan in sets for n in plan.nodes) else []
     declared = any(table.key for plan in plans for table in plan.tables)
     found: list[tuple[bool, str, str, str]] = [
         (True, "<b class='good'>O(1)</b> <b class='fair'>O(λ)</b> <b class='poor'>O(√N)</b>",
          "the verdict: constant or logarithmic; what the stream or the joined rows decide; more", _HERE),
+        *((word in classes, word, text, source) for word, text, source in _CLASSES),
         (True, "<i class='free'></i>", "free: its attributes are in the output, its rows are enumerated", _CROWN),
-        (_any(not n.free for n in nodes), "<i class='bound'></i>",
-         "bound: its rows are " + ("counted and summed" if payload else "not enumerated, it is a filter"), _CROWN),
+        (bool(bound), "<i class='bound'></i>", f"bound: its rows are {', or '.join(bound)}", _CROWN),
         (_any(n.kind == "virtual" for n in nodes), "<i class='virtual'></i>",
          "virtual node: a row for each key that its children share", f"{_CROWN}, Definition 3.1"),
         (_any(n.kind == "bag" for n in nodes), "<i class='bag'></i>",
          "bag: a cyclic part, kept as one relation; N^width bounds its rows, and keys may bound them more",
          "Atserias, Grohe, Marx, SIAM J. Comput. 2013"),
-        (_any(n.predicate is not None for n in nodes), "<b class='where'>where</b>",
-         "only these rows are taken in; columns in blue are in the output", "docs/sql.md"),
+        (_any(n.predicate is not None for n in _atoms(nodes)), "<b class='where'>where</b>",
+         "only these rows are taken in", "docs/sql.md"),
         (_any(n.relation.startswith("#") for n in nodes), "of #0", "its rows are those of stage 0", _HERE),
-        (len(nodes) > 1, "a, b", "on an edge: its key, the attributes that both ends have; × is none", _CROWN),
+        (_any(out.expr.op == "col" for plan in plans for out in plan.output), "<b class='out'>a</b>",
+         "a column of the output", _HERE),
         (declared, "<u>a</u>", "a column of the declared key of its table", "docs/sql.md"),
+        (len(nodes) > 1, "a, b", "on an edge: its key, the attributes that both ends have; × is none", _CROWN),
         (True, "V<sub>s</sub>", "the rows that join with all that is below them", f"{_CROWN}, Algorithm 1"),
-        (True, "V<sub>p</sub>(a)", "their projection on the key of the edge above", f"{_CROWN}, Algorithm 1"),
-        (True, "V<sub>l</sub>", "the rows that are in a result", f"{_CROWN}, Lemma 5.5"),
+        (len(nodes) > 1, "V<sub>p</sub>(a)", "their projection on the key of the edge above", f"{_CROWN}, Algorithm 1"),
+        (_any(n.free for n in nodes), "V<sub>l</sub>", "the rows that are in a result", f"{_CROWN}, Lemma 5.5"),
         (True, "λ", "enclosureness of the stream under the tree: how often lifespans enclose others",
          f"{_CROWN}, Definition 6.3"),
-        (payload, "payload n", "words of each group for its count and sums",
-         "F-IVM: Nikolic, Olteanu, SIGMOD 2018"),
+        (_any(upkeep.payload_words(plan, i) for plan in counted for i in range(len(plan.nodes))), "payload n",
+         "words of each group for its count and sums", "F-IVM: Nikolic, Olteanu, SIGMOD 2018"),
         (_any(e.quiet for e in known), "<i class='quiet'></i> quiet",
          "its payload changes only when a key comes or goes, by declared keys", _HERE),
         (_any(e.to_bound and e.fan_one and not e.quiet for e in known), "fan 1",
          "a changed group touches at most one row above", _HERE),
         (_any(e.open for e in known), "<i class='open'></i> fan ?",
          "a changed group touches all rows above with its key, any number of them", _HERE),
-        (True, "Σ touches" if payload else "Σ depth·rate",
-         "what the search minimizes: rows touched by publications" if payload
-         else "what the search minimizes after the height: how far updates climb",
-         _HERE if payload else f"{_CROWN}, Section 6.3"),
+        (bool(sets), "Σ depth·rate", "what the search minimizes after the height: how far updates climb",
+         f"{_CROWN}, Section 6.3"),
+        (bool(counted), "Σ touches", "what the search minimizes where rows are counted: rows touched by publications",
+         _HERE),
         (_any(plan.candidate_count > 1 for plan in plans), "✓",
          "the chosen tree, of all that were found; the others with what they cost", f"{_CROWN}, Section 6.3"),
         (bool(alone and hashable(alone)), "×2", "a row of this relation goes to two of the cells", _HERE),
@@ -82,5 +108,12 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
     return [(mark, text, source) for shown, mark, text, source in found if shown]
 
 
-def _any(found: Iterable[bool]) -> bool:
+def _atoms(nodes: list[Node]) -> Iterator[Node | BagAtom]:
+    """Yields what has rows of its own: nodes, and the relations inside bags."""
+    for node in nodes:
+        yield node
+        yield from () if node.bag is None else node.bag.atoms
+
+
+def _any(found: Iterable[object]) -> bool:
     return any(found)

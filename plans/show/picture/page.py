@@ -21,6 +21,7 @@ from plans.show.picture.style import page_style
 
 _GRIDS = (2, 4, 8, 16)
 _SHOWN = 6
+_VIEW = "view "
 
 
 def html(made: Plan | Program, *, page: bool = True) -> str:
@@ -43,7 +44,7 @@ def html(made: Plan | Program, *, page: bool = True) -> str:
 def _head(program: Program) -> str:
     growth = max(upkeep.upkeep(stage).growth for stage in program.stages)
     said = f"<div class='verdict {_colour(growth)}'>{escape(upkeep.verdict(program))}</div>"
-    return f"<pre class='query'>{escape(program.query.strip())}</pre>{said}{_facts(_program_facts(program))}"
+    return f"{_queries(program)}{said}{_facts(_program_facts(program))}"
 
 
 def _colour(growth: int) -> str:
@@ -58,7 +59,15 @@ def _facts(facts: list[tuple[str, str]]) -> str:
 def _program_facts(program: Program) -> list[tuple[str, str]]:
     if program.plan is not None:
         return []
-    return [("tables", ", ".join(map(_table, program.tables))), *(("note", note) for note in program.notes)]
+    tables = ("tables", ", ".join(map(_table, program.tables)))
+    return [tables, *((name, value) for name, value in programs.facts(program) if not name.startswith(_VIEW))]
+
+
+def _queries(program: Program) -> str:
+    """Returns the query, or those of a database with the names of their views."""
+    if program.results is None:
+        return f"<pre class='query'>{escape(program.query.strip())}</pre>"
+    return "".join(f"<pre class='query'>{escape(f'{one.name}: {one.query.strip()}')}</pre>" for one in program.results)
 
 
 def _table(table: Table) -> str:
@@ -69,24 +78,26 @@ def _body(program: Program) -> str:
     if program.plan is not None:
         return f"<section>{_join(program.plan, _plan_facts(program.plan), alone=True)}</section>"
     drawing = flow.svg(program, standalone=False)
-    cards = "".join(_stage(program, number) for number in range(len(program.stages)))
+    cards = "".join(
+        _stage(program, number) for number, stage in enumerate(program.stages) if not programs.dropped(stage)
+    )
     return f"<section><h2>Stages</h2><div class='canvas'>{drawing}</div></section>{cards}"
 
 
 def _stage(program: Program, number: int) -> str:
     stage = program.stages[number]
     cost = upkeep.upkeep(stage)
-    last = number == len(program.stages) - 1
+    result = programs.result_mark(program, number)
     badge = f"<span class='badge {_colour(cost.growth)}'>{escape(cost.name)}</span>" if _is_join(stage) else ""
-    title = f"<h2>stage {number}: {programs.kind(stage)}{', the result' if last else ''}{badge}</h2>"
+    title = f"<h2>stage {number}: {programs.kind(stage)}{escape(result)}{badge}</h2>"
     inputs = ", ".join(_link(source) for source in sources(stage))
     readers = [n for n, other in enumerate(program.stages) if number in sources(other)]
-    to = "the result" if last else ", ".join(_link(reader) for reader in readers)
+    to = ", ".join([*map(_link, readers), *([escape(result.removeprefix(", "))] if result else [])])
     facts = [*(_split(line) for line in programs.lines_of(stage)), ("cost", cost.update)]
     facts += [("because", cost.witness)] if cost.witness else []
     facts.append(("memory", cost.memory))
     inside = _join(stage.plan, facts) if isinstance(stage, JoinStage) else _facts(facts)
-    frame = " class='result'" if last else ""
+    frame = " class='result'" if result else ""
     return f"<section{frame} id='stage-{number}'>{title}<div class='reads'>{inputs} → {to}</div>{inside}</section>"
 
 

@@ -72,6 +72,7 @@ _PAGE = {
     ".legend cite": "color:var(--dim);font-style:normal",
     ".legend b": "font-weight:600;padding:0 5px;border-radius:5px",
     ".legend b.where": "color:var(--where);padding:0",
+    ".legend b.out": "color:var(--out);padding:0",
     ".legend i": "display:inline-block;width:22px;height:12px;border-radius:3px;border:1.5px solid;"
     "vertical-align:-1px;box-sizing:border-box",
     ".legend i.free": "background:var(--free);border-color:var(--free-line)",

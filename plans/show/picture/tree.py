@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from plans.expressions.expr import Expr
-from plans.plan import Plan
+from plans.plan import BagAtom, Node, Plan
 from plans.search.counted.classes import Edge, edges
 from plans.show import upkeep
-from plans.show.explain import bag_line, edge_mark, key_columns, views
+from plans.show.explain import bag_line, edge_mark, key_columns, rows_taken, views
 from plans.show.picture.style import svg_style
 
 _CHAR = 7.25  # width of a character of 12px monospace text
@@ -88,8 +87,8 @@ def _card(plan: Plan, index: int, known: Mapping[int, Edge]) -> _Card:
         lines.append(_Text("of", bag_line(plan, node.bag)))
         for atom in node.bag.atoms:
             lines += _named("atom", atom.name, atom.attributes, key_columns(plan, atom))
-            lines += _where(atom.predicate)
-    lines += _where(node.predicate)
+            lines += _where(atom)
+    lines += _where(node)
     words = upkeep.payload_words(plan, index)
     lines.append(_Text("views", " · ".join([*views(node), *([f"payload {words}"] if words else [])])))
     if node.name in plan.rates and len(set(plan.rates.values())) > 1:
@@ -123,10 +122,11 @@ def _rows(attributes: tuple[str, ...]) -> list[str]:
     return textwrap.wrap(", ".join(attributes), _WRAP, break_long_words=False)
 
 
-def _where(predicate: Expr | None) -> list[_Text]:
-    if predicate is None:
+def _where(atom: Node | BagAtom) -> list[_Text]:
+    taken = rows_taken(atom)
+    if taken is None:
         return []
-    parts = [f"{'where' if n == 0 else 'and'} {part}" for n, part in enumerate(predicate.conjuncts())]
+    parts = [f"{'where' if n == 0 else 'and'} {part}" for n, part in enumerate(taken.conjuncts())]
     return [_Text("where", line) for part in parts for line in textwrap.wrap(part, 44, break_long_words=False)]
 
 

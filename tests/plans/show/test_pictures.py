@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import crown
 from plans import PlanError, Program, program
 from plans.commands import explain as command
 from plans.program import JoinStage
@@ -21,6 +22,7 @@ from plans.show.forms import FORMS
 from plans.show.mermaid import mermaid
 from plans.show.picture import flow
 from plans.show.picture.page import html
+from plans.windows import last_rows
 from tests.plans import tpch
 from tests.plans.lowering.program_queries import QUERIES, TABLES
 from tests.plans.search.test_touches import LOOSE
@@ -114,7 +116,7 @@ def test_the_legend_explains_the_marks_that_are_there(query: str) -> None:
 def test_no_word_in_the_margin_is_wider_than_it() -> None:
     for query in (*(tpch.QUERIES[number] for number in (1, 13, 16, 18)), *QUERIES):
         page = html(program(query, tpch.TABLES if query not in QUERIES else TABLES))
-        words = re.findall(r"<dt>(\w+)</dt>", page)
+        words = re.findall(r"<dt>(\w+)</dt>", page.partition("What the marks mean")[0])
         assert "cost" in words or "class" in words
         assert all(len(word) <= 8 for word in words), words
 
@@ -181,3 +183,51 @@ def test_a_bag_says_how_many_rows_it_holds_by_declared_keys() -> None:
         if form != "json":
             assert "rows by keys" in show(keyed), form
             assert "rows by keys" not in show(free), form
+
+
+def test_a_predicate_is_over_the_names_that_its_relation_shows() -> None:
+    made = program("Q(a, b, c, d) :- g(a, b), g(b, c), g(c, d), d > 10.", {"g": {"a": "int64", "b": "int64"}})
+    for form, show in FORMS.items():
+        if form != "json":
+            said = show(made).replace("#gt;", ">").replace("&gt;", ">")
+            assert "where d > 10" in said, form
+            assert "where b > 10" not in said, form
+
+
+def test_a_hidden_column_whose_name_another_column_has_is_told_with_its_relation() -> None:
+    made = program("Q(x, a) :- r(x, a, 5), r(a, x, b).", {"r": {"b": "int64", "c": "int64", "a": "int64"}})
+    assert "where r.a = 5" in FORMS["text"](made)
+
+
+@pytest.mark.parametrize("number", [2, 5, 13, 21])
+def test_the_legend_has_every_kind_class_and_objective_of_the_page(number: int) -> None:
+    made = program(tpch.QUERIES[number], tpch.TABLES)
+    body, _, legend = html(made).partition("What the marks mean")
+    said = set(re.findall(r"<dt>(.*?)</dt>", legend))
+    assert said >= set(re.findall(r"<h2>stage \d+: ([^<,]+)", body))
+    badges = re.findall(r"<span class='badge \w+'>(.*?)</span>", body)
+    assert said >= {part for badge in badges for part in badge.split(", ")}
+    assert {mark for mark in said if "Σ" in mark} == set(re.findall("Σ touches|Σ depth·rate", body))
+
+
+def test_a_page_and_a_chart_tell_windows_and_upserts() -> None:
+    table = {"columns": {"k": "int64", "v": "int64", "n": "int64"}, "key": ["k"], "upserts": True, "sequence": "n"}
+    made = program("SELECT v, COUNT(*) AS n FROM t GROUP BY v", {"t": table})
+    assert "by key (k), by sequence n" in html(made)
+    assert "upserts by key (k)" in mermaid(made)
+    rows = {"t": {"columns": {"k": "int64", "v": "int64"}}}
+    made = program("SELECT v, COUNT(*) AS n FROM t GROUP BY v", rows, windows={"t": last_rows(10)})
+    assert "t: the last 10 rows" in html(made)
+    assert "window: the last 10 rows" in mermaid(made)
+
+
+def test_the_page_of_a_database_names_its_views_and_leaves_out_what_was_dropped() -> None:
+    base = crown.database({"t": {"k": "int64", "v": "int64"}})
+    base.view("sums", "SELECT k, SUM(v) AS s FROM t GROUP BY k")
+    base.view("gone", "SELECT v, COUNT(*) AS n FROM t GROUP BY v")
+    base.drop("gone")
+    for form in ("html", "svg", "mermaid", "text"):
+        said = FORMS[form](base.program)
+        assert "gone" not in said, form
+        assert form == "svg" or "the view sums" in said, form
+    assert "sums: SELECT k" in html(base.program)

@@ -112,6 +112,16 @@ def test_the_console_shows_some_deltas_of_every_batch(spark, tmp_path, capsys):
     assert "+ a=1, b=2, c=31" in said
 
 
+def test_batches_deltas_and_summary_are_json_lines_if_asked_for(spark, tmp_path, capsys):
+    write_edges(tmp_path / "g.txt", [(1, 2), (2, 30), (2, 31)])
+    assert command(submit, PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", "console", "--json") == 0
+    batch, total = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = [{"a": "1", "b": "2", "c": "30", "_weight": "1"}, {"a": "1", "b": "2", "c": "31", "_weight": "1"}]
+    assert sorted(batch["sample"], key=str) == rows
+    assert (batch["batch"], batch["rows"], batch["deltas"], batch["state_rows"]) == (0, 3, 2, 5)
+    assert (total["batches"], total["rows"], total["deltas"]) == (1, 3, 2)
+
+
 def test_bad_rows_end_in_one_sentence_and_quarantine_goes_on(spark, tmp_path):
     (tmp_path / "g.txt").write_text("# x\n1\t2\n2\tthirty\n2\t40\n7\n")
     words = [PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", tmp_path / "out"]

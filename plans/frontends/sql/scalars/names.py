@@ -29,6 +29,9 @@ _T = TypeVar("_T")
 Ctes = Mapping[str, tuple[exp.Expression, tuple[str, ...], "Ctes"]]
 
 
+_SHOWN = 12  # columns in a hint
+
+
 @dataclass
 class Frame:
     """The join core under construction: one list of sources and one of conditions for a SELECT and all that is
@@ -171,7 +174,8 @@ class Names(Refuser):
         if not found:
             self.check_number(name, scope.relations, node)
             close = difflib.get_close_matches(name, list(scope.names()), 1)
-            raise self.error(f"unknown column {name}", node, f"did you mean {close[0]}?" if close else "")
+            hint = f"did you mean {close[0]}?" if close else _columns(scope.relations)
+            raise self.error(f"unknown column {name}", node, hint)
         return found[0]
 
     def check_number(self, name: str, relations: Iterable[Relation], node: exp.Column) -> None:
@@ -186,3 +190,9 @@ class Names(Refuser):
         if any(other.alias.lower() == relation.alias.lower() for other in scope.relations):
             raise self.error(f"two tables are called {relation.alias}", node, "give one of them an alias")
         scope.relations.append(relation)
+
+
+def _columns(relations: Iterable[Relation]) -> str:
+    """Returns the hint that names the columns that there are; the first of many."""
+    names = list(dict.fromkeys(spelling for relation in relations for spelling, _ in relation.columns.values()))
+    return f"there are: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}" if names else ""

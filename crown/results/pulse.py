@@ -1,0 +1,78 @@
+"""A sign of life in notebooks: a bar that moves while a batch takes long, and goes when it is done."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from crown.analysis.meter import Meter
+
+PATIENCE = 2.0
+"""Seconds after which a batch has a bar."""
+_PAUSE = 0.25  # between two looks
+
+Show = Callable[[str], None]
+
+
+class Pulse:
+    """Looks at batches that run. ``display`` shows some HTML, and returns what replaces it."""
+
+    def __init__(self, display: Callable[[str], Show]) -> None:
+        self._display = display
+        self._shown: Show | None = None
+        self._meters: WeakSet[Meter] = WeakSet()
+        self._lock = threading.Lock()
+
+    def watch(self, meter: Meter) -> None:
+        """Looks at the batches of one more view, too. O(1)."""
+        with self._lock:
+            self._meters.add(meter)
+
+    def look(self, now: float) -> None:
+        """Shows how long the longest batch has been running at a time of ``perf_counter``, or nothing more."""
+        with self._lock:
+            begun = [at for meter in self._meters if (at := meter.begun) is not None]
+        seconds = now - min(begun, default=now)
+        if begun and seconds >= PATIENCE:
+            html = f"<progress></progress> crown: applying a batch, {seconds:.0f} s"
+            if self._shown is None:
+                self._shown = self._display(html)
+            else:
+                self._shown(html)
+        elif self._shown is not None:
+            self._shown("")
+            self._shown = None
+
+    def run(self) -> None:
+        """Looks again and again, for ever."""
+        while True:
+            time.sleep(_PAUSE)
+            self.look(time.perf_counter())
+
+
+_pulse: Pulse | None = None
+
+
+def attach(meter: Meter) -> None:
+    """Has the notebook that runs, if one does, show that batches of a view take long; elsewhere nothing is done."""
+    global _pulse
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if getattr(shell, "kernel", None) is None:
+        return
+    if _pulse is None:
+        _pulse = Pulse(_in_notebook)
+        threading.Thread(target=_pulse.run, name="crown-pulse", daemon=True).start()
+    _pulse.watch(meter)
+
+
+def _in_notebook(html: str) -> Show:
+    from IPython.display import HTML, display
+
+    handle = display(HTML(html), display_id=True)
+    return lambda text: handle.update(HTML(text))
