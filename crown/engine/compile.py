@@ -15,7 +15,7 @@ import numpy as np
 
 from crown.engine.kernels import layout as L
 from crown.engine.payload import PayloadLayout
-from crown.kernels.arena import PLAIN
+from crown.kernels.arena import COUNTED, PLAIN
 from crown.kernels.geometry import groups_table, link_of, row_words, rows_table, table_total
 from crown.kernels.tables import table_at
 from crown.store.relations import stored_relations
@@ -208,11 +208,16 @@ def _from_row(compiled: CompiledPlan, i: int, attribute: str) -> int:
 
 
 def _carried(nodes: Sequence[Node], compiled: CompiledPlan, i: int) -> int:
-    """Returns the attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN."""
+    """Returns the attribute, counted from the row, that the children list above node ``i`` carries, or PLAIN.
+
+    COUNTED above a bound node: only results ask for rows.
+    """
     node = nodes[i]
+    if node.parent >= 0 and not node.free:
+        return int(COUNTED)
     own = [a for a in node.attributes if a not in node.key]
     below = compiled.children[i]
-    if node.parent < 0 or not node.free or len(own) != 1 or any(_adds(nodes, compiled, c) for c in below):
+    if node.parent < 0 or len(own) != 1 or any(_adds(nodes, compiled, c) for c in below):
         return int(PLAIN)
     if compiled.weighs(i):
         return int(PLAIN)  # its rows are wanted, not only what they add

@@ -53,6 +53,7 @@ MAX_WORDS = 2**31 - 1
 # A literal argument would make Numba compile its callee once more for that very value; these are not literals.
 NONE, ZERO, ONE = np.int64(-1), np.int64(0), np.int64(1)
 PLAIN = np.int64(-(2**40))  # a list that carries no values
+COUNTED = np.int64(-(2**41))  # of a list only its length is kept
 
 
 def header_words(tables: int) -> int:

@@ -1,12 +1,13 @@
 """Lists of rows that a group has. See ``geometry`` for the words.
 
 Invariants: a row's position field points at its entry; list capacity is 1 or a power of two, at most four times the
-length (or 1).
+length (or 1). Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
+say that they are in V_s, point nowhere.
 """
 
 from __future__ import annotations
 
-from crown.kernels.arena import ONE, PLAIN, alloc, at32, release
+from crown.kernels.arena import COUNTED, ONE, PLAIN, ZERO, alloc, at32, release
 from crown.kernels.geometry import (
     OWN_LINK,
     block_handles,
@@ -97,14 +98,26 @@ def list_remove(ctx, field, log_at, carried, at, link):
 @device
 def children_append(ctx, g, k, carried, row):
     """Returns the row enters V_s: append it to the children of its group. Its position. Amortized O(1)."""
+    halves = ctx.halves
     field = children_field(g, k)
+    if carried == COUNTED:
+        n = list_length(halves, field)
+        set_list_length(halves, field, n + 1)
+        return n
     return list_append(ctx, field, children_log(field), carried, row)
 
 
 @device
 def children_remove(ctx, g, k, carried, at):
     """Takes out the child at position ``at``. Amortized O(1)."""
+    halves = ctx.halves
     field = children_field(g, k)
+    if carried == COUNTED:
+        n = list_length(halves, field) - 1
+        set_list_length(halves, field, n)
+        if n == 0 and at32(halves, children_log(field)) > 0:  # states written earlier have a list here
+            _list_resize(ctx, field, children_log(field), PLAIN, ZERO)
+        return
     list_remove(ctx, field, children_log(field), carried, at, OWN_LINK)
 
 

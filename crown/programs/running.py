@@ -36,6 +36,7 @@ from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
+from crown.stages.stored import stored_whole
 from crown.stages.top import Top
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
@@ -80,6 +81,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         for stage, cells in zip(program.stages, cells_of(program, threads), strict=True):
             self.stages.append(self._running(stage, first, cells))
             first += cells * parts_of(stage)
+        if on_missing != "trust" and not whole:
+            self._ask_joins()
         self.tallies = Tallies(self.stages)
         self.epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
@@ -138,6 +141,14 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             beside = [self._columns_of(feed.source) for feed in stage.values]
             return Groups(stage, self._columns_of(stage.feed.source), part, join, beside)
         return Pointwise(stage, [self._columns_of(leaf.source) for leaf in stage.leaves], part)
+
+    def _ask_joins(self) -> None:
+        """Has the gate ask joins for what they store whole, unless somebody reads the relation from the gate."""
+        read = self._read_again()
+        asked = {name: columns for name, columns in self._used.items() if name not in read}
+        for stage in self.stages:
+            if isinstance(stage, Join):
+                self.gate.ask(stored_whole(stage.state, asked))
 
     def _only_added(self, number: int) -> bool:
         """Returns True iff only groups read a stage: they add up its rows, so those need not be net."""

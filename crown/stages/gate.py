@@ -2,7 +2,8 @@
 
 Several stages may read one relation, each with columns of its own. If each decided for itself what a delete of an
 absent row takes away, they would part for ever. So the gate counts the copies of every tuple, over all columns that
-some stage reads, and lets through what took place. Of a relation with upserts it keeps the row of each key instead
+some stage reads, and lets through what took place. A join that stores these columns is asked instead, and no tuple is
+counted a second time (``crown.stages.stored``). Of a relation with upserts it keeps the row of each key
 (``crown.stages.keyed``), and lets through the row that goes and the one that comes. Of a relation with a window it
 knows the rows that are within, and lets through what leaves as well (``crown.stages.retained``).
 """
@@ -16,19 +17,21 @@ import numpy as np
 
 from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
-from crown.kernels.arena import T_TALLIES
+from crown.kernels.arena import H_VERSION, T_TALLIES
 from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.stages.counts import Counts
 from crown.stages.keyed import Keyed, Upserts
 from crown.stages.protocol import Part
 from crown.stages.retained import Retained
+from crown.stages.stored import Stored
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
 
 _MISSING, _UPDATES = T_TALLIES, T_TALLIES + 1  # counters of a table
+_ASKS = 1  # the version of a gate that asks joins; one that an earlier release made counts every tuple itself
 
 
 class Gate:
@@ -52,7 +55,8 @@ class Gate:
         self.missing = MissingDeletes()  # of the last batch
         self._part = part
         self._columns = columns
-        part.open(len(columns) + len(upserts))
+        if part.open(len(columns) + len(upserts)):
+            part.arena[H_VERSION] = _ASKS
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
@@ -68,6 +72,12 @@ class Gate:
             name: Keyed(part, self._number[name], len(columns) + i, of) for i, (name, of) in enumerate(upserts.items())
         }
         self._key = {name: of.key for name, of in upserts.items()}
+        self._stored: dict[str, Stored] = {}
+
+    def ask(self, stored: Mapping[str, Stored]) -> None:
+        """Has joins asked for the copies of the tuples that they store, by relation."""
+        if self._part.arena[H_VERSION] == _ASKS:
+            self._stored |= {name: of for name, of in stored.items() if name in self._tables}
 
     def apply(self, nets: Mapping[str, Zset], advances: Mapping[str, int]) -> dict[str, Zset]:
         """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
@@ -97,10 +107,8 @@ class Gate:
             return self._replaced(name, net, missing)
         if name not in self._tables:
             return net
-        table, leaf = self._tables[name], np.zeros(len(net), np.int64)
         trusted = self.on_missing == "trust"
-        before = table.add(net, leaf, clamp=not trusted)[:, 0]
-        after = before + net.weights
+        after = self._before(name, net) + net.weights
         if trusted or not len(after) or extent(after)[0] >= 0:
             return net
         absent = np.maximum(-after, 0)
@@ -111,6 +119,21 @@ class Gate:
             raise self._part.missing_delete(name, self._columns[name], net.rows[at], -int(net.weights[at]))
         missing.note(self._number[name], absent)
         return effective
+
+    def _before(self, name: str, net: Zset) -> np.ndarray:
+        """Returns the copies of each tuple before the batch (int64[n]), which is counted; 0 of one that a join stores
+        and that comes."""
+        table, clamp = self._tables[name], self.on_missing != "trust"
+        if name not in self._stored:
+            return table.add(net, np.zeros(len(net), np.int64), clamp)[:, 0]
+        stored = self._stored[name]
+        before, rest = np.zeros(len(net), np.int64), stored.rest(net)
+        goes = (net.weights < 0) & ~rest
+        if goes.any():
+            before[goes] = stored.copies(net if goes.all() else net[goes])
+        if rest.any():
+            before[rest] = table.add(net[rest], np.zeros(int(rest.sum()), np.int64), clamp)[:, 0]
+        return before
 
     def _replaced(self, name: str, changes: Zset, missing: MissingDeletes) -> Zset:
         """Returns the rows that go and come where a relation is updated by key."""
@@ -152,7 +175,8 @@ class Gate:
         with self._part.budget.lifted():
             for name, net in nets.items():
                 if name in self._tables:
-                    self._tables[name].add(net.negated(), np.zeros(len(net), np.int64))
+                    own = net[self._stored[name].rest(net)] if name in self._stored else net
+                    self._tables[name].add(own.negated(), np.zeros(len(own), np.int64))
                 elif name in self.retained:
                     self.retained[name].take_back()
 
@@ -213,7 +237,8 @@ class Gate:
         missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
         updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
         found: dict[str, dict[str, Any]] = {
-            "rows": {name: len(table) for name, table in kept} | {name: len(of) for name, of in within},
+            "rows": {name: len(table) + len(self._stored.get(name, ())) for name, table in kept}
+            | {name: len(of) for name, of in within},
             "missing_deletes": missing | {name: of.missing_deletes for name, of in within},
             "updates": updates | {name: of.updates for name, of in within},
         }

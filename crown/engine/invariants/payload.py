@@ -13,7 +13,7 @@ import numpy as np
 
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels.groups import node_at
-from crown.engine.kernels.layout import N_CARRIED, N_PAYLOAD, Y_WEIGHED
+from crown.engine.kernels.layout import N_PAYLOAD, R_TABLE, Y_WEIGHED
 from crown.engine.kernels.payload import first_entry
 from crown.engine.payload import Parts, PayloadLayout
 from crown.kernels import arena as A
@@ -47,22 +47,41 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
             continue
         name, d = plan.nodes[i].name, node_at(i)
         assert arena[first_entry(compiled.array, d)] == 0, f"{name}: changes wait between batches"
-        k, parts = len(plan.nodes[i].key), payload.parts[i]
-        table = int(table_at(at.groups_table(len(plan.nodes), i)))
-        slots = int(arena[table + A.T_SLOTS])
-        for slot in range(slots, slots + int(arena[table + A.T_MASK]) + 1):
-            if not arena[slot]:
-                continue
-            g = int(arena[slot]) & LOW32
+        k, parts, children = len(plan.nodes[i].key), payload.parts[i], _children(arena, plan, compiled, i)
+        for g in _handles(arena, int(table_at(at.groups_table(len(plan.nodes), i)))):
             first = int(at.published(g, k))
             found = numbers(arena[first : first + parts.words], parts)
             n = int(at.children_count(halves, g, k))
-            base = int(at.children_base(halves, g, k, int(compiled.array[d + N_CARRIED])))
-            worth = [_own(arena, halves, plan, compiled, payload, i, int(h)) for h in halves[base : base + n]]
+            worth = [_own(arena, halves, plan, compiled, payload, i, h) for h in children.get(g, [])]
             expected = {term: sum(own[term] for own in worth) for term in parts.terms}
             assert found == expected, f"{name}: a group is worth {found}, its rows {expected}"
             assert (found[_COUNT] > 0) == (n > 0), f"{name}: {n} rows count as {found[_COUNT]}"
             assert at.lo(halves, at.entry_field(g, k, parts.words)) == 0, f"{name}: a group has an entry"
+
+
+def _handles(arena: np.ndarray, table: int) -> list[int]:
+    """Returns what a table holds."""
+    slots = int(arena[table + A.T_SLOTS])
+    return [int(word) & LOW32 for word in arena[slots : slots + int(arena[table + A.T_MASK]) + 1] if word]
+
+
+def _children(arena: np.ndarray, plan: Plan, compiled: CompiledPlan, i: int) -> dict[int, list[int]]:
+    """Returns the rows of V_s of node ``i`` by their group. The rows of a virtual node are known to its children."""
+    halves = arena.view(np.int32)
+    if plan.nodes[i].kind == "virtual":
+        c = compiled.children[i][0]
+        rows = []
+        for g in _handles(arena, int(table_at(at.groups_table(len(plan.nodes), c)))):
+            field = at.parents_field(g, len(plan.nodes[c].key))
+            base = int(at.list_base(halves, field, at.parents_log(field), int(A.PLAIN)))
+            rows += [int(h) for h in halves[base : base + int(at.list_length(halves, field))]]
+    else:
+        rows = [h + compiled.offset[i] for h in _handles(arena, int(compiled.array[compiled.record[i] + R_TABLE]))]
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        if at.row_group(halves, row) != 0 and at.row_position(halves, row) >= 0:
+            found.setdefault(int(at.row_group(halves, row)), []).append(row)
+    return found
 
 
 def _factor(code: int, kind: str, what: str) -> int:

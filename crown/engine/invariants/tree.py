@@ -87,9 +87,14 @@ class _Reader:
         return {block for block in blocks if at.row_group(self.halves, block) != 0}
 
     def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
-        """Returns the handles in the children list of a group above a node, and the values carried beside them."""
+        """Returns the handles in the children list of a group above a node, and the values carried beside them.
+
+        Above a bound node the children are counted only: they are 0, 1, 2, ...
+        """
         carried = self.carried(node)
         field = at.children_field(g, len(self.plan.nodes[node].key))
+        if carried == A.COUNTED:
+            return list(range(int(at.list_length(self.halves, field)))), None
         handles, many = self._entries(field, at.children_log(field), carried)
         if carried == A.PLAIN or not many:
             return handles, None
@@ -245,8 +250,10 @@ def _check_groups(
         assert at.references(reader.halves, g, k) == len(below.get(key, ())), f"{node.name}: references of group {key}"
         handles, values = reader.children_of(i, g)
         assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
-        assert set(handles) == below.get(key, set()) & in_view[i], f"{node.name}: children of group {key}"
-        for position, h in enumerate(handles):
+        expected = below.get(key, set()) & in_view[i]
+        assert len(handles) == len(expected), f"{node.name}: number of children of group {key}"
+        assert carried == A.COUNTED or set(handles) == expected, f"{node.name}: children of group {key}"
+        for position, h in enumerate(handles if carried != A.COUNTED else ()):
             assert rows[i][h].position == position, f"{node.name}: a position in a children list is wrong"
             assert values is None or values[position] == int(reader.arena[h + carried]), (
                 f"{node.name}: a carried value is stale"
@@ -258,9 +265,9 @@ def _check_groups(
         assert len(parents) == len(set(parents)), f"{node.name}: a parent stands twice"
         assert set(parents) == above.get(key, set()), f"{node.name}: parents of group {key}"
         if live_on:
-            expected = above.get(key, set()) & live[node.parent] if node.free else set()
-            assert set(parents[:live_count]) == expected, f"{node.name}: live parents of group {key}"
-            assert live_count == len(expected), f"{node.name}: number of live parents of group {key}"
+            telling = above.get(key, set()) & live[node.parent] if node.free else set()
+            assert set(parents[:live_count]) == telling, f"{node.name}: live parents of group {key}"
+            assert live_count == len(telling), f"{node.name}: number of live parents of group {key}"
 
 
 def _check_words(

@@ -13,6 +13,8 @@ from crown.engine.kernels.groups import child_at, node_at
 from crown.engine.kernels.layout import (
     N_CARRIED,
     N_CHILDREN,
+    N_EXTRA,
+    N_FREE,
     N_GROUPS,
     N_KEY,
     N_KPOS,
@@ -31,7 +33,7 @@ from crown.engine.kernels.layout import (
     X_RING,
     X_STRIDE,
 )
-from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.arena import COUNTED, ONE, T_MASK, T_SLOTS, ZERO, at32
 from crown.kernels.geometry import (
     children_base,
     children_count,
@@ -48,7 +50,9 @@ from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, hash_key
 
-FAR, MIDDLE, NEAR, NEXT = 12, 8, 5, 2
+FAR, MIDDLE, NEAR, SOON, NEXT, LAST = 12, 8, 5, 3, 2, 1
+ROWS, GROUPS = ZERO, ONE  # of parents: what is fetched of them
+PARENTS = 4  # of a group that fills or empties, how many are fetched ahead
 
 
 @device
@@ -106,9 +110,15 @@ def _fetch(arena, handle, last):
 
 
 @device
+def _last_word(plan, d):
+    """Returns the last word of a group above the node at descriptor ``d``, counted from the group."""
+    return last_group_word(plan[d + N_KEY]) + plan[d + N_EXTRA]
+
+
+@device
 def _fetch_children_end(halves, g, k, carried):
     """Prefetches the end of a group's children list, where the next entry goes."""
-    if g != 0:
+    if g != 0 and carried != COUNTED:
         prefetch(halves, children_base(halves, g, k, carried) + children_count(halves, g, k))
 
 
@@ -120,7 +130,60 @@ def _fetch_parents_end(halves, g, k):
 
 
 @device
-def ahead_insert(ctx, rec, rows, n, i):
+def _tells_bound_rows(plan, d):
+    """Returns True for a leaf whose parents are rows of a bound node: there are many, and each tells its group."""
+    return plan[d + N_CHILDREN] == 0 and plan[d + N_PARENT] >= 0 and plan[node_at(plan[d + N_PARENT]) + N_FREE] == 0
+
+
+@device
+def _fetch_parents(ctx, d, g, children, start, what):
+    """Prefetches parents of a group above a leaf, from entry ``start`` on, or the groups above them.
+
+    Only if it has that many children: then the leaf's row makes its key come or go, and all parents are told.
+    """
+    arena, halves = ctx.arena, ctx.halves
+    k = ctx.plan[d + N_KEY]
+    if g == 0 or children_count(halves, g, k) != children:
+        return
+    base = parents_base(halves, g, k)
+    for x in range(start, min(start + PARENTS, parents_count(halves, g, k))):
+        row = at32(halves, base + x)
+        if what == ROWS:
+            prefetch(arena, row)
+        else:
+            above = row_group(halves, row)
+            if above != 0:
+                _fetch(arena, above, _last_word(ctx.plan, node_at(ctx.plan[d + N_PARENT])))
+
+
+@device
+def _ahead_flips_insert(ctx, rec, at, what):
+    """Prefetches what is told when the tuple with tags at ``at`` makes keys come."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    nodes = plan[rec + R_NODES]
+    for q in range(nodes, nodes + plan[rec + R_ALIASES]):
+        d = node_at(plan[q])
+        if _tells_bound_rows(plan, d):
+            g = _first(arena, plan[d + N_GROUPS], scratch[group_tag(at + plan[d + N_TAGS])])
+            _fetch_parents(ctx, d, g, ZERO, ZERO, what)
+
+
+@device
+def _ahead_flips_delete(ctx, rec, record, what):
+    """Prefetches what is told when a record makes keys go."""
+    halves, plan = ctx.halves, ctx.plan
+    nodes = plan[rec + R_NODES]
+    for q in range(nodes, nodes + plan[rec + R_ALIASES]):
+        d = node_at(plan[q])
+        if _tells_bound_rows(plan, d):
+            g = row_group(halves, record + plan[d + N_OFFSET])
+            if g != 0:
+                start = max(parents_count(halves, g, plan[d + N_KEY]) - PARENTS, ZERO)
+                _fetch_parents(ctx, d, g, ONE, start, what)
+
+
+@device
+def ahead_insert(ctx, rec, rows, n, i, ring):
     """Stages for insertions into the records of ``rec`` when tuple ``i`` of ``n`` is about to be applied."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
@@ -150,16 +213,10 @@ def ahead_insert(ctx, rec, rows, n, i):
             d = node_at(plan[q])
             tags = at + plan[d + N_TAGS]
             if plan[d + N_PARENT] >= 0:
-                _fetch(
-                    arena, _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]), last_group_word(plan[d + N_KEY])
-                )
+                _fetch(arena, _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]), _last_word(plan, d))
             for j in range(plan[d + N_CHILDREN]):
                 dc = node_at(child_at(plan, d, j))
-                _fetch(
-                    arena,
-                    _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)]),
-                    last_group_word(plan[dc + N_KEY]),
-                )
+                _fetch(arena, _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)]), _last_word(plan, dc))
     if i + NEAR < n:
         at = ring_at(scratch, i + NEAR)
         for q in range(nodes, nodes + aliases):
@@ -174,6 +231,11 @@ def ahead_insert(ctx, rec, rows, n, i):
                 k = plan[dc + N_KEY]
                 g = _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)])
                 _fetch_parents_end(halves, g, k)
+    if ring is not None:
+        if i + SOON < n:
+            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS)
+        if i + LAST < n:
+            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS)
 
 
 @device
@@ -184,7 +246,7 @@ def _fetch_entries(halves, base, at, n):
 
 
 @device
-def ahead_delete(ctx, rec, rows, n, i):
+def ahead_delete(ctx, rec, rows, n, i, ring):
     """Stages for deletions: slot, record, the groups that it names, the entries of their lists."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
@@ -207,10 +269,10 @@ def ahead_delete(ctx, rec, rows, n, i):
                 d = node_at(plan[q])
                 row = record + plan[d + N_OFFSET]
                 if row_group(halves, row) != 0:
-                    _fetch(arena, row_group(halves, row), last_group_word(plan[d + N_KEY]))
+                    _fetch(arena, row_group(halves, row), _last_word(plan, d))
                     for j in range(plan[d + N_CHILDREN]):
                         dc = node_at(child_at(plan, d, j))
-                        _fetch(arena, linked_group(halves, row, link_of(j)), last_group_word(plan[dc + N_KEY]))
+                        _fetch(arena, linked_group(halves, row, link_of(j)), _last_word(plan, dc))
     if i + NEXT < n:
         record = _first(arena, t, scratch[ring_at(scratch, i + NEXT)])
         if record != 0:
@@ -221,7 +283,7 @@ def ahead_delete(ctx, rec, rows, n, i):
                 if g != 0:
                     k = plan[d + N_KEY]
                     at = row_position(halves, row)
-                    if at >= 0:
+                    if at >= 0 and plan[d + N_CARRIED] != COUNTED:
                         base = children_base(halves, g, k, plan[d + N_CARRIED])
                         _fetch_entries(halves, base, at, children_count(halves, g, k))
                     for j in range(plan[d + N_CHILDREN]):
@@ -229,3 +291,12 @@ def ahead_delete(ctx, rec, rows, n, i):
                         k = plan[node_at(child_at(plan, d, j)) + N_KEY]
                         at = linked_position(halves, row, link_of(j))
                         _fetch_entries(halves, parents_base(halves, h, k), at, parents_count(halves, h, k))
+    if ring is not None:
+        if i + SOON < n:
+            record = _first(arena, t, scratch[ring_at(scratch, i + SOON)])
+            if record != 0:
+                _ahead_flips_delete(ctx, rec, record, ROWS)
+        if i + LAST < n:
+            record = _first(arena, t, scratch[ring_at(scratch, i + LAST)])
+            if record != 0:
+                _ahead_flips_delete(ctx, rec, record, GROUPS)

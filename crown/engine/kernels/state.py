@@ -48,8 +48,10 @@ from crown.kernels.geometry import (
     set_live_parents,
 )
 from crown.kernels.jit import kernel
-from crown.kernels.pointers import constants, words
+from crown.kernels.pointers import constants, prefetch, words
 from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
+
+AHEAD = 8  # tuples: how far before its turn a record is fetched
 
 
 @kernel
@@ -121,6 +123,31 @@ def missing_copies(arena, halves, plan, rec, rows, weights):
         if record == 0 or copies(halves, record, width) < weights[i]:
             return i
     return -1
+
+
+@kernel
+def copies_of(arena, halves, plan, rec, rows, out):
+    """Writes to ``out`` (int64[n]) how many copies of each tuple there are: 0 of one that is not stored.
+
+    ``rows``: int64[n * width] of record descriptor ``rec``. Expected O(n).
+    """
+    n = out.size
+    arena, halves, plan, rows, out = words(arena), words(halves), constants(plan), words(rows), words(out)
+    width = plan[rec + R_WIDTH]
+    identity = plan[P_IDENTITY]
+    t = plan[rec + R_TABLE]
+    for i in range(n):
+        if i + 2 * AHEAD < n:
+            tag = hash_key(arena, plan, identity, width, rows, (i + 2 * AHEAD) * width)
+            prefetch(arena, arena[t + T_SLOTS] + (tag & arena[t + T_MASK]))
+        if i + AHEAD < n:
+            tag = hash_key(arena, plan, identity, width, rows, (i + AHEAD) * width)
+            prefetch(arena, arena[arena[t + T_SLOTS] + (tag & arena[t + T_MASK])] & LOW32)
+        tag = hash_key(arena, plan, identity, width, rows, i * width)
+        record = find(arena, t, tag, plan, identity, width, rows, i * width)
+        out[i] = 0
+        if record != 0:
+            out[i] = copies(halves, record, width)
 
 
 @kernel

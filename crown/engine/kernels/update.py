@@ -117,7 +117,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
             return DONE
         if arena[H_LIVE] > arena[H_BUDGET]:
             return OVER_BUDGET
-        ahead_insert(ctx, rec, rows, n, i)
+        ahead_insert(ctx, rec, rows, n, i, ring)
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         tag = scratch[ring_at(scratch, i)]
@@ -186,7 +186,7 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring
         if i == n:
             scratch[X_I] = 0
             return DONE
-        ahead_delete(ctx, rec, rows, n, i)
+        ahead_delete(ctx, rec, rows, n, i, ring)
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         tag = scratch[ring_at(scratch, i)]

@@ -35,9 +35,9 @@ _CONTEXT = NamedTuple((_POINTER, CPointer(int32), Constants(), _POINTER), Contex
 _SHARED: list[tuple[Any, Any]] = [
     (r_update_delete, (_CONTEXT, int64, int64)),
     (set_live, (_CONTEXT, int64, int64, int64)),
-    (ahead_delete, (_CONTEXT, int64, _POINTER, int64, int64)),
+    (ahead_delete, (_CONTEXT, int64, _POINTER, int64, int64, none)),
     (r_update_insert, (_CONTEXT, int64, int64, int64)),
-    (ahead_insert, (_CONTEXT, int64, _POINTER, int64, int64)),
+    (ahead_insert, (_CONTEXT, int64, _POINTER, int64, int64, none)),
 ]
 _CHILD = "from crown.engine.kernels.warm import compile_inserts; compile_inserts()"
 _PUBLISH = (_WORDS, _HALVES, _WORDS, _WORDS, int64, int64[:, ::1])

@@ -1,0 +1,117 @@
+"""Relations that a join stores whole: what a delete finds is asked of the join, and no tuple is counted twice."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from crown.errors import MissingDeleteError
+from crown.ingest.batch import MissingDeletes
+from crown.kernels import arena as A
+from crown.programs import snapshot
+from crown.programs.program import ProgramEngine
+from crown.store.codec import NULL
+from plans import program
+from tests.oracles.database import Database, to_arrow
+from tests.programs.test_programs import apply, result_of
+
+SCHEMA = {"r": {"a": "int64", "b": "int64"}, "s": {"b": "int64", "c": "string"}}
+ASKED = {
+    "SELECT COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a JOIN r z ON y.b = z.a": {"r"},
+    "SELECT COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a": set(),  # each alias has one column
+    "SELECT x.b AS b, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.b GROUP BY x.b": {"r"},
+    "SELECT r.a, s.c FROM r JOIN s USING (b)": {"r", "s"},
+    "SELECT s.c, SUM(r.a) AS t FROM r JOIN s USING (b) GROUP BY s.c HAVING COUNT(*) > 1": {"r", "s"},
+    "SELECT COUNT(*) AS n FROM r JOIN s USING (b) WHERE s.c > 'p'": {"r"},
+    "SELECT a, COUNT(*) AS n FROM r GROUP BY a": set(),
+    "SELECT a FROM r EXCEPT SELECT b FROM s": set(),
+}
+
+
+def batch_of(random, database):
+    batch = {}
+    for name in random.sample("rs", random.randint(1, 2)):
+        values = ((0, 1, 2, None), (0, 1, 2, None) if name == "r" else ("p", "q", None))
+        rows = [(tuple(random.choice(pool) for pool in values), random.choice((1, 2, -1, -2))) for _ in range(6)]
+        present = sorted(database.rows[name], key=repr)
+        batch[name] = rows + [(row, -random.randint(1, 2)) for row in random.sample(present, min(len(present), 2))]
+    return batch
+
+
+def told(engine):
+    """What the gate says of relations."""
+    stats = engine.stats()
+    return {name: stats[name] for name in ("rows", "missing_deletes", "updates")}
+
+
+def of_an_earlier_release(made, on_missing="ignore"):
+    """An engine over a state whose gate counts every tuple itself."""
+    engine = ProgramEngine.create(made, on_missing=on_missing)
+    engine.memory.part(1).arena[A.H_VERSION] = 0
+    return ProgramEngine(made, engine.memory, on_missing)
+
+
+@pytest.mark.parametrize("query", ASKED)
+def test_a_join_that_is_asked_says_what_a_gate_that_counts_would_say(query, tmp_path):
+    """Deletes of absent rows, NULLs in what is joined on, batches taken back, states saved and loaded."""
+    made, random, database = program(query, SCHEMA), Random(query), Database(SCHEMA)
+    asking, counting = ProgramEngine.create(made), of_an_earlier_release(made)
+    assert set(asking.gate._stored) == ASKED[query]
+    assert not counting.gate._stored
+    missing = 0
+    for turn in range(10):
+        batch = batch_of(random, database) if turn < 9 else database.everything(-1)
+        database.apply(batch)
+        changes = {n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in asking._used}
+        before = result_of(asking)
+        delta = apply(asking, changes)
+        assert apply(counting, changes) == delta
+        assert asking.missing.to_rows() == counting.missing.to_rows()
+        missing += len(asking.missing.to_rows())
+        if turn in (3, 6):
+            asking.undo(changes, MissingDeletes.from_rows(asking.missing.to_rows()))
+            assert result_of(asking) == before
+            asking.save(tmp_path / "state")
+            asking, _ = snapshot.load(tmp_path / "state")
+            assert set(asking.gate._stored) == ASKED[query]
+            assert apply(asking, changes) == delta
+        assert told(asking) == told(counting)
+        asking.check_invariants()
+        for name in ASKED[query]:
+            assert all(None in row for row in rests(asking, name)), "a tuple that the join stores is counted again"
+    assert missing > 0
+
+
+def rests(engine, name):
+    """The tuples of a relation that the gate itself counts."""
+    rows = [row for net in engine.gate.scan(name) for row in net.rows.tolist()]
+    return [[None if code == NULL else code for code in row] for row in rows]
+
+
+def test_a_batch_that_deletes_too_much_is_refused_before_anything_changes():
+    made = program("SELECT COUNT(*) AS n FROM r JOIN s USING (b)", SCHEMA)
+    engine = ProgramEngine.create(made, on_missing="raise")
+    assert set(engine.gate._stored) == set()  # every column decides, and the join does not store them all
+    made = program("SELECT r.a, s.c FROM r JOIN s USING (b)", SCHEMA)
+    engine = ProgramEngine.create(made, on_missing="raise")
+    assert set(engine.gate._stored) == {"r", "s"}
+    schema = Database(SCHEMA).schema
+    apply(
+        engine, {"r": to_arrow(schema, "r", [((1, 1), 1), ((1, None), 1)]), "s": to_arrow(schema, "s", [((1, "p"), 1)])}
+    )
+    before = result_of(engine), engine.stats()["live_bytes"]
+    for row in ((2, 1), (2, None)):
+        with pytest.raises(MissingDeleteError, match="'r'"):
+            apply(engine, {"r": to_arrow(schema, "r", [((1, 1), -1), ((1, None), -1), (row, -1)])})
+        assert (result_of(engine), engine.stats()["live_bytes"]) == before
+    assert apply(engine, {"r": to_arrow(schema, "r", [((1, None), -1), ((1, 1), -1)])}) == {(1, "p"): -1}
+
+
+def test_relations_that_somebody_reads_again_or_that_cells_share_are_counted_by_the_gate():
+    made = program("SELECT a FROM r UNION ALL SELECT x.a FROM r x JOIN r y ON x.b = y.a", SCHEMA)
+    assert not ProgramEngine.create(made).gate._stored
+    made = program("SELECT x.b, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.b GROUP BY x.b", SCHEMA)
+    assert ProgramEngine.create(made).gate._stored
+    assert not ProgramEngine.create(made, threads=2).gate._stored
+    assert not ProgramEngine.create(made, on_missing="trust").gate._stored
