@@ -3,8 +3,8 @@
 >>> import crown
 >>> sorted(crown.spark.__all__)
 ... # doctest: +NORMALIZE_WHITESPACE
-['bulk_load', 'delta_files', 'local_session', 'maintain', 'metrics', 'read_deltas', 'read_view', 'to_table',
- 'view_batch', 'write_deltas']
+['DeltaFeed', 'KafkaFeed', 'bulk_load', 'delta_changes', 'delta_files', 'delta_table', 'handover', 'local_session',
+ 'maintain', 'metrics', 'read_deltas', 'read_view', 'split', 'to_table', 'view_batch', 'write_deltas']
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from crown.errors import needs
 if TYPE_CHECKING:
     from typing import Any
 
+    from spark_jobs.feeds.delta import delta_changes, delta_table
+    from spark_jobs.feeds.handover import DeltaFeed, KafkaFeed, handover
+    from spark_jobs.feeds.split import split
     from spark_jobs.job.backfill import bulk_load
     from spark_jobs.job.metrics import metrics
     from spark_jobs.operator import maintain
@@ -26,13 +29,19 @@ if TYPE_CHECKING:
     from spark_jobs.tables.write import read_deltas, write_deltas
 
 __all__ = [
+    "DeltaFeed",
+    "KafkaFeed",
     "bulk_load",
+    "delta_changes",
     "delta_files",
+    "delta_table",
+    "handover",
     "local_session",
     "maintain",
     "metrics",
     "read_deltas",
     "read_view",
+    "split",
     "to_table",
     "view_batch",
     "write_deltas",

@@ -4,6 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_jobs.feeds.delta import delta_changes, delta_table
+    from spark_jobs.feeds.handover import DeltaFeed, KafkaFeed, handover
+    from spark_jobs.feeds.split import split
     from spark_jobs.job.backfill import bulk_load
     from spark_jobs.job.failures import plain_errors
     from spark_jobs.job.metrics import metrics
@@ -15,28 +18,40 @@ if TYPE_CHECKING:
     from spark_jobs.tables.write import read_deltas, write_deltas
 
 __all__ = [
+    "DeltaFeed",
+    "KafkaFeed",
     "bulk_load",
+    "delta_changes",
     "delta_files",
+    "delta_table",
+    "handover",
     "local_session",
     "maintain",
     "metrics",
     "plain_errors",
     "read_deltas",
     "read_view",
+    "split",
     "to_table",
     "view_batch",
     "write_deltas",
 ]
 
 _HOME = {
+    "DeltaFeed": "feeds.handover",
+    "KafkaFeed": "feeds.handover",
     "bulk_load": "job.backfill",
+    "delta_changes": "feeds.delta",
     "delta_files": "tables.manifests",
+    "delta_table": "feeds.delta",
+    "handover": "feeds.handover",
     "local_session": "session",
     "maintain": "operator",
     "metrics": "job.metrics",
     "plain_errors": "job.failures",
     "read_deltas": "tables.write",
     "read_view": "tables.view",
+    "split": "feeds.split",
     "to_table": "tables.results",
     "view_batch": "tables.view",
     "write_deltas": "tables.write",

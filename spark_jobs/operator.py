@@ -158,6 +158,8 @@ def maintain(
     )
     made = _rounds(spark, plan, cells, stored)
     if where is not None and streaming:
+        if stored is None:
+            where.loaded(operator)
         where.claim()
     if aside is not None and on_bad_row == "quarantine":
         ready(aside, "quarantine")

@@ -21,7 +21,7 @@ from crown.ingest.batch import MissingDeletes
 from crown.maintained import Durable
 from plans.program import Maintainable
 from spark_jobs.cell.engines import EngineFactory
-from spark_jobs.errors import CheckpointError
+from spark_jobs.errors import CheckpointError, FolderError
 from spark_jobs.log.state_log import Load
 
 LOCK_SECONDS = 300.0
@@ -104,7 +104,8 @@ class Live:
 
     def settle(self, engine: Durable, place: Place) -> None:
         """Writes down where the engine stands, then marks it clean there."""
-        self._place.write_text(json.dumps(place.to_json()))
+        with self._writing():
+            self._place.write_text(json.dumps(place.to_json()))
         engine.commit(place.version + 1)  # the engine counts from −1, the log from EMPTY = −2
 
     @staticmethod
@@ -126,8 +127,9 @@ class Live:
     @contextmanager
     def locked(self, cell: str) -> Iterator[None]:
         """Holds the live engine alone; the lock goes with the process that held it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        with self._writing():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             deadline = time.monotonic() + LOCK_SECONDS
             while True:
@@ -142,8 +144,20 @@ class Live:
                             "that is a worker of a killed attempt, end it"
                         ) from None
                     time.sleep(0.01)
-            os.truncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            with self._writing():
+                os.truncate(handle, 0)
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
             yield
         finally:
             os.close(handle)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Has a folder that cannot be written end in one sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise FolderError(
+                f"the live engine in {self.folder} cannot be written ({error.strerror}): make room there, or give "
+                "another scratch="
+            ) from None

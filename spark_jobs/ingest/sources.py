@@ -116,12 +116,12 @@ def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, st
 
 def _json(spark: SparkSession, given: Input, table: Table, change: str | None, streaming: bool) -> DataFrame:
     lines = _load(spark, given, "text", T.StructType([T.StructField("value", T.StringType())]), {}, streaming)
-    parsed = lines.filter(F.trim("value") != "").withColumn("fields", F.from_json("value", "map<string,string>"))
+    parsed = parsed_lines(lines)
     fields = F.col("fields")
     names = [column.name for column in table.columns]
     first = _first_record(given)
     if change == DEBEZIUM or (change is None and first is not None and {"op", "before", "after"} <= first):
-        return _envelopes(parsed, table, streaming)
+        return envelopes(parsed, table, streaming)
     says = change or _says(first, names)
     reasons = [F.when(fields.isNull(), F.concat(F.lit("not a JSON object: "), F.substring("value", 1, 200)))]
     wanted = names if says is None else [*names, says]
@@ -142,6 +142,12 @@ def _json(spark: SparkSession, given: Input, table: Table, change: str | None, s
         columns += [fields[says].alias(says)]
     kept = [] if streaming else [F.col(FILE)]
     return parsed.select(*columns, F.coalesce(*reasons).alias(UNREADABLE), *kept)
+
+
+def parsed_lines(lines: DataFrame) -> DataFrame:
+    """Returns the lines that are not empty, ``value``, and their members as texts in ``fields``: NULL if it is no JSON
+    object."""
+    return lines.filter(F.trim("value") != "").withColumn("fields", F.from_json("value", "map<string,string>"))
 
 
 def _says(first: set[str] | None, names: Sequence[str]) -> str | None:
@@ -165,10 +171,11 @@ def _first_record(given: Input) -> set[str] | None:
     return set(inner if isinstance(inner, dict) else found) if isinstance(found, dict) else None
 
 
-def _envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
+def envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     """Returns Debezium's envelopes, with or without a ``payload`` around them, as ``op`` and structs of texts.
 
-    The sequence of a table with upserts may stand beside the rows, where Debezium has what orders them, or in them.
+    ``parsed``: as ``parsed_lines`` makes it; a line with a reason in ``_unreadable`` keeps that. The sequence of a
+    table with upserts may stand beside the rows, where Debezium has what orders them, or in them.
     """
     sequence = (table.sequence or "").lower()
     names = [column.name for column in table.columns if column.name.lower() != sequence]
@@ -179,7 +186,8 @@ def _envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     line = F.substring("value", 1, 200)
     unread = F.when(inner.isNull() & ~tombstone, F.concat(F.lit("not a JSON object: "), line))
     unread = unread.when(~F.map_contains_key(inner, "op"), F.concat(F.lit("no envelope, it has no 'op': "), line))
-    parsed = parsed.select("*", inner.alias("inner"), unread.alias(UNREADABLE))
+    given = [F.col(UNREADABLE)] if UNREADABLE in parsed.columns else []
+    parsed = parsed.withColumn("inner", inner).withColumn(UNREADABLE, F.coalesce(unread, *given))
     images, reasons = [], [F.col(UNREADABLE)]
     beside = []
     for column in table.columns:

@@ -19,6 +19,8 @@ from spark_jobs.storage.opening import folder_at, ready
 
 HERE = "crown"
 _ELSEWHERE = "elsewhere.json"
+HANDOVER = "handover.json"
+"""Where feeds were when a load from them began, see ``spark_jobs.feeds.handover``."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,17 @@ class Whereabouts:
             return [state for state in found if state.has("meta.json")]
         except OSError as error:
             raise CheckpointError(f"cannot read the state in {self.root}: {error.strerror}") from None
+
+    def loaded(self, operator: str) -> None:
+        """Raises :class:`CheckpointError` if the stream is to go on after a load that has not been made."""
+        try:
+            if (self.checkpoint / HERE).has(HANDOVER) and not self.states(operator):
+                raise CheckpointError(
+                    f"the checkpoint {self.checkpoint} hands over from a load to the stream, and nothing was loaded: "
+                    "run bulk_load with it to its end first"
+                )
+        except OSError as error:
+            raise CheckpointError(f"cannot read {self.checkpoint / HERE}: {error.strerror}") from None
 
     def claim(self) -> None:
         """Sees that both folders can be written and no other process holds the checkpoint; then notes in the checkpoint

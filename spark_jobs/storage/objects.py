@@ -194,7 +194,7 @@ class ObjectFolder(Folder):
     @contextmanager
     def local(self, file: str) -> Iterator[Path]:
         """See ``Folder``."""
-        with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool) as folder:
+        with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / file
             with self._asking() as store, path.open("wb") as opened:
                 for chunk in _obstore(self.bucket.uri).get(store, self._key(file)).stream():
@@ -222,7 +222,7 @@ class ObjectFolder(Folder):
 
     def publish(self, file: str, write: Callable[[Path], object]) -> None:
         """See ``Folder``."""
-        with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool) as folder:
+        with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / file
             write(path)
             with self._asking() as store:

@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crown.errors import CrownError
 from spark_jobs.cell import live
 from spark_jobs.cell.cell import Report
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.meta import check_meta
-from tests.chaos import calls, files
+from tests.chaos import calls, files, store
 from tests.oracles.expectation import net
 from tests.spark.cell.test_cell import HOPS, expected, stream
 from tests.spark.cell.test_history import META, Job
@@ -45,7 +46,8 @@ PROCESS_FAULTS = (
     "live engine is old",
     "moved to another host",
 )
-FAULTS = (*(f"system call: {how}" for how in CALL_FAULTS), *PROCESS_FAULTS, *files.DAMAGES)
+STORE_FAULTS = tuple(f"object store: {how}" for how in store.FAULTS)
+FAULTS = (*(f"system call: {how}" for how in CALL_FAULTS), *STORE_FAULTS, *PROCESS_FAULTS, *files.DAMAGES)
 
 
 @dataclass
@@ -80,11 +82,12 @@ class Outcome:
 
 
 class Campaign:
-    """One stream over two cells, with one fault before or in each batch."""
+    """One stream over two cells, with one fault before or in each batch; every other has its state behind obstore."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.job = Job(folder / "state")
+        self.job = (store.StoreJob if seed % 2 else Job)(folder / "state")
+        self.kinds = [kind for kind in FAULTS if seed % 2 or kind not in STORE_FAULTS]
         self.folder = folder
         self.streams = [stream(BATCHES, self.rng.randrange(1, 50), seed=self.rng.random()) for _ in range(2)]
         self.expected = [expected(HOPS, changes) for changes in self.streams]
@@ -95,7 +98,7 @@ class Campaign:
     def run(self) -> Tally:
         """Executes all batches, with faults; raises AssertionError with what went wrong."""
         for batch in range(BATCHES):
-            kind = self.rng.choice(FAULTS)
+            kind = self.rng.choice(self.kinds)
             if kind in files.DAMAGES:
                 self.damaged(kind, batch)
                 kind = ""
@@ -178,6 +181,8 @@ class Campaign:
 
         if kind.startswith("system call: "):
             return go(arm=lambda: calls.arm(rng, kind.removeprefix("system call: "), 30))
+        if kind in STORE_FAULTS:
+            return go(arm=lambda: store.arm(rng, kind.removeprefix("object store: "), 8))
         if kind in ("killed at any moment", "terminated at any moment"):
             sent = signal.SIGKILL if kind.startswith("killed") else signal.SIGTERM
             return go(arm=lambda: calls.strike_later(rng.random() * 0.02, sent))
@@ -313,7 +318,7 @@ def _executed(
             os.kill(os.getpid(), signal.SIGSTOP)
             return Outcome(deltas=net([*([] if first is None else [first]), *output]))
         return Outcome(deltas=net(output))
-    except CheckpointError as error:
+    except CrownError as error:
         return Outcome(refused=str(error))
     except Exception as error:
         return Outcome(broken=repr(error))

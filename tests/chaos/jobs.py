@@ -6,6 +6,7 @@ last kill it goes on to its end, and ``--verify`` compares its whole output with
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -40,15 +41,18 @@ def command(folder: Path) -> list[str]:
     return [sys.executable, "-c", program, *words, "--sample", "0", "--verify"]
 
 
-def campaign(folder: Path, kills: int, seed: int) -> Counter[str]:
-    """Kills so many processes; returns how many of each kind. Raises AssertionError if the output is another."""
-    rng, killed = random.Random(seed), Counter[str]()
+def campaign(folder: Path, kills: int, seed: int, seconds: float = math.inf) -> Counter[str]:
+    """Kills so many processes, or what it can in ``seconds``; then the job goes on to its end.
+
+    Returns how many of each kind. Raises AssertionError if the output is another than a recompute's.
+    """
+    rng, killed, ends = random.Random(seed), Counter[str](), time.monotonic() + seconds
     inputs(folder / "in", rng)
     for _ in range(4 * kills + 10):
-        said, code = _life(folder, kills, killed, rng)
+        said, code = _life(folder, kills, killed, rng, ends)
         if code == 0:
             assert said[-1] == "equal", "\n".join(said[-20:])
-            if sum(killed.values()) < kills:  # it came to its end first: more work
+            if sum(killed.values()) < kills and time.monotonic() < ends:  # it came to its end first: more work
                 _more(folder / "in", rng)
                 continue
             return killed
@@ -63,8 +67,8 @@ def _more(folder: Path, rng: random.Random) -> None:
         os.utime(path, (1e9 + number, 1e9 + number))
 
 
-def _life(folder: Path, kills: int, killed: Counter[str], rng: random.Random) -> tuple[list[str], int]:
-    """One start of the job, with kills while there are some left; returns what it said, and its exit code."""
+def _life(folder: Path, kills: int, killed: Counter[str], rng: random.Random, ends: float) -> tuple[list[str], int]:
+    """One start of the job, with kills while there are some left, and time; returns what it said, and its exit code."""
     path = os.pathsep.join([str(ROOT), *sys.path[1:]])
     log = folder / "said"
     with open(log, "w") as out, open(folder / "errors", "a") as errors:
@@ -75,7 +79,7 @@ def _life(folder: Path, kills: int, killed: Counter[str], rng: random.Random) ->
         while job.poll() is None:
             assert time.monotonic() - began < LIMIT_S, "the job hangs"
             time.sleep(rng.uniform(0.2, 1.5))
-            if sum(killed.values()) < kills and "batch" in log.read_text():
+            if sum(killed.values()) < kills and time.monotonic() < ends and "batch" in log.read_text():
                 kind = rng.choice(list(VICTIMS))
                 found = _processes(job.pid, VICTIMS[kind])
                 if found and job.poll() is None:

@@ -1,0 +1,209 @@
+"""Delta tables as sources of Spark without Delta's jar: what ``spark_jobs.feeds.delta`` registers with a session.
+
+The package ``deltalake`` reads the table and its change data feed, in Spark's Python processes; rows go to Spark as
+Arrow. Offsets are versions of the table, so a micro-batch that is executed again reads the same rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from crown.errors import needs
+from spark_jobs.errors import SourceError
+from spark_jobs.storage.address import masked
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as _AvailableNow
+except ImportError:  # before Spark 4.2, where such a trigger takes one micro-batch
+
+    class _AvailableNow: ...  # type: ignore[no-redef]
+
+
+CHANGE_TYPE, COMMIT_VERSION = "_change_type", "_commit_version"
+PARTITIONS = 8
+"""Into how many tasks the versions of one micro-batch are cut, at most."""
+_FEED = "delta.enableChangeDataFeed"
+
+
+@contextmanager
+def telling(table: str) -> Iterator[None]:
+    """Has what deltalake raises end in one sentence."""
+    with needs("a Delta table"):
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+    try:
+        yield
+    except TableNotFoundError:
+        raise SourceError(f"{masked(table)} is no Delta table: give the folder, or URI, of one") from None
+    except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
+        said = " ".join(str(error).split())[:300].rstrip(". ")
+        raise SourceError(
+            f"the Delta table {masked(table)} cannot be read ({said}): mend that; if versions are gone that are still to "
+            "be read (VACUUM, log retention), begin with a new checkpoint and load the table"
+        ) from None
+
+
+def opened(table: str, version: int | None = None) -> DeltaTable:
+    """Returns the table, at a version or as it is. Raises :class:`SourceError` if it cannot be read."""
+    with telling(table):
+        from deltalake import DeltaTable
+
+        if version is None:
+            return DeltaTable(table)
+        newest = DeltaTable(table).version()
+        if not 0 <= version <= newest:
+            raise SourceError(f"the Delta table {masked(table)} has no version {version}: the newest is {newest}")
+        return DeltaTable(table, version=version)
+
+
+def has_feed(table: DeltaTable) -> bool:
+    """Returns True if the table writes a change data feed."""
+    return str(table.metadata().configuration.get(_FEED)).lower() == "true"
+
+
+def columns(table: DeltaTable) -> T.StructType:
+    """Returns the columns of a table as Spark's: Delta writes them down as Spark does."""
+    return T.StructType.fromJson(json.loads(table.schema().to_json()))
+
+
+class Versions(datasource.InputPartition):
+    """The versions from ``first`` to ``last``, both included."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last = first, last
+
+
+class Files(datasource.InputPartition):
+    """Some files of a version of the table, by their numbers."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers = list(numbers)
+
+
+class ChangesSource(datasource.DataSource):
+    """``table``: where it is; ``after``: the version after which the feed begins; ``versions``: at most, per batch."""
+
+    @classmethod
+    def name(cls) -> str:
+        """See PySpark's ``DataSource``."""
+        return "crown_delta_changes"
+
+    def schema(self) -> T.StructType:
+        """See PySpark's ``DataSource``."""
+        found = columns(opened(self.options["table"]))
+        return found.add(CHANGE_TYPE, T.StringType()).add(COMMIT_VERSION, T.LongType())
+
+    def streamReader(self, schema: T.StructType) -> datasource.DataSourceStreamReader:
+        """See PySpark's ``DataSource``."""
+        most = self.options.get("versions")
+        return ChangesReader(
+            self.options["table"], schema, int(self.options["after"]), int(most) if most is not None else None
+        )
+
+
+class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
+    """Reads the feed. An offset is a version that was read, and the identity of the table."""
+
+    def __init__(self, table: str, schema: T.StructType, after: int, most: int | None) -> None:
+        self._table, self._schema, self._after, self._most = table, schema, after, most
+        self._target: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """See PySpark's ``DataSourceStreamReader``."""
+        return {"version": self._after, "table": str(opened(self._table).metadata().id)}
+
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        """See PySpark's ``DataSourceStreamReader``. Raises :class:`SourceError` if the table is another one."""
+        found = opened(self._table)
+        if str(found.metadata().id) != start["table"] or found.version() < start["version"]:
+            raise SourceError(
+                f"the Delta table {masked(self._table)} is another one than the stream has read up to version "
+                f"{start['version']}: put that back, or begin with a new checkpoint"
+            )
+        ends = [found.version() if self._target is None else max(self._target, start["version"])]
+        if self._most is not None:
+            ends.append(start["version"] + self._most)
+        return {**start, "version": min(ends)}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """See PySpark's ``SupportsTriggerAvailableNow``."""
+        self._target = int(opened(self._table).version())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Versions]:
+        """See PySpark's ``DataSourceStreamReader``."""
+        first, count = start["version"] + 1, end["version"] - start["version"]
+        parts = min(count, PARTITIONS)
+        cuts = [first + count * part // parts for part in range(parts)] + [first + count] if parts else []
+        return [Versions(one, two - 1) for one, two in pairwise(cuts)]
+
+    def read(self, partition: Versions) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """See PySpark's ``DataSourceStreamReader``."""
+        with telling(self._table):
+            feed = opened(self._table).load_cdf(starting_version=partition.first, ending_version=partition.last)
+            yield from fitted(pa.RecordBatchReader.from_stream(feed), self._schema, self._table)
+
+
+class TableSource(datasource.DataSource):
+    """``table``: where it is; ``version``: which one is read."""
+
+    @classmethod
+    def name(cls) -> str:
+        """See PySpark's ``DataSource``."""
+        return "crown_delta_table"
+
+    def schema(self) -> T.StructType:
+        """See PySpark's ``DataSource``."""
+        return columns(opened(self.options["table"], int(self.options["version"])))
+
+    def reader(self, schema: T.StructType) -> datasource.DataSourceReader:
+        """See PySpark's ``DataSource``."""
+        return TableReader(self.options["table"], schema, int(self.options["version"]))
+
+
+class TableReader(datasource.DataSourceReader):
+    """Reads a version of a table, one file per task."""
+
+    def __init__(self, table: str, schema: T.StructType, version: int) -> None:
+        self._table, self._schema, self._version = table, schema, version
+
+    def partitions(self) -> Sequence[Files]:
+        """See PySpark's ``DataSourceReader``."""
+        return [Files([number]) for number in range(len(self._fragments()))] or [Files([])]
+
+    def read(self, partition: Files) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """See PySpark's ``DataSourceReader``."""
+        with telling(self._table):
+            schema = to_arrow_schema(self._schema)
+            for number, fragment in enumerate(self._fragments() if partition.numbers else ()):
+                if number in partition.numbers:
+                    yield from fitted(fragment.to_batches(schema=schema), self._schema, self._table)
+
+    def _fragments(self) -> list[Any]:
+        with telling(self._table):
+            return list(opened(self._table, self._version).to_pyarrow_dataset().get_fragments())
+
+
+def fitted(batches: Any, schema: T.StructType, table: str) -> Iterator[pa.RecordBatch]:
+    """Yields the columns of ``schema`` of every batch, with its types. Raises :class:`SourceError` if one is
+    missing."""
+    wanted = to_arrow_schema(schema)
+    for batch in batches:
+        for name in wanted.names:
+            if name not in batch.schema.names:
+                raise SourceError(
+                    f"the Delta table {masked(table)} has no column {name!r} in a version that is read: it had when "
+                    "the stream was built; build it again"
+                )
+        arrays = [batch.column(field.name).cast(field.type) for field in wanted]
+        yield pa.RecordBatch.from_arrays(arrays, schema=wanted)

@@ -1,0 +1,156 @@
+"""Several relations in one stream: a topic with the changes of many tables, as one frame per relation.
+
+    topic → records → (its table is "orders") → orders
+                    → (its table is "items")  → items
+
+All frames come from one source of Spark's. It is asked once per micro-batch how far to read, and its offsets are one
+entry of the checkpoint, so what is in one micro-batch of the topic is in one micro-batch of every relation. Spark
+reads the records once per relation, though.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from crown.ingest.streams.edge_lists import UNREADABLE
+from plans.schema import Schema
+from spark_jobs.errors import SourceError
+from spark_jobs.ingest.debezium import enveloped
+from spark_jobs.ingest.sources import envelopes, parsed_lines
+
+RAISE, IGNORE = "raise", "ignore"
+SOURCE = "source.table"
+"""Where Debezium says of which table a record is."""
+
+
+def split(
+    frame: DataFrame,
+    into: Mapping[str, str | Sequence[str]] | Sequence[str],
+    *,
+    by: str | Column | None = None,
+    schema: Any = None,
+    value: str = "value",
+    others: str = RAISE,
+) -> dict[str, DataFrame]:
+    """Returns a change frame per relation, out of one frame with the changes of all of them.
+
+    The result is what ``maintain``, ``bulk_load`` and ``write_deltas`` take. One source of Spark stands behind it, so a
+    micro-batch has the same records for every relation, and a checkpoint one position.
+
+    - ``into``: which table a relation is, by relation: ``{"orders": "shop.orders"}``, several names for shards; or the
+      relations alone, if their tables are called so.
+    - ``by``: the column that says the table, or an expression; ``"source.table"`` reads within a struct. Default:
+      Debezium's ``source.table``. A plain column is left out of the frames.
+    - ``schema``: declared relations. If given, the column ``value`` has Debezium's envelopes as JSON texts, with or
+      without a ``payload`` around them (a topic of Kafka as it is), and each relation's columns are taken out of them.
+    - ``others``: records of another table, or of none, are bad rows of the first relation (``"raise"``), which stop the
+      stream or go to its quarantine; or they are left out (``"ignore"``). Tombstones say nothing and are left out.
+
+    Raises :class:`SourceError`. O(1); Spark reads and parses every record once per relation.
+    """
+    tables = {name: [given] if isinstance(given, str) else list(given) for name, given in _pairs(into)}
+    _check(tables, others)
+    declared = Schema.of(schema) if schema is not None else None
+    if declared is not None and (unknown := [name for name in tables if name not in declared]):
+        raise SourceError(f"relation {unknown[0]!r} is not declared: schema= has {', '.join(declared)}")
+    if declared is not None:
+        rows, told, silent = _texts(frame, value, by)
+    else:
+        rows, told, silent = _columns(frame, by)
+    known = reduce(Column.__or__, [told.isin(names) for names in tables.values()])
+    foreign = ~F.coalesce(known, F.lit(False)) & ~silent
+    found = {}
+    for number, (name, names) in enumerate(tables.items()):
+        mine = told.isin(names)
+        piece = rows.filter(mine | foreign if others == RAISE and number == 0 else mine)
+        if others == RAISE and number == 0:
+            reasons = [F.col(UNREADABLE)] if UNREADABLE in rows.columns else []
+            why = F.when(foreign, _foreign(told, tables))
+            piece = piece.withColumn(UNREADABLE, F.coalesce(*reasons, why))
+        if declared is not None:
+            found[name] = envelopes(piece, declared[name], True)
+        else:
+            found[name] = piece.drop(by) if isinstance(by, str) and by in frame.columns else piece
+    return found
+
+
+def _pairs(into: Mapping[str, str | Sequence[str]] | Sequence[str]) -> list[tuple[str, str | Sequence[str]]]:
+    if isinstance(into, str):
+        raise SourceError(f"into={into!r}: give the relations as a list, or as a mapping from relation to table")
+    return list(into.items()) if isinstance(into, Mapping) else [(name, name) for name in into]
+
+
+def _check(tables: Mapping[str, Sequence[str]], others: str) -> None:
+    if not tables:
+        raise SourceError("into= names no relation: give the relations that the stream is to be split into")
+    if others not in (RAISE, IGNORE):
+        raise SourceError(f'others={others!r}: give "raise" or "ignore"')
+    of: dict[str, str] = {}
+    for name, names in tables.items():
+        if not names:
+            raise SourceError(f"into= names no table for relation {name!r}")
+        for table in names:
+            if table in of:
+                raise SourceError(f"table {table!r} is {of[table]!r} and {name!r}: give each table one relation")
+            of[table] = name
+
+
+def _texts(frame: DataFrame, value: str, by: str | Column | None) -> tuple[DataFrame, Column, Column]:
+    """Returns the records of a column of texts, parsed as far as their members; their table; and which say nothing."""
+    if value not in frame.columns:
+        raise SourceError(
+            f"the stream has no column {value!r} with JSON texts: it has {', '.join(frame.columns)}; name it with "
+            "value=, or leave out schema= if the records are parsed already"
+        )
+    said = [] if by is None else [_told(frame, by).cast("string").alias("_table")]
+    rows = parsed_lines(frame.select(F.col(f"`{value}`").cast("string").alias("value"), *said))
+    if by is None:
+        fields = F.col("fields")
+        around = F.from_json(fields["payload"], "map<string,string>")
+        inner = F.when(F.map_contains_key("fields", "payload"), around).otherwise(fields)
+        rows = rows.withColumn("_table", F.get_json_object(inner["source"], "$.table"))
+    tombstone = (F.trim("value") == "null") | F.coalesce(
+        F.map_contains_key("fields", "payload") & F.col("fields")["payload"].isNull(), F.lit(False)
+    )
+    return rows, F.col("_table"), tombstone
+
+
+def _columns(frame: DataFrame, by: str | Column | None) -> tuple[DataFrame, Column, Column]:
+    """Returns the records as they are; their table; and which of them say nothing."""
+    envelope = enveloped(frame.schema)
+    if by is None:
+        source = next((field.dataType for field in frame.schema.fields if field.name == "source"), None)
+        if not isinstance(source, T.StructType) or "table" not in source.names:
+            raise SourceError(
+                f"the stream does not say of which table a record is: it has {', '.join(frame.columns)}, and no struct "
+                "source with a field table; name the column with by="
+            )
+    told = _told(frame, SOURCE if by is None else by)
+    if not envelope:
+        return frame, told, F.lit(False)
+    return frame, told, F.col("op").isNull() & F.col("before").isNull() & F.col("after").isNull()
+
+
+def _told(frame: DataFrame, by: str | Column) -> Column:
+    """Returns the expression that says the table. Raises :class:`SourceError` if the frame has no such column."""
+    told = F.col(f"`{by}`" if by in frame.columns else by) if isinstance(by, str) else by
+    try:
+        type_ = frame.select(told.alias("told")).schema[0].dataType
+    except PySparkException:
+        raise SourceError(f"by={by!r} is no column of the stream: it has {', '.join(frame.columns)}") from None
+    if not isinstance(type_, T.StringType):
+        raise SourceError(f"by={by!r} is of type {type_.simpleString()}: give a text, the name of a table")
+    return told
+
+
+def _foreign(told: Column, tables: Mapping[str, Sequence[str]]) -> Column:
+    known = ", ".join(name for names in tables.values() for name in names)
+    shown = F.coalesce(F.concat(F.lit("of table '"), F.substring(told, 1, 100), F.lit("'")), F.lit("of no table"))
+    return F.concat(F.lit("the record is "), shown, F.lit(f"; the stream is split into {known}"))
