@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
+from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table, handles_of_table
 from crown.errors import SnapshotError
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_TOP
 from crown.store.zset import Zset
@@ -34,6 +34,7 @@ from ivm_triangle.kernels.enumeration.stream import (
 from ivm_triangle.kernels.enumeration.triples import triple_rows
 from ivm_triangle.kernels.state import inspect
 from ivm_triangle.kernels.state import layout as at
+from ivm_triangle.kernels.state.geometry import left, multiplicity_of, right
 from ivm_triangle.kernels.update.maintain import find_taken
 from ivm_triangle.state import State
 from ivm_triangle.terms import ANY, COUNT, DOMAINS, LIST, PAIRS, SET, View, delta3, wedges
@@ -221,6 +222,18 @@ class TriangleBag:
         if len(domain) == 1:
             return column_of_table(self._state.arena, d, 0)
         return column_of_table(self._state.arena, at.KEYS + d, domain.index(attribute))
+
+    def rows(self, atom: int) -> Zset:
+        """Returns the present rows of an atom, each once, with their copies."""
+        arena = self._state.arena
+        edges = handles_of_table(arena, 3 + atom)
+        ends = arena[edges]
+        rows = np.empty((len(edges), len(self.spec.atoms[atom])), np.int64)
+        for positions, vertices in zip(self.shape.positions[atom], (left(ends), right(ends)), strict=True):
+            values, columns = arena[vertices], positions.tolist()
+            for j, column in enumerate(columns):
+                rows[:, column] = values if len(columns) == 1 else arena[values + j]
+        return Zset(rows, multiplicity_of(arena, edges))
 
     def results(self) -> Iterator[np.ndarray]:
         """Yields the present results; O(1) delay in modes "counts" and "factorized", else by walking R and its

@@ -11,6 +11,7 @@ see ``spark_jobs.cell.cell``.
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -27,9 +28,9 @@ from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import GroupStage, Maintainable, Program
 from plans.schema import Schema
-from plans.search import cuts
 from plans.search.rounds import Round, rounds
-from plans.search.shares import Grid, hashable
+from plans.search.shares import Grid
+from plans.search.worth import worthwhile
 from plans.windows import Window
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
@@ -101,9 +102,10 @@ def maintain(
     - ``schema``: declared types and keys of the relations; default: the DataFrames' own columns.
     - ``dialect`` of SQL: ``"spark"`` reads double quotes as text, ``"ansi"`` as names.
     - ``cells``: how many parts the state is cut into, each worked on by one core; default: what the checkpoint has,
-      else one per two cores, up to four. A query of several stages that no column of its result cuts takes a second
-      round of cells, the operator ``<operator>.merge``; its default is one cell. A relation that ``schema`` declares
-      with ``upserts`` (here it needs a ``sequence``) takes one before, ``<operator>.keys.<relation>``, cut by its key.
+      else one per two cores, up to four, as far as more cells get fewer rows each by the ``rates``. A query of
+      several stages that no column of its result cuts takes a second round of cells, the operator
+      ``<operator>.merge``; its default is one cell. A relation that ``schema`` declares with ``upserts`` (here it
+      needs a ``sequence``) takes one before, ``<operator>.keys.<relation>``, cut by its key.
       ``rates``: rows per batch by relation, to choose join tree and cut.
     - ``consolidate``: leave out what one batch both adds and removes; default: yes.
     - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
@@ -156,7 +158,7 @@ def maintain(
         engines.fingerprint,
         lambda text, d: planned(text, changes, schema, rates, d, windows),
     )
-    made = _rounds(spark, plan, cells, stored)
+    made = _rounds(spark, plan, cells, stored, rates)
     if where is not None and streaming:
         if stored is None:
             where.loaded(operator)
@@ -181,6 +183,7 @@ def maintain(
         consolidate=consolidate,
         sample=sample,
         amplified=amplified,
+        whole=json.dumps(behind_keys(plan).to_json()),
         query=plan.query,
         fingerprint=engines.fingerprint(plan),
         engines=engines,
@@ -285,13 +288,19 @@ def _all_streaming(changes: Mapping[str, DataFrame]) -> bool:
     return kinds.pop()
 
 
-def _rounds(spark: SparkSession, plan: Maintainable, cells: int | None, stored: Folder | None) -> tuple[Round, ...]:
+def _rounds(
+    spark: SparkSession,
+    plan: Maintainable,
+    cells: int | None,
+    stored: Folder | None,
+    rates: Mapping[str, float] | None,
+) -> tuple[Round, ...]:
     """Returns the rounds in as many cells as the state has, if it is this plan's and no other number is wanted."""
     meta = read_meta(stored) if stored is not None else None
     known = meta is not None and meta["fingerprint"] == plan.fingerprint and cells in (None, meta["cells"])
     plan = behind_keys(plan)
     if meta is None or not known:
-        return rounds(plan, default_cells(spark, plan) if cells is None else cells)
+        return rounds(plan, default_cells(spark, plan, rates) if cells is None else cells)
     if isinstance(plan, Plan):
         return (Round(plan, Grid.from_json(meta["grid"])),)
     return rounds(plan, meta["cells"])
@@ -305,9 +314,9 @@ def behind_keys(plan: Maintainable) -> Maintainable:
     return plain.plan or plain
 
 
-def default_cells(spark: SparkSession, plan: Maintainable) -> int:
-    """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. One if it
-    cannot be cut, or only in two rounds: the second costs every batch a shuffle.
+def default_cells(spark: SparkSession, plan: Maintainable, rates: Mapping[str, float] | None = None) -> int:
+    """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. Fewer if more
+    would get almost as many rows each, by the ``rates`` (see ``plans.search.worth``). One if the query cannot be cut,
+    or only in two rounds: the second costs every batch a shuffle.
     """
-    cuttable = bool(hashable(plan)) if isinstance(plan, Plan) else cuts.by_output(plan) is not None
-    return max(1, min(cluster.cores(spark) // 2, 4)) if cuttable else 1
+    return worthwhile(plan, max(1, min(cluster.cores(spark) // 2, 4)), rates)

@@ -15,10 +15,10 @@ import numpy as np
 
 from crown.bags.kernels import layout as L
 from crown.bags.kernels import tries
-from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table
+from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table, handles_of_table
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_PLAN0, H_TOP, T_COUNT, T_MASK, T_SLOTS, is_arena
-from crown.kernels.geometry import counted_words, list_length
+from crown.kernels.geometry import counted_words, counter_of, list_length
 from crown.kernels.tables import LOW32, table_at
 from crown.store.zset import Zset
 from plans.theory.widths import edge_covers
@@ -202,6 +202,11 @@ class GenericBag:
         """Returns the codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
         return np.concatenate([column_of_table(self._arena, L.rows_table(i), position) for i, position in atoms])
+
+    def rows(self, atom: int) -> Zset:
+        """Returns the present rows of an atom, each once, with their copies."""
+        handles, width = handles_of_table(self._arena, L.rows_table(atom)), len(self.spec.atoms[atom])
+        return Zset(self._arena[handles[:, None] + np.arange(width)], self._arena[counter_of(handles, width)])
 
     def results(self) -> Iterator[np.ndarray]:
         """Yields the present results in blocks; not across an `apply`."""

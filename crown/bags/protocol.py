@@ -84,6 +84,10 @@ class Bag(Protocol):
         """Returns the codes of an attribute that present rows hold, int64[m], maybe with repetitions. O(state)."""
         ...
 
+    def rows(self, atom: int) -> Zset:
+        """Returns the present rows of an atom in its attribute order, each once, with their copies. O(rows)."""
+        ...
+
     def results(self) -> Iterator[np.ndarray]:
         """Returns the present results, int64[m, len(outputs)] blocks, each row once; not across an ``apply``."""
         ...
@@ -107,12 +111,17 @@ class Bag(Protocol):
         ...
 
 
-def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
-    """Returns word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
+def handles_of_table(arena: np.ndarray, table: int) -> np.ndarray:
+    """Returns the handles of all records of hash table number ``table``: int64[records]. O(table)."""
     t = int(table_at(table))
     slots = arena[int(arena[t + T_SLOTS]) :][: int(arena[t + T_MASK]) + 1]
-    handles = slots[slots != 0] & LOW32
-    column: np.ndarray = arena[handles + word]
+    handles: np.ndarray = slots[slots != 0] & LOW32
+    return handles
+
+
+def column_of_table(arena: np.ndarray, table: int, word: int) -> np.ndarray:
+    """Returns word ``word`` of every record of hash table number ``table``: int64[records]. O(table)."""
+    column: np.ndarray = arena[handles_of_table(arena, table) + word]
     return column
 
 

@@ -7,7 +7,7 @@ say that they are in V_s, point nowhere.
 
 from __future__ import annotations
 
-from crown.kernels.arena import COUNTED, ONE, PLAIN, ZERO, alloc, at32, release
+from crown.kernels.arena import COUNTED, ONE, PLAIN, alloc, at32, release
 from crown.kernels.geometry import (
     OWN_LINK,
     block_handles,
@@ -115,8 +115,6 @@ def children_remove(ctx, g, k, carried, at):
     if carried == COUNTED:
         n = list_length(halves, field) - 1
         set_list_length(halves, field, n)
-        if n == 0 and at32(halves, children_log(field)) > 0:  # states written earlier have a list here
-            _list_resize(ctx, field, children_log(field), PLAIN, ZERO)
         return
     list_remove(ctx, field, children_log(field), carried, at, OWN_LINK)
 

@@ -209,6 +209,21 @@ class Gate:
         for rows, counts in self._tables[name].scan():
             yield Zset(rows, counts[:, 0])
 
+    def carried(self, name: str) -> tuple[Column, ...] | None:
+        """Returns the columns of what ``changes`` yields of a relation; None if it is not counted."""
+        if name in self._keyed:
+            return self._keyed[name].carried
+        return self._columns[name] if name in self._tables else None
+
+    def changes(self, name: str) -> Iterator[Zset]:
+        """Yields changes that lead to the relation as it is: its tuples; with upserts the tombstones, too."""
+        yield from self._keyed[name].changes() if name in self._keyed else self.scan(name)
+
+    def forget_counters(self) -> None:
+        """Sets to zero what ``stats`` tells of the changes that came."""
+        for _, table in self._kept():
+            self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
+
     def mark_values(self) -> None:
         """Marks what the tuples refer to in the dictionary. O(state)."""
         for name, table in self._tables.items():

@@ -192,6 +192,22 @@ class Keyed:
         for keys, words in self._rows.scan():
             yield self._difference(keys, np.zeros_like(words), words)
 
+    @property
+    def carried(self) -> tuple[Column, ...]:
+        """Returns the columns of a change."""
+        return self._upserts.carried
+
+    def changes(self) -> Iterator[Zset]:
+        """Yields changes that make an empty relation this one: of weight -1 those that left a tombstone."""
+        upserts = self._upserts
+        for keys, words in self._rows.scan():
+            rows = np.full((len(keys), len(upserts.carried)), NULL, np.int64)
+            rows[:, upserts.key] = keys
+            rows[:, upserts.rest] = words[:, :-2]
+            if upserts.ordered:
+                rows[:, -1] = words[:, -2]
+            yield Zset(rows, np.where(words[:, -1] == THERE, 1, -1))
+
     def mark_values(self) -> None:
         """Marks what rows, and those before the last batch, refer to in the dictionary. O(state)."""
         columns = [self._upserts.columns[i] for i in (*self._upserts.key, *self._upserts.rest)]

@@ -8,6 +8,7 @@ from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
 from plans.search.rounds import Round, rounds, why_one
+from plans.search.worth import portion
 
 
 def line(program: Program, cells: int | None = None) -> str:
@@ -24,7 +25,8 @@ def line(program: Program, cells: int | None = None) -> str:
     first, last = found[0], found[-1]
     many = cells or "any number"
     if len(found) == 1:
-        return f"{many}, by {_by(first)}"
+        share = f"; a cell gets {portion(plain.plan or plain, cells):.0%} of what one would" if cells else ""
+        return f"{many}, by {_by(first)}{share}"
     where = "one cell" if last.grid.cells == 1 else f"cells, by {' and '.join(last.grid.attributes)}"
     up_to = "" if first.carries == "rows" else f"up to {first.carries} "
     rows = "their groups" if first.grouped else "their rows" if not up_to else f"the rows of {first.carries}"

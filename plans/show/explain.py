@@ -15,6 +15,7 @@ from plans.reads import occurrences
 from plans.search.bounds import rows_by_keys
 from plans.search.counted.classes import Edge, edges
 from plans.search.shares import solve
+from plans.search.worth import portion
 from plans.show import upkeep
 
 WIDTH = 110
@@ -140,7 +141,7 @@ def tree_line(plan: Plan) -> str:
 def _cells(plan: Plan, cells: int) -> str:
     grid = solve(plan, cells)
     copies = ", ".join(f"{atom.name} ×{grid.copies(atom.attributes)}" for atom in occurrences(plan))
-    return f"{grid}; copies of a row: {copies}"
+    return f"{grid}; copies of a row: {copies}; a cell gets {portion(plan, cells):.0%} of what one would"
 
 
 def _attributes(node: Node) -> str:

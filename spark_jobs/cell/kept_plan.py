@@ -18,7 +18,7 @@ from spark_jobs.log.meta import checksum_of
 from spark_jobs.storage.folder import Folder
 
 _NAME = "plan.json"
-_WORDS = ("fingerprint", "plan", "on_missing", "query_engine")
+_WORDS = ("fingerprint", "plan", "on_missing", "query_engine", "whole")
 
 
 _seen: set[tuple[str, str]] = set()
@@ -27,23 +27,49 @@ _seen: set[tuple[str, str]] = set()
 
 @dataclass(frozen=True)
 class KeptPlan:
-    """What the cells of an operator run: the plan of a cell, and what a delete does that finds nothing."""
+    """What the cells of an operator run: the plan of a cell, and what a delete does that finds nothing.
+
+    ``whole``: the plan or program that was cut into these cells, None if it is not known: an older version wrote it, or
+    the operator is not the first of its query.
+    """
 
     plan: Maintainable
     on_missing: str
+    whole: Maintainable | None = None
 
 
-def keep_plan(operator: Folder, *, fingerprint: str, plan: str, on_missing: str, query_engine: bool) -> None:
-    """Writes ``plan.json`` of an operator if it is not there. ``query_engine``: False if something else runs there."""
+def keep_plan(
+    operator: Folder,
+    *,
+    fingerprint: str,
+    plan: str,
+    on_missing: str,
+    query_engine: bool = True,
+    whole: str | None = None,
+) -> None:
+    """Writes ``plan.json`` of an operator if it is not there, or lacks what ``whole`` says, because it is older.
+
+    ``query_engine``: False if something else runs there; ``whole``: see ``KeptPlan``.
+    """
     here = operator.at(_NAME), fingerprint
     if here in _seen:
         return
-    said = dict(zip(_WORDS, (fingerprint, plan, on_missing, query_engine), strict=True))
+    said = dict(zip(_WORDS, (fingerprint, plan, on_missing, query_engine, whole), strict=True))
+    data = json.dumps({"checksum": checksum_of(said), **said}).encode()
     try:
-        operator.create(_NAME, json.dumps({"checksum": checksum_of(said), **said}).encode())
+        if not operator.create(_NAME, data) and whole is not None and _is_older(operator):
+            operator.replace(_NAME, data)
     except OSError as error:
         raise CheckpointError(f"cannot write {operator.at(_NAME)}: {error.strerror}") from None
     _seen.add(here)
+
+
+def _is_older(operator: Folder) -> bool:
+    """Returns True if a version wrote the file that did not know ``whole``."""
+    try:
+        return "whole" not in json.loads(operator.read(_NAME))
+    except ValueError:
+        return False  # whoever reads it will say that it is damaged
 
 
 def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
@@ -59,7 +85,9 @@ def kept_plan(operator: Folder, fingerprint: str) -> KeptPlan:
             raise ValueError
         if not said["query_engine"]:
             raise CheckpointError(f"the state in {operator} is a count, not the rows of a query: read what was written")
-        return KeptPlan(maintainable(said["plan"]), str(said["on_missing"]))
+        whole = said.get("whole")
+        whole = None if whole is None else maintainable(whole)
+        return KeptPlan(maintainable(said["plan"]), str(said["on_missing"]), whole)
     except FileNotFoundError:
         raise CheckpointError(
             f"{operator} does not say which plan its cells run, because an older version wrote it: run the job for one "

@@ -35,6 +35,11 @@ def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) 
     ``backfill``: the folder of the operator's backfill, if there is one. Raises ``CheckpointError`` and its kin if the
     state after that batch cannot be rebuilt, or is not to be trusted.
     """
+    return rebuilt(log, kept, batch, backfill)[0]
+
+
+def rebuilt(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[Restored, str]:
+    """Returns what ``restored`` does, and the digest with which the cell's history ends there."""
     engine, version, digest = _begun(log, kept, batch, backfill)
     for number in log.batches():
         if version < number <= batch:
@@ -48,7 +53,7 @@ def restored(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) 
             f"cell {log.cell} has no batch up to {batch} in {log.folder}: give a batch that the state has, or put "
             "the files back from a copy"
         )
-    return engine
+    return engine, digest
 
 
 def _begun(log: CellLog, kept: KeptPlan, batch: int, backfill: Folder | None) -> tuple[Restored, int, str]:

@@ -43,7 +43,8 @@ class Step:
     ``engines``; ``root``: where the state is, None for a batch job; ``options``: of its object store, which are never
     shown; ``checkpoint``: where Spark's own checkpoint would be, by default the folder that ``root`` is in;
     ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``amplified``: how
-    many of one change are worth a note; ``backfill``: True in the batch job that fills the state.
+    many of one change are worth a note; ``backfill``: True in the batch job that fills the state; ``whole``: JSON of
+    what was cut into the cells, in the first round.
     """
 
     plan: str
@@ -65,6 +66,7 @@ class Step:
     engines: EngineFactory = QUERY
     checkpoint: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    whole: str | None = None
 
     def state(self) -> Folder:
         """Returns the folder of the state."""
@@ -161,6 +163,7 @@ def micro_batch(
         plan=step.plan,
         on_missing=step.on_missing,
         query_engine=isinstance(step.engines, QueryEngines),
+        whole=step.whole,
     )
     _quarantine(step, f"{query_id}/{step.operator}", batch, cell, bad)
     log = CellLog.of(operator / str(cell), step.meta)

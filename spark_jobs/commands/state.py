@@ -1,4 +1,5 @@
-"""``crown state``: what the checkpoint of a Spark job holds, whether it is whole, and back to an earlier batch."""
+"""``crown state``: what the checkpoint of a Spark job holds, whether it is whole, back to an earlier batch, and into
+another number of cells."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from spark_jobs.errors import CheckpointError
 from spark_jobs.job.progress import size
 from spark_jobs.log.meta import read_meta
 from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, read_note, strangers
-from spark_jobs.log.whereabouts import HERE, elsewhere
+from spark_jobs.log.whereabouts import HERE, current, elsewhere
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 from spark_jobs.triangles import engine as triangle_engine
 
-HELP = "show, check or roll back the state that a Spark job keeps in its checkpoint"
+HELP = "show, check, roll back or cut anew the state that a Spark job keeps in its checkpoint"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hot", type=int, metavar="N", help="rebuild every cell in memory, and show the N keys that most rows have"
     )
-    parser.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument("--rollback-to", type=int, metavar="BATCH", help="forget every batch after this one")
+    change.add_argument(
+        "--recell", type=int, metavar="N", help="cut the state of a stopped job into N cells; the old one is put aside"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Shows, checks or rolls back; exit code 1 if a check finds something broken."""
+    """Shows, checks, rolls back or cuts anew; exit code 1 if a check finds something broken."""
+    if args.recell is not None:
+        cut_anew(folder_at(args.checkpoint), args.recell, args.json)
+        return 0
     broken = 0
     shown = []
     for folder in operators(folder_at(args.checkpoint)):
@@ -67,6 +75,36 @@ def run(args: argparse.Namespace) -> int:
     elif args.check:
         print("whole" if not broken else f"{broken} troubles")
     return 1 if broken else 0
+
+
+def cut_anew(checkpoint: Folder, cells: int, as_json: bool) -> None:
+    """Cuts the state of a stopped job into so many cells, and says where what is. See ``spark_jobs.recell.recell``."""
+    from spark_jobs.recell.recell import recell  # which imports pyspark
+
+    done = recell(checkpoint, cells)
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "cells": [done.before, done.after],
+                    "batch": done.batch,
+                    "rows": done.result.rows,
+                    "checksum": f"{done.result.checksum:016x}",
+                    "state": str(done.state),
+                    "aside": [str(folder) for folder in done.aside],
+                    "current": done.pointer,
+                },
+                indent=1,
+            )
+        )
+        return
+    aside, them = " and ".join(map(str, done.aside)), "it" if len(done.aside) == 1 else "them"
+    print(
+        f"cut from {done.before} to {done.after} cells after batch {done.batch}; the result is the same, "
+        f"{done.result.rows:,} rows with checksum {done.result.checksum:016x}\n"
+        f"  state  {done.state}\n"
+        f"  aside  {aside}: delete {them} when the job has run; to go back before that, delete {done.pointer}"
+    )
 
 
 def described(log: CellLog, found: list[str] | None) -> dict[str, Any]:
@@ -100,7 +138,7 @@ def operators(checkpoint: Folder) -> list[Folder]:
             return [checkpoint]
         noted = elsewhere(checkpoint)
         roots = [folder_at(noted, "state")] if noted is not None else [checkpoint / HERE, checkpoint]
-        for root in roots:
+        for root in map(current, roots):
             below = [root / stream / name for stream in sorted(root.folders()) for name in (root / stream).folders()]
             found = sorted((folder for folder in below if folder.has("meta.json")), key=str)
             if found:

@@ -80,7 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write deltas as weights (default), a change data feed (cdc), Flink's row kinds, or Debezium's envelopes",
     )
     add("--key", metavar="COLUMN,...", help="columns of the output by which two rows of --emit are one update")
-    add("--cells", type=int, metavar="N", help="cut the state into N cells (default: one per two cores, up to four)")
+    add(
+        "--cells",
+        type=int,
+        metavar="N",
+        help="cut the state into N cells (default: one per two cores, up to four, as far as that helps)",
+    )
     add(
         "--rate", action="append", default=[], metavar="NAME=ROWS", help="rows per batch of a relation, for the planner"
     )

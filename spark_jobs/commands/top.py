@@ -11,7 +11,6 @@ from spark_jobs.commands.state import operators
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.job.vitals import behind, prometheus, vitals, written
-from spark_jobs.log.whereabouts import elsewhere
 from spark_jobs.storage.opening import folder_at
 
 HELP = "show how the cells of a running Spark job are doing, from its checkpoint"
@@ -43,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
             if args.json:
                 lines += [json.dumps({"folder": str(folder), **asdict(cell)}) for cell in found]
                 continue
-            spark = checkpoint if elsewhere(checkpoint) else None
-            lines += [f"{folder}", *([f"  {said}"] if (said := behind(folder, spark)) else [])]
+            lines += [f"{folder}", *([f"  {said}"] if (said := behind(folder, checkpoint)) else [])]
             lines += [f"  {cell.line()}" for cell in found] or ["  no cell has a batch yet"]
         if args.prometheus is not None:
             written(local_folder(args.prometheus, "--prometheus"), prometheus(cells))

@@ -54,9 +54,11 @@ def strides(
     quarantine: str | None = None,
     sample: int = 0,
     amplified: int | None = None,
+    whole: str | None = None,
     **common: Any,
 ) -> tuple[Stride, ...]:
-    """Returns the rounds with their steps; ``common``: fields of ``Step`` that are the same in all.
+    """Returns the rounds with their steps; ``common``: fields of ``Step`` that are the same in all; ``whole``: JSON of
+    what the rounds are made of.
 
     Only the first round has rows that can be bad or absent, only the last one deltas to show.
     """
@@ -80,6 +82,7 @@ def strides(
             quarantine=quarantine if first else None,
             sample=sample if last else 0,
             amplified=amplified if last else None,
+            whole=whole if first else None,
             **common,
         )
         made.append(Stride(given, step))

@@ -57,7 +57,7 @@ def bulk_load(
     refuse_streams(where.root, operator)
     plan = planned(query, tables, schema, rates, dialect, windows)
     behind = behind_keys(plan)
-    made = rounds(behind, default_cells(spark, behind) if cells is None else cells)
+    made = rounds(behind, default_cells(spark, behind, rates) if cells is None else cells)
     where.claim()
     common: dict[str, Any] = {
         "on_missing": on_missing,

@@ -112,9 +112,12 @@ def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vi
 
 
 def behind(operator: Folder, checkpoint: Folder | None = None) -> str:
-    """Returns a line about Spark's own checkpoint of the stream, if it is in ``checkpoint``, by default the folder that
-    the state is in; else ""."""
-    spark = SparkHistory.of(checkpoint or operator.parent.parent.parent, operator.parent.name)
+    """Returns a line about Spark's own checkpoint of the stream, if it is in ``checkpoint``, or in the folder that the
+    state is in; else ""."""
+    stream = operator.parent
+    places = [checkpoint, stream.parent.parent]
+    found = (SparkHistory.of(place, stream.name) for place in places if place is not None)
+    spark = next((history for history in found if history is not None), None)
     if spark is None:
         return ""
     begun, committed = spark.begun(), spark.committed()

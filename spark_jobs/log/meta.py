@@ -55,7 +55,8 @@ def check_meta(folder: Folder | Path, meta: Mapping[str, Any]) -> None:
     if stored["cells"] != meta["cells"]:
         raise PlanChangedError(
             f"the state in {folder} is cut into {stored['cells']} cells ({stored['fingerprint']}), this run asks for "
-            f"{meta['cells']}: go on with cells={stored['cells']}, or start with a new checkpoint"
+            f"{meta['cells']}: go on with cells={stored['cells']}; or stop the job, and run `crown state` with the "
+            f"checkpoint and --recell {meta['cells']}, which cuts it anew; or start with a new checkpoint"
         )
     if stored["grid"] != meta["grid"]:
         raise PlanChangedError(

@@ -5,7 +5,7 @@
     b.delta       what the cell was given in batch b: one Arrow stream per relation, columns and ``_weight``
     v.snapshot    the engine as it was after batch v
     b.json        what the batch did (rows in, deltas out, ...), for the driver to read
-    forgotten.json  the digests of deltas that were deleted to go back to an earlier batch
+    forgotten.json  the digests of deltas that were deleted to go back to an earlier batch, or are of cells before
 
 A delta is published once, by an atomic create-if-absent, and never changed; whoever comes second must bring the same
 rows. It names the batch before it (``prev``) and the digest of its file, so the chain has no silent gaps and no links
@@ -312,16 +312,21 @@ class CellLog:
         """Deletes every delta, snapshot and note after a batch, and remembers the digests of the deltas."""
         batches, snapshots = self.listed()
         gone = [number for number in batches if number > batch]
-        digests = sorted(self.forgotten() | {self.digest(number) for number in gone})
-        try:
-            self.folder.replace(_FORGOTTEN, json.dumps(digests).encode())
-        except OSError as error:
-            raise CheckpointError(f"cannot write {self.folder.at(_FORGOTTEN)}: {error.strerror}") from None
+        self.disown({self.digest(number) for number in gone})
         self._delete(file for number in gone for file in (f"{number}.delta", f"{number}.json"))
         self._delete(f"{version}.snapshot" for version in snapshots if version > batch)
 
+    def disown(self, digests: set[str]) -> None:
+        """Remembers the digests of deltas that are none of this history: a live engine that applied one is of no
+        use."""
+        try:
+            self.folder.replace(_FORGOTTEN, json.dumps(sorted(self.forgotten() | digests)).encode())
+        except OSError as error:
+            raise CheckpointError(f"cannot write {self.folder.at(_FORGOTTEN)}: {error.strerror}") from None
+
     def forgotten(self) -> set[str]:
-        """Returns the digests of deltas that were deleted to go back: a live engine that applied one is out of date."""
+        """Returns the digests of deltas that were deleted to go back, or are of cells before these: a live engine that
+        applied one is out of date."""
         with self._readable(self.folder.at(_FORGOTTEN)):
             try:
                 return set(json.loads(self.folder.read(_FORGOTTEN)))

@@ -2,11 +2,15 @@
 
 A checkpoint whose state is elsewhere says where, in ``crown/elsewhere.json``; so it is not taken for one that has none,
 and is found by whoever looks at the checkpoint.
+
+A state that was cut anew (``spark_jobs.recell``) is in a folder of its own beside the one before, and ``current.json``
+says which of them counts. That file is written in one step, so one of them does, whole, whatever happens.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,14 +25,18 @@ HERE = "crown"
 _ELSEWHERE = "elsewhere.json"
 HANDOVER = "handover.json"
 """Where feeds were when a load from them began, see ``spark_jobs.feeds.handover``."""
+CURRENT = "current.json"
+_CUT_ANEW = re.compile(r"cells-[0-9]{1,9}-after-[0-9]{1,18}(-[0-9]{1,9})?")
 
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """``checkpoint``: the folder of Spark's checkpoint; ``root``: the folder of the state."""
+    """``checkpoint``: the folder of Spark's checkpoint; ``root``: the folder of the state; ``home``: the folder that
+    was given for it, in which ``root`` is if the state was cut anew."""
 
     checkpoint: Folder
     root: Folder
+    home: Folder
 
     def stored(self, operator: str) -> tuple[Folder | None, bool]:
         """Returns the state that a stream on this checkpoint would go on with, and whether that is certain.
@@ -70,12 +78,12 @@ class Whereabouts:
         ready(self.checkpoint, "checkpoint")
         if isinstance(self.checkpoint, LocalFolder):
             unclaimed(self.checkpoint.path)
-        if self.root != self.checkpoint / HERE:
-            ready(self.root, "state")
+        if self.home != self.checkpoint / HERE:
+            ready(self.home, "state")
             self._note()
 
     def _note(self) -> None:
-        here, said = self.checkpoint / HERE, json.dumps({"state": str(self.root)}).encode()
+        here, said = self.checkpoint / HERE, json.dumps({"state": str(self.home)}).encode()
         try:
             here.make()
             here.create(_ELSEWHERE, said)
@@ -108,7 +116,41 @@ def located(
         )
     if root == folder:
         raise FolderError(f"state {root} is the checkpoint itself: leave out state=, or give a folder of its own")
-    return Whereabouts(folder, root)
+    return Whereabouts(folder, current(root), root)
+
+
+def current(home: Folder) -> Folder:
+    """Returns the folder of the state that counts: ``home``, or the one in it that ``current.json`` names.
+
+    Raises :class:`CheckpointError` if the file cannot be read, or names none.
+    """
+    try:
+        name = json.loads(home.read(CURRENT))["state"]
+        if not isinstance(name, str) or not _CUT_ANEW.fullmatch(name):
+            raise ValueError
+    except (FileNotFoundError, NotADirectoryError):
+        return home
+    except OSError as error:
+        raise CheckpointError(f"cannot read {home.at(CURRENT)}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointError(
+            f"{home.at(CURRENT)} is damaged: put it back from a copy, or write into it the folder beside it that has "
+            'the state: {"state": "cells-..."}'
+        ) from None
+    return home / name
+
+
+def fresh(home: Folder, cells: int, batch: int) -> Folder:
+    """Returns a folder in ``home`` that is not there yet, for a state cut into so many cells after a batch."""
+    taken, name, number = set(home.folders()), f"cells-{cells}-after-{batch}", 1
+    while (found := name if number == 1 else f"{name}-{number}") in taken:
+        number += 1
+    return home / found
+
+
+def make_current(home: Folder, state: Folder) -> None:
+    """Lets the folder ``state`` in ``home`` count, from the one write on that this is."""
+    home.replace(CURRENT, json.dumps({"state": state.name}).encode())
 
 
 def elsewhere(checkpoint: Folder) -> str | None:

@@ -117,7 +117,7 @@ def test_the_listener_finds_state_that_is_elsewhere_once_the_checkpoint_says_whe
     listener = Metrics(str(tmp_path / "job"), str(file))
     listener.take(progress)
     assert not file.exists()
-    Whereabouts(folder_at(tmp_path / "job"), folder_at(job.folder / "crown")).claim()
+    Whereabouts(folder_at(tmp_path / "job"), *[folder_at(job.folder / "crown")] * 2).claim()
     listener.take(progress)
     assert list(parsed(file.read_text())["crown_batch"].values()) == [0]
     given = Metrics(str(tmp_path / "another"), str(tmp_path / "2.prom"), str(job.folder / "crown"))

@@ -1,0 +1,35 @@
+"""What the gate of a program keeps of its base relations, as Arrow tables of changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from crown.ingest.columns import WEIGHT
+from crown.programs.running import Running
+from crown.store.codec import decode
+
+
+def kept(engine: Running) -> dict[str, pa.Table]:
+    """Returns, by name, the rows of the base relations that the gate counts: the columns that are read, and how often
+    each row is there as ``_weight``. O(state).
+
+    Of a relation with upserts they are the changes that lead to its present rows, deletes of what is gone included.
+    A relation that is not counted (``on_missing="trust"``) is left out.
+    """
+    engine.ready()
+    found = {}
+    extern = engine.memory.dictionary.extern
+    for table in engine.plan.tables:
+        columns = engine.gate.carried(table.name.lower())
+        if columns is None:
+            continue
+        parts = list(engine.gate.changes(table.name.lower()))
+        rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, len(columns)), np.int64)
+        weights = np.concatenate([part.weights for part in parts]) if parts else np.empty(0, np.int64)
+        arrays = {  # the sequence of upserts may be there twice: the last, which tombstones have, too, is the one
+            column.name: decode(np.ascontiguousarray(rows[:, i]), column.type, extern)
+            for i, column in enumerate(columns)
+        }
+        found[table.name] = pa.table({**arrays, WEIGHT: weights})
+    return found

@@ -1,0 +1,163 @@
+"""The operators of a job's query that are cut anew, and what their cells are before and after.
+
+The query's own operator is the first round; ``.merge`` is the second, if there is one; ``.keys.*`` keep the rows of
+relations that are updated by key. All are at the same batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from plans.plan import Plan
+from plans.search.rounds import Round, rounds
+from plans.search.shares import Grid
+from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
+from spark_jobs.cell.restored import Restored, rebuilt
+from spark_jobs.dispatch.chain import MERGE, Stride, strides
+from spark_jobs.dispatch.upserts import KEYS, by_key
+from spark_jobs.errors import CheckpointError
+from spark_jobs.log.history import SparkHistory, reconcile, stream_of
+from spark_jobs.log.meta import read_meta
+from spark_jobs.log.state_log import CellLog, cell_folders
+from spark_jobs.log.whereabouts import Whereabouts
+from spark_jobs.storage.folder import Folder
+
+
+@dataclass(frozen=True)
+class Old:
+    """An operator as it is: its folder, what ``meta.json`` says, what its cells run, and the round that they are."""
+
+    folder: Folder
+    meta: dict[str, Any]
+    kept: KeptPlan
+    round: Round
+    batch: int
+
+    def load(self, note: Callable[[str], None]) -> Callable[[int], Restored]:
+        """Returns what gives the engine of a cell, and tells ``note`` the digest with which its history ends."""
+        backfill = self.folder.parent.parent / "backfill" / self.folder.name
+
+        def loaded(cell: int) -> Restored:
+            log = CellLog.of(self.folder / str(cell), self.meta)
+            engine, digest = rebuilt(log, self.kept, self.batch, backfill if cell_folders(backfill) else None)
+            note(digest)
+            return engine
+
+        return loaded
+
+
+@dataclass(frozen=True)
+class Job:
+    """A stopped job: the rounds of its query as they are and as they will be, and what keeps rows by key, both ways."""
+
+    stream: str
+    batch: int
+    old: tuple[Old, ...]
+    new: tuple[Stride, ...]
+    keys: tuple[tuple[Old, Stride], ...]
+
+
+def job_of(where: Whereabouts, cells: int) -> Job:
+    """Returns the job on a checkpoint, to be cut into so many cells.
+
+    Raises :class:`CheckpointError` if it is not to be cut, ``PlanError`` if the query cannot be.
+    """
+    stream = stream_of(where.checkpoint)
+    if stream is None:
+        raise CheckpointError(
+            f"{where.checkpoint} has no checkpoint of Spark's, so nobody knows whether its last batch was committed: "
+            "give the checkpoint of the job, in which Spark keeps its own, too"
+        )
+    found = {name: read_meta(where.root / stream / name) for name in sorted((where.root / stream).folders())}
+    metas = {name: meta for name, meta in found.items() if meta is not None}
+    first = [name for name in metas if not name.endswith(MERGE) and KEYS not in name]
+    if len(first) != 1:
+        said = f"has {len(first)} queries ({', '.join(first)})" if first else "has no state of a query"
+        raise CheckpointError(f"{where.checkpoint} {said}: only the state of one query can be cut anew")
+    batch = _settled(where, stream, metas)
+    name, meta = first[0], metas[first[0]]
+    folder = where.root / stream / name
+    if meta["cells"] == cells:
+        raise CheckpointError(f"the state in {folder} is cut into {cells} {_cells(cells)} already")
+    kept = kept_plan(folder, meta["fingerprint"])
+    whole = kept.whole or (kept.plan if isinstance(kept.plan, Plan) and name + MERGE not in metas else None)
+    if whole is None:
+        raise CheckpointError(
+            f"{folder} does not say which query was cut into its cells, because an older version wrote it: run the job "
+            "for one batch with this one, then cut it anew"
+        )
+    old = [Round(whole, Grid.from_json(meta["grid"]))] if isinstance(whole, Plan) else rounds(whole, meta["cells"])
+    common = {"root": str(where.root), "scratch": None, "keep": 0, "run": "", "query": meta["query"]}
+    common["fingerprint"] = meta["fingerprint"]
+
+    def cut(made: Any, operator: str, text: str | None, **own: Any) -> tuple[Stride, ...]:
+        return strides(made, operator=operator, on_missing=kept.on_missing, whole=text, **{**common, **own})
+
+    text = json.dumps(whole.to_json())
+    before = [
+        _old(where.root / stream / stride.step.operator, stride, metas.get(stride.step.operator), batch)
+        for stride in cut(old, name, text)
+    ]
+    return Job(
+        stream,
+        batch,
+        tuple(before),
+        cut(rounds(whole, cells), name, text),
+        tuple(_keyed(where.root / stream / other, metas[other], cells, batch, cut) for other in metas if KEYS in other),
+    )
+
+
+def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) -> int:
+    """Returns the batch that all cells are at. Raises unless Spark has committed what it began, and they agree."""
+    spark = SparkHistory(where.checkpoint)
+    committed, begun = spark.committed(), spark.begun()
+    if begun > committed:
+        raise CheckpointError(
+            f"batch {begun} was begun in {where.checkpoint}, and not committed: start the job again, let it finish the "
+            "batch, stop it, then cut it anew"
+        )
+    newest = {}
+    for name, meta in metas.items():
+        reconcile(where.checkpoint, stream, name, where.root)
+        for cell in range(meta["cells"]):
+            newest[f"{name}/{cell}"] = CellLog.of(where.root / stream / name / str(cell), meta).newest()
+    batch = max(newest.values())
+    if batch < 0:
+        raise CheckpointError(
+            f"{where.checkpoint} has no batch yet: give cells= (--cells) when the job starts, or to bulk_load()"
+        )
+    behind = [cell for cell, version in newest.items() if version != batch]
+    if behind:
+        raise CheckpointError(
+            f"cell {behind[0]} is at batch {newest[behind[0]]}, and others are at {batch}: start the job again, let it "
+            "finish a batch, stop it, then cut it anew"
+        )
+    return batch
+
+
+def _old(folder: Folder, stride: Stride, meta: dict[str, Any] | None, batch: int) -> Old:
+    """Returns an operator as it is. Raises if this version would not have cut it so."""
+    if meta is None:
+        raise CheckpointError(f"{folder} is gone, which holds a part of the query's state: put it back from a copy")
+    if meta["fingerprint"] != stride.step.fingerprint or meta["grid"] != stride.step.meta["grid"]:
+        raise CheckpointError(
+            f"the state in {folder} is cut along {meta['grid']}, as this version would not cut it: go on with the "
+            "version that wrote it, or start with a new checkpoint"
+        )
+    return Old(folder, meta, kept_plan(folder, meta["fingerprint"]), stride.round, batch)
+
+
+def _keyed(folder: Folder, meta: dict[str, Any], cells: int, batch: int, cut: Any) -> tuple[Old, Stride]:
+    kept = kept_plan(folder, meta["fingerprint"])
+    (table,) = kept.plan.tables
+    own = {"fingerprint": meta["fingerprint"], "query": meta["query"]}
+    (before,) = cut((by_key(table, meta["cells"]),), folder.name, None, **own)
+    (after,) = cut((by_key(table, cells),), folder.name, None, **own)
+    return _old(folder, before, meta, batch), after
+
+
+def _cells(cells: int) -> str:
+    return "cell" if cells == 1 else "cells"

@@ -1,0 +1,99 @@
+"""Where rows belong: the cells of a grid that read a row, and through which occurrences of its relation.
+
+It is what ``dispatch.shuffle`` tells Spark to do with a change, done to rows that are at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from crown.engine.stored import Stored, types_of
+from plans.plan import Plan
+from plans.reads import occurrences
+from plans.schema import arrow_type
+from plans.search.cuts import Role
+from plans.search.shares import Grid
+from spark_jobs.dispatch.hashing import bucket, xxhash64
+
+
+@dataclass
+class Placed:
+    """Where ``rows`` rows belong in a grid: per occurrence (bit of a mask) its coordinates along the axes that it has,
+    int64[rows] each, and which rows it reads (bool[rows])."""
+
+    grid: Grid
+    rows: int
+    readers: list[tuple[int, Mapping[int, np.ndarray], np.ndarray]] = field(default_factory=list)
+
+    def masks(self, cell: int) -> np.ndarray:
+        """Returns the masks (int64[rows]) of the rows in a cell; 0: the row is not there."""
+        found = np.zeros(self.rows, np.int64)
+        for bit, coordinates, reads in self.readers:
+            here = reads.copy()
+            for axis, values in coordinates.items():
+                here &= values == cell // self.grid.stride(axis) % self.grid.shares[axis]
+            found |= here.astype(np.int64) << bit
+        return found
+
+    def first(self) -> np.ndarray:
+        """Returns the smallest cell that has each row, int64[rows]; the number of cells if none has."""
+        found = np.full(self.rows, self.grid.cells, np.int64)
+        for _, coordinates, reads in self.readers:
+            mine = sum((values * self.grid.stride(axis) for axis, values in coordinates.items()), np.int64(0))
+            found = np.where(reads, np.minimum(found, mine), found)
+        return found
+
+
+def of_stored(plan: Plan, grid: Grid, given: Stored) -> Placed:
+    """Returns where the tuples of a stored relation belong. An alias reads those without NULL in what it joins on."""
+    kinds = types_of(plan, given.relation)
+    placed = Placed(grid, len(given))
+    for alias in given.relation.aliases:
+        reads = np.ones(len(given), bool)
+        for word in alias.not_null:
+            reads &= given.columns[word].is_valid().to_numpy(zero_copy_only=False)
+        values = {a: (given.columns[w], kinds[w]) for a, w in zip(alias.attributes, alias.words, strict=True)}
+        placed.readers.append((alias.occurrence, _coordinates(plan, grid, values, len(given)), reads))
+    return placed
+
+
+def of_plan(plan: Plan, grid: Grid, relation: str, rows: pa.Table) -> Placed:
+    """Returns where rows of a base relation belong in the cells of a plan."""
+    columns = {name.lower(): (rows.column(name).combine_chunks(), "") for name in rows.column_names}
+    placed, every = Placed(grid, rows.num_rows), np.ones(rows.num_rows, bool)
+    for bit, atom in enumerate(occurrences(plan)):
+        if atom.relation.lower() == relation.lower():
+            values = {a: columns[name.lower()] for a, name in zip(atom.attributes, atom.columns, strict=True)}
+            placed.readers.append((bit, _coordinates(plan, grid, values, rows.num_rows), every))
+    return placed
+
+
+def _coordinates(
+    plan: Plan, grid: Grid, values: Mapping[str, tuple[pa.Array, str]], rows: int
+) -> dict[int, np.ndarray]:
+    found = {}
+    for axis, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
+        if attribute in values:
+            column = values[attribute][0].cast(arrow_type(plan.attributes[attribute].type))
+            found[axis] = bucket(xxhash64([column], rows, first=axis), share)
+    return found
+
+
+def of_role(role: Role, cells: int, rows: pa.Table) -> np.ndarray | None:
+    """Returns the cell of each row of a base relation in a role, int64[rows]; None: every row is in every cell."""
+    if not role.hashed or cells == 1:
+        return None
+    names: Sequence[str] = rows.column_names
+    own = {name.lower(): name for name in names}
+    columns = [rows.column(own[name.lower()]).combine_chunks().cast(arrow_type(kind)) for name, kind in role.hashed]
+    return bucket(xxhash64(columns, rows.num_rows, first=0), cells)
+
+
+def lacking(role: Role, names: Iterable[str]) -> list[str]:
+    """Returns the columns that a role is hashed by, and that are not among ``names``."""
+    own = {name.lower() for name in names}
+    return [name for name, _ in role.hashed if name.lower() not in own]

@@ -1,0 +1,127 @@
+"""``crown state --recell``: the state of a stopped job, cut into another number of cells.
+
+    old cells → base rows, each once → new cells → their snapshots in a folder of their own → the word which counts
+
+The old state is read and never written. The new one is written beside it, read back, and compared: its results must be
+those of the old one, by their number and a checksum. Then one write (``log.whereabouts.make_current``) lets it count.
+Whatever stops this before that write leaves the old state as it was, and a folder that nobody looks at.
+
+The new cells begin with a snapshot of the batch that Spark committed last, so the next batch is the next one to them,
+too. Their live engines are made from it: those of the old cells are disowned.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_jobs.cell.kept_plan import keep_plan, kept_plan
+from spark_jobs.cell.restored import rebuilt
+from spark_jobs.dispatch.chain import Stride
+from spark_jobs.errors import BrokenChainError, CheckpointError
+from spark_jobs.folders import held
+from spark_jobs.log.meta import check_meta
+from spark_jobs.log.state_log import CellLog
+from spark_jobs.log.whereabouts import CURRENT, fresh, located, make_current
+from spark_jobs.recell.checksum import Sum, sum_of
+from spark_jobs.recell.contents import Contents, contents
+from spark_jobs.recell.filled import filled, results
+from spark_jobs.recell.operators import Job, Old, job_of
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
+
+MOST = 1024
+
+
+@dataclass(frozen=True)
+class Recelled:
+    """What was done: the numbers of cells, the batch after which, the result's sum, the folder that counts now, those
+    that are put aside, and the file that says which counts."""
+
+    before: int
+    after: int
+    batch: int
+    result: Sum
+    state: Folder
+    aside: tuple[Folder, ...]
+    pointer: str
+
+
+def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = None) -> Recelled:
+    """Cuts the state of a stopped job into so many cells. O(state + result), in memory: all base rows once, and one
+    engine at a time. ``options``: of the state's object store, by default the environment's.
+
+    Raises :class:`CheckpointError` and its kin if the job runs, has not finished a batch, or its state is not whole;
+    ``PlanError`` if its query cannot be cut so. Then nothing has changed.
+    """
+    if not 1 <= cells <= MOST:
+        raise CheckpointError(f"--recell {cells}: give a number of cells from 1 to {MOST:,}")
+    where = located(str(checkpoint), None, options)
+    with held(checkpoint.path) if isinstance(checkpoint, LocalFolder) else nullcontext():
+        job = job_of(where, cells)
+        state = fresh(where.home, cells, job.batch)
+        result = _written(job, state / job.stream)
+        make_current(where.home, state)
+    aside = [where.root / job.stream, where.root / "backfill"] if where.root == where.home else [where.root]
+    there = tuple(folder for folder in aside if folder.folders())
+    return Recelled(job.old[0].meta["cells"], cells, job.batch, result, state, there, where.home.at(CURRENT))
+
+
+def _written(job: Job, state: Folder) -> Sum:
+    """Writes the new cells of all operators; returns the sum of the query's result. Raises if it is not the old
+    one's."""
+    for old, new in job.keys:
+        digests: set[str] = set()
+        base = contents(old.round, old.load(digests.add), old.folder)
+        _compared(_result(old, digests), _made(new, base, state, digests, job.batch)[0], old.folder)
+    digests = set()
+    base = contents(job.old[0].round, job.old[0].load(digests.add), job.old[0].folder)
+    found = Sum()
+    for number, stride in enumerate(job.new):
+        mine = set(digests)
+        if number < len(job.old) and number:
+            _result(job.old[number], mine)
+        found, tables = _made(stride, base, state, mine, job.batch)
+        if stride.round.carries is not None:
+            base = Contents({stride.round.carries: pa.concat_tables(tables)})
+    _compared(_result(job.old[-1], digests), found, job.old[-1].folder)
+    return found
+
+
+def _result(old: Old, digests: set[str]) -> Sum:
+    """Returns the sum of an operator's result as it is; notes the digests with which its cells' histories end."""
+    load = old.load(digests.add)
+    return sum((sum_of(load(cell)) for cell in range(old.meta["cells"])), Sum())
+
+
+def _made(stride: Stride, base: Contents, state: Folder, digests: set[str], batch: int) -> tuple[Sum, list[pa.Table]]:
+    """Writes the cells of an operator, and reads them back; returns the sum of their results, and these, if a next
+    round is made of them."""
+    step, folder = stride.step, state / stride.step.operator
+    check_meta(folder, step.meta)
+    keep_plan(folder, fingerprint=step.fingerprint, plan=step.plan, on_missing=step.on_missing, whole=step.whole)
+    kept, total, tables = kept_plan(folder, step.fingerprint), Sum(), []
+    for cell, engine in enumerate(filled(stride.round, step, base)):
+        log = CellLog.of(folder / str(cell), step.meta)
+        log.disown(digests)
+        mark = log.mark(batch, uuid.uuid4().hex)
+        log.write_snapshot(batch, lambda path, engine=engine, mark=mark: engine.save(path, mark))  # type: ignore[misc]
+        own = sum_of(engine)
+        _compared(own, sum_of(rebuilt(log, kept, batch, None)[0]), log.folder)
+        total += own
+        if stride.round.carries is not None:
+            tables.append(results(engine))
+    return total, tables
+
+
+def _compared(wanted: Sum, found: Sum, where: Folder) -> None:
+    if wanted != found:
+        raise BrokenChainError(
+            f"cut anew, the state of {where} gives {found.rows:,} rows with checksum {found.checksum:016x}, and not "
+            f"the {wanted.rows:,} rows with {wanted.checksum:016x} that it gives: nothing was changed. This is a "
+            "mistake of crown, please report it; until then start again with a new checkpoint"
+        )

@@ -1,0 +1,309 @@
+"""A state cut into another number of cells, and gone on with: every delta is that of one engine that was never cut."""
+
+from __future__ import annotations
+
+import random
+import shutil
+
+import pyarrow as pa
+import pytest
+
+import plans
+from plans.errors import PlanError
+from plans.windows import last_rows
+from spark_jobs.commands import state as command
+from spark_jobs.commands.state import operators, troubles
+from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
+from spark_jobs.folders import held
+from spark_jobs.log.meta import check_meta, read_meta
+from spark_jobs.log.state_log import CellLog
+from spark_jobs.log.whereabouts import located
+from spark_jobs.recell import recell as module
+from spark_jobs.recell.recell import recell
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import folder_at
+from spark_jobs.tables.view import place_of
+from tests.marks import slow
+from tests.spark.recell.jobs import Job
+
+U = {"id": "int64", "k": "int64 not null", "seq": "int64"}
+SCHEMA = {
+    "g": {"src": "int64", "dst": "int64"},
+    "p": {"k": "int64", "name": "string", "born": "date", "worth": "decimal(20,2)", "share": "float64"},
+    "u": {"columns": U, "key": ["id"], "upserts": True, "sequence": "seq"},
+}
+HOPS = (
+    "SELECT DISTINCT x.src a, y.src b, z.dst c FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src AND y.src <> 2"
+)
+QUERIES = {
+    "3 hops of one relation": HOPS,
+    "texts, and NULL where rows join": "SELECT DISTINCT x.name, y.k, y.born FROM p x, p y WHERE x.name = y.name",
+    "triangles": "SELECT DISTINCT x.src a, y.src b, z.src c FROM g x, g y, g z "
+    "WHERE x.dst = y.src AND y.dst = z.src AND z.dst = x.src",
+    "a square": "SELECT DISTINCT x.src a, y.src b, z.src c, w.src d FROM g x, g y, g z, g w "
+    "WHERE x.dst = y.src AND y.dst = z.src AND z.dst = w.src AND w.dst = x.src",
+    "groups": "SELECT k, COUNT(*) n, SUM(worth) s, MIN(name) lo FROM p GROUP BY k",
+    "groups of a join": "SELECT x.dst, COUNT(*) n, SUM(share) s FROM g x, p WHERE x.src = p.k GROUP BY x.dst",
+    "two rounds": "SELECT SUM(x.dst) s, COUNT(*) n FROM g x, g y WHERE x.dst = y.src",
+    "two rounds, the first a plan": "SELECT AVG(a) n FROM (SELECT DISTINCT x.src a, y.dst b FROM g x, g y "
+    "WHERE x.dst = y.src) t",
+    "rows by key": "SELECT u.k, COUNT(*) n FROM u, g WHERE u.k = g.src GROUP BY u.k",
+}
+
+
+def program(name, **more):
+    return plans.program(QUERIES[name], SCHEMA, **more)
+
+
+def batch(rng, reads, size=25):
+    """Changes of the relations that a query reads; some deletes are of rows that are not there."""
+    weights = [rng.choice((1, 1, 1, 2, -1, -1)) for _ in range(size)]
+    many = pa.array(weights, pa.int64())
+    found = {
+        "g": {name: [rng.randrange(8) for _ in weights] for name in ("src", "dst")},
+        "p": {
+            "k": [rng.randrange(8) for _ in weights],
+            "name": [rng.choice((None, "", "é", "a name of more than thirty-two bytes, this", "b")) for _ in weights],
+            "born": pa.array([rng.choice((None, 3, 9000)) for _ in weights], pa.date32()),
+            "worth": pa.array([rng.choice((None, "1.25", "-7.00", "123456789012345678.50")) for _ in weights]).cast(
+                pa.decimal128(20, 2)
+            ),
+            "share": [rng.choice((None, 0.5, -0.0, 0.0, 1e10)) for _ in weights],
+        },
+    }
+    tables = {name: pa.table({**columns, "_weight": many}) for name, columns in found.items() if name in reads}
+    if "u" in reads:
+        keys = rng.sample(range(40), 15)
+        columns = {"id": keys, "k": [rng.randrange(8) for _ in keys], "seq": [rng.randrange(6) for _ in keys]}
+        signs = pa.array([rng.choice((1, 1, -1)) for _ in keys], pa.int64())
+        tables["u"] = pa.table({**columns, "_weight": signs})
+    return tables
+
+
+def running(tmp_path, name, cells, batches=3, seed=1, **more):
+    made = program(name)
+    job, rng = Job(tmp_path / "job", made, cells, **more), random.Random(seed)
+    reads = {table.name for table in made.tables}
+    for _ in range(batches):
+        job.run(batch(rng, reads))
+    return job, lambda: job.run(batch(rng, reads))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_job_that_is_cut_anew_goes_on_as_if_it_never_was(tmp_path, name):
+    """The same Spark application goes on, too: it still has the live engines of the cells before."""
+    job, more = running(tmp_path, name, 2)
+    for cells in (3, 2) if name == "two rounds, the first a plan" else (3, 1, 2):
+        before = job.root
+        done = recell(folder_at(job.folder), cells)
+        assert (done.after, done.batch) == (cells, job.batch - 1)
+        assert job.root == done.state != before
+        assert (before / "s" / "crown").has("meta.json"), "the old state is still there"
+        for operator in operators(folder_at(job.folder)):
+            meta = read_meta(operator)
+            for cell in range(meta["cells"]):
+                assert not list(troubles(CellLog.of(operator / str(cell), meta)))
+        job.start(cells)
+        more()
+        more()
+        if cells == 3:
+            shutil.rmtree(tmp_path / "here")
+            more()
+    assert place_of(located(str(job.folder), None), "crown", None).batch == job.batch - 1
+
+
+@pytest.mark.parametrize("name", ["3 hops of one relation", "groups"])
+def test_a_query_whose_deletes_must_find_something_keeps_that_promise(tmp_path, name):
+    made = program(name)
+    whole = {"g": {"src": [1, 1, 2], "dst": [3, 4, 5], "_weight": [1, 2, 1]}}
+    rows = {"k": [1, 2], "name": ["a", "b"], "born": [None, None], "worth": [None, None], "share": [0.5, 1.5]}
+    changes = whole if name != "groups" else {"p": {**rows, "_weight": [1, 1]}}
+    tables = {relation: pa.table(columns) for relation, columns in changes.items()}
+    for relation, table in tables.items():
+        of = made.table(relation)
+        tables[relation] = table.cast(
+            pa.schema([*((c.name, plans.schema.arrow_type(c.type)) for c in of.columns), ("_weight", pa.int64())])
+        )
+    job = Job(tmp_path / "job", made, 2, on_missing="raise")
+    job.run(tables)
+    recell(folder_at(job.folder), 3)
+    job.start(3)
+    gone = {relation: table.slice(0, 1) for relation, table in tables.items()}
+    for relation, table in gone.items():
+        gone[relation] = table.set_column(table.num_columns - 1, "_weight", pa.array([-1], pa.int64()))
+    job.run(gone)
+
+
+def test_what_a_backfill_left_is_put_aside_with_the_old_cells(tmp_path):
+    """The new cells begin after it; it is cut as the old ones were, and would be refused."""
+    job, more = running(tmp_path, "groups", 2, floor=0)
+    shutil.copytree(job.folder / "crown" / "s", job.folder / "crown" / "backfill")
+    done = recell(folder_at(job.folder), 3)
+    assert {folder.name for folder in done.aside} == {"s", "backfill"}
+    assert not (job.root / "backfill").folders()
+    job.start(3, host="there")
+    more()
+
+
+class StopError(BaseException):
+    """The process ends here."""
+
+
+class Countdown:
+    """Lets so many steps of the storage happen, and stops the process at the next."""
+
+    steps = ("create", "replace", "publish", "make", "delete")
+
+    def __init__(self, patched, left):
+        self.left = left
+        for name in self.steps:
+            patched.setattr(LocalFolder, name, self._counted(getattr(LocalFolder, name)))
+
+    def _counted(self, step):
+        def counted(*given, **named):
+            self.left -= 1
+            if self.left < 0:
+                raise StopError
+            return step(*given, **named)
+
+        return counted
+
+
+def test_a_kill_between_any_two_steps_leaves_the_old_state_or_the_new(tmp_path, monkeypatch):
+    job, more = running(tmp_path, "two rounds", 2, batches=1)
+    before, stops, done = job.root, 0, False
+    while not done:
+        with monkeypatch.context() as patched:
+            Countdown(patched, stops)
+            try:
+                recell(folder_at(job.folder), 3)
+                done = True
+            except StopError:
+                stops += 1
+        cells = read_meta(job.root / "s" / "crown")["cells"]
+        assert cells == 3 if done else (job.root, cells) == (before, 2)
+        for operator in operators(folder_at(job.folder)):
+            meta = read_meta(operator)
+            assert not [t for cell in range(meta["cells"]) for t in troubles(CellLog.of(operator / str(cell), meta))]
+        if stops == 7:
+            more()  # the old state is not only there, it goes on
+    assert stops > 20
+    job.start(3)
+    more()
+
+
+def test_going_back_before_the_job_has_run_is_deleting_one_file(tmp_path):
+    job, more = running(tmp_path, "groups", 2)
+    done = recell(folder_at(job.folder), 3)
+    (job.folder / "crown" / "current.json").unlink()
+    more()
+    recell(folder_at(job.folder), 3)
+    assert done.state.name == "cells-3-after-2"
+    assert job.root.name == "cells-3-after-3"
+
+
+def test_a_checkpoint_that_was_cut_anew_may_be_moved(tmp_path):
+    job, more = running(tmp_path, "groups", 2)
+    recell(folder_at(job.folder), 3)
+    job.folder = job.folder.rename(tmp_path / "moved")
+    job.start(3)
+    more()
+    assert str(job.root).startswith(str(tmp_path / "moved"))
+
+
+def test_what_cannot_be_cut_anew_is_refused_and_nothing_changes(tmp_path, monkeypatch):
+    job, more = running(tmp_path, "groups", 2)
+    folder = folder_at(job.folder)
+
+    def refused(cells, said, error=CheckpointError):
+        with pytest.raises(error, match=said):
+            recell(folder, cells)
+        assert job.root == folder / "crown"
+
+    refused(0, "--recell 0: give a number of cells from 1 to 1,024")
+    refused(2, "is cut into 2 cells already")
+    with held(job.folder):
+        refused(3, r"another job \(process \d+\) is running")
+    job.spark("offsets")
+    refused(3, "batch 3 was begun in .* and not committed: start the job again")
+    job.spark("commits")
+    refused(3, "no cell has batch 3")
+    for kind in ("offsets", "commits"):
+        (job.folder / kind / "3").unlink()
+    (job.folder / "metadata").rename(job.folder / "away")
+    refused(3, "has no checkpoint of Spark's")
+    (job.folder / "away").rename(job.folder / "metadata")
+    delta = job.folder / "crown" / "s" / "crown" / "1" / "1.delta"
+    data = delta.read_bytes()
+    delta.write_bytes(data[:-40] + bytes([data[-40] ^ 1]) + data[-39:])
+    refused(3, "is damaged", DamagedStateError)
+    delta.write_bytes(data)
+    monkeypatch.setattr(module, "sum_of", lambda engine: module.Sum(engine.count(), id(engine)))
+    refused(3, "gives .* rows with checksum .* nothing was changed")
+    monkeypatch.undo()
+    more()
+
+
+def test_a_row_that_stands_in_a_cell_where_it_does_not_belong_is_noticed(tmp_path, monkeypatch):
+    for name in ("groups", "3 hops of one relation"):
+        job, _ = running(tmp_path / name, name, 2)
+        with monkeypatch.context() as patched:
+            patched.setattr("spark_jobs.dispatch.hashing.SEED", 43)
+            with pytest.raises(DamagedStateError, match="that belong into other cells"):
+                recell(folder_at(job.folder), 3)
+
+
+def test_a_query_that_one_cell_alone_can_run_is_refused(tmp_path):
+    made = plans.program("SELECT src, COUNT(*) n FROM g GROUP BY src", SCHEMA, windows={"g": last_rows(9, by="dst")})
+    job = Job(tmp_path / "job", made, 1)
+    job.run(batch(random.Random(1), {"g"}))
+    with pytest.raises(PlanError, match="cannot be cut into 2 cells"):
+        recell(folder_at(job.folder), 2)
+
+
+def test_rows_of_which_nothing_is_read_cannot_be_cut(tmp_path):
+    job = Job(tmp_path / "job", plans.program("SELECT COUNT(*) n FROM g", SCHEMA), 1)
+    job.run(batch(random.Random(1), {"g"}))
+    with pytest.raises(CheckpointError, match="do not keep the column 'src' of g, which nothing reads"):
+        recell(folder_at(job.folder), 2)
+
+
+def test_cells_that_keep_no_rows_cannot_be_cut(tmp_path):
+    made = program("groups")
+    job = Job(tmp_path / "job", made, 2, on_missing="trust")
+    job.run({"p": batch(random.Random(1), {"p"})["p"].slice(0, 0)})
+    with pytest.raises(CheckpointError, match="do not keep the rows of p"):
+        recell(folder_at(job.folder), 3)
+
+
+def test_a_job_that_asks_for_another_number_of_cells_is_told_of_the_command(tmp_path):
+    job, _ = running(tmp_path, "groups", 2)
+    job.start(3)
+    with pytest.raises(PlanChangedError, match=r"cut into 2 cells .* asks for 3: .* --recell 3, which cuts it anew"):
+        check_meta(job.root / "s" / "crown", job.rounds[0].step.meta)
+
+
+def test_the_command_says_what_it_did_and_where_the_old_state_is(tmp_path, capsys):
+    job, _ = running(tmp_path, "groups", 2)
+    arguments = ["checkpoint", "check", "json", "hot", "rollback_to", "recell"]
+    given = dict.fromkeys(arguments) | {"checkpoint": str(job.folder), "check": False, "json": False, "recell": 3}
+    assert command.run(type("Arguments", (), given)) == 0
+    said = capsys.readouterr().out
+    assert "cut from 2 to 3 cells after batch 2; the result is the same, " in said
+    assert f"aside  {job.folder}/crown/s: delete it when the job has run" in said
+    assert command.run(type("Arguments", (), {**given, "recell": None, "check": True})) == 0
+    assert "cell 2: no batches" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["two rounds", slow("rows by key")])
+def test_state_on_an_object_store_is_cut_anew_as_well(tmp_path, place, name):
+    made = program(name)
+    job, rng = Job(tmp_path / "job", made, 2, state=place[0], options=place[1]), random.Random(5)
+    reads = {table.name for table in made.tables}
+    for _ in range(2):
+        job.run(batch(rng, reads))
+    done = recell(folder_at(job.folder), 3, place[1])
+    assert done.state.parent == folder_at(place[0], "state", place[1])
+    job.start(3)
+    for _ in range(2):
+        job.run(batch(rng, reads))
