@@ -24,7 +24,7 @@ def _grouped(changes: list[Change]) -> dict[str, list[tuple[tuple[object, ...], 
     return batch
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_any_split_of_a_stream_has_the_same_sum_of_deltas(data: st.DataObject) -> None:
     query = data.draw(queries(any_output=data.draw(st.booleans())))

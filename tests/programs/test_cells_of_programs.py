@@ -22,6 +22,7 @@ from plans.program import program_of
 from plans.schema import arrow_type
 from plans.search.rounds import rounds
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
+from tests.marks import seeds, slow
 from tests.oracles.database import Database, to_arrow
 from tests.plans.lowering.program_queries import QUERIES, TABLES
 from tests.plans.lowering.random_programs import Writer
@@ -129,7 +130,7 @@ def test_cells_deliver_what_one_engine_does(query):
     compare(query)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", seeds(16, 80))
 def test_cells_deliver_what_one_engine_does_for_a_random_query(seed):
     compare(Writer(seed).query())
 
@@ -139,7 +140,10 @@ def test_occurrences_that_are_hashed_by_different_columns_agree_on_what_a_delete
     compare(query, absent=True)
 
 
-@pytest.mark.parametrize("query", [*QUERIES[::2], *(Writer(seed).query() for seed in range(100, 130))])
+WRITTEN = (*QUERIES[2::4], *(Writer(seed).query() for seed in range(100, 130)))
+
+
+@pytest.mark.parametrize("query", [*QUERIES[::4], *(slow(query) for query in WRITTEN)])
 def test_threads_deliver_what_one_engine_does(query, tmp_path):
     """Join stages run in cells, the others once; a batch can be taken back, the state saved and loaded."""
     random = Random(query)

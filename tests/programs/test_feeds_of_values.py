@@ -18,6 +18,7 @@ from crown.store.zset import Zset
 from plans.lowering import values
 from plans.program import GroupStage, JoinStage, Program
 from plans.search.counted.work import work
+from tests.marks import seeds
 from tests.plans.lowering.random_sums import TABLES, Writer
 from tests.programs.test_sums_in_joins import compare
 
@@ -44,7 +45,7 @@ def force(way: str, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("way", ["apart", "together", "as it costs"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(5, 12))
 def test_random_aggregates_of_values_over_a_join_are_maintained(
     seed: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ def stopped(subject: Subject, fault: object, times: int, folder: Path) -> Counte
 
 @pytest.mark.parametrize(("subject", "fault"), GRID, ids=NAMES)
 def test_a_stopped_batch_leaves_the_view_as_it_was_or_unusable(subject: Subject, fault: object, tmp_path: Path) -> None:
-    found = stopped(subject, fault, 8, tmp_path)
+    found = stopped(subject, fault, 4, tmp_path)
     wanted = MUST_HAPPEN.get(getattr(fault, "__name__", ""))
     if wanted == "lost" and subject.name in ("groups", "outer join", "set operations", "rows", "first rows"):
         wanted = None  # much of what their batches take is taken by the dictionary, which only refuses

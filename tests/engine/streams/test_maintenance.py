@@ -74,7 +74,7 @@ class Maintenance(RuleBasedStateMachine):
 
 
 TestMaintenance = Maintenance.TestCase
-TestMaintenance.settings = settings(max_examples=60, stateful_step_count=12)
+TestMaintenance.settings = settings(max_examples=30, stateful_step_count=12)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def _maintain(data: st.DataObject, max_nodes: int) -> None:
     sides.step_by_removal()
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_any_tree_in_normal_form_is_maintained(data: st.DataObject) -> None:
     _maintain(data, max_nodes=6)

@@ -107,6 +107,7 @@ def test_days_and_times_of_instants_are_those_of_spark_in_utc(spark, frame, sett
     assert not (wrong := _compared(answers, UTC)), "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_the_text_that_is_written_for_spark_means_the_same(spark, frame, settings) -> None:
     settings.set("spark.sql.ansi.enabled", "true")
     settings.set("spark.sql.session.timeZone", "UTC")
@@ -115,6 +116,7 @@ def test_the_text_that_is_written_for_spark_means_the_same(spark, frame, setting
     assert not (wrong := _compared(answers, mine)), "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_without_ansi_spark_differs_only_where_ansi_would_stop(spark, frame, settings) -> None:
     settings.set("spark.sql.ansi.enabled", "false")
     alike = [pair for pair in PAIRS if pair[0] not in _ANSI_ONLY]
