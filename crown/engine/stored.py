@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from crown.engine.engine import Engine
 from crown.engine.kernels import layout as L
+from crown.engine.state.arenas import State
 from crown.ingest.batch import Prepared, for_aliases
 from crown.ingest.masks import EVERY
 from crown.kernels import arena as A
@@ -60,7 +61,7 @@ def stored(engine: Engine) -> list[Stored]:
     engine.ready()
     found = []
     for relation in stored_relations(engine.plan):
-        tuples = _tuples(engine, relation)
+        tuples = tuples_of(engine.state, relation)
         kinds = types_of(engine.plan, relation)
         columns = tuple(
             decode(np.ascontiguousarray(tuples.rows[:, word]), kind, engine.dictionary.extern)
@@ -70,8 +71,9 @@ def stored(engine: Engine) -> list[Stored]:
     return found
 
 
-def _tuples(engine: Engine, relation: StoredRelation) -> Zset:
-    state, alias = engine.state, relation.aliases[0]
+def tuples_of(state: State, relation: StoredRelation) -> Zset:
+    """Returns the tuples of a stored relation, each with its copies. O(tuples)."""
+    alias = relation.aliases[0]
     if alias.node in state.bags:
         return state.bags[alias.node].rows(alias.atom)
     record = state.compiled.record[alias.node]

@@ -17,21 +17,20 @@ import numpy as np
 
 from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
-from crown.kernels.arena import H_VERSION, T_TALLIES
+from crown.kernels.arena import T_TALLIES
 from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
 from crown.stages.counts import Counts
 from crown.stages.keyed import Keyed, Upserts
 from crown.stages.protocol import Part
 from crown.stages.retained import Retained
-from crown.stages.stored import Stored
+from crown.stages.stored import StoredWhole
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
 
 _MISSING, _UPDATES = T_TALLIES, T_TALLIES + 1  # counters of a table
-_ASKS = 1  # the version of a gate that asks joins; one that an earlier release made counts every tuple itself
 
 
 class Gate:
@@ -55,8 +54,7 @@ class Gate:
         self.missing = MissingDeletes()  # of the last batch
         self._part = part
         self._columns = columns
-        if part.open(len(columns) + len(upserts)):
-            part.arena[H_VERSION] = _ASKS
+        part.open(len(columns) + len(upserts))
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
@@ -72,12 +70,11 @@ class Gate:
             name: Keyed(part, self._number[name], len(columns) + i, of) for i, (name, of) in enumerate(upserts.items())
         }
         self._key = {name: of.key for name, of in upserts.items()}
-        self._stored: dict[str, Stored] = {}
+        self._stored: dict[str, StoredWhole] = {}
 
-    def ask(self, stored: Mapping[str, Stored]) -> None:
+    def ask(self, stored: Mapping[str, StoredWhole]) -> None:
         """Has joins asked for the copies of the tuples that they store, by relation."""
-        if self._part.arena[H_VERSION] == _ASKS:
-            self._stored |= {name: of for name, of in stored.items() if name in self._tables}
+        self._stored |= {name: of for name, of in stored.items() if name in self._tables}
 
     def apply(self, nets: Mapping[str, Zset], advances: Mapping[str, int]) -> dict[str, Zset]:
         """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
@@ -208,6 +205,8 @@ class Gate:
             return
         for rows, counts in self._tables[name].scan():
             yield Zset(rows, counts[:, 0])
+        if name in self._stored:
+            yield self._stored[name].scan()
 
     def carried(self, name: str) -> tuple[Column, ...] | None:
         """Returns the columns of what ``changes`` yields of a relation; None if it is not counted."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from crown.engine.kernels import state as kernels
 from crown.engine.state.arenas import State
+from crown.engine.stored import tuples_of
 from crown.ingest.masks import null
 from crown.kernels.arena import T_COUNT
 from crown.kernels.geometry import rows_table
@@ -23,19 +24,24 @@ from crown.store.zset import Zset
 from plans.schema import Column
 
 
-class Stored:
+class StoredWhole:
     """A relation of which a join stores every column that is read, ``columns``."""
 
     def __init__(self, state: State, relation: StoredRelation, columns: Sequence[Column]) -> None:
         place = {column.name.lower(): i for i, column in enumerate(columns)}
         self._words = [place[name.lower()] for name in relation.columns]
         self._not_null = [alias.not_null for alias in relation.aliases]
-        self._state = state
+        self._columns = [self._words.index(i) for i in range(len(columns))]
+        self._state, self._relation = state, relation
         self._record = state.compiled.record[relation.aliases[0].node]
         self._table = int(table_at(rows_table(min(alias.node for alias in relation.aliases))))
 
     def __len__(self) -> int:
         return int(self._state.arena[self._table + T_COUNT])
+
+    def scan(self) -> Zset:
+        """Returns the tuples that the join stores, with their copies. O(tuples)."""
+        return tuples_of(self._state, self._relation).project(self._columns)
 
     def rest(self, net: Zset) -> np.ndarray:
         """Returns the mask (bool[n]) of the tuples that the join does not store. O(n)."""
@@ -52,7 +58,7 @@ class Stored:
         return found
 
 
-def stored_whole(state: State, columns: dict[str, tuple[Column, ...]]) -> dict[str, Stored]:
+def stored_whole(state: State, columns: dict[str, tuple[Column, ...]]) -> dict[str, StoredWhole]:
     """Returns the relations (in lower case) that a join stores with all ``columns`` that are read of them, unfiltered.
 
     A bag keeps its relations in tables of its own, and is not asked.
@@ -64,5 +70,5 @@ def stored_whole(state: State, columns: dict[str, tuple[Column, ...]]) -> dict[s
         wanted = [column.name.lower() for column in columns.get(name, ())]
         whole = bool(wanted) and names == set(wanted) and relation.width == len(wanted)
         if whole and relation.predicate is None and not any(a.node in state.bags for a in relation.aliases):
-            found[name] = Stored(state, relation, columns[name])
+            found[name] = StoredWhole(state, relation, columns[name])
     return found

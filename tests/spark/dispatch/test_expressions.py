@@ -36,8 +36,6 @@ def frame(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data
 @pytest.fixture
 def settings(spark: SparkSession):
     before = {key: spark.conf.get(key) for key in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")}
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
     yield spark.conf
     for key, value in before.items():
         spark.conf.set(key, value)
