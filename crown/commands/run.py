@@ -25,6 +25,7 @@ from crown.views import View
 from plans import Program, Schema, program
 from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of
 from plans.commands.guess import completed, declaration
+from plans.commands.windows import add_windows, windows_of
 
 HELP = "maintain a query over change files in this process and write its deltas"
 TELLS = True
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(JSON lines or CSV, which may go on for ever)",
     )
     add("--window", metavar="W", help="slide a window of W rows, or of a fraction (0.2), over each input")
+    add_windows(parser)
     add("--batch-rows", type=int, default=10_000, metavar="N", help="rows of each file per batch (10000)")
     add("--output", metavar="FILE|-", help="write the deltas to a .parquet or .csv file, or print them (-)")
     add(
@@ -111,12 +113,15 @@ def run(args: argparse.Namespace) -> int:
     missing = sum(stats["missing_deletes"].values())
     counts = {"rows": rows, "deltas": deltas, "seconds": seconds, "state_rows": stats["input_rows"]}
     counts |= {"state_bytes": stats["live_bytes"], "missing_deletes": missing, "quarantined": stats["quarantined"]}
+    within = stats.get("windows", {}).values()
+    counts |= {"expired": sum(of["expired"] for of in within), "late": sum(of.get("late", 0) for of in within)}
+    left = f", {counts['expired']:,} rows expired, {counts['late']:,} came too late" if within else ""
     _say(
         args.json,
         counts,
         f"{rows:,} rows in, {deltas:,} deltas out in {seconds:.2f} s ({rows / max(seconds, 1e-9):,.0f} rows/s); "
         f"state {stats['live_bytes']:,} bytes for {stats['input_rows']:,} rows; "
-        f"{missing:,} deletes found nothing, {stats['quarantined']:,} rows quarantined",
+        f"{missing:,} deletes found nothing, {stats['quarantined']:,} rows quarantined{left}",
     )
     if args.results is not None:
         if not args.json:
@@ -130,14 +135,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> Program:
-    query = query_text(args.query)
+    query, windows = query_text(args.query), windows_of(args)
     if _is_plan(query):
         for option, given in (("--schema", args.schema), ("--rate", args.rate)):
             if given:
                 raise ChangeError(f"the query is a plan, which has its own tables and rates; leave out {option}")
     schema = _schema(query, schema_of(args.schema), args)
     with asking(schema):
-        return program(query, schema, rates=rates_of(args.rate), dialect=args.dialect)
+        return program(query, schema, rates=rates_of(args.rate), dialect=args.dialect, windows=windows or None)
 
 
 def _schema(query: str, declared: Schema, args: argparse.Namespace) -> Schema:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from crown.analysis.amplified import BEYOND
 from crown.changes import FORMATS, WEIGHTS
 from plans.commands.declare import add_dialect, names_of, query_text, rates_of, schema_of
+from plans.commands.windows import add_windows, windows_of
 from spark_jobs.errors import SparkJobError
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="W",
         help="slide a window of W rows, or of a fraction (0.2) of the rows, over the edge lists",
     )
+    add_windows(parser)
     add("--batch-rows", type=int, default=100_000, metavar="N", help="updates per micro-batch of an edge list (100000)")
     add("--change", metavar="COLUMN", help="column with weights or change codes, or debezium (default: found)")
     add(
@@ -139,6 +141,7 @@ def job(args: argparse.Namespace) -> submit.Job:
         schema=schema_of(args.schema),
         dialect=args.dialect,
         window=args.window,
+        windows=windows_of(args),
         batch_rows=args.batch_rows,
         change=args.change,
         emit=args.emit,

@@ -29,7 +29,8 @@ class BatchProgress:
     """One micro-batch. ``rows``: changes read; ``deltas``: changes of the result; ``seconds``: from trigger to commit.
 
     ``state_rows`` and ``state_bytes``: live rows of all cells (copies of a self-join counted) and the bytes they take.
-    ``absent``: deletes that found nothing, since the stream began. ``bad``: rows quarantined. ``sample``: a few deltas.
+    ``absent``: deletes that found nothing, since the stream began; ``expired`` and ``late``: rows that left their
+    windows, and that came too late for them, since then. ``bad``: rows quarantined. ``sample``: a few deltas.
     """
 
     batch: int
@@ -44,6 +45,8 @@ class BatchProgress:
     redone: bool
     sample: tuple[tuple[str, ...], ...] = ()
     amplified: tuple[str, ...] = ()
+    expired: int = 0
+    late: int = 0
 
     @property
     def rate(self) -> float:
@@ -97,6 +100,8 @@ class Summary:
             "peak_state_bytes": max((b.state_bytes for b in self.batches), default=0),
             "absent_deletes": last.absent if last else 0,
             "quarantined": sum(b.bad for b in self.batches),
+            "expired": last.expired if last else 0,
+            "late": last.late if last else 0,
         }
 
     def lines(self) -> Iterator[str]:
@@ -114,6 +119,8 @@ class Summary:
         yield f"state: {total['state_rows']:,} rows at the end, {size(total['peak_state_bytes'])} at most"
         if total["absent_deletes"]:
             yield f"{total['absent_deletes']:,} deletes found nothing to delete"
+        if total["expired"] or total["late"]:
+            yield f"{total['expired']:,} rows have left their windows, {total['late']:,} came too late for them"
         if total["quarantined"]:
             yield f"{total['quarantined']:,} bad rows quarantined"
 
@@ -148,6 +155,7 @@ class Watcher:
         ]
         notes = keyed + first + merged
         states = [note["state"] for note in notes]
+        within = [window for state in states for window in state.get("windows", {}).values()]
         return BatchProgress(
             batch=batch,
             rows=progress["numInputRows"],
@@ -161,6 +169,8 @@ class Watcher:
             redone=any(note["redone"] for note in notes),
             sample=tuple(tuple(row) for note in notes for row in note["sample"]),
             amplified=tuple(note["amplified"] for note in notes if note.get("amplified")),
+            expired=sum(window["expired"] for window in within),
+            late=sum(window.get("late", 0) for window in within),
         )
 
 

@@ -22,6 +22,7 @@ from crown.changes import DEBEZIUM, WEIGHTS
 from crown.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
+from plans.windows import Window
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.folders import held, local_folder, usable
@@ -64,6 +65,7 @@ class Job:
     schema: Schema = field(default_factory=Schema)
     dialect: str = "spark"
     window: str | None = None
+    windows: Mapping[str, Window] = field(default_factory=dict)
     batch_rows: int = 100_000
     change: str | None = None
     emit: str = WEIGHTS
@@ -131,7 +133,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
     for note in _notes(job, checkpoint):
         say(json.dumps({"note": note}) if job.json else note)
     sample = max(job.sample, sinks.CONSOLE_ROWS if job.output == sinks.CONSOLE else 0)
-    plan = planned(job.query, frames, schema, job.rates or None, job.dialect)
+    plan = planned(job.query, frames, schema, job.rates or None, job.dialect, job.windows or None)
     options: dict[str, Any] = {
         "checkpoint": str(checkpoint),
         "state": job.state,
@@ -147,6 +149,7 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         "amplified": job.amplified,
         "emit": job.emit,
         "key": job.key,
+        "windows": job.windows or None,
     }
     listener = None
     if job.prometheus is not None:
@@ -182,6 +185,11 @@ def _check(job: Job) -> None:
         raise SparkJobError(
             f"--verify recomputes from the changes with the rows before them, which relation {keyed[0]!r}, with "
             "upserts, does not have: leave --verify out, or the upserts"
+        )
+    if job.verify and job.windows:
+        raise SparkJobError(
+            f"--verify recomputes over all rows, and {next(iter(job.windows))} has a window, which lets rows go: leave "
+            "--verify out, or the window"
         )
     if job.verify and not job.to_files:
         raise SparkJobError("--verify compares the written output: give a folder as --output")

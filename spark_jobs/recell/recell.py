@@ -12,18 +12,22 @@ too. Their live engines are made from it: those of the old cells are disowned.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
+from crown.durable.files import sync
 from spark_jobs.cell.kept_plan import keep_plan, kept_plan
 from spark_jobs.cell.restored import rebuilt
 from spark_jobs.dispatch.chain import Stride
 from spark_jobs.errors import BrokenChainError, CheckpointError
-from spark_jobs.folders import held
+from spark_jobs.folders import held, usable
+from spark_jobs.log.history import stream_of
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import CellLog
 from spark_jobs.log.whereabouts import CURRENT, fresh, located, make_current
@@ -53,22 +57,38 @@ class Recelled:
 
 def recell(checkpoint: Folder, cells: int, options: Mapping[str, str] | None = None) -> Recelled:
     """Cuts the state of a stopped job into so many cells. O(state + result), in memory: all base rows once, and one
-    engine at a time. ``options``: of the state's object store, by default the environment's.
+    engine at a time, twice. ``options``: of the state's object store, by default the environment's.
 
     Raises :class:`CheckpointError` and its kin if the job runs, has not finished a batch, or its state is not whole;
     ``PlanError`` if its query cannot be cut so. Then nothing has changed.
     """
     if not 1 <= cells <= MOST:
         raise CheckpointError(f"--recell {cells}: give a number of cells from 1 to {MOST:,}")
-    where = located(str(checkpoint), None, options)
-    with held(checkpoint.path) if isinstance(checkpoint, LocalFolder) else nullcontext():
-        job = job_of(where, cells)
-        state = fresh(where.home, cells, job.batch)
-        result = _written(job, state / job.stream)
-        make_current(where.home, state)
+    try:
+        where = located(str(checkpoint), None, options)
+        if isinstance(checkpoint, LocalFolder) and stream_of(checkpoint) is not None:
+            usable(checkpoint.path, "checkpoint")
+            alone: AbstractContextManager[None] = held(checkpoint.path)
+        else:
+            alone = nullcontext()  # there is nothing that could be held, or nothing to be cut
+        with alone:
+            job = job_of(where, cells)
+            state = fresh(where.home, cells, job.batch)
+            result = _written(job, state / job.stream)
+            _synced(state)
+            make_current(where.home, state)
+    except OSError as error:
+        raise CheckpointError(f"the state of {checkpoint} cannot be cut anew: {error.strerror}") from None
     aside = [where.root / job.stream, where.root / "backfill"] if where.root == where.home else [where.root]
     there = tuple(folder for folder in aside if folder.folders())
     return Recelled(job.old[0].meta["cells"], cells, job.batch, result, state, there, where.home.at(CURRENT))
+
+
+def _synced(state: Folder) -> None:
+    """Sees that the folders of a state are on the disk, before a file on the disk says that they count."""
+    if isinstance(state, LocalFolder):
+        for folder, _, _ in os.walk(state.path):
+            sync(Path(folder))
 
 
 def _written(job: Job, state: Folder) -> Sum:

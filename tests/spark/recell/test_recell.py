@@ -220,6 +220,9 @@ def test_what_cannot_be_cut_anew_is_refused_and_nothing_changes(tmp_path, monkey
             recell(folder, cells)
         assert job.root == folder / "crown"
 
+    with pytest.raises(CheckpointError, match="has no checkpoint of Spark's"):
+        recell(folder_at(tmp_path / "nowhere"), 3)
+    assert not (tmp_path / "nowhere").exists()
     refused(0, "--recell 0: give a number of cells from 1 to 1,024")
     refused(2, "is cut into 2 cells already")
     with held(job.folder):
