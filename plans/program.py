@@ -110,6 +110,23 @@ class Carried:
 
 
 @dataclass(frozen=True)
+class Told:
+    """A sum (see `plans.sums.Term`, whose fields come first) as whole numbers, which can travel.
+
+    `columns` are int64 columns with the digits of its `limbs` limbs, see `plans.sums.DIGIT`.
+    """
+
+    json_row: ClassVar[bool] = True
+    needs: tuple[str, ...]
+    where: str | None
+    factors: tuple[str, ...]
+    side: int
+    of: str
+    limbs: int
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class GroupStage:
     """GROUP BY: one row per key that has rows, `−old, +new` when it changes.
 
@@ -117,7 +134,9 @@ class GroupStage:
     `whole`: there is no GROUP BY; the one group exists before any input, and the first batch delivers its row. Of a
     join stage in payload mode `summed` are the arguments whose sums the payload has, `carried` these sums; the feed has
     columns for the others. `values` are feeds beside it, each of the keys and of what some of MIN, MAX and DISTINCT
-    read, which `feed` need not have then: every such combination that a row of the group has, once.
+    read, which `feed` need not have then: every such combination that a row of the group has, once. `tells` are sums
+    whose digits the `outputs` may name; `told` are sums that columns of the feed are, whose rows are such outputs:
+    `summed` has their arguments then.
     """
 
     feed: Feed
@@ -129,12 +148,21 @@ class GroupStage:
     summed: tuple[Summed, ...] = ()
     carried: tuple[Carried, ...] = ()
     values: tuple[Feed, ...] = ()
+    tells: tuple[Told, ...] = ()
+    told: tuple[Told, ...] = ()
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried", "values")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("summed", "carried", "values", "tells", "told")
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only groups of a payload, and those of several feeds have."""
-        return (*(() if self.carried else ("summed", "carried")), *(() if self.values else ("values",)))
+        """Returns the fields that only groups of a payload, those of several feeds, and those of cells have."""
+        kept = {
+            "summed": bool(self.carried or self.told),
+            "carried": bool(self.carried),
+            "values": bool(self.values),
+            "tells": bool(self.tells),
+            "told": bool(self.told),
+        }
+        return tuple(name for name, there in kept.items() if not there)
 
     def read_by(self, columns: Iterable[str]) -> int:
         """Returns the number of the feed that has these columns: 0 for `feed`, then those of `values`."""

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from plans.program import Aggregate
+from plans.payload import COUNT_BITS, FLOAT_BITS
+from plans.program import Aggregate, Carried, Told
+from plans.schema import decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")
 ORDERED = ("min", "max")
@@ -50,6 +52,40 @@ class Term:
 
 
 ROWS = Term()
+DIGIT = 60
+"""Bits of a digit of a sum of several limbs: nonnegative, but for the highest, and never the int64 that is NULL."""
+_FLOAT_SIZE = 192  # bits of the absolute value of a double in fixed point
+
+
+def term_of(known: Carried | Told) -> Term:
+    """Returns the sum that is carried or told."""
+    return Term(known.needs, known.where, known.factors, known.side, known.of)
+
+
+def limbs_of(term: Term, types: Mapping[str, str]) -> int:
+    """Returns how many limbs a sum takes that cannot wrap while the count fits 63 bits."""
+    if not term.factors:
+        return 1
+    return (COUNT_BITS + sum(_bits(types[name]) for name in term.factors) + 1 + 63) // 64
+
+
+def _bits(type_: str) -> int:
+    """Returns the bits of the absolute value of an argument."""
+    if type_ == "float64":
+        return _FLOAT_SIZE
+    parts = decimal_parts(type_)
+    return 63 if parts is None or parts[0] <= 18 else 127
+
+
+def digits_of(limbs: int) -> int:
+    """Returns how many digits stand for so many limbs; one limb, a count, is one."""
+    return 1 if limbs == 1 else -(-64 * limbs // DIGIT)
+
+
+def unit(type_: str) -> tuple[int, int]:
+    """Returns (b, s): the integer that stands for a value of a type is the value times 2^b times 10^s."""
+    parts = decimal_parts(type_)
+    return (FLOAT_BITS if type_ == "float64" else 0, 0 if parts is None else parts[1])
 
 
 class Sums:

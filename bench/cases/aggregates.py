@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from bench.cases import cofactors, shop, snb
 from bench.cases.workload import GRAPH, HOP3, Workload
 
 # Checked on shuffled edges: in file order a window is a few sources, and DuckDB would build their fourth powers.
@@ -110,6 +111,14 @@ _TPCH_QUERIES = {
 }
 
 
+_SNB4 = (
+    "SELECT t_name, COUNT(DISTINCT m_messageid) AS n FROM tag, message, message_tag, knows "
+    "WHERE m_messageid = mt_messageid AND mt_tagid = t_tagid AND m_creatorid = k_person2id "
+    "AND m_c_replyof IS NULL AND k_person1id < {n} GROUP BY t_name"
+)
+_SNB_TABLES = ("tag", "message", "message_tag", "knows")
+
+
 def _tpch(number: int, sql: str) -> Workload:
     """Returns a TPC-H query over the columns that it names."""
     named = set(re.findall(r"\w+", sql))
@@ -160,5 +169,17 @@ AGGREGATES: dict[str, Workload] = {
             "AND G2.dst > {n}", GRAPH, "graph", 2,
         ),
         *(_tpch(number, sql) for number, sql in _TPCH_QUERIES.items()),
+        Workload("agg-snb-q4", "SNB Q4", _SNB4, snb.SCHEMA, "snb", tables=_SNB_TABLES),
+        Workload(
+            "agg-snb-q4-top", "SNB Q4, its ten first", f"{_SNB4} ORDER BY n DESC, t_name LIMIT 10", snb.SCHEMA, "snb",
+            tables=_SNB_TABLES,
+        ),
+        Workload(
+            "agg-shop", "Events, orders, stock, prices", shop.SQL, shop.SCHEMA, "shop", keys=shop.KEYS, checked=20_000
+        ),
+        Workload(
+            "agg-cofactors", "27 variables, six relations", cofactors.SQL, cofactors.SCHEMA, "cofactors",
+            checked=6_000, check_options={"rows": 500}, regression=(cofactors.JOIN, cofactors.VARIABLES[-1]),
+        ),
     )
 }  # fmt: skip

@@ -8,13 +8,14 @@ result can be followed through its deltas. It finds wrong, missing and surplus r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans import Program
+from plans.plan import Output
 from plans.schema import decimal_parts
 
 PRIME = 2147483629  # below 2^31, so that every product below fits 63 bits
@@ -36,10 +37,10 @@ def of_batch(batch: pa.RecordBatch | pa.Table, columns: int) -> np.ndarray:
     return total * total % PRIME
 
 
-def sql(select: str, program: Program) -> str:
-    """Returns SQL that returns count and checksum of the query ``select``, whose outputs are those of ``program``."""
+def sql(select: str, outputs: Sequence[Output]) -> str:
+    """Returns SQL that returns count and checksum of the query ``select`` with these ``outputs``."""
     terms = []
-    for output, factor in zip(program.output, factors(len(program.output)).tolist(), strict=True):
+    for output, factor in zip(outputs, factors(len(outputs)).tolist(), strict=True):
         name, parts = f'"{output.name}"', decimal_parts(output.type)
         if output.type == "date":
             name = f"date_diff('day', DATE '1970-01-01', {name})"
@@ -56,6 +57,12 @@ def sql(select: str, program: Program) -> str:
         f"SELECT count(*), CAST(coalesce(sum(h * h % {PRIME}), 0) AS BIGINT) "
         f"FROM (SELECT ({' + '.join(terms)}) % {PRIME} AS h FROM ({select}))"
     )
+
+
+def of_integers(row: Sequence[int]) -> int:
+    """Returns the checksum of one row of whole numbers."""
+    total = sum((value % PRIME) * f for value, f in zip(row, factors(len(row)).tolist(), strict=True)) % PRIME
+    return total * total % PRIME
 
 
 def _integers(column: pa.Array | pa.ChunkedArray) -> np.ndarray:

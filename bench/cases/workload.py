@@ -20,14 +20,15 @@ class Workload:
     what else is different there. ``copies``: inputs of the query
     that one update reaches on average, for the paper's relation updates. ``tables``: those of the schema that come, in
     this order (default all); ``keys``: what the planner is told of them. ``motif``, ``where``: the query as the
-    view has it, where that is a motif; ``sql`` is then its equal for others.
+    view has it, where that is a motif; ``sql`` is then its equal for others. ``regression``: the query behind a model
+    whose sums ``sql`` has, and the column that it explains.
     """
 
     name: str
     title: str
     sql: str
     schema: Mapping[str, Mapping[str, str]]
-    kind: str  # graph, comb, snb, tpch, lambda
+    kind: str  # graph, comb, snb, tpch, lambda, shop, cofactors
     copies: int = 1
     prefix: int = 0
     checked: int = 60_000
@@ -36,3 +37,4 @@ class Workload:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     motif: str = ""
     where: str | None = None
+    regression: tuple[str, str] | None = None

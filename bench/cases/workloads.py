@@ -14,14 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from bench.cases import datasets, snb, streams, tpch
+import crown.ml
+from bench.cases import cofactors, datasets, shop, snb, streams, tpch
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.streams import Stream
 from bench.cases.workload import GRAPH, HOP3, Workload
 from plans import Program
 from plans import program as make_program
+from plans.expressions.build import col
 from plans.frontends.motif.find import find
+from plans.plan import Output
 
 WINDOW = 0.2
 
@@ -183,9 +186,19 @@ class Loaded:
     @cached_property
     def program(self) -> Program:
         """Returns how the query is maintained. PlanError if it cannot be."""
+        if self.workload.regression is not None:
+            query, target = self.workload.regression
+            return crown.ml.program(query, self.declared, target=target)
         if self.workload.motif:
             return make_program(find(self.workload.motif, self.declared, self.where)[0])
         return make_program(self.sql, self.declared)
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """Returns the columns of ``sql``."""
+        if self.workload.regression is None:
+            return self.program.output
+        return tuple(Output(name, cofactors.SUM, col(name, cofactors.SUM)) for name, _ in cofactors.SUMS)
 
 
 def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) -> Loaded:
@@ -194,7 +207,8 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``shuffled`` edges, not in file order;
     ``window``; ``keep`` (share of the edges that the filter keeps, instead of its published constant); ``span`` and
     ``steps`` of the λ stream; ``arrived`` (share of the edges that come, of which none leaves, instead of a window);
-    ``persons`` of generated SNB data; ``prefix`` (updates; default the workload's own, 0 for all). Deterministic.
+    ``persons`` of generated SNB data; ``events`` of the shop; ``rows`` of each relation of the star of six; ``prefix``
+    (updates; default the workload's own, 0 for all). Deterministic.
     """
     options = dict(options or {})
     workload = WORKLOADS[name]
@@ -223,6 +237,10 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         whole = snb.stream(data, options.get("persons", 2_000))
         threshold = snb.near_persons(whole)
         stream = _only(whole, workload.tables)
+    elif workload.kind == "shop":
+        stream = shop.stream(options.get("events", 60_000), options.get("seed", 7))
+    elif workload.kind == "cofactors":
+        stream = cofactors.stream(options.get("rows", 20_000), options.get("seed", 7))
     else:
         stream = tpch.stream(Path(options["tpch"]), schema)
     prefix = int(options.get("prefix", workload.prefix))

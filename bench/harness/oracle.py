@@ -30,6 +30,6 @@ def expectation(name: str, data: str | None, options: dict[str, Any]) -> dict[st
             position = int(total * share)
             for table, rows in loaded.stream.alive(position).items():
                 connection.register(table, rows)
-            ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, loaded.program)).fetchall()
+            ((count, total_checksum),) = connection.execute(checksum.sql(loaded.sql, loaded.outputs)).fetchall()
             expected.append([position, int(count), int(total_checksum)])
     return {"options": short, "expected": expected}

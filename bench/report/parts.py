@@ -83,8 +83,10 @@ PARTS = (
         "where rows are <b>trusted</b> there are none. Beside it DuckDB, recomputing the query after every batch and "
         "counting its rows; times: of the medians. Joined: rows that join stages pass on, per update; "
         "where sums are kept inside the join tree there are few. DuckDB does not take part in the star, whose join it "
-        "would build: the fourth power of a degree in rows.",
-        None, (aggregates.rates, aggregates.outer),
+        "would build: the fourth power of a degree in rows. The last table is the stream of events, orders, stock and "
+        "prices once more, in a folder that outlives the process (<b>crown.open</b>; batches are left to the system to "
+        "put on the disk), and in Flink SQL with checkpoints, where that is installed.",
+        None, (aggregates.rates, aggregates.outer, aggregates.lasting),
     ),
     Part(
         "motifs", "Motifs",

@@ -20,6 +20,8 @@ Cell = dict[str, Any]
 INK, SOFT, GRID = "#1b1f2a", "#667085", "#e6e8ee"
 COLOURS = {
     "crown": "#4f46e5",
+    "crown-folder": "#6366f1",
+    "crown-model": "#818cf8",
     "crown-spark": "#7c74f0",
     "first-order": "#0d9488",
     "standard": "#c2410c",
@@ -30,6 +32,7 @@ COLOURS = {
     "duckdb-recompute": "#854d0e",
     "flink": "#dc2626",
     "flink-multi-join": "#f87171",
+    "flink-restart": "#b91c1c",
     "dd": "#b45309",
     "dd-delta": "#f59e0b",
     "pathway": "#0284c7",

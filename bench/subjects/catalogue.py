@@ -45,6 +45,8 @@ _NUMBA = "baselines.numba_ivm:NumbaIvm"
 ENGINES: dict[str, Entry] = {
     "crown": Entry("CROWN (this project)", "ours", "crown:Crown", modes=("none", "delta", "full", "arrow", "count")),
     "crown-view": Entry("CROWN, the public view (this project)", "ours", "view:PublicView", modes=("delta", "none")),
+    "crown-folder": Entry("CROWN, a view in a folder (this project)", "ours", "folder:Folder"),
+    "crown-model": Entry("CROWN, the sums of a regression (this project)", "ours", "model:Model", modes=("none",)),
     "crown-spark": Entry(
         "CROWN on Spark (this project)", "ours", "spark_path:run", batch_rows=100_000, job=True, modes=("spark",)
     ),
@@ -74,6 +76,9 @@ ENGINES: dict[str, Entry] = {
     "flink": Entry("Flink SQL", "peer", "peers.flink:run", job=True, batch_rows=0),
     "flink-multi-join": Entry(
         "Flink SQL, multi-join", "peer", "peers.flink:run_multi_join", job=True, batch_rows=0
+    ),
+    "flink-restart": Entry(
+        "Flink SQL, with checkpoints", "peer", "peers.flink:run_restart", job=True, batch_rows=0
     ),
     "dd": Entry("differential dataflow", "peer", "peers.native:run_dd", job=True),
     "dd-delta": Entry("differential dataflow, delta queries", "peer", "peers.native:run_dd_delta", job=True),

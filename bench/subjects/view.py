@@ -26,12 +26,15 @@ class PublicView:
         if mode not in ("delta", "none"):
             raise SkipError(f"the public view has no mode {mode}")
         try:
-            self._view = crown.view(loaded.program, on_missing=on_missing)
+            self._view = self._made(loaded, on_missing)
         except CrownError as error:
             raise SkipError(str(error).splitlines()[0]) from None
         self._mode = mode
         self._checking = False
         self._count = self._sum = 0
+
+    def _made(self, loaded: Loaded, on_missing: str) -> crown.View:
+        return crown.view(loaded.program, on_missing=on_missing)
 
     def checking(self) -> None:
         """Sums up the deltas."""

@@ -2,8 +2,9 @@
 
 A count is the sum of the cells' counts, a sum that of their sums, a minimum that of their minima. So a cell need not
 send its rows: it keeps groups of its own, and sends what changes of them, at most an old and a new row per group and
-batch. A group is there as long as some cell has it. What cannot be put together exactly out of such parts (a mean, a
-variance, a sum of doubles, which is rounded once, a number of distinct values) travels as rows.
+batch. A group is there as long as some cell has it. Of a mean, a variance or a sum of doubles, which are rounded once,
+a cell tells the exact sums that they are made of, as digits; what is worked out of them is worked out where the cells
+meet. What cannot be put together out of parts, a number of distinct values, travels as rows.
 """
 
 from __future__ import annotations
@@ -13,38 +14,100 @@ from dataclasses import replace
 from plans.algebra import unused
 from plans.expressions.build import col
 from plans.plan import Output
-from plans.program import Aggregate, Feed, GroupStage
+from plans.program import Aggregate, Feed, GroupStage, Summed, Told
 from plans.schema import WEIGHT, Column
+from plans.sums import ORDERED, ROWS, Sums, Term, digits_of, limbs_of, term_of, unit
 
 
 def partial(stage: GroupStage) -> GroupStage | None:
-    """Returns the stage that groups the rows of one cell: its keys, then its aggregates. None if parts of some
-    aggregate cannot be put together."""
-    if stage.values or not all(_in_parts(aggregate) for aggregate in stage.aggregates):
+    """Returns the stage that groups the rows of one cell: its keys, then what it has of its aggregates. None if parts
+    of some aggregate cannot be put together."""
+    if stage.values:
         return None
-    types = {column.name: column.type for column in stage.feed.columns}
-    names: list[str] = []
-    for name in (*stage.keys, *(aggregate.name for aggregate in stage.aggregates)):
-        names.append(unused(name, [*names, WEIGHT]))
-    whats = [*((key, types[key]) for key in stage.keys), *((a.name, a.type) for a in stage.aggregates)]
-    outputs = tuple(Output(name, type_, col(what, type_)) for name, (what, type_) in zip(names, whats, strict=True))
-    return replace(stage, outputs=outputs, having=None)
+    if all(_in_parts(aggregate) for aggregate in stage.aggregates):
+        return _with_outputs(stage, stage.aggregates, ())
+    if any(a.distinct and a.function not in ORDERED for a in stage.aggregates) or _units(stage) is None:
+        return None
+    ordered = tuple(a for a in stage.aggregates if a.function in ORDERED)
+    return _with_outputs(stage, ordered, _telling(stage))
 
 
-def merged(stage: GroupStage, relation: str, columns: tuple[Column, ...]) -> GroupStage:
-    """Returns the stage that groups the rows of `partial(stage)`, which are a `relation` with these columns."""
+def merged(stage: GroupStage, parts: GroupStage, relation: str, columns: tuple[Column, ...]) -> GroupStage:
+    """Returns the stage that groups the rows of ``parts``, ``partial(stage)``: a `relation` with these columns."""
     k = len(stage.keys)
     inner = [*stage.keys, *(f"{column.name} part" for column in columns[k:])]
     feed = Feed(relation, tuple(Output(n, c.type, col(c.name, c.type)) for n, c in zip(inner, columns, strict=True)))
+    place = {output.expr.value: name for output, name in zip(parts.outputs, inner, strict=True)}
     aggregates = tuple(
-        Aggregate(aggregate.name, aggregate.type, "sum" if aggregate.function == "count" else aggregate.function, (n,))
-        for aggregate, n in zip(stage.aggregates, inner[k:], strict=True)
+        Aggregate(a.name, a.type, "sum" if a.function == "count" else a.function, (place[a.name],))
+        if a in parts.aggregates
+        else a
+        for a in stage.aggregates
     )
-    return GroupStage(feed, stage.keys, aggregates, stage.outputs, stage.having, stage.whole)
+    whole = GroupStage(feed, stage.keys, aggregates, stage.outputs, stage.having, stage.whole)
+    if not parts.tells:
+        return whole
+    told = tuple(replace(one, columns=tuple(place[name] for name in one.columns)) for one in parts.tells)
+    types = _types(stage)
+    summed = {
+        name: Summed(name, types[name], col(name, types[name]), *of) for name, of in (_units(stage) or {}).items()
+    }
+    return replace(whole, summed=tuple(summed.values()), told=told)
+
+
+def _with_outputs(stage: GroupStage, aggregates: tuple[Aggregate, ...], tells: tuple[Told, ...]) -> GroupStage:
+    """Returns the stage with its keys, these aggregates and the digits of these sums as what it puts out."""
+    types = {column.name: column.type for column in stage.feed.columns}
+    whats = [*((key, types[key]) for key in stage.keys), *((a.name, a.type) for a in aggregates)]
+    whats += [(name, "int64") for one in tells for name in one.columns]
+    names: list[str] = []
+    for what, _ in whats:
+        names.append(unused(what, [*names, WEIGHT]))
+    outputs = tuple(Output(name, type_, col(what, type_)) for name, (what, type_) in zip(names, whats, strict=True))
+    return replace(stage, aggregates=aggregates, outputs=outputs, having=None, tells=tells)
+
+
+def _telling(stage: GroupStage) -> tuple[Told, ...]:
+    """Returns the sums that the aggregates are made of, with names for their digits."""
+    types, carried = _types(stage), {term_of(one): one.limbs for one in stage.carried}
+    made = [term for a in stage.aggregates if a.function not in ORDERED for term in Sums(a, types).terms]
+    taken = [*stage.keys, *types, *(a.name for a in stage.aggregates)]
+    found = []
+    for number, term in enumerate(dict.fromkeys([ROWS, *made])):
+        limbs = carried[term] if term in carried else limbs_of(term, types)
+        columns: list[str] = []
+        for digit in range(digits_of(limbs)):
+            columns.append(unused(f"sum {number} digit {digit}", [*taken, *columns]))
+        found.append(_told(term, limbs, tuple(columns)))
+    return tuple(found)
+
+
+def _told(term: Term, limbs: int, columns: tuple[str, ...]) -> Told:
+    return Told(term.needs, term.where, term.factors, term.side, term.of, limbs, columns)
+
+
+def _units(stage: GroupStage) -> dict[str, tuple[int, int]] | None:
+    """Returns the units of the arguments of sums; None if one argument has two, as a column and as a carried sum."""
+    types, carried = _types(stage), {term_of(one) for one in stage.carried}
+    given = {one.name: (one.bits, one.digits) for one in stage.summed}
+    found: dict[str, tuple[int, int]] = {}
+    for aggregate in stage.aggregates:
+        if aggregate.function in ORDERED:
+            continue
+        known = all(term in carried for term in Sums(aggregate, types).terms)
+        for name in aggregate.arguments:
+            mine = given[name] if known else unit(types[name])
+            if found.setdefault(name, mine) != mine:
+                return None
+    return found
+
+
+def _types(stage: GroupStage) -> dict[str, str]:
+    return {c.name: c.type for c in stage.feed.columns} | {one.name: one.type for one in stage.summed}
 
 
 def _in_parts(aggregate: Aggregate) -> bool:
-    if aggregate.function in ("min", "max"):
+    if aggregate.function in ORDERED:
         return True
     return not aggregate.distinct and (
         aggregate.function == "count" or (aggregate.function == "sum" and aggregate.type != "float64")

@@ -98,8 +98,8 @@ def why_one(program: Program) -> str:
 _ONE = "run it in one cell: cells=1"
 _UNCUT = (
     "no column of its result comes, through every stage, from one column of each relation, and no stage that can be "
-    "cut is all that later stages read, with rows that can travel (those with sums beside them cannot, but counts, "
-    "minima, maxima and sums of whole numbers and decimals are put together out of parts)"
+    "cut is all that later stages read, with rows that can travel (those with sums beside them cannot, but all "
+    "aggregates are put together out of parts, except those over distinct values)"
 )
 
 
@@ -236,7 +236,7 @@ def _split(
     if parts is not None:
         columns = tuple(Column(out.name, out.type) for out in parts.outputs)
         groups = [other for other in after if isinstance(other, GroupStage) and relation in inputs(other)]
-        after[after.index(groups[0])] = merged(groups[0], relation, columns)
+        after[after.index(groups[0])] = merged(groups[0], parts, relation, columns)
     made = Program(program.query, (Table(relation, columns),), tuple(after))
     return Split(before, made, number, relation, parts)
 

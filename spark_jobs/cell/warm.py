@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 import plans
-from plans.program import Maintainable
+from plans.program import GroupStage, Maintainable, Program
 from plans.schema import arrow_type, decimal_parts
+from plans.sums import ROWS, term_of
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.scratch import scratch_root
 
@@ -41,7 +42,7 @@ def warm_up(plan: Maintainable, engines: EngineFactory = QUERY) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         engine = engines.create(plan, None, "ignore")
         for weight in (1, -1):
-            changes = {table.name: _row(table.columns, weight) for table in plan.tables}
+            changes = {table.name: _row(table.columns, weight, _counts(plan)) for table in plan.tables}
             for _ in engine.run(engine.prepare(changes)):
                 pass
     _warm.add(engines.fingerprint(plan))
@@ -54,8 +55,15 @@ def warm_up_common() -> None:
         warm_up(plans.plan(query, schema))
 
 
-def _row(columns: Any, weight: int) -> pa.Table:
-    values = {c.name: pa.array([_value(c.type)], arrow_type(c.type)) for c in columns}
+def _counts(plan: Maintainable) -> set[str]:
+    """Returns the columns that say how many rows a group of other cells has, which is never none."""
+    groups = [stage for stage in plan.stages if isinstance(stage, GroupStage)] if isinstance(plan, Program) else []
+    inner = {name for stage in groups for one in stage.told if term_of(one) == ROWS for name in one.columns}
+    return {out.expr.value for stage in groups for out in stage.feed.columns if stage.told and out.name in inner}
+
+
+def _row(columns: Any, weight: int, counts: set[str]) -> pa.Table:
+    values = {c.name: pa.array([1 if c.name in counts else _value(c.type)], arrow_type(c.type)) for c in columns}
     return pa.table({**values, "_weight": pa.array([weight], pa.int64())})
 
 

@@ -117,7 +117,8 @@ def applied(
         mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
         anchored = step.scratch is not None and pins(spark, placement)
-        cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored)
+        later = stride is not given[0]
+        cells = dispatched(stride.round, step.envelope, mine, cores, counter, anchored, later)
         fields = [T.StructField(*_field(column)) for column in step.engines.columns(stride.round.maintained)]
         here = parts if stride is given[-1] else None
         with quietly():

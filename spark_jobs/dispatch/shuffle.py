@@ -23,7 +23,7 @@ from plans.search.rounds import Round
 from plans.search.shares import Grid
 from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, stamp_period
 from spark_jobs.dispatch.placement import pinned
-from spark_jobs.ingest.rows import CheckedRows, check
+from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells
 from spark_jobs.ingest.types import spark_type
 
 _COMPARE: dict[str, Callable[[Column, Column], Column]] = {
@@ -49,6 +49,7 @@ def dispatched(
     cores: int,
     counter: str | None = None,
     anchored: bool = False,
+    later: bool = False,
 ) -> DataFrame:
     """Returns the rows of all ``frames`` (by base relation), checked, masked and partitioned by cell; columns as in
     ``envelope``.
@@ -62,9 +63,10 @@ def dispatched(
     over nothing away, up to the first node that counts; and a projection above the shuffle, too. So with the counter
     below the shuffle and nothing above it, every cell runs a task for every batch that is read, also without rows.
 
-    ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``.
+    ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``. ``later``: the rows are those of
+    the round before, and need no check.
     """
-    union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name]) for name in frames])
+    union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name], later) for name in frames])
     cells = given.grid.cells
     if counter is not None:
         begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
@@ -86,12 +88,12 @@ def _base(given: Round, relation: str) -> str:
     return relation if given.roles is None else given.roles[relation].relation
 
 
-def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame) -> DataFrame:
+def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, later: bool) -> DataFrame:
     """Returns the rows of a base relation, for all relations of the cells that are made of it."""
     plan, tags = given.maintained, [t for t, name in enumerate(envelope.relations) if _base(given, name) == base]
     names = {envelope.relations[tag].lower() for tag in tags}
     table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
-    rows = check(frame, table, list(placed))
+    rows = made_by_cells(frame, list(placed)) if later else check(frame, table, list(placed))
     selected = [
         rows.columns[name].cast(spark_type(envelope.slots[slot])).alias(f"s{slot}") for name, slot in placed.items()
     ]

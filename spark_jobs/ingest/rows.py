@@ -80,6 +80,12 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
     return CheckedRows(frame, columns, weight, F.coalesce(*reasons) if reasons else None, F.to_json(F.struct(*kept)))
 
 
+def made_by_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
+    """Returns the same for the rows of a round of cells: they have their types and weights, and none can be bad."""
+    columns = {name: F.col(f"`{name}`") for name in needed}
+    return CheckedRows(frame, columns, F.col(f"`{WEIGHT}`"), None, F.lit(None).cast("string"))
+
+
 def _misfit(name: str, value: Column, type_: str) -> Column:
     shown = F.substring(value.cast("string"), 1, 100)
     return F.concat(F.lit(f"column '{name}': "), F.lit("'"), shown, F.lit(f"' is not a value of type {type_}"))

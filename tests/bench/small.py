@@ -16,7 +16,7 @@ def small(workload: str, seed: int = 1) -> Loaded:
 
 
 def expected(loaded: Loaded, position: int) -> Totals:
-    query = checksum.sql(loaded.sql, loaded.program)
+    query = checksum.sql(loaded.sql, loaded.outputs)
     with duckdb.connect(":memory:") as connection:
         for name, table in loaded.stream.alive(position).items():
             connection.register(name, table)

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import argparse
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 from bench import commands
-from bench.cases import checksum
+from bench.cases import checksum, cofactors
 from bench.cases.aggregates import AGGREGATES
+from bench.cases.checksum import of_integers
 from bench.cases.datasets import graph, shuffled
 from bench.cases.workloads import load
 from bench.harness import results
 from bench.harness.sections import SECTIONS
 from bench.report import tables
 from bench.report.sections import aggregates
+from bench.subjects.folder import Folder
+from bench.subjects.model import Model
 from bench.subjects.peers.duck import DuckDelta, DuckRecompute
+from bench.subjects.peers.flink_job import checkpoint
 from bench.subjects.subject import SkipError
 from bench.subjects.view import PublicView
 from plans import program
-from tests.bench.small import follow, small
+from tests.bench.small import expected, follow, small
 
 GRAPHS = [name for name, w in AGGREGATES.items() if w.kind == "graph"]
+OTHERS = {"agg-shop": {"events": 600}, "agg-snb-q4": {"persons": 40}, "agg-snb-q4-top": {"persons": 40}}
 TPCH = [name for name, w in AGGREGATES.items() if w.kind == "tpch"]
 RARE = ("agg-tpch-q7", "agg-tpch-q21")  # they ask for suppliers of one nation: small data may have none
 
@@ -35,13 +41,15 @@ def test_the_public_view_agrees_with_duckdb(workload: str, mode: str) -> None:
     assert follow(PublicView(small(workload, seed=3), mode), small(workload, seed=3), 50) > 0
 
 
-@pytest.mark.parametrize("workload", ["agg-group", "agg-2-hop-sum"])
-def test_a_view_that_trusts_its_stream_agrees_too_and_keeps_less(workload: str) -> None:
+@pytest.mark.parametrize(("workload", "less"), [("agg-group", True), ("agg-2-hop-sum", False)])
+def test_a_view_that_trusts_its_stream_agrees_too_and_keeps_less_where_no_join_has_the_rows(
+    workload: str, less: bool
+) -> None:
     loaded = small(workload, seed=6)
     trusting, asking = PublicView(loaded, "delta", on_missing="trust"), PublicView(loaded, "delta")
     for subject in (trusting, asking):
         subject.apply(loaded.stream.batch(0, 100))
-    assert trusting.state_bytes() < asking.state_bytes()
+    assert (trusting.state_bytes() < asking.state_bytes()) == less
     assert follow(PublicView(loaded, "delta", on_missing="trust"), loaded, 50) > 0
 
 
@@ -50,6 +58,67 @@ def test_the_public_view_agrees_with_duckdb_on_tpch(workload: str, tpch_folder) 
     loaded = load(workload, None, {"tpch": tpch_folder})
     rows = follow(PublicView(loaded, "delta"), loaded, 2_000, every=3)
     assert rows > 0 or workload in RARE
+
+
+@pytest.mark.parametrize("workload", OTHERS)
+def test_the_public_view_agrees_with_duckdb_on_other_streams(workload: str) -> None:
+    loaded = load(workload, "generated", OTHERS[workload])
+    assert follow(PublicView(loaded, "delta"), loaded, 100) > 0
+
+
+def test_a_view_in_a_folder_agrees_with_duckdb_whenever_it_was_opened_again() -> None:
+    loaded = load("agg-shop", "generated", OTHERS["agg-shop"])
+    subject = Folder(loaded, "delta")
+    subject.checking()
+    half = len(loaded.stream) // 2
+    subject.apply(loaded.stream.batch(0, half))
+    stats = subject.stats()
+    assert stats["checkpoint_bytes"] > 10_000
+    assert 0 < stats["restart_s"] < 60
+    assert subject.totals() == expected(loaded, half)
+    subject.apply(loaded.stream.batch(half, len(loaded.stream)))
+    assert subject.totals() == expected(loaded, len(loaded.stream))
+    folder = Path(subject._folder.name)
+    subject.close()
+    assert not folder.exists()
+
+
+def test_the_shop_has_rows_that_find_nothing_at_every_step() -> None:
+    loaded = load("agg-shop", "generated", {"events": 4_000})
+    alive = loaded.stream.alive(len(loaded.stream) * 2 // 3)
+    with duckdb.connect(":memory:") as connection:
+        for name, table in alive.items():
+            connection.register(name, table)
+        sums = ", ".join(f"sum({name})" for name in ("events", "ordered", "stocked"))
+        ((events, ordered, stocked),) = connection.execute(f"SELECT {sums} FROM ({loaded.sql})").fetchall()
+        ((priced,),) = connection.execute(
+            "SELECT count(*) FROM stock JOIN prices ON s_supplier = p_supplier"
+        ).fetchall()
+    assert events > ordered > stocked > 0
+    assert 0 < priced < alive["stock"].num_rows
+    assert all(table.num_rows == len(set(table.column(0).to_pylist())) for table in alive.values())
+
+
+def test_the_sums_of_a_regression_are_those_of_duckdb() -> None:
+    loaded = load("agg-cofactors", "generated", {"rows": 60})
+    assert len(cofactors.VARIABLES) == 27
+    assert len(cofactors.SUMS) == 1 + 27 + 27 * 28 // 2
+    half, subject = len(loaded.stream) // 2, Model(loaded, "none")
+    for batch in loaded.stream.head(half).batches(120):
+        subject.apply(batch)
+    found = subject.totals()
+    assert found == expected(loaded, half)
+    assert found.checksum != of_integers([0] * len(cofactors.SUMS))
+    with pytest.raises(SkipError, match="without being delivered"):
+        Model(small("agg-group"), "none")
+
+
+def test_what_flink_says_of_its_last_checkpoint_is_understood() -> None:
+    done = {"external_path": "file:/c/chk-7", "state_size": 900, "checkpointed_size": 300}
+    told = {"path": "file:/c/chk-7", "state_bytes": 900, "checkpoint_bytes": 300}
+    assert checkpoint({"latest": {"completed": done}}) == told
+    for none in (None, {}, {"latest": {"completed": None}}, {"latest": None}):
+        assert checkpoint(none) == {}
 
 
 @pytest.mark.parametrize("workload", ["agg-group", "agg-outer"])
@@ -79,7 +148,7 @@ def test_the_checksum_of_decimals_floats_and_nulls_is_the_same_in_arrow_and_in_s
     made = program("SELECT DISTINCT k, d, f, s FROM t", schema)
     with duckdb.connect(":memory:") as connection:
         connection.register("t", table)
-        ((count, total),) = connection.execute(checksum.sql("SELECT k, d, f, s FROM t", made)).fetchall()
+        ((count, total),) = connection.execute(checksum.sql("SELECT k, d, f, s FROM t", made.output)).fetchall()
     for one in (table, table.slice(0, 4), pa.concat_tables([table.slice(0, 1), table.slice(1)])):
         assert (count, total) == (4, checksum.of_batch(one, 4).sum())
     assert len(set(checksum.of_batch(table, 4).tolist())) == 4
@@ -95,9 +164,10 @@ def test_shuffled_edges_are_the_same_edges_in_another_order() -> None:
 def test_every_aggregate_is_measured_in_both_batch_sizes_beside_duckdb() -> None:
     cells = SECTIONS["aggregates"]("normal")
     for name in AGGREGATES:
-        for engine in ("crown-view", "duckdb-recompute"):
+        for engine in ("crown-model" if name == "agg-cofactors" else "crown-view", "duckdb-recompute"):
             found = {c["batch_rows"] for c in cells if (c["workload"], c["engine"]) == (name, engine)}
             assert found == ({10_000, 1_000} if (name, engine) != ("agg-star", "duckdb-recompute") else set())
+    assert {c["engine"] for c in cells if c["workload"] == "agg-shop"} >= {"crown-folder", "flink-restart"}
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +185,8 @@ def test_the_quick_run_checks_every_view_before_its_time_counts(quick) -> None:
     code, cells, _ = quick
     assert code == 0
     mine = [c for c in cells if c["engine"] == "crown-view"]
-    assert {c["workload"] for c in mine} >= {"agg-star", "agg-group", "agg-inner", "agg-outer"}
-    for one in mine:
+    assert {c["workload"] for c in mine} >= {"agg-star", "agg-group", "agg-inner", "agg-outer", "agg-shop"}
+    for one in [*mine, *(c for c in cells if c["engine"] == "crown-folder")]:
         assert (one["status"], one["check"]["status"]) == ("ok", "passed"), one
         assert one["deltas"] > 0
         assert one["bytes_per_tuple"] > 0
@@ -125,12 +195,19 @@ def test_the_quick_run_checks_every_view_before_its_time_counts(quick) -> None:
 def test_the_report_has_a_row_per_view_and_the_outer_join_beside_the_inner(quick) -> None:
     _, cells, folder = quick
     shown = aggregates.rates(cells)
-    assert len(shown.rows) == sum(c["engine"] == "crown-view" for c in cells)
+    assert len(shown.rows) == sum(c["engine"] in ("crown-view", "crown-model") for c in cells)
     beside = {row[0]: row[shown.headings.index("DuckDB recompute")] for row in shown.rows}
     assert [title for title, rate in beside.items() if rate == "–"] == [AGGREGATES["agg-star"].title]
     joined = {row[0]: row[shown.headings.index("joined/update")] for row in shown.rows}
     assert joined[AGGREGATES["agg-group"].title] == "0"
     assert float(joined[AGGREGATES["agg-outer"].title]) > 0
+    absent = {"engine": "flink-restart", "batch_rows": 0, "status": "skipped", "reason": "flink is not installed"}
+    kept = aggregates.lasting([*cells, absent])
+    mine, flink = kept.rows
+    assert kept.ours == [True, False]
+    assert "–" not in mine[:7]
+    assert flink[0] == "Flink SQL, with checkpoints"
+    assert "flink is not installed" in flink[-1]
     ((batch, *_, ratio),) = aggregates.outer(cells).rows
     assert batch == "1,000"
     assert float(ratio) > 0

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.report.style import Cell
+from bench.report.style import Cell, title_of
 from bench.report.tables import Table, outcome, rate, spread
 from bench.report.text import median_rate, quantity, times
 
 OURS = "crown-view"
+MODEL, FOLDER, FLINK = "crown-model", "crown-folder", "flink-restart"
 
 
 def rates(cells: Sequence[Cell]) -> Table:
     """Returns the public view on every query and batch size, DuckDB's recompute in the same row."""
     rows = []
-    for cell in (c for c in cells if c["engine"] == OURS):
+    for cell in (c for c in cells if c["engine"] in (OURS, MODEL)):
         other = _beside(cells, cell, "duckdb-recompute", cell["workload"])
         gone = "rows trusted" if cell.get("arguments", {}).get("on_missing") == "trust" else ""
         rows.append(
@@ -50,6 +51,31 @@ def outer(cells: Sequence[Cell]) -> Table:
         rows.append((f"{cell['batch_rows']:,}", spread(inner), spread(cell), ratio))
     headings = ("batch", "inner join, median updates/s", "left join, median updates/s", "left / inner")
     return Table(headings, rows, [True] * len(rows))
+
+
+def lasting(cells: Sequence[Cell]) -> Table:
+    """Returns the stream of four relations where state outlives the process: what it takes, and how soon it is back."""
+    rows, ours = [], []
+    for cell in (c for c in cells if c["engine"] in (FOLDER, FLINK)):
+        stats = cell.get("stats", {})
+        restart = stats.get("restart_s")
+        rows.append(
+            (
+                title_of(cell["engine"]),
+                f"{cell['batch_rows']:,}" if cell["batch_rows"] else "stream",
+                rate(cell),
+                spread(cell),
+                quantity(cell.get("state_peak_bytes")),
+                quantity(stats.get("checkpoint_bytes")),
+                "–" if restart is None else f"{restart:.2f}",
+                outcome(cell),
+            )
+        )
+        ours.append(cell["engine"] == FOLDER)
+    headings = (
+        "engine", "batch", "updates/s", "median", "state, bytes", "on the disk, bytes", "there again, s", "outcome",
+    )  # fmt: skip
+    return Table(headings, rows, ours)
 
 
 def _beside(cells: Sequence[Cell], cell: Cell, engine: str, workload: str) -> Cell:

@@ -100,7 +100,7 @@ class DuckRecompute(_Duck):
 
     def totals(self) -> Totals:
         """Returns the checksum of the recomputed result."""
-        count, checksum = self.one(sql(self.loaded.sql, self.loaded.program))
+        count, checksum = self.one(sql(self.loaded.sql, self.loaded.outputs))
         return Totals(int(count), int(checksum))
 
 

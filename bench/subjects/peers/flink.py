@@ -32,25 +32,46 @@ def run_multi_join(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return _cell(spec, progress, MULTI_JOIN)
 
 
-def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) -> dict[str, Any]:
+def run_restart(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Measures a cell with checkpoints: what the last one takes, and when a job that begins with it runs."""
+    with foreign.scratch() as folder:
+        return _cell(spec, progress, checkpoints(folder), restart=True)
+
+
+def checkpoints(folder: str) -> dict[str, str]:
+    """Returns the settings that keep checkpoints of a job in a folder."""
+    return {
+        "execution.checkpointing.interval": "1 s",
+        "execution.checkpointing.dir": f"file://{folder}",
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+    }
+
+
+def _plain(loaded: Loaded) -> str:
+    """Returns the query without a DISTINCT that it does not need."""
+    plan = loaded.program.plan
+    full = plan is not None and all(
+        set(node.attributes) <= {o.name for o in plan.output} and len(node.columns) == len(loaded.schema[node.relation])
+        for node in plan.nodes
+        if node.kind == "input"
+    )
+    return loaded.sql.replace("SELECT DISTINCT", "SELECT") if full else loaded.sql
+
+
+def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str], restart: bool = False) -> dict[str, Any]:
     def job(loaded: Loaded, purpose: str, progress: Progress) -> Any:
-        plan = foreign.one_join(loaded)
+        if not restart:
+            foreign.one_join(loaded)
         python = foreign.interpreter("pyflink", "flink")
-        if any(output.type != "int64" for output in plan.output):
+        outputs = loaded.outputs
+        if any(output.type != "int64" for output in outputs):
             raise SkipError("its checksum is written for integer outputs only")
-        full = all(
-            set(node.attributes) <= {o.name for o in plan.output}
-            and len(node.columns) == len(loaded.schema[node.relation])
-            for node in plan.nodes
-            if node.kind == "input"
-        )
-        sql = loaded.sql.replace("SELECT DISTINCT", "SELECT") if full else loaded.sql
-        check = purpose == "check"
+        sql, check = _plain(loaded), purpose == "check"
         if check:
             prime = f"CAST({PRIME} AS BIGINT)"
             terms = [
-                f"MOD({o.name}, {prime}) * CAST({f} AS BIGINT)"
-                for o, f in zip(plan.output, factors(len(plan.output)).tolist(), strict=True)
+                f"MOD(COALESCE({o.name}, CAST(0 AS BIGINT)), {prime}) * CAST({f} AS BIGINT)"
+                for o, f in zip(outputs, factors(len(outputs)).tolist(), strict=True)
             ]
             h = f"MOD({' + '.join(terms)}, {prime})"
             sql = f"SELECT COUNT(*), SUM(MOD(h * h, {prime})) FROM (SELECT {h} AS h FROM ({sql}) AS q) AS r"
@@ -61,6 +82,7 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) ->
                 "sql": sql,
                 "settings": settings | QUICK_METRICS | (MINI_BATCH if check else {}),
                 "aggregate": check,
+                "restart": restart,
                 "bound_s": spec["bound_s"],
                 "updates": len(loaded.stream),
                 "warm": foreign.warm_rows(loaded),
@@ -71,6 +93,10 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str]) ->
             return result["row"]
         if result["state"] not in ("FINISHED", "RUNNING"):
             raise foreign.ForeignError(f"the job ended in state {result['state']}")
-        return foreign.fields(result["warm"], result["emitted"], len(loaded.stream), result["seconds"], peak)
+        out = foreign.fields(result["warm"], result["emitted"], len(loaded.stream), result["seconds"], peak)
+        if restart:
+            kept = {name: result[name] for name in ("checkpoint_bytes", "restart_s") if name in result}
+            out |= {"state_peak_bytes": result.get("state_bytes"), "stats": kept}
+        return out
 
     return foreign.cell(spec, progress, job)

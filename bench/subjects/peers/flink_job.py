@@ -1,10 +1,11 @@
 """A Flink SQL job: run by a Python that has ``apache-flink``, which need not be the one that has this project.
 
 Reads a JSON specification on standard input: ``tables`` (name -> columns and a changelog file in Debezium's JSON),
-``sql``, ``settings``, ``bound_s``, and ``aggregate`` (run the query as the last value of an aggregate and return
-it, instead of into the blackhole sink). Writes JSON lines like ``bench.harness.cell``. Time counts from the first look
-at which the sources have emitted ``warm`` updates, the warm-up, to the end of the job or the time bound; updates done
-are what the sources have emitted by then, as Flink's own metrics say.
+``sql``, ``settings``, ``bound_s``, ``aggregate`` (run the query as the last value of an aggregate and return it,
+instead of into the blackhole sink), and ``restart`` (the job keeps checkpoints: say what the last one takes, and how
+long it takes another job to run from it). Writes JSON lines like ``bench.harness.cell``. Time counts from the first
+look at which the sources have emitted ``warm`` updates, the warm-up, to the end of the job or the time bound; updates
+done are what the sources have emitted by then, as Flink's own metrics say.
 """
 
 from __future__ import annotations
@@ -68,8 +69,10 @@ def main() -> int:
     )
     environment.execute_sql(f"CREATE TABLE dropped ({declared}) WITH ('connector' = 'blackhole')")
     del names
-    result = environment.execute_sql(f"INSERT INTO dropped {spec['sql']}")
+    insert = f"INSERT INTO dropped {spec['sql']}"
+    result = environment.execute_sql(insert)
     job = str(result.get_job_client().get_job_id())
+    kept: dict[str, Any] = {}  # the last checkpoint
     started = _wait_running(port, job)
     emitted = warm = 0
     while True:
@@ -78,20 +81,54 @@ def main() -> int:
         if status is None or status["state"] in ("FINISHED", "FAILED", "CANCELED"):
             break
         emitted = max(emitted, _emitted(port, job, status))
+        if spec.get("restart"):
+            kept = checkpoint(_get(port, f"/jobs/{job}/checkpoints")) or kept
         say(progress=[emitted, spec["updates"]])
         if not warm and emitted >= spec["warm"]:
             started, warm = time.time(), emitted
         if time.time() - started > spec["bound_s"]:
             seconds = time.time() - started
-            say(result={"state": "RUNNING", "seconds": seconds, "emitted": emitted, "warm": warm})
             result.get_job_client().cancel().result()
+            again = _again(environment, insert, kept)
+            say(result={"state": "RUNNING", "seconds": seconds, "emitted": emitted, "warm": warm, **again})
             return 0
     if status is None:
         say(result={"state": "UNKNOWN", "seconds": time.time() - started, "emitted": emitted, "warm": warm})
         return 0
     ended = status["end-time"] / 1000 if status["end-time"] > 0 else time.time()
-    say(result={"state": status["state"], "seconds": ended - started, "emitted": spec["updates"], "warm": warm})
+    again = _again(environment, insert, kept)
+    seconds = ended - started
+    say(result={"state": status["state"], "seconds": seconds, "emitted": spec["updates"], "warm": warm, **again})
     return 0
+
+
+def checkpoint(answer: Any) -> dict[str, Any]:
+    """Returns the path, the bytes and the state's bytes of the last checkpoint that Flink's answer says is complete;
+    {} if there is none."""
+    last = ((answer or {}).get("latest") or {}).get("completed")
+    if not last or not last.get("external_path"):
+        return {}
+    written = last.get("checkpointed_size", last["state_size"])
+    return {"path": last["external_path"], "state_bytes": last["state_size"], "checkpoint_bytes": written}
+
+
+def _again(environment: Any, insert: str, kept: dict[str, Any]) -> dict[str, Any]:
+    """Starts the job once more, from its last checkpoint. Returns the checkpoint's sizes and the seconds it took.
+
+    Nothing if there was no checkpoint: a job that has finished has none that is kept.
+    """
+    if not kept:
+        return {}
+    environment.get_config().set("execution.state-recovery.path", kept["path"])
+    started = time.time()
+    client = environment.execute_sql(insert).get_job_client()
+    while client.get_job_status().result().name not in ("RUNNING", "FINISHED", "FAILED", "CANCELED"):
+        time.sleep(0.02)
+    running, status = time.time() - started, client.get_job_status().result().name
+    if status == "RUNNING":
+        client.cancel().result()
+    sizes = {name: kept[name] for name in ("state_bytes", "checkpoint_bytes")}
+    return sizes if status in ("FAILED", "CANCELED") else {**sizes, "restart_s": running}
 
 
 def _free_port() -> int:

@@ -83,7 +83,7 @@ class SparkRecompute:
 
     def totals(self) -> Totals:
         """Returns the checksum of the recomputed result."""
-        text = sql(self.loaded.sql, self.loaded.program).replace('"', "`")
+        text = sql(self.loaded.sql, self.loaded.outputs).replace('"', "`")
         count, checksum = self._spark.sql(text).first()
         return Totals(int(count), int(checksum))
 

@@ -21,10 +21,9 @@ from crown.stages.groups.terms import Layout
 from crown.stages.kernels import multisets, orders
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
-from plans.payload import FLOAT_BITS
 from plans.program import Aggregate
 from plans.schema import arrow_type, decimal_parts
-from plans.sums import COFACTOR, COUNTS, Sums, Term, Values
+from plans.sums import COFACTOR, COUNTS, Sums, Term, Values, unit
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class Totals:
 
     def place(self, term: Term) -> slice:
         """Returns the words of a term."""
-        at = self.layout.at[term]
-        return slice(at, at + self.layout.limbs[term])
+        return self.layout.place(term)
 
 
 class OutOfRange(ChangeError):
@@ -164,12 +162,6 @@ class Rule:
         y, x = self._sums.arguments[0], self._sums.arguments[-1]
         sx, sy, sxx, syy, sxy = (self._sum(totals, *factors) for factors in ((x,), (y,), (x, x), (y, y), (x, y)))
         return Moments(count, sx, sy, sxx, syy, sxy, self._units[x], self._units[y])
-
-
-def unit(type_: str) -> Unit:
-    """Returns (b, s): the integer that stands for a value of a type is the value times 2^b times 10^s."""
-    parts = decimal_parts(type_)
-    return (FLOAT_BITS if type_ == "float64" else 0, 0 if parts is None else parts[1])
 
 
 def order_of(type_: str) -> int:

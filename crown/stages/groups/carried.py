@@ -13,12 +13,7 @@ from crown.stages.kernels import sums
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import Carried
-from plans.sums import Term
-
-
-def term_of(carried: Carried) -> Term:
-    """Returns the sum that is carried."""
-    return Term(carried.needs, carried.where, carried.factors, carried.side, carried.of)
+from plans.sums import term_of
 
 
 class Carriage:

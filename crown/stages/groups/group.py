@@ -22,17 +22,18 @@ from crown.kernels.tables import table_at
 from crown.stages.columns import Column, Frame, matrix
 from crown.stages.feeds import readers
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
-from crown.stages.groups.carried import Carriage, term_of
+from crown.stages.groups.carried import Carriage
 from crown.stages.groups.multisets import Events, Multisets
 from crown.stages.groups.terms import Addends, Layout
+from crown.stages.groups.told import Arrivals, digits
 from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.plan import Plan
-from plans.program import GroupStage
+from plans.program import Carried, GroupStage, Told
 from plans.schema import Column as Declared
-from plans.sums import ROWS, Term, Values
+from plans.sums import ROWS, Term, Values, term_of
 
 _SCANNED = 1 << 12  # groups per block of a scan
 _MOST_ROWS = 1 << 62
@@ -64,11 +65,15 @@ class Groups(Lasting):
         self._types = {column.name: column.type for feed in feeds for column in feed.columns}
         self._keys = tuple(Declared(name, self._types[name]) for name in stage.keys)
         types = self._types | {one.name: one.type for one in stage.summed}
-        carried = {term_of(one): one.limbs for one in stage.carried}
+        known: list[Carried | Told] = [*stage.carried, *stage.told]
+        carried = {term_of(one): one.limbs for one in known}
         units = {one.name: (one.bits, one.digits) for one in stage.summed}
         self._rules = [Rule(aggregate, types, carried, units) for aggregate in stage.aggregates]
-        self._layout = Layout((term for rule in self._rules for term in rule.terms), types, carried)
-        self._carriage = None if join is None or not carried else Carriage(stage.carried, self._layout, join)
+        terms = [term for rule in self._rules for term in rule.terms]
+        self._layout = Layout([*terms, *map(term_of, stage.tells)], types, carried)
+        self._carriage = None if join is None or not stage.carried else Carriage(stage.carried, self._layout, join)
+        self._arrivals = Arrivals(stage.told, self._layout)
+        self._tells = [(one.columns, self._layout.place(term_of(one))) for one in stage.tells]
         self._tops = tuple(dict.fromkeys(rule.top for rule in self._rules if rule.top is not None))
         k = self._k = len(self._keys)
         self._table = int(table_at(_GROUPS))
@@ -130,7 +135,7 @@ class Groups(Lasting):
         handles, where = self._located([frame for frame, _ in fed], [len(weights) for _, weights in fed])
         try:
             events = [Events(Addends(f, w, at), f, at) for (f, w), at in zip(fed, where, strict=True)]
-            old, new = self._totals(nets[0], events, fed[0][1], handles)
+            old, new = self._totals(nets[0], events, fed[0], handles)
             changed = self._difference(handles, old, new, sign)
         except BaseException:
             self._multisets.take_back(handles)
@@ -175,16 +180,17 @@ class Groups(Lasting):
             groups.abandon(self.parts[0], self._table, self._identity, self._k, self._words, handles)
 
     def _totals(
-        self, net: Zset, events: Sequence[Events], weights: np.ndarray, handles: np.ndarray
+        self, net: Zset, events: Sequence[Events], fed: tuple[Frame, np.ndarray], handles: np.ndarray
     ) -> tuple[Totals, Totals]:
         """Returns the totals of groups before and after the events of each feed; those of multisets change at once."""
-        layout, n = self._layout, len(handles)
+        layout, n, (frame, weights) = self._layout, len(handles), fed
         rows = np.empty((2 * n, layout.words), np.int64)  # before, then after: worked out together later
         old = self._stored(handles, rows[:n])
         deltas = np.zeros((n, layout.words), np.int64)
         events[0].addends.add(layout, self._of_rows, deltas)
         if self._carriage is not None:
             self._carriage.add(net, events[0].where, deltas)
+        self._arrivals.add(frame, weights, events[0].where, deltas)
         for values, changed, flips, of in self._multisets.apply(events, handles):
             Addends(changed, flips, of).add(layout, self._of_values[values], deltas)
         rows[n:] = old.rows
@@ -259,6 +265,9 @@ class Groups(Lasting):
                 raise ChangeError(
                     f"{self._named(handles[error.group % len(handles)])}, column {rule.aggregate.name!r}: {error}"
                 ) from None
+        for columns_of, place in self._tells:
+            told = zip(columns_of, digits(totals.rows[:, place]), strict=True)
+            named |= {name: Column("int64", dictionary, codes) for name, codes in told}
         frame = Frame(named, n, dictionary)
         if self.stage.having is not None:
             there = there & frame.holds(self.stage.having)

@@ -15,32 +15,14 @@ from crown.errors import ChangeError
 from crown.kernels.fixed import FLOAT_LIMBS, FLOAT_TOP
 from crown.stages.columns import Frame
 from crown.stages.kernels import sums
-from crown.store.codec import uses_dictionary
-from plans.schema import decimal_parts
-from plans.sums import ROWS, Term
+from plans.sums import ROWS, Term, limbs_of
 
 _INFINITY = 2047 << 52
 _MINUS_INFINITY = _INFINITY - 2**63
-_COUNT_BITS = 63
 TOO_LARGE = (
     "is too large to be summed exactly, which takes absolute values below 2^80; leave such rows out with WHERE or "
     "FILTER, or scale the column"
 )
-
-
-def limbs_of(term: Term, types: Mapping[str, str]) -> int:
-    """Returns how many limbs a term takes."""
-    if not term.factors:
-        return 1
-    return (_COUNT_BITS + sum(_bits(types[name]) for name in term.factors) + 1 + 63) // 64
-
-
-def _bits(type_: str) -> int:
-    """Returns the bits of the absolute value of an argument."""
-    if type_ == "float64":
-        return 192
-    parts = decimal_parts(type_)
-    return 63 if parts is None or not uses_dictionary(type_) else 127
 
 
 class Layout:
@@ -58,6 +40,10 @@ class Layout:
             self.at[term] = self.words
             self.words += self.limbs[term]
         self.places = np.array([(self.at[t], self.limbs[t]) for t in self.terms], np.int64).reshape(-1)
+
+    def place(self, term: Term) -> slice:
+        """Returns the words of a term."""
+        return slice(self.at[term], self.at[term] + self.limbs[term])
 
 
 class Addends:

@@ -1,0 +1,44 @@
+"""A view that outlives its process: ``crown.open``, whose batches are in a folder before they count as applied."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import crown
+from bench.cases.workloads import Loaded
+from bench.subjects.view import PublicView
+from crown.durable.view import DurableView
+
+_SNAPSHOT = "8MiB"
+
+
+class Folder(PublicView):
+    """The public view over a folder of its own; batches are written, and left to the system to put on the disk."""
+
+    def _made(self, loaded: Loaded, on_missing: str) -> crown.View:
+        self._folder = tempfile.TemporaryDirectory(prefix="crown-bench-")
+        self._loaded, self._on_missing = loaded, on_missing
+        self._durable = self._opened()
+        return self._durable
+
+    def _opened(self) -> DurableView:
+        return crown.open(
+            self._loaded.program, self._folder.name, on_missing=self._on_missing, sync="never", snapshot_bytes=_SNAPSHOT
+        )
+
+    def stats(self) -> dict[str, Any]:
+        """Returns the view's counters, the bytes in its folder, and the seconds in which it is there again."""
+        stats = super().stats()
+        written = sum(path.stat().st_size for path in Path(self._folder.name).rglob("*") if path.is_file())
+        self._durable.close()
+        started = time.perf_counter()
+        self._view = self._durable = self._opened()
+        return {**stats, "checkpoint_bytes": written, "restart_s": time.perf_counter() - started}
+
+    def close(self) -> None:
+        """Closes the view and removes the folder."""
+        self._durable.close()
+        self._folder.cleanup()

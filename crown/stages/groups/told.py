@@ -1,0 +1,70 @@
+"""Sums that travel between cells: as digits in columns, so that a row of a bag can carry them, and back into limbs.
+
+A cell tells the sums of its groups, `-old, +new`; where the cells meet they are added up with these weights, and what
+is told is exact to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.stages.columns import Frame
+from crown.stages.groups.terms import Layout
+from crown.stages.kernels import sums
+from plans.program import Told
+from plans.sums import DIGIT, digits_of, term_of
+
+_MASK = np.int64((1 << DIGIT) - 1)
+
+
+def digits(words: np.ndarray) -> np.ndarray:
+    """Returns the digits of integers (int64[n, limbs], two's complement), int64[digits, n], the lowest first.
+
+    An integer is the sum of its digits times 2^(60 j). All but the highest are nonnegative.
+    """
+    n, limbs = words.shape
+    if limbs == 1:
+        return np.ascontiguousarray(words.T)
+    out = np.empty((digits_of(limbs), n), np.int64)
+    for j in range(len(out)):
+        limb, bit = divmod(DIGIT * j, 64)
+        found = words[:, limb] >> bit  # the sign fills up
+        if bit > 64 - DIGIT:
+            low = words[:, limb].view(np.uint64) >> np.uint64(bit)
+            above = words[:, limb + 1] if limb + 1 < limbs else words[:, limb] >> 63
+            found = low.view(np.int64) | above << (64 - bit)
+        out[j] = found if j == len(out) - 1 else found & _MASK
+    return out
+
+
+def limbs_from(found: Sequence[np.ndarray], limbs: int) -> np.ndarray:
+    """Returns the integers with these digits (int64[n] each), int64[n, limbs]."""
+    if limbs == 1:
+        return np.ascontiguousarray(found[0]).reshape(-1, 1)
+    out = np.zeros((len(found[0]), limbs), np.int64)
+    for j, digit in enumerate(found):
+        limb, bit = divmod(DIGIT * j, 64)
+        out[:, limb] |= digit << bit
+        if bit > 64 - DIGIT and limb + 1 < limbs:
+            out[:, limb + 1] |= digit >> (64 - bit)
+    return out
+
+
+class Arrivals:
+    """Adds sums that events have in columns to the terms of a ``layout``."""
+
+    def __init__(self, told: Sequence[Told], layout: Layout) -> None:
+        self._layout = layout
+        self._told = [(one.columns, layout.at[term_of(one)], one.limbs) for one in told if term_of(one) in layout.at]
+
+    def add(self, frame: Frame, weights: np.ndarray, where: np.ndarray, deltas: np.ndarray) -> None:
+        """Adds events, which count ``weights`` times, to the states of their groups (``where`` int64[n]).
+
+        ``deltas``: int64[groups, words]. O(events * words).
+        """
+        for columns, at, limbs in self._told:
+            values = limbs_from([frame[name].codes for name in columns], limbs)
+            scratch = np.empty(limbs, np.int64)
+            sums.accumulate(where, weights, values, limbs, scratch, deltas, self._layout.words, at, limbs)
