@@ -14,11 +14,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 QUERY = "SELECT x.src AS a, x.dst AS b, y.dst AS c FROM g x LEFT JOIN g y ON x.dst = y.src"
-VICTIMS = {"worker": "pyspark.worker", "daemon": "pyspark.daemon", "jvm": "SparkSubmit", "driver": "submit"}
+VICTIMS = ("worker", "daemon", "jvm", "driver")
+PYTHON, JVM = "spark_jobs.cell.daemon", "SparkSubmit"
 FILES, ROWS = 60, 400
 LIMIT_S = 300.0
 
@@ -80,13 +82,30 @@ def _life(folder: Path, kills: int, killed: Counter[str], rng: random.Random, en
             assert time.monotonic() - began < LIMIT_S, "the job hangs"
             time.sleep(rng.uniform(0.2, 1.5))
             if sum(killed.values()) < kills and time.monotonic() < ends and "batch" in log.read_text():
-                kind = rng.choice(list(VICTIMS))
-                found = _processes(job.pid, VICTIMS[kind])
+                kind = rng.choice(VICTIMS)
+                found = _victims(job.pid, kind)
                 if found and job.poll() is None:
-                    os.kill(job.pid if kind == "driver" else rng.choice(found), signal.SIGKILL)
-                    killed[kind] += 1
+                    with suppress(ProcessLookupError):
+                        os.kill(rng.choice(found), signal.SIGKILL)
+                        killed[kind] += 1
         _end_of(job.pid)
     return log.read_text().splitlines(), job.returncode
+
+
+def _victims(driver: int, kind: str) -> list[int]:
+    """Returns the processes of a kind. The daemon and the workers that it forks have the same command line."""
+    if kind == "driver":
+        return [driver]
+    if kind == "jvm":
+        return _processes(driver, JVM)
+    jvms, python = set(_processes(driver, JVM)), _processes(driver, PYTHON)
+    return [process for process in python if (_parent(process) in jvms) == (kind == "daemon")]
+
+
+def _parent(process: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def _processes(session: int, text: str) -> list[int]:
