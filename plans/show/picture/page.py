@@ -1,7 +1,7 @@
 """EXPLAIN as a page of HTML: verdict, flow of the stages, a card for each, a legend.
 
 It is one file: no script, no font, no request to anywhere. Light or dark as the reader's system is. What is wider than
-the window scrolls by itself.
+the window scrolls by itself; a tree begins at its root where the browser knows `scroll-initial-target`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def _join(plan: Plan, facts: list[tuple[str, str]], alone: bool = False) -> str:
     drawing = tree.svg(plan, standalone=False)
     tables = f"{_candidates(plan)}{_replication(plan) if alone else ''}"
     below = f"<div class='columns'>{tables}</div>" if tables else ""
-    return f"{_facts([*facts, ('tree', explain.choice(plan))])}<div class='canvas'>{drawing}</div>{below}"
+    left, width = tree.around_root(plan)
+    first = f"<div class='root' style='left:{left:.0f}px;width:{width:.0f}px'></div>"
+    return f"{_facts([*facts, ('tree', explain.choice(plan))])}<div class='canvas'>{drawing}{first}</div>{below}"
 
 
 def _candidates(plan: Plan) -> str:

@@ -64,8 +64,9 @@ _PAGE = {
     "section.result": "border:2px solid var(--free-line)",
     ".reads": "color:var(--dim);font-size:13px;margin:0 0 8px",
     "a": "color:var(--out)",
-    ".canvas": "overflow-x:auto;padding:6px 0 4px",
+    ".canvas": "overflow-x:auto;padding:6px 0 4px;position:relative",
     ".canvas svg": "display:block;margin:0 auto",
+    ".canvas .root": "position:absolute;top:0;height:1px;scroll-initial-target:nearest",
     ".legend": "display:grid;grid-template-columns:max-content minmax(0,1fr);gap:4px 14px;color:var(--text);"
     "font-size:12.5px;margin:0;max-width:1100px",
     ".legend dt": f"color:var(--ink);font-family:{_MONO}",

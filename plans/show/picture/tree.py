@@ -25,6 +25,7 @@ _PAD = 12
 _GAP_X = 26
 _GAP_Y = 64
 _WRAP = 34  # characters of a line in a card
+_SIGHT = 360.0  # around the root: a page that is narrower than the drawing shows that first
 
 
 class _Text(NamedTuple):
@@ -51,15 +52,7 @@ class _Card:
 def svg(plan: Plan, *, standalone: bool = True) -> str:
     """Returns the join tree as an SVG element; `standalone` with its own style, as a file needs it. Cost O(nodes)."""
     known = edges(plan)
-    root = _card(plan, 0, known)
-    levels: list[float] = []
-    _measure(root, 0, levels)
-    tops = [sum(levels[:i]) + i * _GAP_Y for i in range(len(levels))]
-    _place(root, 0, 0.0, tops)
-    cards = list(_walk(root))
-    shift = 4 - min(card.x - card.width / 2 for card in cards)
-    for card in cards:
-        card.x += shift
+    cards = _laid_out(plan, known)
     width = max(card.x + card.width / 2 for card in cards) + 4
     height = max(card.y + card.height for card in cards) + 6
     parts = [
@@ -74,7 +67,28 @@ def svg(plan: Plan, *, standalone: bool = True) -> str:
     return "".join([*parts, "</svg>"])
 
 
+def around_root(plan: Plan) -> tuple[float, float]:
+    """Returns the left end and the width of the part of the drawing that a narrow page shows first."""
+    cards = _laid_out(plan, edges(plan))
+    left, right = max(0.0, cards[0].x - _SIGHT / 2), max(card.x + card.width / 2 for card in cards)
+    return left, min(_SIGHT, right - left)
+
+
 # Layout -------------------------------------------------------------------------------------------------------------
+
+
+def _laid_out(plan: Plan, known: Mapping[int, Edge]) -> list[_Card]:
+    """Returns the cards in their places, the root first."""
+    root = _card(plan, 0, known)
+    levels: list[float] = []
+    _measure(root, 0, levels)
+    tops = [sum(levels[:i]) + i * _GAP_Y for i in range(len(levels))]
+    _place(root, 0, 0.0, tops)
+    cards = list(_walk(root))
+    shift = 4 - min(card.x - card.width / 2 for card in cards)
+    for card in cards:
+        card.x += shift
+    return cards
 
 
 def _card(plan: Plan, index: int, known: Mapping[int, Edge]) -> _Card:

@@ -210,6 +210,23 @@ def test_the_legend_has_every_kind_class_and_objective_of_the_page(number: int) 
     assert {mark for mark in said if "Σ" in mark} == set(re.findall("Σ touches|Σ depth·rate", body))
 
 
+@pytest.mark.parametrize("number", [3, 5, 9])
+def test_a_narrow_page_begins_at_the_root_of_a_wide_tree(number: int) -> None:
+    page = html(program(tpch.QUERIES[number], tpch.TABLES))
+    assert ".root{position:absolute;top:0;height:1px;scroll-initial-target:nearest}" in page
+    found = re.findall(
+        r'class="crown tree".*? width="(\d+)".*?<rect x="([\d.]+)".*?</svg>'
+        r"<div class='root' style='left:(\d+)px;width:(\d+)px'></div>",
+        page, re.DOTALL,
+    )  # fmt: skip
+    assert found
+    for width, _, left, span in found:
+        assert int(left) + int(span) <= int(width), "it makes no page wider"
+    roots = re.findall(r'<g class="node [^"]*"><rect x="([\d.]+)" y="2.0" width="([\d.]+)"', page)
+    for (_, _, left, span), (at, wide) in zip(found, roots, strict=True):
+        assert int(left) <= float(at) + float(wide) / 2 <= int(left) + int(span)
+
+
 def test_a_page_and_a_chart_tell_windows_and_upserts() -> None:
     table = {"columns": {"k": "int64", "v": "int64", "n": "int64"}, "key": ["k"], "upserts": True, "sequence": "n"}
     made = program("SELECT v, COUNT(*) AS n FROM t GROUP BY v", {"t": table})
