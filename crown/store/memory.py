@@ -60,7 +60,9 @@ class MappedFile:
             path.unlink(missing_ok=True)
             made = cls._opened(path, os.O_RDWR | os.O_CREAT, words)
         except (OSError, ValueError) as error:
-            raise SnapshotError(f"cannot make the state file {path}: {_reason(error)}") from error
+            raise SnapshotError(
+                f"cannot make the state file {path}: {_reason(error)}. Give a folder that can be written and has room"
+            ) from error
         return made
 
     @classmethod
