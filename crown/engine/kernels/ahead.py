@@ -110,8 +110,10 @@ def _fetch(arena, handle, last):
 
 
 @device
-def _last_word(plan, d):
+def _last_word(plan, d, ring):
     """Returns the last word of a group above the node at descriptor ``d``, counted from the group."""
+    if ring is None:
+        return last_group_word(plan[d + N_KEY])
     return last_group_word(plan[d + N_KEY]) + plan[d + N_EXTRA]
 
 
@@ -136,7 +138,7 @@ def _tells_bound_rows(plan, d):
 
 
 @device
-def _fetch_parents(ctx, d, g, children, start, what):
+def _fetch_parents(ctx, d, g, children, start, what, ring):
     """Prefetches parents of a group above a leaf, from entry ``start`` on, or the groups above them.
 
     Only if it has that many children: then the leaf's row makes its key come or go, and all parents are told.
@@ -153,11 +155,11 @@ def _fetch_parents(ctx, d, g, children, start, what):
         else:
             above = row_group(halves, row)
             if above != 0:
-                _fetch(arena, above, _last_word(ctx.plan, node_at(ctx.plan[d + N_PARENT])))
+                _fetch(arena, above, _last_word(ctx.plan, node_at(ctx.plan[d + N_PARENT]), ring))
 
 
 @device
-def _ahead_flips_insert(ctx, rec, at, what):
+def _ahead_flips_insert(ctx, rec, at, what, ring):
     """Prefetches what is told when the tuple with tags at ``at`` makes keys come."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     nodes = plan[rec + R_NODES]
@@ -165,11 +167,11 @@ def _ahead_flips_insert(ctx, rec, at, what):
         d = node_at(plan[q])
         if _tells_bound_rows(plan, d):
             g = _first(arena, plan[d + N_GROUPS], scratch[group_tag(at + plan[d + N_TAGS])])
-            _fetch_parents(ctx, d, g, ZERO, ZERO, what)
+            _fetch_parents(ctx, d, g, ZERO, ZERO, what, ring)
 
 
 @device
-def _ahead_flips_delete(ctx, rec, record, what):
+def _ahead_flips_delete(ctx, rec, record, what, ring):
     """Prefetches what is told when a record makes keys go."""
     halves, plan = ctx.halves, ctx.plan
     nodes = plan[rec + R_NODES]
@@ -179,7 +181,7 @@ def _ahead_flips_delete(ctx, rec, record, what):
             g = row_group(halves, record + plan[d + N_OFFSET])
             if g != 0:
                 start = max(parents_count(halves, g, plan[d + N_KEY]) - PARENTS, ZERO)
-                _fetch_parents(ctx, d, g, ONE, start, what)
+                _fetch_parents(ctx, d, g, ONE, start, what, ring)
 
 
 @device
@@ -213,10 +215,12 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
             d = node_at(plan[q])
             tags = at + plan[d + N_TAGS]
             if plan[d + N_PARENT] >= 0:
-                _fetch(arena, _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]), _last_word(plan, d))
+                _fetch(arena, _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]), _last_word(plan, d, ring))
             for j in range(plan[d + N_CHILDREN]):
                 dc = node_at(child_at(plan, d, j))
-                _fetch(arena, _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)]), _last_word(plan, dc))
+                _fetch(
+                    arena, _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)]), _last_word(plan, dc, ring)
+                )
     if i + NEAR < n:
         at = ring_at(scratch, i + NEAR)
         for q in range(nodes, nodes + aliases):
@@ -233,9 +237,9 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
                 _fetch_parents_end(halves, g, k)
     if ring is not None:
         if i + SOON < n:
-            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS)
+            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS, ring)
         if i + LAST < n:
-            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS)
+            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS, ring)
 
 
 @device
@@ -269,10 +273,10 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                 d = node_at(plan[q])
                 row = record + plan[d + N_OFFSET]
                 if row_group(halves, row) != 0:
-                    _fetch(arena, row_group(halves, row), _last_word(plan, d))
+                    _fetch(arena, row_group(halves, row), _last_word(plan, d, ring))
                     for j in range(plan[d + N_CHILDREN]):
                         dc = node_at(child_at(plan, d, j))
-                        _fetch(arena, linked_group(halves, row, link_of(j)), _last_word(plan, dc))
+                        _fetch(arena, linked_group(halves, row, link_of(j)), _last_word(plan, dc, ring))
     if i + NEXT < n:
         record = _first(arena, t, scratch[ring_at(scratch, i + NEXT)])
         if record != 0:
@@ -295,8 +299,8 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
         if i + SOON < n:
             record = _first(arena, t, scratch[ring_at(scratch, i + SOON)])
             if record != 0:
-                _ahead_flips_delete(ctx, rec, record, ROWS)
+                _ahead_flips_delete(ctx, rec, record, ROWS, ring)
         if i + LAST < n:
             record = _first(arena, t, scratch[ring_at(scratch, i + LAST)])
             if record != 0:
-                _ahead_flips_delete(ctx, rec, record, GROUPS)
+                _ahead_flips_delete(ctx, rec, record, GROUPS, ring)
