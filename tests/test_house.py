@@ -22,7 +22,13 @@ def tracked() -> list[Path]:
     return [file for folder in (*PACKAGES, "tests") for file in (ROOT / folder).rglob("*.py")]
 
 
-TRACKED = tracked()
+def links() -> list[Path]:
+    """The links under version control: what they lead to need not be here."""
+    done = subprocess.run(["git", "ls-files", "-s", "-z"], capture_output=True, text=True, cwd=ROOT, check=False)
+    return [ROOT / entry.split("\t")[1] for entry in done.stdout.split("\0") if entry.startswith("120000")]
+
+
+TRACKED, LINKS = tracked(), links()
 SOURCES = [file for file in TRACKED if file.suffix == ".py" and file.relative_to(ROOT).parts[0] in PACKAGES]
 
 
@@ -100,6 +106,11 @@ def test_nothing_points_to_one_machine(file: Path) -> None:
         return
     found = MACHINE.findall(file.read_text(errors="replace"))
     assert not found, f"paths of a machine: {', '.join(found)}"
+
+
+def test_no_link_is_under_version_control() -> None:
+    """A link leads to a place of one machine."""
+    assert not [name(file) for file in LINKS]
 
 
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|raise NotImplementedError")

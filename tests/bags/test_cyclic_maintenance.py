@@ -23,7 +23,7 @@ class CyclicMaintenance(Maintenance):
 
 
 TestCyclicMaintenance = CyclicMaintenance.TestCase
-TestCyclicMaintenance.settings = settings(max_examples=15, stateful_step_count=8)
+TestCyclicMaintenance.settings = settings(max_examples=8, stateful_step_count=8)
 
 
 @pytest.mark.slow

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+import pytest
+
 from bench import commands
 from bench.cases.motifs import MOTIFS
 from bench.harness import results
 from bench.report.sections import aggregates
 
 
+@pytest.mark.slow  # test_run has the section in every run
 def test_the_quick_run_checks_every_motif_before_its_time_counts(tmp_path) -> None:
     parser = argparse.ArgumentParser()
     commands.add_arguments(parser)

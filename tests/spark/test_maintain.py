@@ -74,11 +74,11 @@ def batches(schema, count, seed=3):
 @pytest.mark.parametrize(
     ("case", "cells"),
     [
-        ("3-hop", 1),
+        slow("3-hop", 1),
         slow("3-hop", 2),
         ("3-hop", 4),
         slow("3-hop", 8),
-        ("2-hop projected", 4),
+        slow("2-hop projected", 4),
         ("triangle", 4),
         slow("three relations", 1),
         ("three relations", 4),

@@ -37,6 +37,7 @@ def test_every_cell_has_a_partition_of_its_own_that_prefers_one_executor(spark, 
     assert not any("executor_" in place for place in places(rows.repartitionById(cells, F.col("_cell"))))
 
 
+@pytest.mark.slow
 def test_pinned_cells_give_the_same_result_and_see_empty_batches(spark, tmp_path):
     rng, files, oracle = random.Random(2), ChangeFiles(tmp_path / "in", GRAPH), oracle_of(GRAPH, HOPS)
     changes = [

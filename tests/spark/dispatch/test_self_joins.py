@@ -97,7 +97,7 @@ def is_whole(folder, sql):
 @pytest.mark.parametrize(
     ("query", "cells"),
     [
-        ("path", 2),
+        slow("path", 2),
         slow("path", 4),
         slow("chord", 2),
         ("chord", 4),
@@ -105,7 +105,7 @@ def is_whole(folder, sql):
         slow(0, 4),
         slow(3, 2),
         (3, 4),
-        (5, 2),
+        slow(5, 2),
         slow(5, 4),
     ],
 )

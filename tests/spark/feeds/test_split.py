@@ -100,6 +100,7 @@ def test_parsed_envelopes_and_plain_rows_are_split_by_a_column(spark):
     assert rows_of(maintain(spark, union, found)) == wanted
 
 
+@pytest.mark.slow
 def test_a_record_of_no_relation_is_a_bad_row_unless_it_is_to_be_left_out(spark):
     row = {"id": 1, "name": "x"}
     texts = [record("shop.customers", "c", None, row), record("shop.stock", "c", None, {"id": 7})]

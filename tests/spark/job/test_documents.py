@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
 from tests.pages import blocks
 
 PAGES = [page for page in blocks.PAGES if blocks.on_spark(page.read_text())]
+EVERY = [slow(page) if page.name == "backfill.md" else page for page in PAGES]  # test_delta hands over, too
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def folder(spark, tmp_path, monkeypatch):
     enter(before)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(blocks.ROOT)))
+@pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(blocks.ROOT)))
 def test_the_blocks_of_a_page_run_on_spark(spark, folder: Path, page: Path) -> None:
     text = page.read_text()
     assert blocks.refreshed(text, page.name, spark=True, names={"spark": spark}) == text

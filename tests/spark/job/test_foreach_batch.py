@@ -222,6 +222,7 @@ def test_a_stream_stopped_in_the_middle_of_its_input_has_not_applied_half_of_it(
     assert counted == [400_000]
 
 
+@pytest.mark.slow
 def test_a_bad_row_at_the_end_of_a_long_batch_leaves_no_trace_of_the_rows_before_it(spark, tmp_path):
     schema = {"g": {"src": "int64", "dst": "int32"}}
     frame = spark.range(300_000).selectExpr("id src", "if(id < 299999, id, 3000000000) dst")

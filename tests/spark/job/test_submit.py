@@ -57,7 +57,7 @@ def embedded(pairs, length, batch_rows):
     return [sum(batch.num_rows for batch in engine.run(engine.prepare({"g": changes}))) for changes in batches]
 
 
-@pytest.mark.parametrize("name", ["edges.txt", slow("edges.txt.gz"), "edges.txt.zip"])
+@pytest.mark.parametrize("name", [slow("edges.txt"), slow("edges.txt.gz"), "edges.txt.zip"])
 def test_an_edge_list_slides_through_a_window_as_it_is(spark, tmp_path, capsys, name):
     pairs = edge_pairs()
     write_edges(tmp_path / name, pairs)

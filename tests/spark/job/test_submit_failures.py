@@ -128,7 +128,7 @@ def ended(running, tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seconds", [slow(0.1), slow(1.0), 3.0, slow(6.0)])
+@pytest.mark.parametrize("seconds", [slow(0.1), slow(1.0), slow(3.0), slow(6.0)])
 def test_ctrl_c_while_starting_is_no_traceback(tmp_path, seconds):
     write(tmp_path / "g", 0, [(1, 2, 1), (2, 20, 1)])
     running = process(tmp_path, "--trigger", "1 second")

@@ -16,10 +16,11 @@ import pytest
 
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.triangles.counts import triangle_counts
+from tests.marks import slow
 from tests.spark.streams import ChangeFiles
 
 SCHEMA = {"edges": {"src": "int64", "dst": "int64"}}
-WAYS = [("graph", False), ("graph", True), ("edge", False), ("vertex", True)]
+WAYS = [slow("graph", False), ("graph", True), ("edge", False), slow("vertex", True)]
 
 
 class Graph:
