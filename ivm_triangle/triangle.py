@@ -98,6 +98,10 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         self._null_rows = 0
         self._max_delay = 0
 
+    def __repr__(self) -> str:
+        over = f" over {self._edges}" if self._edges is not None else ""
+        return f"<crown.Triangle of {self.outputs or 'the count'}{over}, {self.plan.strategy}>"
+
     def save(self, path: str | os.PathLike[str]) -> int:
         """Writes state, dictionaries and options to one file, atomically; returns its size in bytes. O(state)."""
         return snapshot.save(self, path)

@@ -48,7 +48,7 @@ def test_a_saved_run_is_checked_and_goes_on(changes: Path, tmp_path: Path, capsy
     inserts.write_text("src,dst\n1,2\n2,3\n")
     assert main(["run", QUERY, *SCHEMA, "--input", f"g={inserts}", "--save", state, "--quiet"]) == 0
     assert main(["check", state]) == 0
-    assert "sound; 1 batches, 1 results" in capsys.readouterr().out
+    assert "sound; batches: 1, results: 1" in capsys.readouterr().out
     more = tmp_path / "more.csv"
     more.write_text("src,dst\n2,5\n")
     assert main(["run", QUERY, *SCHEMA, "--input", f"g={more}", "--load", state, "--output", "-", "--quiet"]) == 0

@@ -159,7 +159,7 @@ def test_a_folder_of_crown_open_can_be_checked(tmp_path: Path, capsys: pytest.Ca
     with crown.open("SELECT a FROM r", tmp_path / "v", {"r": {"a": "int64"}}) as view:
         view.update({"r": [(1,), (2,)]})
     assert command(check, str(tmp_path / "v")) == 0
-    assert "sound; 1 batches, 2 results" in capsys.readouterr().out
+    assert "sound; batches: 1, results: 2" in capsys.readouterr().out
     assert command(check, str(tmp_path / "v"), "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["sound"], found["results"], found["query"]) == (True, 2, "SELECT a FROM r")

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.state}: broken: {broken}")
         return 1
     stats = view.stats()
-    print(f"{args.state}: sound; {stats['batches']:,} batches, {view.count():,} results")
+    print(f"{args.state}: sound; batches: {stats['batches']:,}, results: {view.count():,}")
     for name, rows in stats["rows"].items():
         print(f"  {name}: {rows:,} rows")
     print(f"  {stats['live_bytes']:,} bytes in use, {stats['dictionary']:,} dictionary entries")
