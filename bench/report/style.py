@@ -22,6 +22,8 @@ COLOURS = {
     "crown": "#4f46e5",
     "crown-folder": "#6366f1",
     "crown-model": "#818cf8",
+    "crown-startup": "#a5b4fc",
+    "crown-view": "#3730a3",
     "crown-spark": "#7c74f0",
     "first-order": "#0d9488",
     "standard": "#c2410c",
@@ -38,6 +40,9 @@ COLOURS = {
     "pathway": "#0284c7",
     "spark-recompute": "#ea580c",
     "graphframes": "#9f1239",
+    "triangle-count": "#6d28d9",
+    "triangle-python": "#94a3b8",
+    "triangle-slopes": "#a78bfa",
 }
 PAPER = "#98a2b3"
 STYLE: Any = {

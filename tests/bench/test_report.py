@@ -6,6 +6,8 @@ import re
 
 from bench.report import report, tables
 from bench.report.page import PAGE
+from bench.report.style import COLOURS
+from bench.subjects.catalogue import ENGINES
 
 
 def test_a_bar_does_not_end_a_cell_of_a_markdown_table() -> None:
@@ -31,3 +33,8 @@ def test_the_engine_stands_out_and_what_is_beside_it_does_not() -> None:
     shown = tables.html(tables.Table(("query", "data", "engine"), [("q", "d", "CROWN")], [True]))
     assert '<td class="t">d</td><td class="engine">CROWN</td>' in shown
     assert "tr.ours td.engine" in PAGE
+
+
+def test_every_engine_has_a_colour_of_its_own() -> None:
+    assert set(COLOURS) == set(ENGINES)
+    assert len(set(COLOURS.values())) == len(COLOURS)
