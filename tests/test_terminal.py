@@ -16,7 +16,7 @@ import pytest
 
 from crown import terminal
 from crown.cli import main, parsers
-from crown.commands import completion
+from crown.commands import completion, run
 from plans.commands import profile
 
 ROOT = Path(__file__).parent.parent
@@ -59,6 +59,24 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
+
+
+def test_a_batch_that_takes_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "r.csv").write_text("a\n1\n2\n")
+    words = ["run", "SELECT a FROM r", "--input", f"r={tmp_path / 'r.csv'}", "--batch-rows", "1"]
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "PATIENCE", 0.01)
+    emitted = run._emitted
+
+    def late(*given: Any) -> Any:
+        time.sleep(0.2)
+        return emitted(*given)
+
+    monkeypatch.setattr(run, "_emitted", late)
+    for quiet, said in ((["--quiet"], False), ([], True)):
+        monkeypatch.setattr(sys, "stderr", shown := Terminal())
+        assert main([*words, *quiet]) == 0
+        assert ("crown run: batch 1: 0 s" in shown.getvalue()) == said
 
 
 def test_what_takes_long_is_told_until_something_is_printed(

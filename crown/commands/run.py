@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +92,10 @@ def run(args: argparse.Namespace) -> int:
             begun = time.monotonic()
             taken = sum(table.num_rows for table in batch.values())
             emitted = 0
-            for delta in _emitted(view, batch, args.emit, key, number):
-                emitted += delta.num_rows
-                write(delta)
+            with nullcontext() if args.quiet else waiting(f"crown run: batch {number}"):
+                for delta in _emitted(view, batch, args.emit, key, number):
+                    emitted += delta.num_rows
+                    write(delta)
             if args.output == "-":
                 sys.stdout.flush()  # who reads a stream wants every batch when it is done
             rows, deltas = rows + taken, deltas + emitted
