@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.report.sections import paper
 from bench.report.text import engine, quantity, size, stopped
+from bench.subjects.catalogue import ENGINES
 
 Cell = dict[str, Any]
 Sections = dict[str, dict[str, Any]]
@@ -184,7 +185,7 @@ def losses(sections: Sections) -> Table:
     for name in ("engines", "workloads", "aggregates", "native", "batches", "size", "lambda"):
         cells = [c for c in sections.get(name, {}).get("cells", ()) if c.get("updates_per_s")]
         for ours in (c for c in cells if c["engine"] in ("crown", "crown-view")):
-            for other in (c for c in cells if c["engine"] != ours["engine"]):
+            for other in (c for c in cells if ENGINES[c["engine"]].kind != "ours"):
                 same = all(other.get(k) == ours.get(k) for k in ("title", "mode", "x"))
                 if same and other["updates_per_s_median"] > ours["updates_per_s_median"]:
                     setting = f"batch {ours['batch_rows']:,}"

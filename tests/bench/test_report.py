@@ -38,3 +38,20 @@ def test_the_engine_stands_out_and_what_is_beside_it_does_not() -> None:
 def test_every_engine_has_a_colour_of_its_own() -> None:
     assert set(COLOURS) == set(ENGINES)
     assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_only_engines_of_others_are_faster_than_ours() -> None:
+    def measured(engine: str, rate: float) -> dict[str, object]:
+        cell = {
+            "engine": engine,
+            "engine_title": ENGINES[engine].title,
+            "title": "3-Hop",
+            "mode": "delta",
+            "batch_rows": 10,
+            "updates_per_s": rate,
+        }
+        return cell | {"updates_per_s_median": rate}
+
+    cells = [measured("crown", 9.0), measured("crown-view", 7.0), measured("dd", 8.0), measured("flink", 1.0)]
+    found = tables.losses({"engines": {"cells": cells}})
+    assert [row[2] for row in found.rows] == ["differential dataflow"]
