@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plans.algebra import Relation, bases
 from plans.errors import PlanError
 from plans.lowering.lower import check_names, notes_of, stage_of
 from plans.lowering.stages import Stages
 from plans.planner import parse
 from plans.program import GroupStage, LinearStage, Program, Result, each_once, outputs_of
+from plans.queries.algebra import Relation, bases
 from plans.reads import sources
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from plans import serial
 from plans.errors import PlanError
 from plans.expressions.expr import Expr
-from plans.payload import Payload
+from plans.payloads.payload import Payload
 from plans.schema import Table
 
 _T = TypeVar("_T")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from plans.algebra import Query, Relation
 from plans.errors import PlanError, QueryWarning
 from plans.frontends.datalog import program as datalog
 from plans.frontends.motif import flat, patterns
@@ -16,6 +15,7 @@ from plans.lowering.joins import plan_of
 from plans.lowering.lower import lower
 from plans.plan import Plan
 from plans.program import Program, program_of
+from plans.queries.algebra import Query, Relation
 from plans.schema import Schema
 from plans.stack import with_room
 from plans.windows import Window, bound, not_null

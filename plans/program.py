@@ -65,8 +65,8 @@ class Aggregate:
     """An aggregate over the rows of a group: a column `name` of `type` in the stage's outputs.
 
     `function`: count, sum, avg, min, max, var_pop, var_samp, stddev_pop, stddev_samp, covar_pop, covar_samp, corr,
-    regr_*, cofactor (`plans.sums`). `arguments` are names of feed columns, none for COUNT(*). `where` names a boolean
-    feed column (FILTER): rows count where it is TRUE.
+    regr_*, cofactor (`plans.payloads`). `arguments` are names of feed columns, none for COUNT(*). `where` names a
+    boolean feed column (FILTER): rows count where it is TRUE.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Summed:
 
 @dataclass(frozen=True)
 class Carried:
-    """A sum (see `plans.sums.Term`, whose fields come first) that the feed's payload has, of `limbs` limbs.
+    """A sum (see `plans.payloads.sums.Term`, whose fields come first) that the feed's payload has, of `limbs` limbs.
 
     `parts` are pairs of a coefficient and the number of a term of the payload: the sum is theirs.
     """
@@ -111,9 +111,9 @@ class Carried:
 
 @dataclass(frozen=True)
 class Told:
-    """A sum (see `plans.sums.Term`, whose fields come first) as whole numbers, which can travel.
+    """A sum (see `plans.payloads.sums.Term`, whose fields come first) as whole numbers, which can travel.
 
-    `columns` are int64 columns with the digits of its `limbs` limbs, see `plans.sums.DIGIT`.
+    `columns` are int64 columns with the digits of its `limbs` limbs, see `plans.payloads.sums.DIGIT`.
     """
 
     json_row: ClassVar[bool] = True

@@ -23,10 +23,10 @@ import plans
 from crown.analysis.amplified import BEYOND
 from crown.ingest.streams.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
-from plans.algebra import Relation
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import GroupStage, Maintainable, Program
+from plans.queries.algebra import Relation
 from plans.schema import Schema
 from plans.search.rounds import Round, rounds
 from plans.search.shares import Grid

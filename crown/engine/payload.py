@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from crown.engine.kernels import layout as L
 from crown.kernels.geometry import link_of, payload_words
-from plans.counting import check
-from plans.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Payload, Term, limbs_of
+from plans.payloads.counting import check
+from plans.payloads.payload import COUNTED, DOWN, EXISTS, MINUS, PLUS, UP, VALID, VALUE, Payload, Term, limbs_of
 from plans.plan import Plan
 
 Place = Callable[[Sequence[int]], int]

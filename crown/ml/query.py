@@ -11,11 +11,11 @@ from crown.errors import CrownError
 from crown.ingest.frames import schemas
 from plans import PlanError, parse
 from plans import program as make_program
-from plans.algebra import Group, Query, Relation
 from plans.expressions.build import col
+from plans.payloads.sums import COFACTOR
 from plans.program import Aggregate, GroupStage, Program
+from plans.queries.algebra import Group, Query, Relation
 from plans.schema import Column, decimal_parts
-from plans.sums import COFACTOR
 
 ROWS = "rows"
 """The one output column of the program: how many rows have no NULL in a feature or the target."""

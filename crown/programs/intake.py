@@ -18,11 +18,11 @@ from crown.stages.keyed import upserts_of
 from crown.stages.retained import Retained
 from crown.store.codec import Intern, UnencodableError
 from crown.store.zset import Zset
-from plans.payload import VALUE
+from plans.payloads.payload import VALUE
+from plans.payloads.sums import COUNTS, ORDERED
 from plans.program import GroupStage, JoinStage, Program
 from plans.reads import occurrences, sources
 from plans.schema import Column, Table
-from plans.sums import COUNTS, ORDERED
 
 
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:

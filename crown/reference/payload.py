@@ -27,8 +27,8 @@ import pyarrow as pa
 
 from crown.reference.view import ReferenceView, Result, Row, _check
 from crown.store.relations import Alias
-from plans.counting import check
-from plans.payload import COUNTED, DOWN, EXISTS, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
+from plans.payloads.counting import check
+from plans.payloads.payload import COUNTED, DOWN, EXISTS, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
 from plans.schema import decimal_parts
 
@@ -230,7 +230,7 @@ def _sum(one: Value, other: Value) -> Value:
 
 
 def factor(value: Any, kind: str, what: str) -> int:
-    """Returns what a value of a type counts as in a product: see `plans.payload`."""
+    """Returns what a value of a type counts as in a product: see `plans.payloads.payload`."""
     if value is None or what == VALID:
         return int(value is not None)
     if what == VALUE:

@@ -13,8 +13,8 @@ from crown.errors import ChangeError
 from crown.results.outputs import computed, filtered
 from crown.store.codec import Intern, encode
 from plans.plan import Plan
+from plans.queries.variables import injective
 from plans.schema import arrow_type
-from plans.variables import injective
 
 _ONE = np.ones(1, np.int64)
 

@@ -26,7 +26,7 @@ from crown.results.factorized import FactorizedHead
 from crown.results.head import OutputHead
 from crown.results.membership import code_of, free_values, row_of, where
 from crown.store.zset import Zset
-from plans.variables import injective
+from plans.queries.variables import injective
 
 
 class Results(Protocol):

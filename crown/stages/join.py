@@ -20,7 +20,7 @@ from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
 from crown.store.codec import named_values
 from crown.store.zset import Zset
-from plans.payload import VALUE
+from plans.payloads.payload import VALUE
 from plans.plan import Plan
 from plans.program import JoinStage
 from plans.schema import Column, Table, source_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plans.algebra import Relation, SetOperation, Top
 from plans.expressions.build import cast
 from plans.program import Function
+from plans.queries.algebra import Relation, SetOperation, Top
 
 
 def shaped(relation: Relation, names: Sequence[str], types: Sequence[str]) -> Relation:

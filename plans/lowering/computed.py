@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plans.algebra import Query, split, unused
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call
 from plans.lowering.matches import aliases_of
@@ -16,7 +15,8 @@ from plans.lowering.outer import columns_read, visible_columns
 from plans.lowering.stages import Stages, local, origin, passed
 from plans.plan import Output
 from plans.program import Feed
-from plans.variables import join_type
+from plans.queries.algebra import Query, split, unused
+from plans.queries.variables import join_type
 
 
 def computed_side(part: Expr) -> Expr | None:

@@ -1,7 +1,7 @@
 """Subqueries that only ask for existence, in a query that counts its rows.
 
 A set may join them like everything else. Where rows are counted, one relation that is found by equal columns stays in
-the join, as an atom whose rows count once (`plans.conjunction`). Else each becomes a relation of its own without
+the join, as an atom whose rows count once (`plans.queries`). Else each becomes a relation of its own without
 duplicates: the rows of a DISTINCT subquery, or the keys by which IN, EXISTS and SEMI JOIN find a partner.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from plans.algebra import Query, Source, replaced, split, unused
-from plans.conjunction import column_pair
 from plans.expressions.build import TRUE, Expr, call, col
 from plans.lowering.matches import crossing_keys, outer_rows
 from plans.lowering.stages import Stages
+from plans.queries.algebra import Query, Source, replaced, split, unused
+from plans.queries.conjunction import column_pair
 
 
 def without_groups(query: Query, stages: Stages, stage: Callable[[Query], int]) -> Query:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plans.algebra import Query
-from plans.conjunction import conjunction, is_set
 from plans.expressions.build import cast
 from plans.lowering.existence import without_groups
 from plans.lowering.stages import Stages, condition, local, origin, passed
 from plans.plan import Output, Plan
 from plans.program import Feed, JoinStage
+from plans.queries.algebra import Query
+from plans.queries.conjunction import conjunction, is_set
 from plans.search.planning import plan_conjunction
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from plans.algebra import Group, Query, Relation, SetOperation, Source, Top, bases, walk
-from plans.conjunction import is_set
 from plans.errors import PlanError
 from plans.lowering.computed import has_computed_joins, with_columns_for_joins
 from plans.lowering.existence import without_distinct
@@ -17,6 +15,8 @@ from plans.lowering.stages import Stages, passed
 from plans.lowering.values import with_values
 from plans.plan import Output
 from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, TopStage, program_of
+from plans.queries.algebra import Group, Query, Relation, SetOperation, Source, Top, bases, walk
+from plans.queries.conjunction import is_set
 from plans.schema import STAGE
 from plans.search.cost import checked_rates
 from plans.stack import with_room

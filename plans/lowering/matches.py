@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from plans.algebra import Query, Source, split
 from plans.expressions.build import Expr
+from plans.queries.algebra import Query, Source, split
 
 Keys = list[tuple[str, Expr, Expr]]
 """Triples (`eq` or `nseq`, expression over the outer side, expression over the inner side)."""

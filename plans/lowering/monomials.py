@@ -1,8 +1,9 @@
 """Expressions over several relations as sums of products of factors, each over one relation alone.
 
-A *leaf* is an expression over the columns of one source, and what of it is a factor (see `plans.payload`). A polynomial
-is a mapping from products of leaves to whole coefficients. Everything is a number: a condition is 1 where it is TRUE,
-and what is NULL counts 0. A sum is that of the true numbers: a product of two columns does not overflow on the way.
+A *leaf* is an expression over the columns of one source, and what of it is a factor (see `plans.payloads`).
+A polynomial is a mapping from products of leaves to whole coefficients. Everything is a number: a condition is 1 where
+it is TRUE, and what is NULL counts 0. A sum is that of the true numbers: a product of two columns does not overflow on
+the way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from plans.expressions.build import Expr, call
 from plans.lowering.matches import aliases_of
-from plans.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE
+from plans.payloads.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE
 from plans.schema import decimal_parts
 
 MOST_TERMS = 64

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plans.algebra import Query, Source, split, unused
-from plans.conjunction import settled
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, col, conjoin
 from plans.lowering.joins import feed, joined
@@ -20,8 +18,10 @@ from plans.lowering.matches import Keys, aliases_of, crossing_keys, outer_rows
 from plans.lowering.stages import Stages, constant, local, nulls, origin, passed, renamed
 from plans.plan import Output
 from plans.program import Feed
+from plans.queries.algebra import Query, Source, split, unused
+from plans.queries.conjunction import settled
+from plans.queries.variables import join_type
 from plans.schema import Column
-from plans.variables import join_type
 
 FOUND = "found"
 """The column of a mark: whether the left row has a partner."""

@@ -1,6 +1,6 @@
 """Aggregates over a join core: the sums are formed inside the join tree, which enumerates groups instead of rows.
 
-What the aggregates add up (`plans.sums`) is written as products of factors over single relations
+What the aggregates add up (`plans.payloads.sums`) is written as products of factors over single relations
 (`plans.lowering.monomials`): these become the terms of the join's payload, and the group stage adds up what the join
 says of them. Keys, arguments of MIN, MAX and DISTINCT, and arguments that have no such form are columns of the join.
 """
@@ -10,20 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from plans.algebra import Group, Query, Source, split, unused
-from plans.conjunction import conjunction
-from plans.counting import check
 from plans.expressions.build import Expr, col
 from plans.lowering.joins import rates_of, typed
 from plans.lowering.matches import aliases_of
 from plans.lowering.monomials import Monomial, Monomials, NotFactorableError, Polynomial, Value
 from plans.lowering.stages import Stages, local, origin, passed, renamed
-from plans.payload import LIMB, Payload, Term, sum_bits
+from plans.payloads.counting import check
+from plans.payloads.payload import LIMB, Payload, Term, sum_bits
+from plans.payloads.sums import ORDERED, Sums
+from plans.payloads.sums import Term as Sum
 from plans.plan import Output, Plan
 from plans.program import Aggregate, Carried, Feed, GroupStage, JoinStage, Summed
+from plans.queries.algebra import Group, Query, Source, split, unused
+from plans.queries.conjunction import conjunction
 from plans.search.planning import plan_conjunction
-from plans.sums import ORDERED, Sums
-from plans.sums import Term as Sum
 
 MOST_TERMS = 1024
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from plans import serial
-from plans.algebra import Source, split
-from plans.conjunction import settled
 from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit, substitute
 from plans.plan import Output
 from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
+from plans.queries.algebra import Source, split
+from plans.queries.conjunction import settled
 from plans.schema import STAGE, Column, Table, source_of
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from plans.algebra import Group, Query
 from plans.lowering.joins import feed
 from plans.lowering.stages import Stages
+from plans.payloads.sums import ORDERED
 from plans.plan import Plan
 from plans.program import Aggregate, Feed, GroupStage, JoinStage
+from plans.queries.algebra import Group, Query
 from plans.search.counted.work import work
-from plans.sums import ORDERED
 
 Grouped = Callable[[Group, Query], GroupStage]
 """Makes the stage of a group over a join core, with one feed."""

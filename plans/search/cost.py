@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plans.conjunction import Atom
 from plans.errors import PlanError
+from plans.queries.conjunction import Atom
 
 VIRTUAL_STEP = 0.5
 

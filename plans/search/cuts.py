@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from plans.algebra import unused
 from plans.expressions.expr import Expr
 from plans.plan import Plan
 from plans.program import Feed, GroupStage, JoinStage, LinearStage, Program, TopStage
+from plans.queries.algebra import unused
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
 from plans.search.shares import HASHABLE, hashable
 

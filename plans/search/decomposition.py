@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from plans.conjunction import Atom
 from plans.errors import PlanError
 from plans.plan import Bag, BagAtom
+from plans.queries.conjunction import Atom
 from plans.theory.hypergraph import Hypergraph, acyclic, bits, components, gyo, union
 from plans.theory.widths import EXACT_ATTRIBUTES, edge_covers, fhtw
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plans.algebra import unused
 from plans.expressions.build import col
+from plans.payloads.sums import ORDERED, ROWS, Sums, Term, digits_of, limbs_of, term_of, unit
 from plans.plan import Output
 from plans.program import Aggregate, Feed, GroupStage, Summed, Told
+from plans.queries.algebra import unused
 from plans.schema import WEIGHT, Column
-from plans.sums import ORDERED, ROWS, Sums, Term, digits_of, limbs_of, term_of, unit
 
 
 def partial(stage: GroupStage) -> GroupStage | None:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plans.conjunction import EXISTS, Atom, Conjunction
-from plans.counting import with_multiplicities
 from plans.errors import PlanError
+from plans.payloads.counting import with_multiplicities
 from plans.plan import Attribute, Bag, Candidate, Node, Output, Plan
+from plans.queries.conjunction import EXISTS, Atom, Conjunction
+from plans.queries.variables import injective
 from plans.search.bounds import bounds
 from plans.search.cost import atom_rates, step_cost
 from plans.search.counted.fans import fans
@@ -18,7 +19,6 @@ from plans.search.jointree import Forest, Tree, generalized_join_trees
 from plans.search.normal_form import complete, with_normal_form
 from plans.theory.classify import QueryClass, classify
 from plans.theory.hypergraph import Hypergraph, bits, components
-from plans.variables import injective
 
 MAX_ATOMS = 60
 MAX_CHILDREN = 200

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from plans.algebra import unused
 from plans.errors import PlanError
 from plans.lowering.stages import passed
 from plans.plan import Plan
@@ -29,6 +28,7 @@ from plans.program import (
     TopStage,
     outputs_of,
 )
+from plans.queries.algebra import unused
 from plans.reads import feeds, inputs, reading
 from plans.schema import STAGE_OF_CELL, WEIGHT, Column, Table
 from plans.search.cuts import Cut, Role, by_anything, by_output, uncut

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from plans.payload import EXISTS, limbs_of
+from plans.payloads.payload import EXISTS, limbs_of
 from plans.plan import Plan
 from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage, TopStage
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from plans.expressions.expr import Expr
-from plans.payload import COUNTED
+from plans.payloads.payload import COUNTED
 from plans.plan import BagAtom, Node, Output
 from plans.program import (
     Feed,

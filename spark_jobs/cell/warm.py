@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 import plans
+from plans.payloads.sums import ROWS, term_of
 from plans.program import GroupStage, Maintainable, Program
 from plans.schema import arrow_type, decimal_parts
-from plans.sums import ROWS, term_of
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.scratch import scratch_root
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from math import prod
 
 from crown.reference.payload import factor
-from plans.payload import COUNTED, EXISTS
+from plans.payloads.payload import COUNTED, EXISTS
 from plans.plan import Plan
 from tests.oracles.database import Database, Row
 

@@ -19,8 +19,8 @@ from spark_jobs.job.vitals import Vitals, prometheus
 from spark_jobs.log.state_log import CellLog
 from tests.oracles import duck
 from tests.oracles.database import to_arrow
-from tests.programs.test_windows import START, Twin
 from tests.spark.streams import ChangeFiles, Result, run
+from tests.windows.test_windows import START, Twin
 
 SCHEMA = {"r": {"k": "int64", "ts": "timestamp", "s": "string"}, "u": {"k": "int64", "n": "int64"}}
 SQL = "SELECT r.k, COUNT(*) AS c, MIN(s) AS lo, MAX(n) AS hi FROM r JOIN u ON r.k = u.k WHERE s <> 'x' GROUP BY r.k"

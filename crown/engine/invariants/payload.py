@@ -20,7 +20,7 @@ from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels.strings import NULL
 from crown.kernels.tables import LOW32, table_at
-from plans.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
+from plans.payloads.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
 
 _COUNT: Term = ()

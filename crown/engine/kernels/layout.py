@@ -48,7 +48,7 @@ Y_PARTS = 9  # plan offset of the parts
 # A part: first word, limbs, how many factors, plan offset of (word counted from the row, what of it) pairs; then per
 # link first word and limbs of the child's part that it is multiplied by.
 Z_WORD, Z_LIMBS, Z_FACTORS, Z_FACTOR0, Z_LINKS = 0, 1, 2, 3, 4
-# What of a word is a factor: an integer, a double in fixed point, or 1 where something holds (see ``plans.payload``).
+# What of a word is a factor: an integer, a double in fixed point, or 1 where something holds (see ``plans.payloads``).
 WORD, FLOAT, IS_VALID, IS_PLUS, IS_MINUS, IS_UP, IS_DOWN, IS_DOWN_FLOAT = 0, 1, 2, 3, 4, 5, 6, 7
 
 # Words of a record descriptor in the plan array.

@@ -21,9 +21,9 @@ from crown.stages.groups.terms import Layout
 from crown.stages.kernels import multisets, orders
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
+from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Values, unit
 from plans.program import Aggregate
 from plans.schema import arrow_type, decimal_parts
-from plans.sums import COFACTOR, COUNTS, Sums, Term, Values, unit
 
 
 @dataclass(frozen=True)

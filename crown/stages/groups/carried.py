@@ -11,9 +11,9 @@ from crown.stages.groups.rounded import limbs
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import sums
 from crown.store.zset import Zset
+from plans.payloads.sums import term_of
 from plans.plan import Plan
 from plans.program import Carried
-from plans.sums import term_of
 
 
 class Carriage:

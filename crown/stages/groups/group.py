@@ -30,10 +30,10 @@ from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import named_values
 from crown.store.zset import Zset
+from plans.payloads.sums import ROWS, Term, Values, term_of
 from plans.plan import Plan
 from plans.program import Carried, GroupStage, Told
 from plans.schema import Column as Declared
-from plans.sums import ROWS, Term, Values, term_of
 
 _SCANNED = 1 << 12  # groups per block of a scan
 _MOST_ROWS = 1 << 62

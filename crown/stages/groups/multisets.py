@@ -16,7 +16,7 @@ from crown.stages.kernels import multisets as kernels
 from crown.stages.protocol import Part
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
-from plans.sums import Values
+from plans.payloads.sums import Values
 
 _IDENTITY = np.arange(kernels.VALUE_KEY, dtype=np.int64)
 

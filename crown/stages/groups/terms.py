@@ -15,7 +15,7 @@ from crown.errors import ChangeError
 from crown.kernels.fixed import FLOAT_LIMBS, FLOAT_TOP
 from crown.stages.columns import Frame
 from crown.stages.kernels import sums
-from plans.sums import ROWS, Term, limbs_of
+from plans.payloads.sums import ROWS, Term, limbs_of
 
 _INFINITY = 2047 << 52
 _MINUS_INFINITY = _INFINITY - 2**63

@@ -13,8 +13,8 @@ import numpy as np
 from crown.stages.columns import Frame
 from crown.stages.groups.terms import Layout
 from crown.stages.kernels import sums
+from plans.payloads.sums import DIGIT, digits_of, term_of
 from plans.program import Told
-from plans.sums import DIGIT, digits_of, term_of
 
 _MASK = np.int64((1 << DIGIT) - 1)
 

@@ -19,15 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from plans.algebra import Group, Query, Relation, SetOperation, Source
 from plans.expressions.build import Expr, call
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
 from plans.frontends.datalog.head import Head
 from plans.frontends.datalog.terms import WORDS
 from plans.frontends.datalog.tokens import Token
+from plans.queries.algebra import Group, Query, Relation, SetOperation, Source
+from plans.queries.variables import join_type
 from plans.schema import Schema, tables_hint
-from plans.variables import join_type
 
 
 class _Reader(Head):

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plans.algebra import Relation, unused
-from plans.conjunction import settled
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, cast, substitute
 from plans.frontends.motif.graph import Graph
 from plans.frontends.motif.patterns import Branch, Edge, Vertex, named, read
 from plans.frontends.motif.search import Found, Search, union
 from plans.frontends.motif.where import conditions
+from plans.queries.algebra import Relation, unused
+from plans.queries.conjunction import settled
 from plans.schema import Schema
 
 Types = dict[str, dict[str, str]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plans.algebra import Query, SetOperation, Source
 from plans.errors import PlanError
 from plans.expressions.build import Expr
+from plans.queries.algebra import Query, SetOperation, Source
 from plans.schema import Column, Schema, Table
 
 ENDS = ("src", "dst")

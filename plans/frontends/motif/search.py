@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as default
 
-from plans.algebra import Query, Relation, SetOperation, Source, unused
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, lit
 from plans.frontends.branches import balanced
 from plans.frontends.motif.graph import ENDS, Graph, field, fields
 from plans.frontends.motif.patterns import Edge, Term, Vertex
+from plans.queries.algebra import Query, Relation, SetOperation, Source, unused
 from plans.schema import Column, Table
 
 Elements = Mapping[str, Mapping[str, Expr]]

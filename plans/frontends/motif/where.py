@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plans.algebra import Query
 from plans.errors import PlanError, Position
 from plans.expressions.build import Expr
+from plans.queries.algebra import Query
 from plans.schema import Column, Schema, Table
 
 _SAID = "_"

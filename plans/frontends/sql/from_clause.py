@@ -9,13 +9,13 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.algebra import Query, SetOperation, Source, replaced
 from plans.expressions.build import NULL, Expr, call, cast
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scalars.names import Ctes, Frame, Names
 from plans.frontends.sql.scope import Relation, Scope
 from plans.frontends.sql.text.place import extent, spelling
 from plans.frontends.sql.windows import is_windows, query_of
+from plans.queries.algebra import Query, SetOperation, Source, replaced
 from plans.schema import tables_hint
 
 

@@ -1,7 +1,7 @@
 """GROUP BY, HAVING and aggregates: which there are, their types, and the group that a SELECT is.
 
 Part of `plans.frontends.sql`. Aggregates and grouped expressions become columns, named as the keys and aggregates of
-`plans.algebra.Group`; what is left over of other columns is an error.
+`plans.queries.algebra.Group`; what is left over of other columns is an error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from plans.algebra import Group, Query, replaced, split, unused
 from plans.errors import PlanError
 from plans.expressions.build import NULL, TRUE, Expr, cast, col, conjoin
 from plans.frontends.aggregates import ONCE, result_type
@@ -21,6 +20,7 @@ from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.where import Where
 from plans.program import Aggregate
+from plans.queries.algebra import Group, Query, replaced, split, unused
 
 
 class Grouping(Where):

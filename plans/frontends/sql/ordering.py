@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from plans.algebra import Query, Relation, Top, unused
 from plans.frontends.sql.grouping import Grouping
 from plans.frontends.sql.refuse import NO_ORDER
 from plans.frontends.sql.scalars.names import Ctes
 from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.text.place import spelling
 from plans.program import Order
+from plans.queries.algebra import Query, Relation, Top, unused
 
 _CLAUSES = ("order", "limit", "offset", "qualify")
 _MOST = 2**31 - 1

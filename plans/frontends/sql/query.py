@@ -13,7 +13,6 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.algebra import Group, Query, Relation, SetOperation, Top, check_output_name
 from plans.errors import PlanError
 from plans.expressions.build import Expr
 from plans.expressions.coercion import common
@@ -27,6 +26,7 @@ from plans.frontends.sql.text.parse import statements
 from plans.frontends.sql.text.place import extent, place_of
 from plans.lowering.matches import Keys, crossing_keys
 from plans.program import Function
+from plans.queries.algebra import Group, Query, Relation, SetOperation, Top, check_output_name
 from plans.schema import Schema
 from plans.stack import MAX_NESTING, with_room
 

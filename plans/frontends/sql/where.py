@@ -11,7 +11,6 @@ from functools import partial
 
 from sqlglot import exp
 
-from plans.algebra import Group, Query, Source, replaced, split
 from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, cast, col, lit, substitute
 from plans.frontends.sql.from_clause import From
@@ -21,6 +20,7 @@ from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.text.place import negation
 from plans.lowering.matches import Keys
 from plans.program import Aggregate
+from plans.queries.algebra import Group, Query, Source, replaced, split
 from plans.stack import with_room
 
 FOUND = "found"

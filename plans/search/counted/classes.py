@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plans.payload import EXISTS
+from plans.payloads.payload import EXISTS
 from plans.plan import Bound, Plan
 from plans.search.counted.fans import Fans, fans
 from plans.theory.hypergraph import Hypergraph

@@ -1,4 +1,4 @@
-"""Fans and quiet edges: how far a change of a payload goes up a tree (`plans.payload`), for the search and for EXPLAIN.
+"""Fans and quiet edges: how far a change of a payload goes up a tree (`plans.payloads`), for search and EXPLAIN.
 
 A payload can change where no counter does, so the enclosureness does not bound it. What is counted instead are
 *touches*: rows of a parent that a publication looks at. The *fan* of an edge c -> p is how many rows of p have one key
@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from plans.conjunction import Atom
 from plans.expressions.expr import Expr
 from plans.plan import Bag, BagAtom, Node, table_of
+from plans.queries.conjunction import Atom
 from plans.schema import Table
 from plans.theory.hypergraph import Hypergraph
 

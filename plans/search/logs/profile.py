@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plans.algebra import Group, Query
-from plans.conjunction import is_set
 from plans.errors import PlanError
 from plans.lowering.joins import plan_of
 from plans.plan import Plan
 from plans.planner import parse
 from plans.planner import plan as make_plan
+from plans.queries.algebra import Group, Query
+from plans.queries.conjunction import is_set
 from plans.search.logs.amplification import amplification
 from plans.search.logs.touches import touches
 from plans.search.logs.updates import Event, Row, copies_of, kind_of, updates_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plans.payload import COUNTED, EXISTS
+from plans.payloads.payload import COUNTED, EXISTS
 from plans.plan import Plan
 from plans.search.logs.amplification import Replay
 from plans.search.logs.updates import Copies, Row

@@ -11,8 +11,8 @@ import pytest
 from crown.reference import PayloadReference, Result, Row
 from crown.reference.payload import Value, _sum
 from crown.store.relations import Alias
-from plans.counting import with_multiplicities
-from plans.payload import COUNTED, VALUE, Payload
+from plans.payloads.counting import with_multiplicities
+from plans.payloads.payload import COUNTED, VALUE, Payload
 from plans.plan import Attribute, Node, Plan
 from plans.schema import Schema
 from tests.engine.payloads.test_payloads import difference, hop3

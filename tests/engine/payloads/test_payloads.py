@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crown.reference import PayloadReference
-from plans.conjunction import Attribute
-from plans.counting import with_multiplicities
-from plans.payload import COUNTED, DOWN, EXISTS, INDICATOR, UP, VALID, VALUE, Payload
+from plans.payloads.counting import with_multiplicities
+from plans.payloads.payload import COUNTED, DOWN, EXISTS, INDICATOR, UP, VALID, VALUE, Payload
 from plans.plan import Node, Plan
+from plans.queries.conjunction import Attribute
 from plans.schema import Schema
 from tests.engine.payloads.payload_driver import Driver
 from tests.oracles import payloads

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from crown.reference.payload import factor
 from plans.expressions.expr import Expr
+from plans.payloads.sums import ORDERED, Sums, Term
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import (
     Aggregate,
@@ -29,7 +30,6 @@ from plans.program import (
     TopStage,
 )
 from plans.schema import arrow_type, decimal_parts
-from plans.sums import ORDERED, Sums, Term
 from tests.oracles.database import Database, Row, canonical
 
 Bag = Counter[Row]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plans import PlanError, parse, plan, program
-from plans.algebra import Query
+from plans.queries.algebra import Query
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plans import Program, program
-from plans.payload import MINUS, PLUS, VALID, VALUE
+from plans.payloads.payload import MINUS, PLUS, VALID, VALUE
 from plans.program import GroupStage, JoinStage, LinearStage
 
 TABLES: dict[str, object] = {

@@ -10,9 +10,9 @@ import pytest
 
 import crown
 from plans import Plan, PlanError, Program, parse
-from plans.algebra import Query
 from plans.lowering.joins import plan_of
 from plans.program import JoinStage
+from plans.queries.algebra import Query
 from plans.search.counted.fans import FANOUT
 from plans.search.logs.profile import profile
 from plans.search.logs.touches import PayloadReplay, replayed

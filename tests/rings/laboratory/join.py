@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from crown.errors import CrownError
 from plans import PlanError, parse
-from plans.algebra import Query
-from plans.conjunction import Atom, Conjunction, conjunction
 from plans.expressions.expr import Expr
+from plans.queries.algebra import Query
+from plans.queries.conjunction import Atom, Conjunction, conjunction
 from plans.schema import Table, decimal_parts
 
 _NUMBERS = ("bool", "int32", "int64", "float64")

@@ -13,8 +13,6 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from plans.algebra import Relation as Algebra
-from plans.algebra import Source
 from plans.errors import PlanError, Position, pointed
 from plans.expressions.build import Expr, call
 from plans.frontends.sql.refuse import Refuser
@@ -22,8 +20,10 @@ from plans.frontends.sql.scalars.scalar import scalar
 from plans.frontends.sql.scope import Relation, Scope
 from plans.frontends.sql.text.parse import Words, double_quoted
 from plans.frontends.sql.text.place import extent, place_of
+from plans.queries.algebra import Relation as Algebra
+from plans.queries.algebra import Source
+from plans.queries.variables import join_type
 from plans.schema import Column, Schema, Table
-from plans.variables import join_type
 
 _T = TypeVar("_T")
 Ctes = Mapping[str, tuple[exp.Expression, tuple[str, ...], "Ctes"]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plans.algebra import Query, Source
 from plans.errors import PlanError
 from plans.expressions.build import Expr
+from plans.queries.algebra import Query, Source
+from plans.queries.variables import Classes, injective
 from plans.schema import Table
-from plans.variables import Classes, injective
 
 
 def _closure(query: Query, classes: Classes, known: set[str]) -> set[str]:

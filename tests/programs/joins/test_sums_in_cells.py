@@ -22,7 +22,7 @@ from plans.search.rounds import rounds
 from spark_jobs.cell import warm
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from tests.plans.lowering.program_queries import TABLES
-from tests.programs.test_cells_of_programs import CELLS, Cells, compare, deltas
+from tests.programs.joins.test_cells_of_programs import CELLS, Cells, compare, deltas
 
 TOLD = """
 SELECT AVG(a) AS m FROM r

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plans.errors import PlanError
-from plans.payload import COUNTED, DOWN, EXISTS, INDICATOR, MINUS, PLUS, UP, VALID, VALUE, Payload, factor_bits
+from plans.payloads.payload import COUNTED, DOWN, EXISTS, INDICATOR, MINUS, PLUS, UP, VALID, VALUE, Payload, factor_bits
 from plans.plan import Node, Plan
 
 

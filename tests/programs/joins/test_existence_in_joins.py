@@ -12,7 +12,7 @@ import plans
 from plans.program import GroupStage, JoinStage, Program
 from tests.marks import seeds
 from tests.plans.lowering.random_sums import TABLES, Writer
-from tests.programs.test_sums_in_joins import compare
+from tests.programs.joins.test_sums_in_joins import compare
 
 FILTERS = {
     "p": ("{}.b IN (SELECT c FROM q)", "EXISTS (SELECT * FROM q n WHERE n.b = {0}.b AND n.i > 0)",

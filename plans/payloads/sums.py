@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from plans.payload import COUNT_BITS, FLOAT_BITS
+from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
 from plans.program import Aggregate, Carried, Told
 from plans.schema import decimal_parts
 

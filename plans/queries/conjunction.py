@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from plans.algebra import Query, split
-from plans.duplicates import fixed_by_output, repetition
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call, cast, col, conjoin, substitute
 from plans.plan import Attribute
+from plans.queries.algebra import Query, split
+from plans.queries.duplicates import fixed_by_output, repetition
+from plans.queries.variables import Classes, join_type
 from plans.schema import Table
-from plans.variables import Classes, join_type
 
 _CONSTANT_TYPES = ("bool", "int32", "int64", "string", "date", "timestamp", "timestamp_ntz")
 

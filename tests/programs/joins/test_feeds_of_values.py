@@ -20,7 +20,7 @@ from plans.program import GroupStage, JoinStage, Program
 from plans.search.counted.work import work
 from tests.marks import seeds
 from tests.plans.lowering.random_sums import TABLES, Writer
-from tests.programs.test_sums_in_joins import compare
+from tests.programs.joins.test_sums_in_joins import compare
 
 VALUED = ("MIN({})", "MAX({})", "COUNT(DISTINCT {})", "SUM(DISTINCT {})", "AVG(DISTINCT {})", "MAX({0}) - MIN({0})")
 

@@ -1,0 +1,1 @@
+"""Windows of relations: by number, by event time, with updates by key."""
