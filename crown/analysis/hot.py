@@ -43,8 +43,12 @@ class Fan:
 
 
 def groups(state: State, node: int) -> np.ndarray:
-    """Returns the handles of all groups above a node (int64[groups]). O(groups)."""
-    return _handles(state, int(table_at(at.groups_table(len(state.plan.nodes), node))))
+    """Returns the handles of all groups above a node that are in use (int64[groups]). O(keys of the index)."""
+    compiled, k = state.compiled, len(state.plan.nodes[node].key)
+    table = int(table_at(at.groups_table(len(state.plan.nodes), compiled.index[node])))
+    handles = _handles(state, table) + compiled.shift[node]
+    parents, children = _sizes(state, handles, k)
+    return handles[(parents > 0) | (children > 0)]
 
 
 def _handles(state: State, table: int) -> np.ndarray:
@@ -84,7 +88,7 @@ def hottest(state: State, node: int, most: int) -> list[HotKey]:
     chosen = chosen[np.lexsort((-children[chosen], -parents[chosen]))]
     columns = {
         name: decode(
-            np.ascontiguousarray(state.arena[handles[chosen] + place]),
+            np.ascontiguousarray(state.arena[handles[chosen] - state.compiled.shift[node] + place]),
             plan.attributes[name].type,
             state.dictionary.extern,
         ).to_pylist()

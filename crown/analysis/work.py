@@ -10,6 +10,7 @@ from crown.kernels import arena as A
 from crown.kernels.geometry import groups_table, tallies_of
 from crown.kernels.tables import table_at
 from plans.plan import Plan
+from plans.search.indexes import index_of
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ def work(plan: Plan, headers: list[np.ndarray], since: list[np.ndarray] | None =
     now = np.sum(headers, axis=0)
     if since is not None:
         now = now - np.sum(since, axis=0)
-    n = len(plan.nodes)
+    n, index = len(plan.nodes), index_of(plan)
     nodes = []
     for i, node in enumerate(plan.nodes):
         tally = tallies_of(n, i)
-        groups = int(now[int(table_at(groups_table(n, i))) + A.T_COUNT]) if i else 0
+        groups = int(now[int(table_at(groups_table(n, index[i]))) + A.T_COUNT]) if i else 0
         updates = int(now[tally.updates]) if node.kind != "virtual" else 0
         nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, int(now[tally.touched]) if i else 0))
     published = sum(node.touched for node in nodes)

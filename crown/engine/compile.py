@@ -16,11 +16,12 @@ import numpy as np
 from crown.engine.kernels import layout as L
 from crown.engine.payload import PayloadLayout
 from crown.kernels.arena import COUNTED, PLAIN
-from crown.kernels.geometry import groups_table, link_of, row_words, rows_table, table_total
+from crown.kernels.geometry import SHORT_ROW, group_words, groups_table, link_of, row_words, rows_table, table_total
 from crown.kernels.tables import table_at
 from crown.store.relations import stored_relations
 from crown.store.zset import Zset
 from plans.plan import Node, Plan
+from plans.search.indexes import index_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class CompiledPlan:
     """A compiled plan: ``array`` (int64, 1-D), the number of hash tables, and where everything of a node is.
 
     Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
-    each attribute is; ``offset`` of its block in the record. ``payload``: of a payload plan, where what is.
+    each attribute is; ``offset`` of its row in the record; ``index``, the node whose table the edge above it has its
+    groups in, and ``shift``, where in a bundle they are. ``payload``: of a payload plan, where what is.
     """
 
     array: np.ndarray
@@ -37,6 +39,8 @@ class CompiledPlan:
     record: tuple[int, ...]
     words: tuple[Mapping[str, int], ...]
     offset: tuple[int, ...]
+    index: tuple[int, ...]
+    shift: tuple[int, ...]
     payload: PayloadLayout | None = None
 
     @property
@@ -118,29 +122,47 @@ def compile_plan(plan: Plan) -> CompiledPlan:
     children = children_of(nodes)
     records = _records(plan)
     words: list[Mapping[str, int]] = [{}] * n
-    offset, record = [0] * n, [0] * n
+    offset, record, look_ups = [0] * n, [0] * n, [0] * n
+    short_rows: set[int] = set()
     out = _Words(n)
     payloads = None if plan.payload is None else PayloadLayout(plan, plan.payload)
+    index, shift = index_of(plan), [0] * n
+    indexes = {i: _place_index(plan, payloads, index, i, shift, out) for i in sorted({*index} - {0})}
     weighing = payloads.weighing if payloads is not None else ()
     for members, width in records:
         end = width
-        for i, word in members.items():
-            words[i], offset[i] = word, end
-            end += row_words(len(children[i])) + (i in weighing)
-        made = out.place([width, end, table_at(rows_table(min(members))), len(members), out.place(list(members))])
+        for place, i in enumerate(sorted(members, key=lambda i: not children[i])):
+            short = place > 0 and not children[i] and payloads is None
+            short_rows |= {i} if short else set()
+            words[i], offset[i] = members[i], end - short
+            end += SHORT_ROW if short else row_words(len(children[i])) + (i in weighing)
+        lookups, numbers = _lookups(plan, members, children, index)
+        look = out.place([w for i, key in lookups for w in (indexes[i], out.place(key))])
+        aliases = out.place(list(members))
+        made = out.place([width, end, table_at(rows_table(min(members))), len(members), aliases, len(lookups), look])
         for i in members:
             record[i] = made
+            look_ups[i] = out.place(numbers[i])
     compiled = CompiledPlan(
-        np.empty(0, np.int64), table_total(n), children, tuple(record), tuple(words), tuple(offset), payloads
+        np.empty(0, np.int64),
+        table_total(n),
+        children,
+        tuple(record),
+        tuple(words),
+        tuple(offset),
+        index,
+        tuple(shift),
+        payloads,
     )
     branches = _branches(plan, compiled)
     branch_of = {a: b for b, attributes in enumerate(branches) for a in attributes}
-    for members, _ in records:
-        tags = 1
-        for i in members:
-            start = L.P_NODES + L.ND * i
-            out.words[start : start + L.ND] = _descriptor(plan, compiled, i, tags, branch_of, out)
-            tags += 1 + len(children[i])
+    for i in range(n):
+        start = L.P_NODES + L.ND * i
+        d = _descriptor(plan, compiled, i, branch_of, out)
+        d[L.N_SHORT] = int(i in short_rows)
+        d[L.N_LOOKUPS] = look_ups[i]
+        d[L.N_INDEX] = indexes.get(index[i], 0)
+        out.words[start : start + L.ND] = d
     out.words[L.P_COUNT] = n
     out.words[L.P_IDENTITY] = out.place(range(max([1, *(width for _, width in records)])))
     out.words[L.P_FULL] = _program(plan, compiled, None, branch_of, out)
@@ -169,9 +191,40 @@ def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:
     return found
 
 
-def _descriptor(
-    plan: Plan, compiled: CompiledPlan, i: int, tags: int, branch_of: Mapping[str, int], out: _Words
-) -> list[int]:
+def _place_index(
+    plan: Plan, payloads: PayloadLayout | None, index: Sequence[int], first: int, shift: list[int], out: _Words
+) -> int:
+    """Places the descriptor of the index of the edge above node ``first``, and of all that share it; see ``layout``.
+
+    Writes to ``shift`` where the groups of each edge are. Returns the descriptor's offset.
+    """
+    edges = [i for i, of in enumerate(index) if of == first]
+    k = len(plan.nodes[first].key)
+    end = 0
+    for i in edges:
+        shift[i] = end
+        end += int(group_words(payloads.extra_words(i) if payloads is not None else 0))
+    table = table_at(groups_table(len(plan.nodes), first))
+    return out.place([table, k, k + end, len(edges), out.place([shift[i] for i in edges])])
+
+
+def _lookups(
+    plan: Plan, members: Mapping[int, Mapping[str, int]], children: Sequence[Sequence[int]], index: Sequence[int]
+) -> tuple[list[tuple[int, tuple[int, ...]]], dict[int, list[int]]]:
+    """Returns which bundles a record has groups in: index, and the words of the record that are the key; each once.
+
+    And per alias the numbers of its look-ups: of its own group, then of the group of each child.
+    """
+    found: dict[tuple[int, tuple[int, ...]], int] = {}
+    numbers = {}
+    for i, word in members.items():
+        edges = [i, *children[i]] if i else children[i]
+        keys = [(index[e], tuple(word[a] for a in plan.nodes[e].key)) for e in edges]
+        numbers[i] = [*([] if i else [0]), *(found.setdefault(key, len(found)) for key in keys)]
+    return list(found), numbers
+
+
+def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, branch_of: Mapping[str, int], out: _Words) -> list[int]:
     nodes, children, words = plan.nodes, compiled.children, compiled.words
     node = nodes[i]
     d = [0] * L.ND
@@ -185,10 +238,9 @@ def _descriptor(
     d[L.N_KEY] = len(node.key)
     d[L.N_CARRIED] = _carried(nodes, compiled, i)
     d[L.N_ROWS] = table_at(rows_table(i))
-    d[L.N_GROUPS] = table_at(groups_table(len(nodes), i))
+    d[L.N_EDGE] = table_at(groups_table(len(nodes), i))
+    d[L.N_SHIFT] = compiled.shift[i]
     d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
-    d[L.N_TAGS] = tags
-    d[L.N_KPOS] = out.place([words[i][a] for a in node.key])
     if node.parent >= 0:
         d[L.N_PPOS] = out.place([words[node.parent][a] for a in node.key])
         if nodes[node.parent].kind == "virtual":

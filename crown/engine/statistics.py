@@ -13,18 +13,20 @@ from crown.kernels.tables import table_at
 def statistics(state: State) -> dict[str, Any]:
     """Returns sizes and counters.
 
-    Bytes: ``live`` in use, ``reserved`` the high-water mark. Counters are totals since creation; ``touched``:
-    parent rows that publications of payloads have looked at, in all and by the edge above each node. O(nodes).
+    ``groups``: the keys in the index of the edge above each node; edges may share one. Bytes: ``live`` in use,
+    ``reserved`` the high-water mark. Counters are totals since creation; ``touched``: parent rows that publications of
+    payloads have looked at, in all and by the edge above each node. O(nodes).
     """
     arena, n = state.arena, len(state.plan.nodes)
     tallies = [tallies_of(n, i) for i in range(n)]
     rows = {node.name: int(arena[tallies[i].rows]) for i, node in enumerate(state.plan.nodes)}
     inputs = [i for i, node in enumerate(state.plan.nodes) if node.kind != "virtual"]
     name = [node.name for node in state.plan.nodes]
+    index = state.compiled.index
     return {
         "rows": rows,
         "input_rows": sum(rows[name[i]] for i in inputs),
-        "groups": {name[i]: int(arena[table_at(groups_table(n, i)) + A.T_COUNT]) for i in range(1, n)},
+        "groups": {name[i]: int(arena[table_at(groups_table(n, index[i])) + A.T_COUNT]) for i in range(1, n)},
         "dictionary": len(state.dictionary),
         "support": len(state.counts),
         "live_bytes": 8 * state.budget.used,

@@ -3,23 +3,28 @@
 **Record**: a tuple of a source with ``a`` words, and a row per alias that reads it::
 
     0 .. a-1   the values (int64 codes)
-    a ..       row of the first alias, of the second, ...
+    a ..       the rows of its aliases, those of nodes with children first
 
 **Row** of a node with children ``0..n-1`` (``2 + n`` words). Its handle is that of its own first word; the values lie
 before it, ``N_OFFSET`` words from the record's beginning::
 
-    0          low: count (non-empty child groups)     high: copies of the tuple (in the first row), its weight
+    0          low: count (non-empty child groups)     high: copies of the tuple (in the record's first row), its weight
     1          low: group of the edge to the parent    high: position in that group's children, -1 outside V_s
     2+j        low: group of the edge to child j       high: position in that group's parents
 
-A word that holds a group and a position in one of its lists is a *link*. An alias that does not read the tuple (its
-mask says so) has group 0. A row of a virtual node is a record of its own. In payload plans every row has in word 0 the
+A word with a group and a position in one of its lists is a *link*. An alias that does not read the tuple has group 0. A
+row of a virtual node is a record of its own. In payload plans every row has in word 0 the
 *weight* with which it has been accounted: while the copies of a tuple change, its aliases follow one after the other.
-Some rows of free nodes have one more word there, their own handle: so an enumeration writes it like a value.
+Some rows of free nodes have one more word there, their own handle: so an enumeration writes it like a value. A row of a
+node without children, if it is not the record's first, has no word 0: its handle is the word before, another row's.
 
-**Group** of an edge with a key of ``k`` attributes (``k + 4`` words, and its payload), the only index there is::
+**Bundle** of a key of ``k`` attributes, the only index there is: the groups of all edges that share it::
 
     0 .. k-1   the key
+    k ..       group of the first edge, of the second, ...
+
+**Group** of an edge (4 words, and its payload). Its handle lies ``k`` words before them, as if each had the key::
+
     k          low: children list    high: its length (count[k] of S-UPDATE; the key is in V_p iff > 0)
     k+1        low: parents list     high: its length (rows of R_p with that key, live ones first)
     k+2        low: live parents     high: references (rows of R_c with that key, in V_s or not)
@@ -35,13 +40,11 @@ Some rows of free nodes have one more word there, their own handle: so an enumer
 **List**: a *field*, a word as above (low: where it is, high: its length), and the half word with its log2 capacity. A
 list of capacity 1 is its own field; a longer one is a block of int32 row handles. The children list of a free leaf with
 one non-key attribute carries a copy of that attribute (``capacity`` int64 words before the handles), so that the
-innermost loop of an enumeration is a copy. The root's edge has one group, without key, with one live parent that does
-not exist: so the root needs no case of its own.
+innermost loop of an enumeration is a copy. The root's edge has one group, without key, with one live parent that is
+not there.
 
-**Table numbers**: the rows of node i, then the groups above node i, then the dictionary and the support counts. A
-source's records are in the rows table of its first alias.
-
-Kernels pay nothing for these functions, they are inlined; called from Python they run as they stand.
+**Table numbers**: the rows of node i (a source's records, if it is the first alias), then the groups above node i, then
+the dictionary and the support counts. Kernels pay nothing for these functions: they are inlined.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ from crown.kernels.jit import device
 from crown.kernels.tables import table_at
 
 _GROUP = 4  # words of a group besides its key and its payload
+SHORT_ROW = 1  # words of a row without word 0
 OWN_LINK = ONE  # the link of a row to the group that it is a child in
 
 # Records
@@ -176,9 +180,9 @@ def set_linked_position(halves, row, link, at):
 
 
 @device
-def group_words(k, extra):
+def group_words(extra):
     """Returns the words of a group, ``extra`` of them for a payload (``payload_words``)."""
-    return k + _GROUP + extra
+    return _GROUP + extra
 
 
 @device
@@ -200,14 +204,14 @@ def entry_field(g, k, words):
 
 
 @device
-def last_group_word(k):
-    """Returns the last word of a group that an update reads or writes, counted from the group."""
-    return k + 3
+def last_group_word(g, k):
+    """Returns the last word of a group that an update reads or writes, its payload left out."""
+    return g + k + _GROUP - 1
 
 
 @device
 def group_number(g):
-    """Returns a number that no other group has, below ``group_numbers`` of the arena's words: groups do not overlap."""
+    """Returns a number that no other group has, below ``group_numbers`` of the words: handles lie that far apart."""
     return g // _GROUP
 
 

@@ -9,10 +9,11 @@ from plans.payloads.payload import EXISTS, limbs_of
 from plans.plan import Plan
 from plans.program import GroupStage, JoinStage, LinearStage, PointwiseStage, Program, Stage, TopStage
 from plans.search.counted.classes import BAG, CONSTANT, ENCLOSED, ENUMERATED, FIRST_ORDER, LOGARITHMIC, join_class
+from plans.search.indexes import index_of
 from plans.serial import kind_name
 
 ORDERED = ("min", "max")
-_ROW, _GROUP = 2, 4  # words of a row besides its values and children, of a group besides its key
+_ROW, _GROUP = 2, 4  # words of a row besides its values and children, of a group
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,27 @@ def of_plan(plan: Plan) -> Upkeep:
 
 def _memory(plan: Plan) -> str:
     rows = [f"{plan.nodes[i].name} {row_words(plan, i)}" for i in range(len(plan.nodes))]
-    keys = [f"{node.name} {group_words(plan, i)}" for i, node in enumerate(plan.nodes) if i]
+    index = index_of(plan)
+    edges = {of: [i for i in range(1, len(plan.nodes)) if index[i] == of] for of in index[1:]}
+    keys = [f"{' and '.join(plan.nodes[i].name for i in e)} {key_words(plan, of)}" for of, e in edges.items()]
     groups = f"; words of a key above a node: {', '.join(keys)}" if keys else ""
     return f"words of a row: {', '.join(rows)}{groups}"
 
 
 def row_words(plan: Plan, i: int) -> int:
-    """Returns the words of a row of a node: its values, which aliases of a relation share, and its links."""
+    """Returns the words of a row of a node: its values, which aliases of a relation share, and its links.
+
+    Without a payload, an alias below which nothing hangs and that shares its values has one word less.
+    """
     return len(plan.nodes[i].attributes) + _ROW + len(plan.children(i))
 
 
-def group_words(plan: Plan, i: int) -> int:
-    """Returns the words of a group above a node, with its payload."""
-    words = payload_words(plan, i)
-    return len(plan.nodes[i].key) + _GROUP + (words + 1 if words else 0)
+def key_words(plan: Plan, i: int) -> int:
+    """Returns the words of a key in the index of the edge above a node: its values, and per edge that shares the index
+    a group with its payload."""
+    index = index_of(plan)
+    payloads = [payload_words(plan, e) for e in range(1, len(plan.nodes)) if index[e] == index[i]]
+    return len(plan.nodes[i].key) + sum(_GROUP + (words + 1 if words else 0) for words in payloads)
 
 
 def payload_words(plan: Plan, i: int) -> int:

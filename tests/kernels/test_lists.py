@@ -15,9 +15,9 @@ from crown.kernels import arena as A
 from crown.kernels.tables import LOW32, table_at
 from tests.kernels.wrappers import (
     alloc,
+    bundle_get,
     check_allocator,
     group_drop,
-    group_get,
     halves,
     hash_key,
     list_append,
@@ -132,51 +132,60 @@ def test_a_list_that_cannot_grow_refuses_and_changes_nothing() -> None:
 
 NODE = 1
 TABLE = int(table_at(0))
+SHIFTS = (0, 4)
 
 
 def _plan(k: int) -> np.ndarray:
-    """The plan array of a node whose edge has a key of ``k`` words."""
-    plan = np.zeros(layout.P_NODES + layout.ND * (NODE + 1) + k, np.int64)
+    """The plan array of a node whose edge has a key of ``k`` words, and the second group of an index of two edges."""
+    index = layout.P_NODES + layout.ND * (NODE + 1)
+    words = [TABLE, k, k + 4 * len(SHIFTS), len(SHIFTS), index + 5, *SHIFTS, *range(k)]
+    plan = np.zeros(index + len(words), np.int64)
+    plan[index:] = words
     d = layout.P_NODES + layout.ND * NODE
     plan[layout.P_IDENTITY] = len(plan) - k
-    plan[len(plan) - k :] = range(k)
-    plan[d + layout.N_KEY], plan[d + layout.N_GROUPS] = k, TABLE
+    plan[d + layout.N_KEY], plan[d + layout.N_INDEX], plan[d + layout.N_SHIFT] = k, index, SHIFTS[1]
     return plan
 
 
+def _index(plan: np.ndarray) -> int:
+    return int(plan[layout.P_NODES + layout.ND * NODE + layout.N_INDEX])
+
+
 @pytest.mark.parametrize("k", [1, 3])
-def test_a_group_is_there_as_long_as_one_side_refers_to_it(k: int) -> None:
+def test_a_bundle_is_there_as_long_as_one_side_of_an_edge_refers_to_a_group_of_it(k: int) -> None:
     arena = new_arena(1 << 15, tables_=1)
     halves_, plan = halves(arena), _plan(k)
     identity = int(plan[layout.P_IDENTITY])
     rng = random.Random(k)
-    groups: dict[tuple[int, ...], int] = {}
+    bundles: dict[tuple[int, ...], int] = {}
     initial = int(arena[A.H_LIVE])
     for _ in range(300):
         key = tuple(rng.randrange(4) for _ in range(k))
         source = np.array(key, np.int64)
         tag = np.int64(hash_key(arena, plan, identity, k, source, 0))
-        g = int(group_get(arena, halves_, plan, NODE, tag, source, 0, identity))
-        assert groups.setdefault(key, g) == g, "one group per key"
-        assert tuple(arena[g : g + k].tolist()) == key
-        parents, children = rng.choice([(0, 0), (1, 0), (0, 1), (2, 2)])
-        halves_[2 * (g + k + 1) + 1], halves_[2 * (g + k + 2) + 1] = parents, children
-        group_drop(arena, halves_, plan, NODE, g)
-        if not parents and not children:
-            del groups[key]
-        assert arena[TABLE + A.T_COUNT] == len(groups)
+        bundle = int(bundle_get(arena, halves_, plan, _index(plan), tag, source, 0, identity))
+        assert bundles.setdefault(key, bundle) == bundle, "one bundle per key"
+        assert tuple(arena[bundle : bundle + k].tolist()) == key
+        used = rng.choice([(0, 0), (1, 0), (0, 1), (2, 2)])
+        g = bundle + rng.choice(SHIFTS)
+        halves_[2 * (g + k + 1) + 1], halves_[2 * (g + k + 2) + 1] = used
+        others = [halves_[2 * (bundle + s + k + w) + 1] for s in SHIFTS for w in (1, 2)]
+        group_drop(arena, halves_, plan, NODE, bundle + SHIFTS[1])
+        if not any(others):
+            del bundles[key]
+        assert arena[TABLE + A.T_COUNT] == len(bundles)
     slots = arena[int(arena[TABLE + A.T_SLOTS]) :][: int(arena[TABLE + A.T_MASK]) + 1]
-    assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(groups.values())
-    for g in groups.values():
-        halves_[2 * (g + k + 1) + 1] = halves_[2 * (g + k + 2) + 1] = 0
-        group_drop(arena, halves_, plan, NODE, g)
+    assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(bundles.values())
+    for bundle in bundles.values():
+        arena[bundle + k : bundle + k + 8] = 0
+        group_drop(arena, halves_, plan, NODE, bundle + SHIFTS[1])
     assert int(arena[A.H_LIVE]) == initial
 
 
-def test_a_new_group_has_the_key_and_empty_lists() -> None:
+def test_a_new_bundle_has_the_key_and_empty_groups() -> None:
     arena, plan = new_arena(1 << 12, tables_=1), _plan(2)
     source = np.array([5, -3], np.int64)
     identity = int(plan[layout.P_IDENTITY])
     tag = np.int64(hash_key(arena, plan, identity, 2, source, 0))
-    g = int(group_get(arena, halves(arena), plan, NODE, tag, source, 0, identity))
-    assert arena[g : g + 6].tolist() == [5, -3, 0, 0, 0, 0]
+    bundle = int(bundle_get(arena, halves(arena), plan, _index(plan), tag, source, 0, identity))
+    assert arena[bundle : bundle + 10].tolist() == [5, -3, *[0] * 8]

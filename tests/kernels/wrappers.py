@@ -119,9 +119,9 @@ def list_base(halves_, field, log_at, carried):
 
 
 @kernel
-def group_get(arena, halves_, plan, node, tag, src, base, pos):
+def bundle_get(arena, halves_, plan, index, tag, src, base, pos):
     ctx = Context(words(arena), words(halves_), constants(plan), words(arena))
-    return groups.group_get(ctx, node, tag, words(src), base, pos)
+    return groups.bundle_get(ctx, index, tag, words(src), base, pos)
 
 
 @kernel

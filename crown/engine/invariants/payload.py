@@ -48,7 +48,7 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
         name, d = plan.nodes[i].name, node_at(i)
         assert arena[first_entry(compiled.array, d)] == 0, f"{name}: changes wait between batches"
         k, parts, children = len(plan.nodes[i].key), payload.parts[i], _children(arena, plan, compiled, i)
-        for g in _handles(arena, int(table_at(at.groups_table(len(plan.nodes), i)))):
+        for g in _groups(arena, compiled, i):
             first = int(at.published(g, k))
             found = numbers(arena[first : first + parts.words], parts)
             n = int(at.children_count(halves, g, k))
@@ -65,13 +65,19 @@ def _handles(arena: np.ndarray, table: int) -> list[int]:
     return [int(word) & LOW32 for word in arena[slots : slots + int(arena[table + A.T_MASK]) + 1] if word]
 
 
+def _groups(arena: np.ndarray, compiled: CompiledPlan, i: int) -> list[int]:
+    """Returns the groups above a node in all bundles of its index, also where they are not in use."""
+    table = int(table_at(at.groups_table(len(compiled.words), compiled.index[i])))
+    return [bundle + compiled.shift[i] for bundle in _handles(arena, table)]
+
+
 def _children(arena: np.ndarray, plan: Plan, compiled: CompiledPlan, i: int) -> dict[int, list[int]]:
     """Returns the rows of V_s of node ``i`` by their group. The rows of a virtual node are known to its children."""
     halves = arena.view(np.int32)
     if plan.nodes[i].kind == "virtual":
         c = compiled.children[i][0]
         rows = []
-        for g in _handles(arena, int(table_at(at.groups_table(len(plan.nodes), c)))):
+        for g in _groups(arena, compiled, c):
             field = at.parents_field(g, len(plan.nodes[c].key))
             base = int(at.list_base(halves, field, at.parents_log(field), int(A.PLAIN)))
             rows += [int(h) for h in halves[base : base + int(at.list_length(halves, field))]]

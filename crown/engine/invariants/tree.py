@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from crown.engine.core import Core
 from crown.engine.invariants import payload as payload_invariants
 from crown.engine.kernels.groups import node_at
-from crown.engine.kernels.layout import N_CARRIED, N_EXTRA, R_NODES, R_TABLE, R_WIDTH, R_WORDS
+from crown.engine.kernels.layout import (
+    I_WORDS,
+    N_CARRIED,
+    N_EXTRA,
+    N_INDEX,
+    N_SHORT,
+    R_NODES,
+    R_TABLE,
+    R_WIDTH,
+    R_WORDS,
+)
 from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
@@ -69,7 +79,7 @@ class _Reader:
         return _Row(
             handle,
             values,
-            count=int(at.row_count(self.halves, handle)),
+            count=0 if self.plan_array[node_at(node) + N_SHORT] else int(at.row_count(self.halves, handle)),
             copies=int(at.copies(self.halves, record, width)),
             group=int(at.row_group(self.halves, handle)),
             position=int(at.row_position(self.halves, handle)),
@@ -106,6 +116,22 @@ class _Reader:
         field = at.parents_field(g, len(self.plan.nodes[node].key))
         return self._entries(field, at.parents_log(field), int(A.PLAIN))[0]
 
+    def unused(self, node: int, g: int) -> bool:
+        """Returns whether neither end of the edge above a node has rows with the key of the group; checks that it is
+        then as it was made."""
+        k = len(self.plan.nodes[node].key)
+        used = bool(at.parents_count(self.halves, g, k) or at.references(self.halves, g, k))
+        extra = int(self.plan_array[node_at(node) + N_EXTRA])
+        empty = used or not (
+            at.children_count(self.halves, g, k)
+            or at.live_parents(self.halves, g, k)
+            or self.halves[at.children_log(at.children_field(g, k))]
+            or self.halves[at.parents_log(at.parents_field(g, k))]
+            or self.arena[g + k + at.group_words(0) : g + k + at.group_words(extra)].any()
+        )
+        assert empty, f"{self.plan.nodes[node].name}: a group that nobody refers to is not empty"
+        return not used
+
     def carried(self, node: int) -> int:
         """Returns the word, counted from a row of the node, that its children lists carry, or PLAIN."""
         return int(self.plan_array[node_at(node) + N_CARRIED])
@@ -129,9 +155,10 @@ def check(core: Core) -> None:
     groups: list[dict[tuple[int, ...], int]] = [{(): int(state.arena[A.H_ROOT])}]
     for c in range(1, count):
         k = len(plan.nodes[c].key)
-        handles = reader.handles(table_at(at.groups_table(count, c)))
-        keyed = {tuple(int(v) for v in state.arena[h : h + k]): h for h in handles}
-        assert len(keyed) == len(handles), f"{plan.nodes[c].name}: two groups with one key"
+        bundles = reader.handles(table_at(at.groups_table(count, state.compiled.index[c])))
+        keyed = {tuple(int(v) for v in state.arena[h : h + k]): h + state.compiled.shift[c] for h in bundles}
+        assert len(keyed) == len(bundles), f"{plan.nodes[c].name}: two groups with one key"
+        keyed = {key: g for key, g in keyed.items() if not reader.unused(c, g)}
         groups.append(keyed)
     for i, node in enumerate(plan.nodes):
         if node.kind == "virtual":
@@ -286,9 +313,10 @@ def _check_words(
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
             total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
-        extra = int(reader.plan_array[node_at(i) + N_EXTRA])
+        bundles = reader.handles(table_at(at.groups_table(len(plan.nodes), i))) if i else [0]
+        words = int(reader.plan_array[reader.plan_array[node_at(i) + N_INDEX] + I_WORDS]) if i else at.group_words(0)
+        total += len(bundles) * block(words)
         for g in groups[i].values():
-            total += block(at.group_words(k, extra))
             children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
             if children_log:
                 total += block(at.list_words(children_log, reader.carried(i)))

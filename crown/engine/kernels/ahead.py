@@ -9,34 +9,43 @@ time it is applied, but the row itself stays where it is, and so do the groups t
 
 from __future__ import annotations
 
-from crown.engine.kernels.groups import child_at, node_at
+from crown.engine.kernels.groups import child_at, lookup_at, node_at
 from crown.engine.kernels.layout import (
+    I_KEY,
+    I_TABLE,
+    I_WORDS,
+    LOOKUP_INDEX,
+    LOOKUP_POS,
     N_CARRIED,
     N_CHILDREN,
     N_EXTRA,
     N_FREE,
-    N_GROUPS,
     N_KEY,
-    N_KPOS,
+    N_LOOKUPS,
     N_OFFSET,
     N_PARENT,
-    N_PPOS,
-    N_TAGS,
+    N_SHIFT,
+    P_COUNT,
     P_IDENTITY,
     R_ALIASES,
+    R_LOOKUPS,
     R_NODES,
     R_TABLE,
     R_WIDTH,
     R_WORDS,
     RING,
+    X_FOUND,
     X_READY,
     X_RING,
     X_STRIDE,
 )
-from crown.kernels.arena import COUNTED, ONE, T_MASK, T_SLOTS, ZERO, at32
+from crown.kernels.arena import COUNTED, ONE, PLAIN, T_MASK, T_SLOTS, ZERO, at32
 from crown.kernels.geometry import (
+    OWN_LINK,
+    carried_base,
     children_base,
     children_count,
+    children_field,
     last_group_word,
     link_of,
     linked_group,
@@ -52,42 +61,49 @@ from crown.kernels.tables import LOW32, hash_key
 
 FAR, MIDDLE, NEAR, SOON, NEXT, LAST = 12, 8, 5, 3, 2, 1
 ROWS, GROUPS = ZERO, ONE  # of parents: what is fetched of them
+LINE = 8  # words of a cache line
 PARENTS = 4  # of a group that fills or empties, how many are fetched ahead
 
 
 @device
 def ring_at(scratch, i):
-    """Returns where the tags of tuple ``i`` are kept: its own, then per alias those of its group and child groups."""
+    """Returns where the tag of tuple ``i`` is kept; those of its look-ups follow."""
     return scratch[X_RING] + (i & (RING - 1)) * scratch[X_STRIDE]
 
 
 @device
 def spare_tags(scratch):
-    """Returns where the tags of a row are kept that is no tuple of the batch."""
+    """Returns where the tags of the look-ups of a row are kept that is no tuple of the batch."""
     return scratch[X_RING] + RING * scratch[X_STRIDE]
 
 
 @device
-def group_tag(tags):
-    """Returns where the tag of the row's own group is, in the tags of a row."""
-    return tags
+def nothing_found(ctx, rec, which):
+    """Returns where the bundles are kept that a record of ``rec`` has looked up, and forgets those of the last one.
+
+    ``which``: 0 of a tuple of the batch, 1 of a virtual row.
+    """
+    plan, scratch = ctx.plan, ctx.scratch
+    found = found_at(plan, scratch, which)
+    for i in range(found, found + plan[rec + R_LOOKUPS]):
+        scratch[i] = 0
+    return found
 
 
 @device
-def link_tag(tags, j):
-    """Returns where the tag of the group of child ``j`` is, in the tags of a row."""
-    return tags + 1 + j
+def found_at(plan, scratch, which):
+    """Returns where the bundles are kept that have been looked up."""
+    return scratch[X_FOUND] + 2 * plan[P_COUNT] * which
 
 
 @device
-def tag_groups(ctx, d, src, base, at):
-    """Writes the tags of the group keys of a row with values ``src[base ...]`` to ``scratch[at ...]``."""
+def tag_groups(ctx, rec, src, base, at):
+    """Writes the tags of the look-ups of a record with values ``src[base ...]`` to ``scratch[at ...]``."""
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
-    if plan[d + N_PARENT] >= 0:
-        scratch[group_tag(at)] = hash_key(arena, plan, plan[d + N_KPOS], plan[d + N_KEY], src, base)
-    for j in range(plan[d + N_CHILDREN]):
-        dc = node_at(child_at(plan, d, j))
-        scratch[link_tag(at, j)] = hash_key(arena, plan, plan[dc + N_PPOS], plan[dc + N_KEY], src, base)
+    for i in range(plan[rec + R_LOOKUPS]):
+        look = lookup_at(plan, rec, i)
+        k = plan[plan[look + LOOKUP_INDEX] + I_KEY]
+        scratch[at + i] = hash_key(arena, plan, plan[look + LOOKUP_POS], k, src, base)
 
 
 @device
@@ -97,9 +113,16 @@ def _home(arena, t, tag):
 
 
 @device
-def _first(arena, t, tag):
-    """Returns the record that the home slot of ``tag`` names, or 0."""
-    return arena[_home(arena, t, tag)] & LOW32
+def _tagged(arena, t, tag):
+    """Returns the first record with that tag in table ``t``, or 0: its key is not compared, which would touch it."""
+    slots = arena[t + T_SLOTS]
+    mask = arena[t + T_MASK]
+    s = tag & mask
+    while True:
+        word = arena[slots + s]
+        if word == 0 or ((word >> 32) & LOW32) == tag:
+            return word & LOW32
+        s = (s + 1) & mask
 
 
 @device
@@ -110,18 +133,34 @@ def _fetch(arena, handle, last):
 
 
 @device
-def _last_word(plan, d, ring):
-    """Returns the last word of a group above the node at descriptor ``d``, counted from the group."""
-    if ring is None:
-        return last_group_word(plan[d + N_KEY])
-    return last_group_word(plan[d + N_KEY]) + plan[d + N_EXTRA]
+def _fetch_group(ctx, d, g):
+    """Prefetches a group above the node at descriptor ``d``: it may lie across two lines."""
+    k = ctx.plan[d + N_KEY]
+    prefetch(ctx.arena, children_field(g, k))
+    prefetch(ctx.arena, last_group_word(g, k) + ctx.plan[d + N_EXTRA])
 
 
 @device
-def _fetch_children_end(halves, g, k, carried):
+def _group_ahead(ctx, rec, d, node_of_edge, q, at):
+    """Returns group ``q`` (see ``bundle_of``) of a tuple with tags at ``at``, as far as its tag says, or 0."""
+    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    i = plan[plan[d + N_LOOKUPS] + q]
+    index = plan[lookup_at(plan, rec, i) + LOOKUP_INDEX]
+    bundle = _tagged(arena, plan[index + I_TABLE], scratch[at + 1 + i])
+    if bundle == 0:
+        return 0
+    return bundle + plan[node_of_edge + N_SHIFT]
+
+
+@device
+def _fetch_children_end(ctx, g, k, carried):
     """Prefetches the end of a group's children list, where the next entry goes."""
+    halves = ctx.halves
     if g != 0 and carried != COUNTED:
-        prefetch(halves, children_base(halves, g, k, carried) + children_count(halves, g, k))
+        n = children_count(halves, g, k)
+        prefetch(halves, children_base(halves, g, k, carried) + n)
+        if carried != PLAIN:
+            prefetch(ctx.arena, carried_base(halves, children_field(g, k), carried) + n)
 
 
 @device
@@ -138,7 +177,7 @@ def _tells_bound_rows(plan, d):
 
 
 @device
-def _fetch_parents(ctx, d, g, children, start, what, ring):
+def _fetch_parents(ctx, d, g, children, start, what):
     """Prefetches parents of a group above a leaf, from entry ``start`` on, or the groups above them.
 
     Only if it has that many children: then the leaf's row makes its key come or go, and all parents are told.
@@ -155,23 +194,22 @@ def _fetch_parents(ctx, d, g, children, start, what, ring):
         else:
             above = row_group(halves, row)
             if above != 0:
-                _fetch(arena, above, _last_word(ctx.plan, node_at(ctx.plan[d + N_PARENT]), ring))
+                _fetch_group(ctx, node_at(ctx.plan[d + N_PARENT]), above)
 
 
 @device
-def _ahead_flips_insert(ctx, rec, at, what, ring):
+def _ahead_flips_insert(ctx, rec, at, what):
     """Prefetches what is told when the tuple with tags at ``at`` makes keys come."""
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    plan = ctx.plan
     nodes = plan[rec + R_NODES]
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
         d = node_at(plan[q])
         if _tells_bound_rows(plan, d):
-            g = _first(arena, plan[d + N_GROUPS], scratch[group_tag(at + plan[d + N_TAGS])])
-            _fetch_parents(ctx, d, g, ZERO, ZERO, what, ring)
+            _fetch_parents(ctx, d, _group_ahead(ctx, rec, d, d, ZERO, at), ZERO, ZERO, what)
 
 
 @device
-def _ahead_flips_delete(ctx, rec, record, what, ring):
+def _ahead_flips_delete(ctx, rec, record, what):
     """Prefetches what is told when a record makes keys go."""
     halves, plan = ctx.halves, ctx.plan
     nodes = plan[rec + R_NODES]
@@ -181,7 +219,7 @@ def _ahead_flips_delete(ctx, rec, record, what, ring):
             g = row_group(halves, record + plan[d + N_OFFSET])
             if g != 0:
                 start = max(parents_count(halves, g, plan[d + N_KEY]) - PARENTS, ZERO)
-                _fetch_parents(ctx, d, g, ONE, start, what, ring)
+                _fetch_parents(ctx, d, g, ONE, start, what)
 
 
 @device
@@ -192,61 +230,70 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
     aliases = plan[rec + R_ALIASES]
     nodes = plan[rec + R_NODES]
     ready = scratch[X_READY]
+    lookups = plan[rec + R_LOOKUPS]
     while ready < n and ready <= i + FAR:
         at = ring_at(scratch, ready)
         scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
         prefetch(arena, _home(arena, plan[rec + R_TABLE], scratch[at]))
-        for q in range(nodes, nodes + aliases):
-            d = node_at(plan[q])
-            tags = at + plan[d + N_TAGS]
-            tag_groups(ctx, d, rows, ready * width, tags)
-            if plan[d + N_PARENT] >= 0:
-                prefetch(arena, _home(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]))
-            for j in range(plan[d + N_CHILDREN]):
-                prefetch(
-                    arena,
-                    _home(arena, plan[node_at(child_at(plan, d, j)) + N_GROUPS], scratch[link_tag(tags, j)]),
-                )
+        tag_groups(ctx, rec, rows, ready * width, at + 1)
+        for q in range(lookups):
+            index = plan[lookup_at(plan, rec, q) + LOOKUP_INDEX]
+            prefetch(arena, _home(arena, plan[index + I_TABLE], scratch[at + 1 + q]))
         ready += 1
     scratch[X_READY] = ready
     if i + MIDDLE < n:
         at = ring_at(scratch, i + MIDDLE)
-        for q in range(nodes, nodes + aliases):
-            d = node_at(plan[q])
-            tags = at + plan[d + N_TAGS]
-            if plan[d + N_PARENT] >= 0:
-                _fetch(arena, _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)]), _last_word(plan, d, ring))
-            for j in range(plan[d + N_CHILDREN]):
-                dc = node_at(child_at(plan, d, j))
-                _fetch(
-                    arena, _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)]), _last_word(plan, dc, ring)
-                )
+        for q in range(lookups):
+            index = plan[lookup_at(plan, rec, q) + LOOKUP_INDEX]
+            bundle = _tagged(arena, plan[index + I_TABLE], scratch[at + 1 + q])
+            for w in range(bundle, bundle + plan[index + I_WORDS], LINE):
+                prefetch(arena, w)
+            prefetch(arena, bundle + plan[index + I_WORDS] - 1)
     if i + NEAR < n:
         at = ring_at(scratch, i + NEAR)
         for q in range(nodes, nodes + aliases):
             d = node_at(plan[q])
-            tags = at + plan[d + N_TAGS]
             if plan[d + N_PARENT] >= 0:
-                k = plan[d + N_KEY]
-                g = _first(arena, plan[d + N_GROUPS], scratch[group_tag(tags)])
-                _fetch_children_end(halves, g, k, plan[d + N_CARRIED])
+                g = _group_ahead(ctx, rec, d, d, ZERO, at)
+                _fetch_children_end(ctx, g, plan[d + N_KEY], plan[d + N_CARRIED])
             for j in range(plan[d + N_CHILDREN]):
                 dc = node_at(child_at(plan, d, j))
-                k = plan[dc + N_KEY]
-                g = _first(arena, plan[dc + N_GROUPS], scratch[link_tag(tags, j)])
-                _fetch_parents_end(halves, g, k)
+                _fetch_parents_end(halves, _group_ahead(ctx, rec, d, dc, 1 + j, at), plan[dc + N_KEY])
     if ring is not None:
         if i + SOON < n:
-            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS, ring)
+            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + SOON), ROWS)
         if i + LAST < n:
-            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS, ring)
+            _ahead_flips_insert(ctx, rec, ring_at(scratch, i + LAST), GROUPS)
 
 
 @device
-def _fetch_entries(halves, base, at, n):
+def _fetch_entries(entries, base, at, n):
     """Prefetches entry ``at`` of a list of length ``n`` and its last one, which will take its place."""
-    prefetch(halves, base + at)
-    prefetch(halves, base + n - 1)
+    prefetch(entries, base + at)
+    prefetch(entries, base + n - 1)
+
+
+@device
+def _ahead_moves(ctx, rec, record):
+    """Prefetches the rows that take the places of a record's rows in their lists: each is told its new position."""
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    nodes = plan[rec + R_NODES]
+    for q in range(nodes, nodes + plan[rec + R_ALIASES]):
+        d = node_at(plan[q])
+        row = record + plan[d + N_OFFSET]
+        g = row_group(halves, row)
+        if g == 0:
+            continue
+        k = plan[d + N_KEY]
+        carried = plan[d + N_CARRIED]
+        if row_position(halves, row) >= 0 and carried != COUNTED:
+            end = children_base(halves, g, k, carried) + children_count(halves, g, k)
+            prefetch(arena, at32(halves, end - 1) + OWN_LINK)
+        for j in range(plan[d + N_CHILDREN]):
+            h = linked_group(halves, row, link_of(j))
+            k = plan[node_at(child_at(plan, d, j)) + N_KEY]
+            end = parents_base(halves, h, k) + parents_count(halves, h, k)
+            prefetch(arena, at32(halves, end - 1) + link_of(j))
 
 
 @device
@@ -265,20 +312,20 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
         ready += 1
     scratch[X_READY] = ready
     if i + MIDDLE < n:
-        _fetch(arena, _first(arena, t, scratch[ring_at(scratch, i + MIDDLE)]), plan[rec + R_WORDS] - 1)
+        _fetch(arena, _tagged(arena, t, scratch[ring_at(scratch, i + MIDDLE)]), plan[rec + R_WORDS] - 1)
     if i + NEAR < n:
-        record = _first(arena, t, scratch[ring_at(scratch, i + NEAR)])
+        record = _tagged(arena, t, scratch[ring_at(scratch, i + NEAR)])
         if record != 0:
             for q in range(nodes, nodes + aliases):
                 d = node_at(plan[q])
                 row = record + plan[d + N_OFFSET]
                 if row_group(halves, row) != 0:
-                    _fetch(arena, row_group(halves, row), _last_word(plan, d, ring))
+                    _fetch_group(ctx, d, row_group(halves, row))
                     for j in range(plan[d + N_CHILDREN]):
                         dc = node_at(child_at(plan, d, j))
-                        _fetch(arena, linked_group(halves, row, link_of(j)), _last_word(plan, dc, ring))
+                        _fetch_group(ctx, dc, linked_group(halves, row, link_of(j)))
     if i + NEXT < n:
-        record = _first(arena, t, scratch[ring_at(scratch, i + NEXT)])
+        record = _tagged(arena, t, scratch[ring_at(scratch, i + NEXT)])
         if record != 0:
             for q in range(nodes, nodes + aliases):
                 d = node_at(plan[q])
@@ -287,20 +334,27 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                 if g != 0:
                     k = plan[d + N_KEY]
                     at = row_position(halves, row)
-                    if at >= 0 and plan[d + N_CARRIED] != COUNTED:
-                        base = children_base(halves, g, k, plan[d + N_CARRIED])
-                        _fetch_entries(halves, base, at, children_count(halves, g, k))
+                    carried = plan[d + N_CARRIED]
+                    if at >= 0 and carried != COUNTED:
+                        size = children_count(halves, g, k)
+                        _fetch_entries(halves, children_base(halves, g, k, carried), at, size)
+                        if carried != PLAIN:
+                            _fetch_entries(arena, carried_base(halves, children_field(g, k), carried), at, size)
                     for j in range(plan[d + N_CHILDREN]):
                         h = linked_group(halves, row, link_of(j))
                         k = plan[node_at(child_at(plan, d, j)) + N_KEY]
                         at = linked_position(halves, row, link_of(j))
                         _fetch_entries(halves, parents_base(halves, h, k), at, parents_count(halves, h, k))
+    if i + LAST < n:
+        record = _tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
+        if record != 0:
+            _ahead_moves(ctx, rec, record)
     if ring is not None:
         if i + SOON < n:
-            record = _first(arena, t, scratch[ring_at(scratch, i + SOON)])
+            record = _tagged(arena, t, scratch[ring_at(scratch, i + SOON)])
             if record != 0:
-                _ahead_flips_delete(ctx, rec, record, ROWS, ring)
+                _ahead_flips_delete(ctx, rec, record, ROWS)
         if i + LAST < n:
-            record = _first(arena, t, scratch[ring_at(scratch, i + LAST)])
+            record = _tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
             if record != 0:
-                _ahead_flips_delete(ctx, rec, record, GROUPS, ring)
+                _ahead_flips_delete(ctx, rec, record, GROUPS)

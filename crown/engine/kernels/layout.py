@@ -19,22 +19,30 @@ P_ENDS = 11  # first column with the ends of lists in factorized rows
 P_NODES = 12
 
 # Words of a node descriptor in the plan array.
-ND = 20
+ND = 22
 N_RECORD = 0  # plan offset of the record descriptor
 N_OFFSET = 1  # words from the record's first word to the row
 N_CHILDREN, N_CHILD = 2, 3  # number of children; plan offset of the child nodes
 N_FREE, N_VIRTUAL = 4, 5
 N_PARENT = 6  # parent node, -1 at the root
-N_KEY, N_KPOS, N_PPOS = 7, 8, 9  # key length; where it is in this node's record, in the parent's
+N_KEY, N_PPOS = 7, 8  # key length; where it is in the parent's record
+N_SHORT = 9  # 1 if rows have no word 0
 N_VPOS = 10  # where a virtual parent's attributes are in this node's record
 N_CARRIED = 11  # word carried in the children list, counted from the row, or PLAIN, or COUNTED
-N_ROWS, N_GROUPS = 12, 13  # header words: of the node's own counters, of the group table
+N_ROWS, N_EDGE = 12, 13  # header words: of the counters of the node, of the edge above it
 N_PROGRAM = 14  # delta enumeration with this node as witness
 N_INNER = 15  # 1 if some child is free: liveness must cascade through this node
-N_TAGS = 16  # where in a tuple's part of the ring the tags of its groups are
+N_LOOKUPS = 16  # plan offset of the numbers of look-ups: of the group of its own, of that of each child
 N_EXTRA = 17  # words of the groups above the node that are for its payload: 0 in plain plans
 N_PAYLOAD = 18  # plan offset of the payload descriptor; 0 in plain plans, of filters, of free rows that weigh 1
 N_SELF = 19  # word with the row's own handle, counted from the row, of a free node whose rows weigh; else 0
+N_INDEX = 20  # plan offset of the descriptor of the index that the edge above has
+N_SHIFT = 21  # words from a bundle of that index to the group of this edge
+
+# Words of the descriptor of an index.
+I_TABLE, I_KEY = 0, 1  # header words of the table; words of a key
+I_WORDS = 2  # words of a bundle
+I_GROUPS, I_SHIFT0 = 3, 4  # how many groups are in it; plan offset of where each is, from the bundle
 
 # Words of a payload descriptor: of a bound node's payload, or of what a free node's rows multiply a result by. The
 # parts are integers of one limb first, then those of two, then the others.
@@ -54,6 +62,9 @@ WORD, FLOAT, IS_VALID, IS_PLUS, IS_MINUS, IS_UP, IS_DOWN, IS_DOWN_FLOAT = 0, 1, 
 # Words of a record descriptor in the plan array.
 R_WIDTH, R_WORDS, R_TABLE = 0, 1, 2  # words of the tuple, of the record; header words of the table
 R_ALIASES, R_NODES = 3, 4  # number of aliases; plan offset of their nodes
+R_LOOKUPS, R_LOOKUP0 = 5, 6  # how many bundles a tuple has a group in; plan offset of how each is looked up
+LOOKUP = 2  # words of a look-up
+LOOKUP_INDEX, LOOKUP_POS = 0, 1  # plan offset of the index, of where the key is in the record
 
 # A program: how many steps, leaves and fixed columns; plan offsets of the three lists and of a leaf that hangs on the
 # last step (or 0); how many of the fixed columns, the first ones, come from the last step's row.
@@ -83,7 +94,8 @@ X_EDGE, X_PARENT = 23, 24  # publication: edge, position in the parents
 X_VALUE, X_PRODUCT = 25, 26  # where a payload is calculated, and room for three of its largest integers
 X_FACTORED = 27  # 1 if results leave as factorized rows
 X_LISTS = 28  # where entries written, and entries of the row at hand, stand per branch
-X_AREAS = 29
+X_FOUND = 29  # where the bundles are that have been looked up for the tuple at hand, and for a virtual row
+X_AREAS = 30
 RING = 16  # rows whose tags are kept; one more to spare
 FRAME = 4  # words of a frame of the walk
 F_ROW, F_NODE, F_POSITION, F_PHASE = 0, 1, 2, 3  # position: in the parents list that P-UPDATE goes through
@@ -102,10 +114,13 @@ def new_scratch(nodes: int, payload: int = 0, limbs: int = 0) -> np.ndarray:
     """
     current, steps, leaves = nodes, OPEN * nodes, OPEN * nodes
     ring = X_AREAS + (FRAME + LFRAME) * (nodes + 1) + current + steps + leaves
-    stride = 2 * nodes + 1  # a record's tag, and two per node at most: of its group and of its parent's link to it
-    value = ring + (RING + 1) * stride
+    lookups = 2 * nodes  # of a record, at most: two per node, of its group and of its parent's link to it
+    stride = 1 + lookups  # tags: of the record, of each look-up
+    found = ring + (RING + 1) * stride
+    value = found + 2 * lookups
     lists = value + payload + 3 * limbs
     scratch = np.zeros(lists + 2 * nodes, np.int64)
+    scratch[X_FOUND] = found
     scratch[X_LISTS] = lists
     scratch[X_VALUE] = value
     scratch[X_PRODUCT] = value + payload

@@ -20,8 +20,8 @@ from crown.engine.kernels.groups import (
 )
 from crown.engine.kernels.layout import (
     MODE_DELTAS,
+    N_EDGE,
     N_FREE,
-    N_GROUPS,
     N_KEY,
     N_OFFSET,
     N_PAYLOAD,
@@ -122,7 +122,7 @@ def add_parts(ctx, y, out, o, src, i):
 @device
 def first_entry(plan, d):
     """Returns the header word with the first entry of the edge above the node at descriptor ``d``."""
-    return plan[d + N_GROUPS] + T_ENTRIES
+    return plan[d + N_EDGE] + T_ENTRIES
 
 
 @device

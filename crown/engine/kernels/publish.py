@@ -10,8 +10,8 @@ from crown.engine.kernels.enumerate import delta_enum
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
     MODE_DELTAS,
+    N_EDGE,
     N_FREE,
-    N_GROUPS,
     N_KEY,
     N_PARENT,
     N_PAYLOAD,
@@ -72,7 +72,7 @@ def _tell_bound(ctx, d, dp, g, delta):
     y = plan[dp + N_PAYLOAD]
     base = parents_base(halves, g, k)
     n = parents_count(halves, g, k)
-    arena[plan[d + N_GROUPS] + T_TOUCHED] += n
+    arena[plan[d + N_EDGE] + T_TOUCHED] += n
     for i in range(n):
         if i + 8 < n:
             prefetch(arena, at32(halves, base + i + 8))
@@ -104,7 +104,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
         if scratch[X_MODE] != MODE_DELTAS or scratch[X_PARENT] >= parents_count(halves, g, k):
             return True
         row = at32(halves, parents_base(halves, g, k) + scratch[X_PARENT])
-        ctx.arena[plan[d + N_GROUPS] + T_TOUCHED] += 1
+        ctx.arena[plan[d + N_EDGE] + T_TOUCHED] += 1
         if row_position(halves, row) < 0 or live_parents(halves, row_group(halves, row), above) == 0:
             scratch[X_PARENT] += 1  # it is in no result
             continue

@@ -5,21 +5,21 @@ Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
 
 from __future__ import annotations
 
-from crown.engine.kernels.ahead import group_tag, link_tag, spare_tags, tag_groups
-from crown.engine.kernels.groups import child_at, group_drop, group_get, node_at
+from crown.engine.kernels.ahead import nothing_found, spare_tags, tag_groups
+from crown.engine.kernels.groups import bundle_of, child_at, group_drop, node_at
 from crown.engine.kernels.layout import (
     N_CHILDREN,
     N_KEY,
-    N_KPOS,
     N_OFFSET,
     N_PARENT,
-    N_PPOS,
     N_RECORD,
     N_ROWS,
+    N_SHIFT,
+    N_SHORT,
     R_WIDTH,
     R_WORDS,
 )
-from crown.kernels.arena import H_ROOT, NONE, ONE, alloc, release
+from crown.kernels.arena import H_ROOT, NONE, ONE, ZERO, alloc, release
 from crown.kernels.geometry import (
     T_ROWS,
     children_count,
@@ -51,35 +51,36 @@ def store(ctx, rec, src, base, pos):
 
 
 @device
-def r_update_insert(ctx, node, record, tags):
+def r_update_insert(ctx, node, record, tags, found):
     """Inserts a row (Algorithm 4, R-UPDATE): it enters its groups and counts the children that have its key in V_p.
 
-    Returns the row; if all children have its key, it is to enter V_s (line 5: see ``update``). ``tags``: where in
-    ``scratch`` the tags of its group keys are, see ``ahead``.
+    Returns True if all children have its key: it is to enter V_s (line 5: see ``update``). ``tags``, ``found``: see
+    ``bundle_of``.
     """
-    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
+    arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
     row = record + plan[d + N_OFFSET]
     if plan[d + N_PARENT] >= 0:
-        g = group_get(ctx, node, scratch[group_tag(tags)], arena, record, plan[d + N_KPOS])
+        g = bundle_of(ctx, d, ZERO, record, tags, found) + plan[d + N_SHIFT]
     else:
         g = arena[H_ROOT]
     set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) + 1)
     set_row_group(halves, row, g)
     set_row_position(halves, row, NONE)
+    children = plan[d + N_CHILDREN]
     count = 0
-    for j in range(plan[d + N_CHILDREN]):
-        c = child_at(plan, d, j)
-        dc = node_at(c)
+    for j in range(children):
+        dc = node_at(child_at(plan, d, j))
         k = plan[dc + N_KEY]
-        h = group_get(ctx, c, scratch[link_tag(tags, j)], arena, record, plan[dc + N_PPOS])
+        h = bundle_of(ctx, d, 1 + j, record, tags, found) + plan[dc + N_SHIFT]
         set_linked_group(halves, row, link_of(j), h)
         set_linked_position(halves, row, link_of(j), parents_append(ctx, h, k, row))
         if children_count(halves, h, k) > 0:
             count += 1
-    set_row_count(halves, row, count)
+    if plan[d + N_SHORT] == 0:
+        set_row_count(halves, row, count)
     arena[plan[d + N_ROWS] + T_ROWS] += 1
-    return row
+    return count == children
 
 
 @device
@@ -112,9 +113,10 @@ def add_virtual(ctx, node, child, pos):
     rec = plan[d + N_RECORD]
     record = store(ctx, rec, arena, child, pos)
     set_copies(halves, record, plan[rec + R_WIDTH], ONE)
-    spare = spare_tags(scratch)
-    tag_groups(ctx, d, arena, record, spare)
-    return r_update_insert(ctx, node, record, spare)
+    tags = spare_tags(scratch)
+    tag_groups(ctx, rec, arena, record, tags)
+    r_update_insert(ctx, node, record, tags, nothing_found(ctx, rec, ONE))
+    return record + plan[d + N_OFFSET]
 
 
 @device

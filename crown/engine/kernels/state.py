@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from crown.engine.kernels.groups import child_at, node_at
 from crown.engine.kernels.layout import (
+    I_TABLE,
     N_CARRIED,
     N_CHILDREN,
     N_FREE,
-    N_GROUPS,
+    N_INDEX,
     N_KEY,
     N_OFFSET,
     N_PPOS,
     N_RECORD,
+    N_SHIFT,
     N_VIRTUAL,
     P_COUNT,
     P_IDENTITY,
@@ -61,7 +63,7 @@ def create(arena, halves, plan, tables, limit, budget, seed):
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
         new_table(arena, table_at(t))
-    size = group_words(ZERO, ZERO)
+    size = group_words(ZERO)
     g = alloc(arena, size)
     for j in range(size):
         arena[g + j] = 0
@@ -90,8 +92,9 @@ def row_in_view(arena, halves, plan, node, values):
         dc = node_at(c)
         k = plan[dc + N_KEY]
         tag = hash_key(arena, plan, plan[dc + N_PPOS], k, values, ZERO)
-        g = find(arena, plan[dc + N_GROUPS], tag, plan, plan[dc + N_PPOS], k, values, ZERO)
-        if g == 0 or parents_count(halves, g, k) == 0:
+        bundle = find(arena, plan[plan[dc + N_INDEX] + I_TABLE], tag, plan, plan[dc + N_PPOS], k, values, ZERO)
+        g = bundle + plan[dc + N_SHIFT]
+        if bundle == 0 or parents_count(halves, g, k) == 0:
             return 0
         row = at32(halves, parents_base(halves, g, k))
     else:
@@ -157,11 +160,11 @@ def clear_live(arena, halves, plan):
     for c in range(1, plan[P_COUNT]):
         d = node_at(c)
         k = plan[d + N_KEY]
-        t = plan[d + N_GROUPS]
+        t = plan[plan[d + N_INDEX] + I_TABLE]
         slots = arena[t + T_SLOTS]
         for s in range(slots, slots + arena[t + T_MASK] + 1):
             if arena[s] != 0:
-                set_live_parents(halves, arena[s] & LOW32, k, ZERO)
+                set_live_parents(halves, (arena[s] & LOW32) + plan[d + N_SHIFT], k, ZERO)
     arena[H_LIVE_ON] = 0
 
 
@@ -195,7 +198,7 @@ def count_results(arena, halves, plan, scratch, ring, sums, order):
         groups = 1
         slots = 0
         if node > 0:
-            t = plan[d + N_GROUPS]
+            t = plan[plan[d + N_INDEX] + I_TABLE]
             slots = arena[t + T_SLOTS]
             groups = arena[t + T_MASK] + 1
         for s in range(groups):
@@ -203,7 +206,7 @@ def count_results(arena, halves, plan, scratch, ring, sums, order):
             if node > 0:
                 if arena[slots + s] == 0:
                     continue
-                g = arena[slots + s] & LOW32
+                g = (arena[slots + s] & LOW32) + plan[d + N_SHIFT]
             base = children_base(halves, g, k, plan[d + N_CARRIED])
             total = 0
             estimate = 0.0

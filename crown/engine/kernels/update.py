@@ -6,12 +6,10 @@ A batch can be left where ``out`` is full, or before a tuple that does not fit, 
 
 from __future__ import annotations
 
-from crown.engine.kernels.ahead import ahead_delete, ahead_insert, ring_at
+from crown.engine.kernels.ahead import ahead_delete, ahead_insert, found_at, nothing_found, ring_at
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
-    N_CHILDREN,
     N_OFFSET,
-    N_TAGS,
     P_IDENTITY,
     R_ALIASES,
     R_NODES,
@@ -33,7 +31,6 @@ from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZE
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
     copies,
-    row_count,
     row_group,
     row_position,
     set_copies,
@@ -101,9 +98,9 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
             d = node_at(node)
             if masks[i if every else 0] >> j & 1:
                 weigh(ctx, ring, scratch[X_RECORD] + plan[d + N_OFFSET], weights[i])
-                row = r_update_insert(ctx, node, scratch[X_RECORD], ring_at(scratch, i) + plan[d + N_TAGS])
-                if row_count(halves, row) == plan[d + N_CHILDREN]:  # it enters V_s
-                    push(scratch, row, node)
+                found = found_at(plan, scratch, ZERO)
+                if r_update_insert(ctx, node, scratch[X_RECORD], ring_at(scratch, i) + 1, found):  # it enters V_s
+                    push(scratch, scratch[X_RECORD] + plan[d + N_OFFSET], node)
                     scratch[X_PHASE] = WALKING
                     continue
             else:
@@ -135,6 +132,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
             record = store(ctx, rec, rows, i * width, plan[P_IDENTITY])
             set_copies(halves, record, width, weights[i])
             insert(arena, t, tag, record)
+            nothing_found(ctx, rec, ZERO)
             scratch[X_RECORD] = record
             scratch[X_ALIAS] = 0
             scratch[X_PHASE] = TURN

@@ -36,7 +36,7 @@ _SHARED: list[tuple[Any, Any]] = [
     (r_update_delete, (_CONTEXT, int64, int64)),
     (set_live, (_CONTEXT, int64, int64, int64)),
     (ahead_delete, (_CONTEXT, int64, _POINTER, int64, int64, none)),
-    (r_update_insert, (_CONTEXT, int64, int64, int64)),
+    (r_update_insert, (_CONTEXT, int64, int64, int64, int64)),
     (ahead_insert, (_CONTEXT, int64, _POINTER, int64, int64, none)),
 ]
 _CHILD = "from crown.engine.kernels.warm import compile_inserts; compile_inserts()"

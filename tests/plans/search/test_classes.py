@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
+from crown.engine.compile import compile_plan
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import I_GROUPS, I_WORDS, N_INDEX
 from crown.kernels import geometry
-from plans import Plan, Program, program
+from plans import Plan, Program, plan, program
 from plans.program import JoinStage
 from plans.search.counted.classes import edges, join_class
+from plans.search.indexes import index_of
 from plans.show import programs, upkeep
 from tests.plans import tpch
 from tests.plans.lowering.program_queries import QUERIES, TABLES
@@ -84,10 +87,33 @@ def test_the_verdict_is_in_every_form(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", COUNTED)
-def test_words_of_rows_and_groups_are_those_of_the_arena(query: str) -> None:
+def test_words_of_rows_and_keys_are_those_of_the_arena(query: str) -> None:
     plan = join(program(COUNTED[query], LOOSE))
+    array = compile_plan(plan).array
     for i, node in enumerate(plan.nodes):
         assert upkeep.row_words(plan, i) == len(node.attributes) + geometry.row_words(len(plan.children(i)))
-        words = upkeep.payload_words(plan, i)
-        extra = geometry.payload_words(np.int64(words)) if words else 0
-        assert upkeep.group_words(plan, i) == geometry.group_words(len(node.key), extra)
+        if i:
+            index = int(array[node_at(i) + N_INDEX])
+            assert upkeep.key_words(plan, i) == array[index + I_WORDS]
+            assert array[index + I_GROUPS] == index_of(plan).count(index_of(plan)[i])
+
+
+GRAPH = {name: {"a": "int64", "b": "int64"} for name in "GH"}
+
+
+@pytest.mark.parametrize(
+    ("query", "edges"),
+    [
+        ("Q(a,b,c,d,e) :- G(a,b), G(b,c), G(c,d), G(d,e).", [4]),
+        ("Q(a,b,c,d,e) :- G(a,b), G(b,c), G(c,d), H(d,e).", [1, 3]),
+        ("Q(a,b,c,d) :- G(a,b), G(b,c), G(d,c).", [1, 1]),
+        ("Q(x,a,b,c) :- G(x,a), G(x,b), G(x,c).", [3]),
+        ("Q(x,a,b,c) :- G(x,a), G(x,b), H(x,c).", [3]),
+    ],
+)
+def test_edges_between_the_same_columns_have_one_index_and_others_their_own(query: str, edges: list[int]) -> None:
+    made = plan(query, GRAPH)
+    found = index_of(made)
+    assert sorted(found[1:].count(i) for i in set(found[1:])) == edges
+    names = [made.nodes[i].name for i in range(1, len(found)) if found[i] == found[-1]]
+    assert f"{' and '.join(names)} {upkeep.key_words(made, len(found) - 1)}" in upkeep.of_plan(made).memory
