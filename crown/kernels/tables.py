@@ -153,6 +153,22 @@ def make_room(arena, t):
 
 
 @device
+def reserve(arena, t, more):
+    """See to it that the next ``more`` calls of ``insert`` allocate nothing. O(capacity) if the table has to grow."""
+    capacity = arena[t + T_MASK] + 1
+    while 4 * (arena[t + T_COUNT] + more) > 3 * capacity:
+        capacity *= 2
+    if capacity > arena[t + T_MASK] + 1:
+        _resize(arena, t, capacity)
+
+
+@device
+def slot_of(arena, t, tag):
+    """Returns the word of the home slot of a tag, of which only the low bits count."""
+    return arena[t + T_SLOTS] + (tag & arena[t + T_MASK])
+
+
+@device
 def insert(arena, t, tag, handle):
     """Adds a record whose key MUST NOT be in the table. Amortized O(1)."""
     make_room(arena, t)
