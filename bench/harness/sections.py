@@ -296,6 +296,25 @@ def sinks(scale: str) -> list[Cell]:
     ]
 
 
+def loads(scale: str) -> list[Cell]:
+    """Returns bulk loads of generated tables, at once, in ten parts and into a mapped file; in full, of 10^8 rows."""
+    rows = {"quick": 40_000, "normal": 3_000_000}.get(scale, 10_000_000)
+    settings: list[tuple[str, Cell]] = [
+        (f"{shape}, {keys} keys", {"shape": shape, "keys": keys, "rows": rows})
+        for shape in ("two-way", "3-hop", "star", "3-hop-count")
+        for keys in ("uniform", "zipf")
+    ]
+    three = {"shape": "3-hop", "keys": "uniform", "rows": rows}
+    settings += [("3-hop, in ten parts", three | {"parts": 10}), ("3-hop, into a file", three | {"file": True})]
+    if scale == "full":
+        large = {"shape": "two-way", "keys": "uniform", "rows": 100_000_000, "parts": 10, "file": True}
+        settings.append(("two-way, 10^8 rows into a file", large))
+    return [
+        cell("3-hop-all", "crown-load", "load", scale, title=title, arguments=arguments, checked=False)
+        for title, arguments in settings
+    ]
+
+
 def startup(scale: str) -> list[Cell]:
     """Returns the first impression."""
     if scale == "quick":
@@ -359,6 +378,7 @@ SECTIONS = {
     "state": state,
     "cores": cores,
     "sinks": sinks,
+    "load": loads,
     "startup": startup,
     "triangle-speed": triangle_speed,
     "triangle-slopes": triangle_slopes,

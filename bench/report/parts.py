@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from bench.report import charts, tables
-from bench.report.sections import aggregates, laws, native, triangles
+from bench.report.sections import aggregates, laws, loaded, native, triangles
 from bench.report.style import Cell
 
 
@@ -155,6 +155,12 @@ PARTS = (
         "The same stream end to end, by who writes its deltas: nobody (Spark's no-op sink), Spark's Parquet sink, or "
         "the cells themselves, whose files the driver commits.",
         None, (tables.measured,),
+    ),
+    Part(
+        "load", "Bulk loads",
+        "Generated tables into an empty view, without deltas: by <code>View.update</code>, which is how one begins "
+        "with tables that are there already. A tenth as many keys as rows.",
+        None, (loaded.loads,),
     ),
     Part(
         "startup", "The first impression",

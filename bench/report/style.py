@@ -21,6 +21,7 @@ INK, SOFT, GRID = "#1b1f2a", "#667085", "#e6e8ee"
 COLOURS = {
     "crown": "#4f46e5",
     "crown-folder": "#6366f1",
+    "crown-load": "#4338ca",
     "crown-model": "#818cf8",
     "crown-startup": "#a5b4fc",
     "crown-view": "#3730a3",

@@ -53,6 +53,9 @@ ENGINES: dict[str, Entry] = {
     "crown-startup": Entry(
         "CROWN, starting (this project)", "ours", "startup:run", batch_rows=0, job=True, modes=("startup",)
     ),
+    "crown-load": Entry(
+        "CROWN, a bulk load (this project)", "ours", "loading:run", batch_rows=0, job=True, modes=("load",)
+    ),
     "triangle-count": Entry(
         "triangle count (this project)", "ours", "triangle.speed:run", batch_rows=1_000, job=True,
         modes=("single", "batches", "toggle"),

@@ -20,7 +20,10 @@ import numpy as np
 from crown.bags.protocol import Bag, BagBudgetError
 from crown.engine.buffers import Buffers
 from crown.engine.compile import CompiledPlan
+from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish, update
+from crown.engine.kernels import state as kernels
+from crown.engine.load.loader import Loader
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.masks import EVERY
@@ -45,6 +48,7 @@ class Propagation:
         self._part = {node: 1 + i for i, node in enumerate(bags)}  # number of a bag's arena
         self._budget = budget
         self._scratch = compiled.new_scratch()
+        self._loader = Loader(arena, compiled, budget, self._scratch)
         self._free = free
         self._ring = compiled.ring
         self._flat = self.buffers = Buffers(compiled.columns(free))
@@ -119,9 +123,12 @@ class Propagation:
         return layout.MODE_LIVE if self._arena[A.H_LIVE_ON] else layout.MODE_VIEWS
 
     def _run(self) -> Blocks:
-        scratch = self._scratch
+        scratch, filling = self._scratch, False
         for sign in (-1, 1):
-            for number, change in enumerate(self._changes):
+            if sign > 0 and (filling := self._fills()):
+                scratch[layout.X_MODE], self._arena[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
+            for number in self._turns(sign):
+                change = self._changes[number]
                 tuples = change.tuples(sign)
                 if self._halted:
                     return
@@ -135,6 +142,40 @@ class Propagation:
                 yield from self._handed(sign)
         if self._ring is not None:
             yield from self._publish()
+        if filling:
+            kernels.rebuild_live(self._arena, self._halves, self._compiled.array, scratch)
+            scratch[layout.X_MODE] = layout.MODE_DELTAS
+            yield from self._all()
+        if self._ring is not None:
+            self._refuse_overflow()
+
+    def _fills(self) -> bool:
+        """Returns True if deltas are wanted of many insertions into an empty result: they are the whole of the next."""
+        return (
+            self._scratch[layout.X_MODE] == layout.MODE_DELTAS
+            and sum(len(change.net) - change.gone for change in self._changes) >= self._loader.least
+            and kernels.root_size(self._arena, self._halves) == 0
+        )
+
+    def _turns(self, sign: int) -> Sequence[int]:
+        """Returns the numbers of the changes in the order in which they are applied, which only deltas could tell."""
+        if sign < 0 or self._scratch[layout.X_MODE] != layout.MODE_VIEWS or len(self._changes) == 1:
+            return range(len(self._changes))
+        return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])
+
+    def _all(self) -> Blocks:
+        """Yields the whole result, until nobody wants any more of it."""
+        scratch = self._scratch
+        state = (self._arena, self._halves, self._compiled.array, scratch)
+        enumeration.full_enum(*state)
+        done = False
+        while not done and scratch[layout.X_MODE] == layout.MODE_DELTAS:
+            if self._ring is None:
+                done = enumeration.enumerate_block(*state, self.buffers.out)
+            else:
+                done = publish.enumerate_weighed(*state, self._ring, self.buffers.out)
+            if scratch[layout.X_FILL] or not done:
+                yield from self._handed(1)
 
     def _publish(self) -> Blocks:
         """Groups tell their parents what the batch has changed. It ends with a group that is done, however it ends."""
@@ -153,8 +194,11 @@ class Propagation:
             self._settled = status != update.FULL
             if status == update.OVER_BUDGET and not self._budget.extend(0):
                 raise self._budget.refusal()
+
+    def _refuse_overflow(self) -> None:
+        """Raises ChangeError if a count that somebody wanted to know has left 63 bits."""
         overflow, self._arena[A.H_WRAPPED] = self._arena[A.H_WRAPPED], 0
-        if overflow and scratch[layout.X_MODE] == layout.MODE_DELTAS:
+        if overflow and self._scratch[layout.X_MODE] == layout.MODE_DELTAS:
             raise ChangeError(
                 "a count would leave 63 bits; the batch was undone. Check the weights of its inserts, or count fewer "
                 "combinations at once"
@@ -178,6 +222,8 @@ class Propagation:
         missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
         values, copies = _for_kernels(tuples, sign)
         scratch[layout.X_I] = 0
+        if sign > 0 and scratch[layout.X_MODE] == layout.MODE_VIEWS:
+            scratch[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
         self._budget.allow(0)
         while True:
             status = self._step(alias.node, values, copies, masks, missing, sign)

@@ -28,10 +28,10 @@ from crown.kernels.jit import device
 
 @device
 def _list_resize(ctx, field, log_at, carried, log_new):
-    """Moves a list to a block of capacity 2^log_new (1 = back into the field)."""
+    """Moves a list to a block of capacity 2^log_new (1 = back into the field), as far as it is in the old one."""
     arena, halves = ctx.arena, ctx.halves
     log_old = at32(halves, log_at)
-    n = list_length(halves, field)
+    n = min(list_length(halves, field), 1 << log_old)
     old = list_base(halves, field, log_at, carried)
     old_block = list_block(halves, field)
     if log_new == 0:
@@ -50,6 +50,32 @@ def _list_resize(ctx, field, log_at, carried, log_new):
         halves[log_at] = log_new
     if log_old > 0:
         release(arena, old_block, list_words(log_old, carried))
+
+
+@device
+def list_fit(ctx, field, log_at, carried):
+    """Gives a list the capacity that its length asks for. Entries beyond the old capacity MUST be written then."""
+    arena, halves = ctx.arena, ctx.halves
+    n = list_length(halves, field)
+    log_old = at32(halves, log_at)
+    if n <= 1 << log_old:
+        return
+    log_new = log_old
+    while n > 1 << log_new:
+        log_new += 1
+    first = list_block(halves, field)
+    _list_resize(ctx, field, log_at, carried, log_new)
+    if carried != PLAIN and log_old == 0 and first != 0:  # it may be empty
+        arena[list_block(halves, field)] = arena[first + carried]
+
+
+@device
+def list_write(ctx, field, log_at, carried, at, row):
+    """Writes entry ``at`` of a list that has room for it."""
+    arena, halves = ctx.arena, ctx.halves
+    halves[list_base(halves, field, log_at, carried) + at] = row
+    if carried != PLAIN and at32(halves, log_at) > 0:
+        arena[list_block(halves, field) + at] = arena[row + carried]
 
 
 @device

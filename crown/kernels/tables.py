@@ -126,6 +126,19 @@ def find(arena, t, tag, plan, pos, k, src, base):
 
 
 @device
+def tagged(arena, t, tag):
+    """Returns the first record with that tag, or 0: its key is not compared, which would touch it. Expected O(1)."""
+    slots = arena[t + T_SLOTS]
+    mask = arena[t + T_MASK]
+    s = tag & mask
+    while True:
+        word = arena[slots + s]
+        if word == 0 or ((word >> 32) & LOW32) == tag:
+            return word & LOW32
+        s = (s + 1) & mask
+
+
+@device
 def _resize(arena, t, capacity):
     """Moves all slots to a new array. O(capacity), amortized O(1) per change."""
     old = arena[t + T_SLOTS]
@@ -150,6 +163,22 @@ def make_room(arena, t):
     capacity = arena[t + T_MASK] + 1
     if 4 * (arena[t + T_COUNT] + 1) > 3 * capacity:
         _resize(arena, t, 2 * capacity)
+
+
+@device
+def reserve(arena, t, more):
+    """See to it that the next ``more`` calls of ``insert`` allocate nothing. O(capacity) if the table has to grow."""
+    capacity = arena[t + T_MASK] + 1
+    while 4 * (arena[t + T_COUNT] + more) > 3 * capacity:
+        capacity *= 2
+    if capacity > arena[t + T_MASK] + 1:
+        _resize(arena, t, capacity)
+
+
+@device
+def slot_of(arena, t, tag):
+    """Returns the word of the home slot of a tag, of which only the low bits count."""
+    return arena[t + T_SLOTS] + (tag & arena[t + T_MASK])
 
 
 @device

@@ -73,6 +73,16 @@ class Budget:
             arena[A.H_BUDGET] = arena[A.H_LIMIT]  # the last reserve
         return bool(arena[A.H_LIVE] <= arena[A.H_BUDGET])
 
+    def provide(self, part: int, words: int) -> bool:
+        """Returns True if arena number ``part`` can take so many more words; in a file they have blocks then."""
+        arena = self._parts[part]
+        wanted = int(arena[A.H_TOP]) + words
+        if wanted > len(arena) or (not self._lifted and self.used + words > self.words):
+            return False
+        if self._file is not None and arena[A.H_LIMIT] < wanted:
+            self._reserve(part, wanted)
+        return bool(wanted <= arena[A.H_LIMIT])
+
     def refusal(self) -> MemoryBudgetError:
         """Returns the error of a batch for which there is no memory."""
         used = 8 * self.used
@@ -151,6 +161,10 @@ class Share(Budget):
     def extend(self, part: int) -> bool:
         """Returns True if a kernel that came back over its budget can go on."""
         return self._whole.extend(self._first + part)
+
+    def provide(self, part: int, words: int) -> bool:
+        """Returns True if part number ``part`` can take so many more words at once."""
+        return self._whole.provide(self._first + part, words)
 
     def refusal(self) -> MemoryBudgetError:
         """Returns the error of a batch for which there is no memory."""

@@ -39,7 +39,7 @@ from crown.engine.kernels.layout import (
     X_RING,
     X_STRIDE,
 )
-from crown.kernels.arena import COUNTED, ONE, PLAIN, T_MASK, T_SLOTS, ZERO, at32
+from crown.kernels.arena import COUNTED, ONE, PLAIN, ZERO, at32
 from crown.kernels.geometry import (
     OWN_LINK,
     carried_base,
@@ -57,7 +57,7 @@ from crown.kernels.geometry import (
 )
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, hash_key
+from crown.kernels.tables import hash_key, slot_of, tagged
 
 FAR, MIDDLE, NEAR, SOON, NEXT, LAST = 12, 8, 5, 3, 2, 1
 ROWS, GROUPS = ZERO, ONE  # of parents: what is fetched of them
@@ -107,25 +107,6 @@ def tag_groups(ctx, rec, src, base, at):
 
 
 @device
-def _home(arena, t, tag):
-    """Returns the word of the home slot of ``tag`` in table ``t``."""
-    return arena[t + T_SLOTS] + (tag & arena[t + T_MASK])
-
-
-@device
-def _tagged(arena, t, tag):
-    """Returns the first record with that tag in table ``t``, or 0: its key is not compared, which would touch it."""
-    slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    s = tag & mask
-    while True:
-        word = arena[slots + s]
-        if word == 0 or ((word >> 32) & LOW32) == tag:
-            return word & LOW32
-        s = (s + 1) & mask
-
-
-@device
 def _fetch(arena, handle, last):
     """Prefetches a small record, from its first word to word ``last``: it may lie across two lines."""
     prefetch(arena, handle)
@@ -146,7 +127,7 @@ def _group_ahead(ctx, rec, d, node_of_edge, q, at):
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     i = plan[plan[d + N_LOOKUPS] + q]
     index = plan[lookup_at(plan, rec, i) + LOOKUP_INDEX]
-    bundle = _tagged(arena, plan[index + I_TABLE], scratch[at + 1 + i])
+    bundle = tagged(arena, plan[index + I_TABLE], scratch[at + 1 + i])
     if bundle == 0:
         return 0
     return bundle + plan[node_of_edge + N_SHIFT]
@@ -234,18 +215,18 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
     while ready < n and ready <= i + FAR:
         at = ring_at(scratch, ready)
         scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
-        prefetch(arena, _home(arena, plan[rec + R_TABLE], scratch[at]))
+        prefetch(arena, slot_of(arena, plan[rec + R_TABLE], scratch[at]))
         tag_groups(ctx, rec, rows, ready * width, at + 1)
         for q in range(lookups):
             index = plan[lookup_at(plan, rec, q) + LOOKUP_INDEX]
-            prefetch(arena, _home(arena, plan[index + I_TABLE], scratch[at + 1 + q]))
+            prefetch(arena, slot_of(arena, plan[index + I_TABLE], scratch[at + 1 + q]))
         ready += 1
     scratch[X_READY] = ready
     if i + MIDDLE < n:
         at = ring_at(scratch, i + MIDDLE)
         for q in range(lookups):
             index = plan[lookup_at(plan, rec, q) + LOOKUP_INDEX]
-            bundle = _tagged(arena, plan[index + I_TABLE], scratch[at + 1 + q])
+            bundle = tagged(arena, plan[index + I_TABLE], scratch[at + 1 + q])
             for w in range(bundle, bundle + plan[index + I_WORDS], LINE):
                 prefetch(arena, w)
             prefetch(arena, bundle + plan[index + I_WORDS] - 1)
@@ -308,13 +289,13 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
     while ready < n and ready <= i + FAR:
         at = ring_at(scratch, ready)
         scratch[at] = hash_key(arena, plan, plan[P_IDENTITY], width, rows, ready * width)
-        prefetch(arena, _home(arena, t, scratch[at]))
+        prefetch(arena, slot_of(arena, t, scratch[at]))
         ready += 1
     scratch[X_READY] = ready
     if i + MIDDLE < n:
-        _fetch(arena, _tagged(arena, t, scratch[ring_at(scratch, i + MIDDLE)]), plan[rec + R_WORDS] - 1)
+        _fetch(arena, tagged(arena, t, scratch[ring_at(scratch, i + MIDDLE)]), plan[rec + R_WORDS] - 1)
     if i + NEAR < n:
-        record = _tagged(arena, t, scratch[ring_at(scratch, i + NEAR)])
+        record = tagged(arena, t, scratch[ring_at(scratch, i + NEAR)])
         if record != 0:
             for q in range(nodes, nodes + aliases):
                 d = node_at(plan[q])
@@ -325,7 +306,7 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                         dc = node_at(child_at(plan, d, j))
                         _fetch_group(ctx, dc, linked_group(halves, row, link_of(j)))
     if i + NEXT < n:
-        record = _tagged(arena, t, scratch[ring_at(scratch, i + NEXT)])
+        record = tagged(arena, t, scratch[ring_at(scratch, i + NEXT)])
         if record != 0:
             for q in range(nodes, nodes + aliases):
                 d = node_at(plan[q])
@@ -346,15 +327,15 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                         at = linked_position(halves, row, link_of(j))
                         _fetch_entries(halves, parents_base(halves, h, k), at, parents_count(halves, h, k))
     if i + LAST < n:
-        record = _tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
+        record = tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
         if record != 0:
             _ahead_moves(ctx, rec, record)
     if ring is not None:
         if i + SOON < n:
-            record = _tagged(arena, t, scratch[ring_at(scratch, i + SOON)])
+            record = tagged(arena, t, scratch[ring_at(scratch, i + SOON)])
             if record != 0:
                 _ahead_flips_delete(ctx, rec, record, ROWS)
         if i + LAST < n:
-            record = _tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
+            record = tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
             if record != 0:
                 _ahead_flips_delete(ctx, rec, record, GROUPS)

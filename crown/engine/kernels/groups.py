@@ -51,6 +51,13 @@ def lookup_at(plan, rec, i):
 
 
 @device
+def look_of(plan, rec, d, q):
+    """Returns the plan offset of the look-up of group ``q`` of a record at the node with descriptor ``d``: 0 its own,
+    then of children."""
+    return lookup_at(plan, rec, plan[plan[d + N_LOOKUPS] + q])
+
+
+@device
 def bundle_get(ctx, index, tag, src, base, pos):
     """Returns the bundle of an index with the key at ``src[base + plan[pos + j]]``, made if absent. Expected O(1).
 

@@ -1,0 +1,87 @@
+"""Large batches of insertions enter a tree at once: as much of them as there is room for, the rest one by one.
+
+tuples of a source -> tables made for what they have of new keys -> parts, each entered as a whole
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crown.engine.compile import CompiledPlan
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import N_PARENT, R_ALIASES, R_NODES
+from crown.engine.kernels.update import DONE
+from crown.engine.load.kernels import bulk, distinct
+from crown.engine.load.kernels.warm import ensure_compiled
+from crown.engine.load.room import words_for
+from crown.store.budget import Budget
+
+
+class Loader:
+    """Enters large batches of insertions into the arena of a compiled plan. ``scratch``: the kernels'.
+
+    ``least``: of fewer tuples each enters by itself; ``most``: so many enter at once, and for each there are 16 bytes
+    beside the state meanwhile.
+    """
+
+    least = 1 << 14
+    most = 1 << 23
+
+    def __init__(self, arena: np.ndarray, compiled: CompiledPlan, budget: Budget, scratch: np.ndarray) -> None:
+        self._arena = arena
+        self._compiled = compiled
+        self._budget = budget
+        self._state = (arena, arena.view(np.int32), compiled.array, scratch)
+
+    def load(self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, out: np.ndarray) -> int:
+        """Inserts tuples into the source of ``node``, as ``update.insert_batch`` does without deltas and live views.
+
+        Returns how many: the first ones. The others, perhaps all, have to enter one by one: there are few, or no room
+        for all that they might need, or one might get more copies than there may be. O(n + P-updates).
+        """
+        n, record = len(copies), self._compiled.record[node]
+        if n < self.least or (step := self._fitting(record, n, n)) < self.least:
+            return 0
+        ensure_compiled(self._compiled.ring is not None)
+        sample = np.empty(distinct.WORDS, np.int64)
+        new = int(bulk.reserve_tables(*self._state, record, values, n, sample))
+        step = max(min(step, 2 * new), self.least)  # of tuples that are there already records are made, and freed
+        starts, fresh, entries = np.empty(bulk.WORK, np.int64), np.empty(step, np.int64), np.empty(step, np.int64)
+        order, total, done = self._deepest(record), int(copies.sum()), 0
+        while (m := self._fitting(record, min(n - done, step), 0)) >= min(n - done, self.least) > 0:
+            batch = (values, copies, masks, self._compiled.ring, done, m, total, order)
+            if bulk.load_batch(*self._state, record, *batch, starts, fresh, entries, out) != DONE:
+                break
+            done += m
+        return done
+
+    def deepest_first(self, nodes: Sequence[int]) -> list[int]:
+        """Returns the positions of ``nodes`` in the order in which their sources are loaded with the least work."""
+        return sorted(range(len(nodes)), key=lambda i: -max(map(self._depth, self._aliases(nodes[i]))))
+
+    def _fitting(self, record: int, n: int, total: int) -> int:
+        """Returns how many tuples, at most ``n``, can enter at once; tables are made for ``total``."""
+        n = min(n, self.most)
+        while n >= self.least and not self._budget.provide(0, words_for(self._arena, self._compiled, record, n, total)):
+            n //= 2
+        return n
+
+    def _aliases(self, node: int) -> list[int]:
+        plan, record = self._compiled.array, self._compiled.record[node]
+        first = int(plan[record + R_NODES])
+        nodes: list[int] = plan[first : first + int(plan[record + R_ALIASES])].tolist()
+        return nodes
+
+    def _deepest(self, record: int) -> np.ndarray:
+        """Returns the numbers of the aliases of a source, the deepest ones first."""
+        plan = self._compiled.array
+        aliases = self._aliases(int(plan[plan[record + R_NODES]]))
+        return np.array(sorted(range(len(aliases)), key=lambda bit: -self._depth(aliases[bit])), np.int64)
+
+    def _depth(self, node: int) -> int:
+        depth = -1
+        while node >= 0:
+            node, depth = int(self._compiled.array[node_at(node) + N_PARENT]), depth + 1
+        return depth

@@ -1,0 +1,103 @@
+"""How many words a bulk load can need: it cannot stop half-way, so they must be there before it begins.
+
+The bound is by counts alone: as many new records, groups and entries of lists as there can be, each in a block of its
+own, and every list moved to a larger block as often as that can happen.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crown.engine.compile import CompiledPlan
+from crown.engine.kernels.groups import lookup_at, node_at
+from crown.engine.kernels.layout import (
+    I_TABLE,
+    I_WORDS,
+    LOOKUP_INDEX,
+    N_CARRIED,
+    N_CHILD,
+    N_CHILDREN,
+    N_EXTRA,
+    N_FREE,
+    N_INDEX,
+    N_PARENT,
+    N_PAYLOAD,
+    N_RECORD,
+    N_ROWS,
+    N_VIRTUAL,
+    P_COUNT,
+    R_ALIASES,
+    R_LOOKUPS,
+    R_NODES,
+    R_TABLE,
+    R_WORDS,
+)
+from crown.kernels.arena import COUNTED, PLAIN, T_COUNT, T_MASK, class_words, size_class
+from crown.kernels.geometry import T_ROWS
+
+
+def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int) -> int:
+    """Returns at least as many words as it can take to insert ``n`` tuples into the source with descriptor ``record``.
+
+    ``total``: tuples for which its tables are made. O(nodes).
+    """
+    plan = compiled.array
+    nodes = range(int(plan[P_COUNT]))
+    first = int(plan[record + R_NODES])
+    aliases = {int(plan[q]) for q in range(first, first + int(plan[record + R_ALIASES]))}
+    rows = {i: int(arena[plan[node_at(i) + N_ROWS] + T_ROWS]) for i in nodes}
+    more = dict.fromkeys(nodes, 0)
+    touched = dict.fromkeys(nodes, False)
+    keys: dict[int, int] = {}
+    made: dict[int, int] = {}
+    _look_up(plan, record, n, keys)
+    _look_up(plan, record, total, made)
+    words = n * _block(int(plan[record + R_WORDS])) + _slots(arena, int(plan[record + R_TABLE]), total)
+    for i in reversed(nodes):  # children first
+        d = node_at(i)
+        below = plan[plan[d + N_CHILD] : plan[d + N_CHILD] + plan[d + N_CHILDREN]].tolist()
+        touched[i] = i in aliases or any(touched[c] for c in below)
+        if i in aliases:
+            more[i] = n
+        elif touched[i] and plan[d + N_VIRTUAL] == 1:
+            more[i] = max(sum(rows[c] + more[c] for c in below) - rows[i], 0)
+            words += more[i] * _block(int(plan[plan[d + N_RECORD] + R_WORDS]))
+            _look_up(plan, int(plan[d + N_RECORD]), more[i], keys)
+    for index, number in keys.items():
+        words += number * _block(int(plan[index + I_WORDS]))
+        words += _slots(arena, int(plan[index + I_TABLE]), max(number, made.get(index, 0)))
+    for i in nodes:
+        d, after = node_at(i), rows[i] + more[i]
+        carried = plan[d + N_CARRIED]
+        if touched[i] and carried != COUNTED:  # capacity is below twice the length, and it has doubled up to there
+            words += (2 if carried == PLAIN else 6) * after
+        parent = int(plan[d + N_PARENT])
+        if parent < 0:
+            continue
+        if more[parent]:
+            words += 2 * (rows[parent] + more[parent])
+        if touched[i] and plan[d + N_PAYLOAD] and not plan[d + N_FREE]:  # an entry has a word less than a group's part
+            index = int(plan[d + N_INDEX])
+            groups = int(arena[plan[index + I_TABLE] + T_COUNT]) + keys.get(index, 0)
+            words += groups * _block(int(plan[d + N_EXTRA]))
+    return words
+
+
+def _look_up(plan: np.ndarray, record: int, n: int, keys: dict[int, int]) -> None:
+    """Adds to ``keys``, per index, how many bundles ``n`` records of that descriptor can need there."""
+    for q in range(int(plan[record + R_LOOKUPS])):
+        index = int(plan[lookup_at(plan, record, q) + LOOKUP_INDEX])
+        keys[index] = keys.get(index, 0) + n
+
+
+def _block(words: int) -> int:
+    """Returns the words of the block that ``alloc`` gives for so many."""
+    return int(class_words(size_class(words)))
+
+
+def _slots(arena: np.ndarray, table: int, more: int) -> int:
+    """Returns the words of the slots that a table of so many more records takes, with all that it takes before."""
+    capacity = present = int(arena[table + T_MASK]) + 1
+    while 4 * (int(arena[table + T_COUNT]) + more) > 3 * capacity:
+        capacity *= 2
+    return 2 * capacity if capacity > present else 0
