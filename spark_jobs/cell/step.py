@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.analysis.amplified import Amplification
+from crown.engine.engine import Engine
 from plans.program import maintainable
 from plans.search.shares import Grid
+from spark_jobs.cell import table
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
 from spark_jobs.cell.kept_plan import keep_plan
@@ -114,11 +116,15 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Runs a batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a
     snapshot, unless a stream has begun with an earlier one."""
-    changes, bad = step.envelope.split(batches)
-    _quarantine(step, step.run, 0, cell, bad)
     engine = step.engines.create(maintainable(step.plan), None, step.on_missing)
     engine.begin()
-    yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
+    if isinstance(engine, Engine):
+        _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches))
+        yield from table.whole(engine)
+    else:
+        changes, bad = step.envelope.split(batches)
+        _quarantine(step, step.run, 0, cell, bad)
+        yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
     engine.commit(0)
     if step.backfill and step.root is not None:
         folder = step.state() / "backfill" / step.operator
