@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("plans", "crown", "ivm_triangle", "spark_jobs", "bench")
@@ -40,6 +41,18 @@ def length(file: Path) -> int:
     return len(file.read_text().splitlines())
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+def wrong(files: list[Path], found: Callable[[Path], Any]) -> dict[str, Any]:
+    """What is found in the files in which anything is found: one test for all files, since a test each takes longer."""
+    every = {name(file): found(file) for file in files}
+    assert every
+    return {file: what for file, what in every.items() if what}
+
+
 def test_no_file_of_a_package_wants_splitting() -> None:
     assert {name(file): length(file) for file in SOURCES if length(file) > LIMIT} == {}
 
@@ -53,9 +66,12 @@ def test_the_median_file_fits_three_screens() -> None:
     assert lengths[len(lengths) // 2] <= MEDIAN
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=name)
-def test_public_names_say_what_they_are(file: Path) -> None:
-    tree = ast.parse(file.read_text())
+def test_public_names_say_what_they_are() -> None:
+    assert wrong(SOURCES, _silent) == {}, "these have no docstring"
+
+
+def _silent(file: Path) -> list[str]:
+    tree = parsed(file)
     silent = [] if ast.get_docstring(tree) or not tree.body else ["the module"]
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
@@ -70,7 +86,7 @@ def test_public_names_say_what_they_are(file: Path) -> None:
                     and not ast.get_docstring(method)
                     and not _overrides(method)
                 ]
-    assert not silent, f"without a docstring: {', '.join(silent)}"
+    return silent
 
 
 def _declares(node: ast.FunctionDef | ast.ClassDef) -> bool:
@@ -87,25 +103,24 @@ def _overrides(method: ast.FunctionDef) -> bool:
 _BEGINNING = re.compile(r"(?:[A-Z][a-z]+s|See)\b")
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=name)
-def test_what_is_said_of_a_function_begins_with_what_it_does(file: Path) -> None:
+def test_what_is_said_of_a_function_begins_with_what_it_does() -> None:
     """It returns, yields, writes, raises: the first word says so."""
-    functions = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
+    assert wrong(SOURCES, _others) == {}, "these begin with a verb in the third person"
+
+
+def _others(file: Path) -> dict[str, str]:
+    functions = (node for node in ast.walk(parsed(file)) if isinstance(node, ast.FunctionDef))
     said = {node.name: ast.get_docstring(node) or "" for node in functions}
-    others = {name: text.split("\n")[0] for name, text in said.items() if text and not _BEGINNING.match(text)}
-    assert not others, f"begin with a verb in the third person: {others}"
+    return {name: text.split("\n")[0] for name, text in said.items() if text and not _BEGINNING.match(text)}
 
 
 MACHINE = re.compile(r"(?<![\w.])/(?:work|home|root|Users|tmp)/[\w.]+|[A-Z]:\\\\Users")
 TEXT = {".py", ".md", ".cfg", ".toml", ".txt", ".json", ".yml", ".yaml", ".html", ".sh", ""}
 
 
-@pytest.mark.parametrize("file", [file for file in TRACKED if file.suffix in TEXT], ids=name)
-def test_nothing_points_to_one_machine(file: Path) -> None:
-    if file == Path(__file__):
-        return
-    found = MACHINE.findall(file.read_text(errors="replace"))
-    assert not found, f"paths of a machine: {', '.join(found)}"
+def test_nothing_points_to_one_machine() -> None:
+    texts = [file for file in TRACKED if file.suffix in TEXT and file != Path(__file__)]
+    assert wrong(texts, lambda file: MACHINE.findall(file.read_text(errors="replace"))) == {}
 
 
 def test_no_link_is_under_version_control() -> None:
@@ -116,9 +131,8 @@ def test_no_link_is_under_version_control() -> None:
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|raise NotImplementedError")
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=name)
-def test_nothing_is_left_for_later(file: Path) -> None:
-    assert not UNFINISHED.findall(file.read_text())
+def test_nothing_is_left_for_later() -> None:
+    assert wrong(SOURCES, lambda file: UNFINISHED.findall(file.read_text())) == {}
 
 
 def test_every_marker_is_declared() -> None:

@@ -1,8 +1,7 @@
-"""Groups, bags and outer joins as cells: the public view follows DuckDB, and the report shows both."""
+"""Groups, bags and outer joins as cells: the public view follows DuckDB. ``test_run`` has their quick run."""
 
 from __future__ import annotations
 
-import argparse
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,16 +9,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from bench import commands
 from bench.cases import checksum, cofactors
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.checksum import of_integers
 from bench.cases.datasets import graph, shuffled
 from bench.cases.workloads import load
-from bench.harness import results
 from bench.harness.sections import SECTIONS
 from bench.report import tables
-from bench.report.sections import aggregates
 from bench.subjects.folder import Folder
 from bench.subjects.model import Model
 from bench.subjects.peers.duck import DuckDelta, DuckRecompute
@@ -168,53 +164,6 @@ def test_every_aggregate_is_measured_in_both_batch_sizes_beside_duckdb() -> None
             found = {c["batch_rows"] for c in cells if (c["workload"], c["engine"]) == (name, engine)}
             assert found == ({10_000, 1_000} if (name, engine) != ("agg-star", "duckdb-recompute") else set())
     assert {c["engine"] for c in cells if c["workload"] == "agg-shop"} >= {"crown-folder", "flink-restart"}
-
-
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """A quick run of the section: its exit code, its cells, its folder."""
-    folder = tmp_path_factory.mktemp("bench")
-    parser = argparse.ArgumentParser()
-    commands.add_arguments(parser)
-    words = ["run", "--quick", "--section", "aggregates", "--data", "generated", "--out", str(folder)]
-    code = commands.run(parser.parse_args([*words, "--markdown", str(folder / "page.md")]))
-    return code, results.read(folder)["aggregates"]["cells"], folder
-
-
-def test_the_quick_run_checks_every_view_before_its_time_counts(quick) -> None:
-    code, cells, _ = quick
-    assert code == 0
-    mine = [c for c in cells if c["engine"] == "crown-view"]
-    assert {c["workload"] for c in mine} >= {"agg-star", "agg-group", "agg-inner", "agg-outer", "agg-shop"}
-    for one in [*mine, *(c for c in cells if c["engine"] == "crown-folder")]:
-        assert (one["status"], one["check"]["status"]) == ("ok", "passed"), one
-        assert one["deltas"] > 0
-        assert one["bytes_per_tuple"] > 0
-
-
-def test_the_report_has_a_row_per_view_and_the_outer_join_beside_the_inner(quick) -> None:
-    _, cells, folder = quick
-    shown = aggregates.rates(cells)
-    assert len(shown.rows) == sum(c["engine"] in ("crown-view", "crown-model") for c in cells)
-    beside = {row[0]: row[shown.headings.index("DuckDB recompute")] for row in shown.rows}
-    assert [title for title, rate in beside.items() if rate == "–"] == [AGGREGATES["agg-star"].title]
-    joined = {row[0]: row[shown.headings.index("joined/update")] for row in shown.rows}
-    assert joined[AGGREGATES["agg-group"].title] == "0"
-    assert float(joined[AGGREGATES["agg-outer"].title]) > 0
-    absent = {"engine": "flink-restart", "batch_rows": 0, "status": "skipped", "reason": "flink is not installed"}
-    kept = aggregates.lasting([*cells, absent])
-    mine, flink = kept.rows
-    assert kept.ours == [True, False]
-    assert "–" not in mine[:7]
-    assert flink[0] == "Flink SQL, with checkpoints"
-    assert "flink is not installed" in flink[-1]
-    ((batch, *_, ratio),) = aggregates.outer(cells).rows
-    assert batch == "1,000"
-    assert float(ratio) > 0
-    for page in ("page.md", "report.html"):
-        text = (folder / page).read_text()
-        assert "Groups, bags and outer joins" in text
-        assert "left / inner" in text
 
 
 def test_a_recompute_that_is_faster_is_listed_as_a_loss_in_its_batch_size_only() -> None:

@@ -9,12 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import commands
+from bench.cases.aggregates import AGGREGATES
 from bench.cases.datasets import DataError
+from bench.cases.motifs import MOTIFS
 from bench.harness import results
 from bench.harness.run import in_process
 from bench.harness.sections import SCALES, SECTIONS, cell
 from bench.report.parts import PARTS
-from bench.report.sections import paper
+from bench.report.sections import aggregates, paper
 from bench.report.tables import rate
 from bench.report.text import quantity, size
 from bench.subjects.catalogue import ENGINES
@@ -100,6 +102,55 @@ def test_bytes_per_tuple_mean_the_same_for_every_engine(quick) -> None:
     for one in told:
         assert one["bytes_per_tuple"] == one["state_peak_bytes"] / one["live_tuples"]
         assert one["live_tuples"] <= 0.2 * one["of"]  # the window, once, not once per alias
+
+
+def test_every_view_is_checked_before_its_time_counts(quick) -> None:
+    cells = results.read(quick[1])["aggregates"]["cells"]
+    mine = [c for c in cells if c["engine"] == "crown-view"]
+    assert {c["workload"] for c in mine} >= {"agg-star", "agg-group", "agg-inner", "agg-outer", "agg-shop"}
+    for one in [*mine, *(c for c in cells if c["engine"] == "crown-folder")]:
+        assert (one["status"], one["check"]["status"]) == ("ok", "passed"), one
+        assert one["deltas"] > 0
+        assert one["bytes_per_tuple"] > 0
+
+
+def test_the_page_has_a_row_per_view_and_the_outer_join_beside_the_inner(quick) -> None:
+    folder = quick[1]
+    cells = results.read(folder)["aggregates"]["cells"]
+    shown = aggregates.rates(cells)
+    assert len(shown.rows) == sum(c["engine"] in ("crown-view", "crown-model") for c in cells)
+    beside = {row[0]: row[shown.headings.index("DuckDB recompute")] for row in shown.rows}
+    assert [title for title, rate in beside.items() if rate == "–"] == [AGGREGATES["agg-star"].title]
+    joined = {row[0]: row[shown.headings.index("joined/update")] for row in shown.rows}
+    assert joined[AGGREGATES["agg-group"].title] == "0"
+    assert float(joined[AGGREGATES["agg-outer"].title]) > 0
+    absent = {"engine": "flink-restart", "batch_rows": 0, "status": "skipped", "reason": "flink is not installed"}
+    kept = aggregates.lasting([*cells, absent])
+    mine, flink = kept.rows
+    assert kept.ours == [True, False]
+    assert "–" not in mine[:7]
+    assert flink[0] == "Flink SQL, with checkpoints"
+    assert "flink is not installed" in flink[-1]
+    ((batch, *_, ratio),) = aggregates.outer(cells).rows
+    assert batch == "1,000"
+    assert float(ratio) > 0
+    for page in ("benchmarks.md", "report.html"):
+        text = (folder / page).read_text()
+        assert "Groups, bags and outer joins" in text
+        assert "left / inner" in text
+
+
+def test_every_motif_is_checked_before_its_time_counts(quick) -> None:
+    cells = results.read(quick[1])["motifs"]["cells"]
+    mine = [one for one in cells if one["engine"] == "crown-view"]
+    assert {one["workload"] for one in mine} == set(MOTIFS)
+    for one in mine:
+        assert (one["status"], one["check"]["status"]) == ("ok", "passed"), one
+        assert one["deltas"] > 0
+    shown = aggregates.rates(cells)
+    beside = [row[shown.headings.index("DuckDB recompute")] for row in shown.rows]
+    assert len(beside) == len(MOTIFS)
+    assert "–" not in beside
 
 
 def test_every_engine_is_warmed_up_before_it_is_timed(quick) -> None:

@@ -1,4 +1,4 @@
-"""One local Spark session for all tests of this folder that ask for it; failed tasks are tried up to four times."""
+"""One local Spark session for all tests of this folder that ask for it; failed tasks are tried up to three times."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import pytest
 from spark_jobs import local_session
 
 # A JVM of these tests lives for minutes and sees every query once: what compilers spend on its code is not earned back.
-# With the quick compiler alone a JVM takes a fifth less of the processor, without generated code another tenth.
+# With the quick compiler alone a JVM takes a fifth less of the processor, without generated code another tenth. The
+# usual manager of checkpoint files starts a process per part of a path to ask for links, some twenty per micro-batch.
 _QUICK = """
 spark.driver.defaultJavaOptions -XX:TieredStopAtLevel=1
 spark.sql.codegen.wholeStage false
 spark.sql.codegen.factoryMode NO_CODEGEN
+spark.sql.streaming.checkpointFileManagerClass {manager}
 """
+_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,7 +41,7 @@ def pytest_collection_modifyitems(items):
 def quick_jvm(tmp_path_factory):
     """Options of every JVM that a test starts, in this process or in one of its own."""
     folder = tmp_path_factory.mktemp("conf")
-    (folder / "spark-defaults.conf").write_text(_QUICK)
+    (folder / "spark-defaults.conf").write_text(_QUICK.format(manager=_MANAGER))
     os.environ["SPARK_CONF_DIR"] = str(folder)
     yield
     del os.environ["SPARK_CONF_DIR"]
@@ -46,8 +49,8 @@ def quick_jvm(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spark(quick_jvm):
-    """``local[2,4]``: plain ``local[N]`` never retries a task."""
-    session = local_session("crown tests", memory="1g", conf={"spark.master": "local[2,4]"})
+    """``local[2,3]``: plain ``local[N]`` never retries a task."""
+    session = local_session("crown tests", memory="1g", conf={"spark.master": "local[2,3]"})
     yield session
     session.stop()
     gc.collect()

@@ -87,7 +87,7 @@ def batches(schema, count, seed=3):
 def test_every_batch_is_what_duckdb_says_it_is(spark, tmp_path, case, cells):
     schema, sql = CASES[case]
     files, oracle = ChangeFiles(tmp_path / "in", schema), oracle_of(schema, sql)
-    changes = batches(schema, 3)
+    changes = batches(schema, 2)
     changes.insert(1, {})  # a batch without rows
     for batch in changes:
         files.add(batch)
@@ -136,7 +136,7 @@ def test_a_stream_goes_on_from_its_checkpoint_with_the_cells_it_has(spark, tmp_p
 def test_two_actions_on_a_batch_see_the_same_deltas(spark, tmp_path):
     schema, sql = CASES["3-hop"]
     files, oracle, sink = ChangeFiles(tmp_path / "in", schema), oracle_of(schema, sql), Result()
-    changes = batches(schema, 3)
+    changes = batches(schema, 2)
     for batch in changes:
         files.add(batch)
     seen = []
@@ -156,7 +156,7 @@ def test_two_actions_on_a_batch_see_the_same_deltas(spark, tmp_path):
 def test_reading_only_some_cells_of_a_batch_is_noticed(spark, tmp_path):
     schema, sql = CASES["3-hop"]
     files = ChangeFiles(tmp_path / "in", schema)
-    for batch in batches(schema, 3):
+    for batch in batches(schema, 2):
         files.add(batch)
     with pytest.raises(Exception, match=r"cell [1-3] never saw batch 0.*limit"):
         run(

@@ -44,7 +44,7 @@ CASES = [
 ]
 
 
-def stream(names, batches=4, seed=3):
+def stream(names, batches=3, seed=3):
     """Random inserts and deletes of rows that are there, some of them more than once, NULLs among the values."""
     rng = random.Random(seed)
     present = {name: [] for name in names}
@@ -128,7 +128,7 @@ def test_submit_verifies_a_program_by_the_text_of_its_query(tmp_path, capsys, sq
     rng = random.Random(4)
     edges = sorted({(rng.randrange(60), rng.randrange(60)) for _ in range(500)}, key=lambda _: rng.random())
     (tmp_path / "edges.txt").write_text("".join(f"{a}\t{b}\n" for a, b in edges))
-    words = [sql, "--input", f"g={tmp_path / 'edges.txt'}", "--batch-rows", "150", "--verify"]
+    words = [sql, "--input", f"g={tmp_path / 'edges.txt'}", "--batch-rows", "250", "--verify"]
     words += ["--output", str(tmp_path / "out"), "--checkpoint", str(tmp_path / "state"), "--cells", "1"]
     assert main(words) == 0
     said = capsys.readouterr().out

@@ -43,12 +43,11 @@ def settings(spark: SparkSession):
 
 def _answers(spark: SparkSession, frame: DataFrame, texts: list[str]) -> DataFrame:
     """A column per text, NULL instead of an error."""
-    jvm, parser = spark._jvm, spark._jsparkSession.sessionState().sqlParser()
+    parser, package = spark._jsparkSession.sessionState().sqlParser(), spark._jvm.org.apache.spark.sql
+    evaluated, as_column = package.catalyst.expressions.TryEval, package.classic.ExpressionUtils.column
     made = []
     for number, text in enumerate(texts):
-        found = parser.parseExpression(text)
-        found = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(found)
-        column = jvm.org.apache.spark.sql.classic.ExpressionUtils.column(found)
+        column = as_column(evaluated(parser.parseExpression(text)))
         made.append(column.alias(f"c{number}"))
     wanted = spark._sc._jvm.PythonUtils.toSeq(made)
     return DataFrame(frame._jdf.select(wanted), spark)

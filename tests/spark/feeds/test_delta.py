@@ -87,7 +87,7 @@ def test_the_feed_of_a_table_is_a_stream_whatever_is_done_to_the_table(spark, tm
     assert len(read) >= 3
     for batch, version in read.items():
         assert sink.state(batch) == wanted[version]
-    for _ in range(12):
+    for _ in range(6):
         sales.any()
     changes = delta_changes(spark, sales.path)  # where it begins is in the checkpoint now
     deltas = maintain(spark, SQL, {"sales": changes}, checkpoint=str(tmp_path / "state"), cells=2)
@@ -110,7 +110,7 @@ def test_a_load_hands_over_to_the_stream_without_gap_or_overlap(spark, tmp_path)
     for _ in range(2):
         sink.deltas[-1] = rows_of(bulk_load(spark, SQL, begun.tables, checkpoint=state, cells=2))
         assert sink.state() == then
-    for _ in range(3):
+    for _ in range(2):
         again = handover(spark, {"sales": DeltaFeed(sales.path)}, checkpoint=state)
         assert again.positions == begun.positions
         go(spark, maintain(spark, SQL, again.changes, checkpoint=state, cells=2), state, sink)

@@ -39,13 +39,13 @@ def words(tmp_path, *more):
 def test_verify_compares_with_what_was_applied(spark, tmp_path, capsys, cells):
     """Quarantined rows are left out; a delete takes away what was there at the time, and is not made up for later."""
     rng = random.Random(8)
-    for number in range(4):
+    for number in range(3):
         rows = [(rng.randrange(12), rng.randrange(25), rng.choice((1, 1, 2, -1, -3))) for _ in range(60)]
         write(tmp_path / "g", number, [*rows, ("seven", 8, 1), (7, 8, "many"), (9, 10)])
     options = words(tmp_path, "--on-bad-row", "quarantine", "--verify", "--cells", cells)
     assert command(submit, *options) == 0
     said = capsys.readouterr().out
-    assert "12 bad rows quarantined" in said
+    assert "9 bad rows quarantined" in said
     assert "deletes found nothing to delete" in said
     assert said.endswith("equal\n")
     assert command(submit, *options) == 0  # nothing new, and it is still known what was clamped

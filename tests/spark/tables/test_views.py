@@ -19,7 +19,7 @@ pytest.importorskip("deltalake")
 def job(tmp_path, *more):
     write_edges(tmp_path / "edges.txt", edge_pairs(400))
     folders = ["--output", tmp_path / "out", "--checkpoint", tmp_path / "state", "--cells", 2]
-    return [PATHS, "--input", f"g={tmp_path / 'edges.txt'}", "--batch-rows", 100, *folders, *more]
+    return [PATHS, "--input", f"g={tmp_path / 'edges.txt'}", "--batch-rows", 200, *folders, *more]
 
 
 def test_a_job_with_a_delta_table_is_what_a_recompute_says_and_its_view_is_read_from_the_checkpoint(
@@ -38,8 +38,8 @@ def test_a_job_with_a_delta_table_is_what_a_recompute_says_and_its_view_is_read_
     for a, b, c, weight, batch in read_deltas(spark, str(tmp_path / "out")).collect():
         added.setdefault(batch, Counter())[a, b, c] += weight
     last = view_batch(checkpoint)
-    assert last == max(added) == 8
-    for batch in (last, 3):
+    assert last == max(added) == 4
+    for batch in (last, 2):
         expected = Counter()
         for number in range(batch + 1):
             expected.update(added.get(number, {}))
@@ -47,18 +47,18 @@ def test_a_job_with_a_delta_table_is_what_a_recompute_says_and_its_view_is_read_
         found = Counter(tuple(row) for row in read_view(spark, checkpoint, batch=batch).collect())
         assert found == expected
         assert (batch == last) == (not expected)  # at the end the window is empty
-    read_view(spark, checkpoint, batch=3, batch_column="_batch").createOrReplaceTempView("paths")
-    assert spark.sql("SELECT DISTINCT _batch FROM paths").collect() == [(3,)]
+    read_view(spark, checkpoint, batch=2, batch_column="_batch").createOrReplaceTempView("paths")
+    assert spark.sql("SELECT DISTINCT _batch FROM paths").collect() == [(2,)]
     assert command(state, checkpoint, "--hot", 2, "--json") == 0
     (shown,) = json.loads(capsys.readouterr().out)["operators"]
     assert [cell["rows"] for cell in shown["cells"]] == [0, 0]
     assert all(cell["hottest"] == [] and cell["live_bytes"] > 0 for cell in shown["cells"])
-    with pytest.raises(CheckpointError, match="is at batch 8; give that, or an older one"):
-        read_view(spark, checkpoint, batch=9)
+    with pytest.raises(CheckpointError, match="is at batch 4; give that, or an older one"):
+        read_view(spark, checkpoint, batch=5)
     with pytest.raises(CheckpointError, match="has a column of that name"):
         read_view(spark, checkpoint, batch_column="A")
-    next((tmp_path / "state").glob("crown/*/crown/1/8.delta")).unlink()
-    with pytest.raises(BrokenChainError, match="cell 1 never saw batch 8"):
+    next((tmp_path / "state").glob("crown/*/crown/1/4.delta")).unlink()
+    with pytest.raises(BrokenChainError, match="cell 1 never saw batch 4"):
         read_view(spark, checkpoint)
 
 
