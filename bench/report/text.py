@@ -37,6 +37,7 @@ crown bench run --section triangle-speed triangle-slopes
 crown bench run --workload 4-hop --engine crown duckdb-recompute
 crown bench report --markdown docs/benchmarks.md      # out/bench/report.html, and this page
 crown bench compare before.json after.json            # faster, slower or the same, row by row
+crown bench compare a1.json b1.json a2.json b2.json   # the same of runs by turns: a verdict is what every pair has
 ```
 Without `DATA` (or the variable `CROWN_BENCH_DATA`) a seeded graph of the same size is generated. A folder may also hold
 an LDBC SNB data set, unpacked or as `*snb*.tar.gz`. What every field of the JSON means stands in
