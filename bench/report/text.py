@@ -28,7 +28,7 @@ QUICK = (
 )
 HOW = """\
 ```sh
-make bench-peers                                      # once: Flink, Pathway, and differential dataflow (needs cargo)
+make bench-peers                                      # once: Flink, Pathway; with cargo differential dataflow, dbsp
 make bench DATA=soc-Epinions1.txt.zip                 # everything that matters, some minutes
 make bench DATA=soc-Epinions1.txt.zip SECTION=targets # this engine alone
 make bench-quick                                      # under two minutes, on a small generated graph: a try, no figures

@@ -10,6 +10,7 @@ import pytest
 
 from bench import commands
 from bench.cases.datasets import DataError
+from bench.cases.tpch import tables as tpch
 from bench.harness import results
 from bench.harness.run import in_process
 from bench.harness.sections import SCALES, SECTIONS, cell
@@ -43,9 +44,10 @@ def test_the_quick_run_passes_its_checks(quick) -> None:
     assert set(found) == {name for name in SECTIONS if SECTIONS[name]("quick")}
     for section in found.values():
         for one in section["cells"]:
-            absent = one["status"] == "skipped" and ENGINES[one["engine"]].kind != "ours"  # not built here
+            here = ENGINES[one["engine"]].kind == "ours" and (tpch.generator() or "tpch" not in one["workload"])
+            absent = one["status"] == "skipped" and not here
             assert absent or one["status"] in ("ok", "timeout"), one
-            assert one["check"]["status"] != "failed"
+            assert one.get("check", {}).get("status") != "failed"
     checked = [c for c in found["engines"]["cells"] if c["check"]["status"] == "passed"]
     assert len(checked) == len([c for c in found["engines"]["cells"] if c["status"] != "skipped"])
 
