@@ -50,7 +50,7 @@ bench: java $(VENV)/.bench  ## measure and draw the report: DATA=edge-list-or-fo
 bench-quick: $(VENV)/.bench  ## try every section on a small generated graph (under 2 min); its figures mean nothing
 	@$(BIN)/crown bench run --quick --data generated --out out/bench-quick
 
-bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done native-peers  ## install Flink and Pathway, build differential dataflow, to measure them too
+bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done native-peers  ## install Flink and Pathway, build differential dataflow and dbsp, to measure them too
 
 clean:  ## remove the virtual environment and everything generated
 	@rm -rf $(VENV) $(VENV)-flink $(VENV)-pathway out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
@@ -100,8 +100,13 @@ $(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
 	  '$(PEER_$*)' && touch $@
 
 native-peers:
-	@if command -v cargo >/dev/null; then cargo build --release --locked --quiet --manifest-path bench/peers/Cargo.toml; \
-	else echo "differential dataflow is left out: building it needs cargo, Rust's package manager" >&2; fi
+	@if ! command -v cargo >/dev/null; then \
+	  echo "differential dataflow and dbsp are left out: building them needs cargo, Rust's package manager" >&2; exit 0; \
+	fi; \
+	cargo build --release --locked --quiet --manifest-path bench/peers/Cargo.toml || exit 1; \
+	echo "building dbsp, which needs a C compiler and takes some minutes the first time ..."; \
+	cargo build --release --locked --quiet --manifest-path bench/peers/dbsp/Cargo.toml \
+	  || echo "dbsp is left out: it could not be built here, as said above" >&2
 
 $(VENV)/.bench: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[bench]' && touch $@

@@ -14,7 +14,7 @@ from bench.cases.datasets import VARIABLE, data_of, has_graph
 from bench.cases.workloads import WORKLOADS
 from bench.harness import machine
 from bench.harness.compare import compare
-from bench.harness.results import read, read_file
+from bench.harness.results import ResultsError, read, read_file
 from bench.harness.sections import SECTIONS
 from bench.report.text import line_of, span, times
 from bench.subjects.catalogue import ENGINES
@@ -58,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     both = actions.add_parser("compare", help="lay two files of results side by side: faster, slower, the same")
     both.add_argument("before", type=Path, help="a JSON file of one section")
     both.add_argument("after", type=Path, help="another of the same section and scale")
+    both.add_argument(
+        "again", type=Path, nargs="*", help="more such pairs, of runs by turns: a verdict is what every pair has"
+    )
     both.add_argument("--json", action="store_true", help="print every row as a line of JSON")
 
 
@@ -100,7 +103,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    rows, alone = compare(read_file(args.before), read_file(args.after))
+    files = [args.before, args.after, *args.again]
+    if len(files) % 2:
+        raise ResultsError(
+            f"{files[-1]} has no file to be compared with; give files in pairs: before, after, before, after"
+        )
+    rounds = [(read_file(old), read_file(new)) for old, new in zip(files[::2], files[1::2], strict=True)]
+    rows, alone = compare(rounds)
     for row in rows:
         shown = (
             f"{row.verdict:8} {times(row.before, row.after):>7}  {row.title}: {span(row.before)} -> {span(row.after)}"
@@ -109,7 +118,7 @@ def _compare(args: argparse.Namespace) -> int:
     told = sys.stderr if args.json else sys.stdout
     print(f"{len(rows)} rows; the median and, in brackets, the range of updates/s over the repeats", file=told)
     if alone:
-        print(f"{alone} rows are in one of the files only", file=told)
+        print(f"{alone} rows are not in every file, and not compared", file=told)
     return int(any(row.verdict == "slower" for row in rows))
 
 

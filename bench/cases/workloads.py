@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 import crown.ml
-from bench.cases import cofactors, datasets, shop, snb, streams, tpch
+from bench.cases import cofactors, datasets, shop, snb, streams
 from bench.cases.aggregates import AGGREGATES
 from bench.cases.motifs import MOTIFS
 from bench.cases.streams import Stream
+from bench.cases.tpch import tables as tpch
 from bench.cases.workload import GRAPH, HOP3, Workload
 from plans import Program
 from plans import program as make_program
@@ -93,6 +94,11 @@ WORKLOADS: dict[str, Workload] = {
             "SELECT DISTINCT G1.src A, G2.src B, G3.src C FROM G G1, G G2, G G3 "
             "WHERE G1.dst = G2.src AND G2.dst = G3.src AND G3.dst = G1.src",
             GRAPH, "graph", 3, prefix=300_000,
+        ),
+        Workload(
+            "4-cycle", "4-Cycle",
+            f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G4.src D {_HOP4} AND G4.dst = G1.src AND G3.dst > {{n}}",
+            GRAPH, "graph", 4, prefix=300_000,
         ),
         Workload(
             "snb-q1", "SNB Q1",

@@ -1,4 +1,8 @@
-"""Two files of results side by side: each row faster, slower or the same, judged by the spread of its repeats."""
+"""Files of results side by side: each row faster, slower or the same, judged by the spread of its repeats.
+
+A machine is not the same all day. So that its moods are no verdict, two versions run by turns, in rounds: before,
+after, before, after. A row has a verdict if every round has it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ KEY = ("workload", "title", "engine", "mode", "batch_rows", "law", "x", "options
 
 @dataclass(frozen=True)
 class Row:
-    """One cell in both files: updates per second of every repeat before and after, and the verdict."""
+    """One cell on both sides: updates per second of every repeat before and after, of all rounds, and the verdict."""
 
     title: str
     before: Sequence[float]
@@ -21,25 +25,41 @@ class Row:
     verdict: str
 
 
-def compare(before: Result, after: Result) -> tuple[list[Row], int]:
-    """Returns the rows that both files of a section have, in the order of the first, and how many only one has.
+Round = tuple[Sequence[float], Sequence[float]]
+"""The updates per second of the repeats of a cell, before and after."""
 
-    Raises ResultsError if the files are of different sections or scales.
+
+def compare(rounds: Sequence[tuple[Result, Result]]) -> tuple[list[Row], int]:
+    """Returns the rows that all files of a section have, in the order of the first, and how many others there are.
+
+    ``rounds``: the files before and after, of each round. Raises ResultsError if the files are of different sections
+    or scales.
     """
+    files = [file for one in rounds for file in one]
     for what in ("section", "scale"):
-        if before[what] != after[what]:
-            raise ResultsError(
-                f"the first file is of the {what} {before[what]}, the second of {after[what]}; "
-                f"only results of the same {what} can be compared"
-            )
-    old = {_key(cell): cell for cell in before["cells"]}
-    new = {_key(cell): cell for cell in after["cells"]}
+        for file in files:
+            if file[what] != files[0][what]:
+                raise ResultsError(
+                    f"the first file is of the {what} {files[0][what]}, another of {file[what]}; "
+                    f"only results of the same {what} can be compared"
+                )
+    found = [({_key(c): c for c in old["cells"]}, {_key(c): c for c in new["cells"]}) for old, new in rounds]
+    everywhere = set.intersection(*(set(cells) for one in found for cells in one))
     rows = []
-    for key, cell in old.items():
-        if key in new:
-            was, now = cell.get("updates_per_s_all", []), new[key].get("updates_per_s_all", [])
-            rows.append(Row(_title(cell), was, now, verdict(was, now)))
-    return rows, len(old.keys() ^ new.keys())
+    for key, cell in found[0][0].items():
+        if key in everywhere:
+            rates = [(_rates(old[key]), _rates(new[key])) for old, new in found]
+            before, after = ([rate for one in rates for rate in one[side]] for side in (0, 1))
+            rows.append(Row(_title(cell), before, after, agreed(rates)))
+    return rows, len(set.union(*(set(cells) for one in found for cells in one)) - everywhere)
+
+
+def agreed(rounds: Sequence[Round]) -> str:
+    """Returns the verdict that every round has, *same* if they differ. Rounds of single repeats are judged as one."""
+    if any(len(rates) < 2 for one in rounds for rates in one):
+        return verdict(*([rate for one in rounds for rate in one[side]] for side in (0, 1)))
+    found = {verdict(before, after) for before, after in rounds}
+    return found.pop() if len(found) == 1 else "same"
 
 
 def verdict(before: Sequence[float], after: Sequence[float]) -> str:
@@ -51,6 +71,11 @@ def verdict(before: Sequence[float], after: Sequence[float]) -> str:
     if min(after) > max(before):
         return "faster"
     return "slower" if max(after) < min(before) else "same"
+
+
+def _rates(cell: dict[str, Any]) -> Sequence[float]:
+    rates: Sequence[float] = cell.get("updates_per_s_all", [])
+    return rates
 
 
 def _key(cell: dict[str, Any]) -> str:

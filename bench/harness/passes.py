@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bench.cases.streams import Batch, Stream
-from bench.harness import machine
+from bench.subjects import resident
 from bench.subjects.subject import Progress, Subject
 
 SAMPLES = 100  # points of a series
@@ -68,8 +68,8 @@ def one_pass(
     times: list[float] = []
     loaded_stats = subject.stats()
     gc.collect()
-    machine.reset_peak()
-    out.rss_before, cpu = machine.rss(), time.process_time()
+    resident.reset_peak()
+    out.rss_before, cpu = resident.rss(), time.process_time()
     for i, batch in enumerate(batches):
         started = time.perf_counter()
         out.deltas += subject.apply(batch)
@@ -87,7 +87,7 @@ def one_pass(
             out.status = "timeout"
             break
     out.cpu = time.process_time() - cpu
-    out.rss_peak = machine.peak_rss()
+    out.rss_peak = resident.peak_rss()
     out.stats = subject.stats()
     out.work = {name: out.stats[name] - loaded_stats[name] for name in WORK if name in out.stats}
     out.updates = min(len(times) * rows, len(stream) - position)
@@ -111,7 +111,7 @@ def _sample(out: Pass, subject: Subject, done: int, live: int, latency: float) -
     state = subject.state_bytes()
     out.series["position"].append(done)
     out.series["latency_ms"].append(round(1000 * latency, 4))
-    out.series["rss"].append(machine.rss())
+    out.series["rss"].append(resident.rss())
     out.series["live"].append(live)
     if state is not None:
         out.series["state"].append(state)

@@ -20,8 +20,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from bench.cases import tpch
 from bench.cases.datasets import DataError
+from bench.cases.tpch import tables as tpch
 from bench.cases.workloads import WORKLOADS
 from bench.harness import results
 from bench.harness.cell import run

@@ -78,14 +78,17 @@ PARTS = (
         "aggregates", "Groups, bags and outer joins",
         "What a user gets from <b>crown.view</b>: in mode <b>delta</b> every batch returns the exact change of the "
         "result as an Arrow table, in mode <b>none</b> nothing is returned. The graph window is that of the other "
-        "sections; TPC-H loads its reference tables first and then refreshes orders with their lines all the time. "
+        "sections; TPC-H loads its reference tables first and then refreshes orders with their lines all the time, "
+        "or, where a query reads neither, what suppliers offer. "
         "Bytes per tuple count everything kept, also the rows themselves, by which deletes of absent rows are found; "
         "where rows are <b>trusted</b> there are none. Beside it DuckDB, recomputing the query after every batch and "
         "counting its rows; times: of the medians. Joined: rows that join stages pass on, per update; "
         "where sums are kept inside the join tree there are few. DuckDB does not take part in the star, whose join it "
         "would build: the fourth power of a degree in rows. The last table is the stream of events, orders, stock and "
-        "prices once more, in a folder that outlives the process (<b>crown.open</b>; batches are left to the system to "
-        "put on the disk), and in Flink SQL with checkpoints, where that is installed.",
+        "prices once more, to a moment at which its window is full, in a folder that outlives the process "
+        "(<b>crown.open</b>; batches are left to the system to put on the disk), and in Flink SQL with checkpoints "
+        "every second, where that is installed. There again: from opening the folder to a view that answers, from "
+        "submitting the job to a new local cluster in which every task has its state and runs.",
         None, (aggregates.rates, aggregates.outer, aggregates.lasting),
     ),
     Part(
@@ -96,13 +99,14 @@ PARTS = (
         None, (aggregates.rates,),
     ),
     Part(
-        "native", "Beside a native engine",
-        "<b>Differential dataflow</b>, in Rust, one worker, with binary joins and with delta queries. Each workload is "
-        "written by hand for it, filters and semi-joins first, in the order of joins that keeps intermediate results "
-        "smallest, over 32-bit integers; counts are kept in multiplicities, without building a join. It is fed "
-        "from memory and hands every delta to a callback. This engine is fed Arrow batches of 64-bit integers from "
-        "Python: <b>delta</b> enumerates into a reused buffer, <b>arrow</b> delivers Arrow batches, groups come "
-        "through the public view. Times: this engine's median over theirs. Memory: the peak of the whole process.",
+        "native", "Beside native engines",
+        "<b>Differential dataflow</b>, with binary joins and with delta queries, and <b>dbsp</b>, the engine of "
+        "Feldera, with binary joins: both in Rust, one worker. Each workload is written by hand for them, filters and "
+        "semi-joins first, in the order of joins that keeps intermediate results smallest, over 32-bit integers; "
+        "counts are kept in multiplicities, without building a join. They are fed from memory, and every delta is "
+        "looked at. This engine is fed Arrow batches of 64-bit integers from Python: <b>delta</b> enumerates into a "
+        "reused buffer, <b>arrow</b> delivers Arrow batches, groups come through the public view. Times: this "
+        "engine's median over theirs. Memory: the peak of the whole process.",
         None, (native.beside,),
     ),
     Part(

@@ -38,6 +38,7 @@ COLOURS = {
     "flink-restart": "#b91c1c",
     "dd": "#b45309",
     "dd-delta": "#f59e0b",
+    "dbsp": "#a16207",
     "pathway": "#0284c7",
     "spark-recompute": "#ea580c",
     "graphframes": "#9f1239",

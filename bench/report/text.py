@@ -28,7 +28,7 @@ QUICK = (
 )
 HOW = """\
 ```sh
-make bench-peers                                      # once: Flink, Pathway, and differential dataflow (needs cargo)
+make bench-peers                                      # once: Flink, Pathway; with cargo differential dataflow, dbsp
 make bench DATA=soc-Epinions1.txt.zip                 # everything that matters, some minutes
 make bench DATA=soc-Epinions1.txt.zip SECTION=targets # this engine alone
 make bench-quick                                      # under two minutes, on a small generated graph: a try, no figures
@@ -37,6 +37,7 @@ crown bench run --section triangle-speed triangle-slopes
 crown bench run --workload 4-hop --engine crown duckdb-recompute
 crown bench report --markdown docs/benchmarks.md      # out/bench/report.html, and this page
 crown bench compare before.json after.json            # faster, slower or the same, row by row
+crown bench compare a1.json b1.json a2.json b2.json   # the same of runs by turns: a verdict is what every pair has
 ```
 Without `DATA` (or the variable `CROWN_BENCH_DATA`) a seeded graph of the same size is generated. A folder may also hold
 an LDBC SNB data set, unpacked or as `*snb*.tar.gz`. What every field of the JSON means stands in

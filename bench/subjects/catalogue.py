@@ -85,6 +85,7 @@ ENGINES: dict[str, Entry] = {
     ),
     "dd": Entry("differential dataflow", "peer", "peers.native:run_dd", job=True),
     "dd-delta": Entry("differential dataflow, delta queries", "peer", "peers.native:run_dd_delta", job=True),
+    "dbsp": Entry("dbsp (Feldera)", "peer", "peers.native:run_dbsp", job=True),
     "pathway": Entry("Pathway", "peer", "peers.pathway:run", job=True, batch_rows=10_000),
     "spark-recompute": Entry(
         "Spark SQL, recompute", "peer", "peers.spark:SparkRecompute", batch_rows=100_000

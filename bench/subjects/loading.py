@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import crown
-from bench.harness.machine import peak_rss, rss
+from bench.subjects.resident import peak_rss, rss
 from bench.subjects.subject import Progress
 
 SHAPES = {

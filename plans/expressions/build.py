@@ -49,6 +49,7 @@ __all__ = [
     "cast",
     "col",
     "conjoin",
+    "factored",
     "lit",
     "substitute",
 ]
@@ -66,6 +67,37 @@ def conjoin(conditions: Sequence[Expr]) -> Expr:
         return conditions[0]
     parts = list(dict.fromkeys(part for condition in conditions for part in condition.conjuncts()))
     return parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+def factored(condition: Expr) -> Expr:
+    """Returns an equal condition, in which what all operands of an OR ask for is asked for once, outside of it.
+
+    `(a AND b) OR (a AND c)` is `a AND (b OR c)`, also where NULL is among them. So an equality that stands in every
+    operand joins, as in TPC-H's Q19; inside of OR it would be tested on every pair of rows. O(n).
+    """
+    if condition.op != "or":
+        return condition
+    operands = [operand.conjuncts() for operand in _alternatives(condition)]
+    common = [part for part in dict.fromkeys(operands[0]) if all(part in operand for operand in operands)]
+    if not common:
+        return condition
+    rests = [[part for part in operand if part not in common] for operand in operands]
+    if not all(rests):  # one asks for no more than all do
+        return conjoin(common)
+    return conjoin([*common, call("or", *(conjoin(rest) for rest in rests))])
+
+
+def _alternatives(condition: Expr) -> list[Expr]:
+    """Returns the operands of a disjunction, flattened."""
+    found: list[Expr] = []
+    todo = [condition]
+    while todo:
+        part = todo.pop()
+        if part.op == "or":
+            todo += reversed(part.args)
+        else:
+            found.append(part)
+    return found
 
 
 def call(op: str, *args: Expr, value: Any = None) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cases import tpch
+from bench.cases.tpch import tables as tpch
 
 
 @pytest.fixture(scope="session")

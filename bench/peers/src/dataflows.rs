@@ -10,8 +10,9 @@ use differential_dataflow::trace::implementations::KeySpine;
 use timely::dataflow::operators::probe::Handle;
 use timely::worker::Worker;
 
+use crate::drive::{Engine, Spec, drive};
 use crate::stream::{Stream, Update};
-use crate::{Engine, Spec, delta_queries, drive, tally};
+use crate::{delta_queries, tally};
 
 pub type Edges<'s> = VecCollection<'s, u64, (u32, u32), isize>;
 pub type Nodes<'s> = VecCollection<'s, u64, u32, isize>;
@@ -157,6 +158,18 @@ fn build(spec: &Spec, edges: Edges<'_>, first: Nodes<'_>, second: Nodes<'_>, pro
                 .arrange_by_key()
                 .join_core(closing, |&(a, c), &b, ()| Some((a, b, c)));
             deliver(rows, probe, |&(a, b, c), f| f(&[a as u64, b as u64, c as u64]));
+        }
+        "4-cycle" => {
+            let last = edges.clone().filter(move |&(_, d)| d > n).map(|(c, d)| (d, c)).arrange_by_key();
+            let back = edges.clone().filter(move |&(d, _)| d > n).arrange_by_key();
+            let by_target = edges.clone().map(|(s, d)| (d, s)).arrange_by_key();
+            let rows = last
+                .join_core(back, |&d, &c, &a| Some((c, (d, a))))
+                .arrange_by_key()
+                .join_core(by_target, |&c, &(d, a), &b| Some(((a, b), (c, d))))
+                .arrange_by_key()
+                .join_core(edges.arrange_by_self(), |&(a, b), &(c, d), ()| Some((a, b, c, d)));
+            deliver(rows, probe, |&(a, b, c, d), f| f(&[a as u64, b as u64, c as u64, d as u64]));
         }
         "agg-star" => {
             let rows = edges.map(|(s, _)| s).count_total();

@@ -13,8 +13,8 @@ use timely::dataflow::operators::probe::Handle;
 use timely::dataflow::operators::vec::Map;
 use timely::progress::Antichain;
 
-use crate::Spec;
 use crate::dataflows::{Edges, deliver};
+use crate::drive::Spec;
 
 type Changes<'s, V> = VecCollection<'s, u64, (u32, V, u64), isize>;
 type Index<'s> = Arranged<'s, TraceAgent<ValSpine<u32, u32, u64, isize>>>;

@@ -87,7 +87,8 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str], re
                 "updates": len(loaded.stream),
                 "warm": foreign.warm_rows(loaded),
             }
-            limit = foreign.STARTUP_S + (foreign.STARTUP_S if check else spec["bound_s"])
+            starts = 1 + (check or restart)
+            limit = starts * foreign.STARTUP_S + (0 if check else spec["bound_s"])
             result, peak = foreign.converse(foreign.script(python, "flink_job.py"), request, limit, progress)
         if check:
             return result["row"]

@@ -6,6 +6,9 @@ instead of into the blackhole sink), and ``restart`` (the job keeps checkpoints:
 long it takes another job to run from it). Writes JSON lines like ``bench.harness.cell``. Time counts from the first
 look at which the sources have emitted ``warm`` updates, the warm-up, to the end of the job or the time bound; updates
 done are what the sources have emitted by then, as Flink's own metrics say.
+
+Of a job that has ended Flink keeps no checkpoint. So one that is to be started again watches its files for more and
+does not end: its time is over when the sources have emitted all, and the checkpoint is the next one that is complete.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ import urllib.request
 from typing import Any
 
 KINDS = {"int64": "BIGINT", "string": "STRING", "date": "DATE"}
+ENDED = ("FINISHED", "FAILED", "CANCELED")
+SOURCE = re.compile(r"\d+\.Source[_: ]*(\w+?)(?:\[\d+\])?\.numRecordsOut")
+"""A metric of a source operator, by its table."""
 
 
 def main() -> int:
@@ -35,8 +41,7 @@ def main() -> int:
     port = _free_port()
     configuration = Configuration()
     settings = {
-        "rest.port": str(port),
-        "rest.bind-port": str(port),
+        **_rest(port),
         "parallelism.default": "1",
         "taskmanager.numberOfTaskSlots": "1",
         "taskmanager.memory.managed.size": "512m",
@@ -49,10 +54,11 @@ def main() -> int:
     )
     for name, table in spec["tables"].items():
         columns = ", ".join(f"{column} {KINDS[kind]}" for column, kind in table["columns"].items())
-        environment.execute_sql(
-            f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{table['path']}', "
-            "'format' = 'debezium-json')"
-        )
+        options = {"connector": "filesystem", "path": table["path"], "format": "debezium-json"}
+        if spec.get("restart") and not spec.get("aggregate"):
+            options["source.monitor-interval"] = "1 h"
+        given = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
+        environment.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({given})")
     if spec.get("aggregate"):
         last: list[Any] = []
         with environment.execute_sql(spec["sql"]).collect() as rows:
@@ -61,45 +67,52 @@ def main() -> int:
                     last = list(row)
         say(result={"row": [int(v) for v in last]})
         return 0
-    schema = environment.sql_query(spec["sql"]).get_schema()
-    names = schema.get_field_names()
     declared = ", ".join(
         f"c{i} {str(kind).split('(')[0].replace('VARCHAR', 'STRING')}"
-        for i, kind in enumerate(schema.get_field_data_types())
+        for i, kind in enumerate(environment.sql_query(spec["sql"]).get_schema().get_field_data_types())
     )
     environment.execute_sql(f"CREATE TABLE dropped ({declared}) WITH ('connector' = 'blackhole')")
-    del names
     insert = f"INSERT INTO dropped {spec['sql']}"
-    result = environment.execute_sql(insert)
-    job = str(result.get_job_client().get_job_id())
-    kept: dict[str, Any] = {}  # the last checkpoint
+    client = environment.execute_sql(insert).get_job_client()
+    job = str(client.get_job_id())
     started = _wait_running(port, job)
     emitted = warm = 0
     while True:
         time.sleep(0.25)
         status = _get(port, f"/jobs/{job}")
-        if status is None or status["state"] in ("FINISHED", "FAILED", "CANCELED"):
+        if status is None or status["state"] in ENDED:
             break
         emitted = max(emitted, _emitted(port, job, status))
-        if spec.get("restart"):
-            kept = checkpoint(_get(port, f"/jobs/{job}/checkpoints")) or kept
         say(progress=[emitted, spec["updates"]])
         if not warm and emitted >= spec["warm"]:
             started, warm = time.time(), emitted
-        if time.time() - started > spec["bound_s"]:
+        over = time.time() - started > spec["bound_s"]
+        if over or (spec.get("restart") and emitted >= spec["updates"]):
             seconds = time.time() - started
-            result.get_job_client().cancel().result()
+            kept = _next_checkpoint(port, job) if spec.get("restart") else {}
+            client.cancel().result()
             again = _again(environment, insert, kept)
             say(result={"state": "RUNNING", "seconds": seconds, "emitted": emitted, "warm": warm, **again})
             return 0
-    if status is None:
-        say(result={"state": "UNKNOWN", "seconds": time.time() - started, "emitted": emitted, "warm": warm})
-        return 0
-    ended = status["end-time"] / 1000 if status["end-time"] > 0 else time.time()
-    again = _again(environment, insert, kept)
-    seconds = ended - started
-    say(result={"state": status["state"], "seconds": seconds, "emitted": spec["updates"], "warm": warm, **again})
+    if status is None:  # the cluster went with its job
+        ended, state = time.time(), "FINISHED"
+        client.get_job_execution_result().result()  # raises what made it fail
+    else:
+        ended, state = status["end-time"] / 1000 if status["end-time"] > 0 else time.time(), status["state"]
+    say(result={"state": state, "seconds": ended - started, "emitted": spec["updates"], "warm": warm})
     return 0
+
+
+def _next_checkpoint(port: int, job: str) -> dict[str, Any]:
+    """Returns the first checkpoint of a running job that was begun from now on; {} if there is none in a minute."""
+    now = time.time()
+    while time.time() < now + 60:
+        answer = _get(port, f"/jobs/{job}/checkpoints")
+        found = checkpoint(answer)
+        if found and answer["latest"]["completed"]["trigger_timestamp"] >= 1000 * now:
+            return found
+        time.sleep(0.1)
+    return {}
 
 
 def checkpoint(answer: Any) -> dict[str, Any]:
@@ -113,22 +126,31 @@ def checkpoint(answer: Any) -> dict[str, Any]:
 
 
 def _again(environment: Any, insert: str, kept: dict[str, Any]) -> dict[str, Any]:
-    """Starts the job once more, from its last checkpoint. Returns the checkpoint's sizes and the seconds it took.
-
-    Nothing if there was no checkpoint: a job that has finished has none that is kept.
-    """
+    """Starts the job once more, from its last checkpoint, in a cluster of its own. Returns the checkpoint's sizes and
+    the seconds until every task had its state and ran; nothing if there was no checkpoint."""
     if not kept:
         return {}
-    environment.get_config().set("execution.state-recovery.path", kept["path"])
+    sizes = {name: kept[name] for name in ("state_bytes", "checkpoint_bytes")}
+    port = _free_port()
+    for key, value in {**_rest(port), "execution.state-recovery.path": kept["path"]}.items():
+        environment.get_config().set(key, value)
     started = time.time()
     client = environment.execute_sql(insert).get_job_client()
-    while client.get_job_status().result().name not in ("RUNNING", "FINISHED", "FAILED", "CANCELED"):
+    while time.time() < started + 60:
+        status = _get(port, f"/jobs/{client.get_job_id()}")
+        if status is not None and status["state"] in ENDED:
+            break
+        if status is not None and all(vertex["status"] == "RUNNING" for vertex in status["vertices"]):
+            running = time.time() - started
+            client.cancel().result()
+            return {**sizes, "restart_s": running}
         time.sleep(0.02)
-    running, status = time.time() - started, client.get_job_status().result().name
-    if status == "RUNNING":
-        client.cancel().result()
-    sizes = {name: kept[name] for name in ("state_bytes", "checkpoint_bytes")}
-    return sizes if status in ("FAILED", "CANCELED") else {**sizes, "restart_s": running}
+    return sizes
+
+
+def _rest(port: int) -> dict[str, str]:
+    """Returns the settings that make a cluster answer there."""
+    return {"rest.port": str(port), "rest.bind-port": str(port)}
 
 
 def _free_port() -> int:
@@ -156,15 +178,29 @@ def _wait_running(port: int, job: str) -> float:
 
 
 def _emitted(port: int, job: str, status: Any) -> int:
-    """Records that the slowest source operator has emitted so far; a table read by two scans has two of them."""
-    found = []
+    """Returns the records that the sources have emitted so far, those of all tables together."""
+    counts: list[tuple[str, int]] = []
     for vertex in status["vertices"]:
         path = f"/jobs/{job}/vertices/{vertex['id']}/metrics"
         names = [m["id"] for m in _get(port, path) or []]
-        mine = [name for name in names if re.fullmatch(r"\d+\.Source[^.]*\.numRecordsOut", name)]
+        mine = [name for name in names if SOURCE.fullmatch(name)]
         if mine:
-            found.append(sum(int(m["value"]) for m in _get(port, f"{path}?get={','.join(mine)}") or []))
-    return min(found, default=0)
+            counts += [(m["id"], int(m["value"])) for m in _get(port, f"{path}?get={','.join(mine)}") or []]
+    return records(counts)
+
+
+def records(counts: list[tuple[str, int]]) -> int:
+    """Returns the records of all tables together, given what each source operator says of itself.
+
+    Of a table that several scans read, those of the slowest count.
+    """
+    slowest: dict[str, int] = {}
+    for name, count in counts:
+        found = SOURCE.fullmatch(name)
+        assert found is not None, name
+        table = found.group(1)
+        slowest[table] = min(count, slowest.get(table, count))
+    return sum(slowest.values())
 
 
 if __name__ == "__main__":

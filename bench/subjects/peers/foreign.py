@@ -114,9 +114,15 @@ def converse(command: list[str], spec: dict[str, Any], limit: float, progress: P
     reader.join(timeout=5)
     process.stderr.close()
     if result is None:
-        said = [row.strip() for row in errors if row.strip()]
-        raise ForeignError((said[-1] if said else f"it ended with code {process.returncode}")[:300])
+        raise ForeignError(_said(errors) or f"it ended with code {process.returncode}")
     return dict(result), peak[0]
+
+
+def _said(errors: list[str]) -> str:
+    """Returns the line that says what went wrong: the last cause of a trace of Java, the last line of anything else."""
+    said = [row.strip() for row in errors if row.strip()]
+    causes = [row.removeprefix("Caused by: ") for row in said if row.startswith("Caused by: ")]
+    return [*said[-1:], *causes[-1:]][-1][:300] if said else ""
 
 
 def script(python: str, name: str) -> list[str]:
@@ -125,7 +131,8 @@ def script(python: str, name: str) -> list[str]:
 
 
 def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
-    """Follows the resident memory of the process and its children."""
+    """Follows the resident memory of the process and its children: often at first, as it may soon be over."""
+    pause = 0.02
     while process.poll() is None:
         total = 0
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -136,7 +143,8 @@ def _sample(process: subprocess.Popen[str], peak: list[int]) -> None:
             if int(fields[3]) == process.pid:  # its session
                 total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
         peak[0] = max(peak[0], total)
-        time.sleep(0.5)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.5)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -1,7 +1,9 @@
-"""A native engine: differential dataflow, with binary joins and with delta queries, in the Rust crate ``bench/peers``.
+"""Native engines: differential dataflow, with binary joins and with delta queries, in the Rust crate ``bench/peers``,
+and dbsp, the engine of Feldera, in ``bench/peers/dbsp``.
 
-``make bench-peers`` builds it where cargo is found. Each workload is written there by hand, in the order of joins that
-is best for it, over 32-bit integers. It delivers every delta to a callback, in one process and one worker.
+``make bench-peers`` builds them where cargo is found. Each workload is written there by hand, in the order of joins
+that is best for it, over 32-bit integers. Every delta comes to a callback (differential dataflow) or is read from the
+output of a step (dbsp), in one process and one worker.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from bench.cases.workloads import Loaded
 from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError
 
-BINARY = Path(__file__).resolve().parents[2] / "peers" / "target" / "release" / "crown-bench-peers"
-_JOINS = ("3-hop", "4-hop", "4-hop-jp", "2-comb", "triangle")
+_CRATES = Path(__file__).resolve().parents[2] / "peers"
+DIFFERENTIAL = _CRATES / "target" / "release" / "crown-bench-peers"
+DBSP = _CRATES / "dbsp" / "target" / "release" / "crown-bench-dbsp"
+_JOINS = ("3-hop", "4-hop", "4-hop-jp", "2-comb", "triangle", "4-cycle")
 _COUNTS = ("agg-star", "agg-3-hop", "agg-3-hop-by")
-WRITTEN = {"dd": _JOINS + _COUNTS, "dd-delta": ("3-hop", "4-hop")}
-"""The workloads that the crate has, by subject."""
+WRITTEN = {"dd": _JOINS + _COUNTS, "dd-delta": ("3-hop", "4-hop"), "dbsp": _JOINS + _COUNTS}
+"""The workloads that the crates have, by subject."""
 
 
 def run_dd(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -34,12 +38,19 @@ def run_dd_delta(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     return _cell(spec, progress, "dd-delta")
 
 
+def run_dbsp(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """Measures a cell with dbsp's circuits."""
+    return _cell(spec, progress, "dbsp")
+
+
 def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, Any]:
+    name, binary = ("dbsp", DBSP) if engine == "dbsp" else ("differential dataflow", DIFFERENTIAL)
+
     def job(loaded: Loaded, purpose: str, progress: Progress) -> Any:
         if loaded.workload.name not in WRITTEN[engine]:
             raise SkipError(f"no dataflow is written for {loaded.workload.title}")
-        if not BINARY.exists():
-            raise SkipError("differential dataflow is not built (make bench-peers, which needs cargo)")
+        if not binary.exists():
+            raise SkipError(f"{name} is not built (make bench-peers, which needs cargo)")
         check = purpose == "check"
         with foreign.scratch() as folder:
             path = Path(folder) / "updates"
@@ -56,7 +67,7 @@ def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, An
                 "check": check,
             }
             limit = foreign.STARTUP_S + spec["bound_s"]
-            result, peak = foreign.converse([str(BINARY)], request, limit, progress)
+            result, peak = foreign.converse([str(binary)], request, limit, progress)
         if check:
             return [result["count"], result["checksum"]]
         out = foreign.fields(result["warm"], result["emitted"], len(loaded.stream), result["seconds"], peak)

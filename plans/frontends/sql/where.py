@@ -12,7 +12,7 @@ from functools import partial
 from sqlglot import exp
 
 from plans.errors import PlanError
-from plans.expressions.build import NULL, Expr, call, cast, col, lit, substitute
+from plans.expressions.build import NULL, Expr, call, cast, col, factored, lit, substitute
 from plans.frontends.sql.from_clause import From
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scalars.names import Ctes, Frame
@@ -56,7 +56,7 @@ class Where(From):
         condition = self.scalar(node, scope, ctes)
         if condition.type != "bool":
             raise self.error(f"a condition is expected, not a value of type {condition.type}", node)
-        self.frame.conditions.append(condition)
+        self.frame.conditions.append(factored(condition))
 
     def compared(self, node: exp.In, scope: Scope, ctes: Ctes) -> list[Expr]:
         """Returns the values on the left of IN."""

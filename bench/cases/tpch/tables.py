@@ -2,7 +2,7 @@
 
 The tables come from the ``tpchgen-cli`` program (PyPI package of that name), which is asked once and whose files are
 kept next to the results. The refresh functions of TPC-H insert new orders with their lines and delete old ones; here
-they do so all the time.
+they do so all the time. A query that reads neither has the offers of suppliers (``partsupp``) in the window instead.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def prepare(folder: Path, scale: float) -> Path:
 
 def stream(folder: Path, schema: Mapping[str, Mapping[str, str]], window: float = 0.2) -> Stream:
     """Returns the stream over the tables of ``schema`` in ``folder``: whole tables first, orders and their lines in a
-    window."""
+    window, or, where the schema has neither, offers."""
     tables = {name: _table(folder / f"{name}.parquet", columns) for name, columns in schema.items()}
     never = np.iinfo(np.int64).max
     orders = np.sort(pq.read_table(folder / "orders.parquet", columns=["o_orderkey"]).column(0).to_numpy())
     width = int(window * len(orders))
-    place = np.arange(len(orders))
+    place, what = np.arange(len(orders)), f"{len(orders):,} orders"
     born = {name: np.full(table.num_rows, -1) for name, table in tables.items()}
     dies = {name: np.full(table.num_rows, never) for name, table in tables.items()}
     if "orders" in tables:
@@ -76,7 +76,17 @@ def stream(folder: Path, schema: Mapping[str, Mapping[str, str]], window: float 
     if "lineitem" in tables:
         order_of_line = np.searchsorted(orders, tables["lineitem"].column("l_orderkey").to_numpy())
         born["lineitem"], dies["lineitem"] = 2 * order_of_line, 2 * (order_of_line + width) - 1
-    return timed(f"TPC-H ({folder.name}), {len(orders):,} orders in a window of {width:,}", tables, born, dies)
+    if not {"orders", "lineitem"} & tables.keys() and "partsupp" in tables:
+        place = _shuffled(tables["partsupp"].num_rows)
+        width = int(window * len(place))
+        born["partsupp"], dies["partsupp"] = 2 * place, 2 * (place + width) - 1
+        what = f"{len(place):,} offers"
+    return timed(f"TPC-H ({folder.name}), {what} in a window of {width:,}", tables, born, dies)
+
+
+def _shuffled(rows: int) -> np.ndarray:
+    """Returns a place for each row: in their own order all offers of one part would come together."""
+    return np.random.default_rng(7).permutation(rows)
 
 
 def _table(path: Path, columns: Mapping[str, str]) -> pa.Table:

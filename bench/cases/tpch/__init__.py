@@ -1,0 +1,1 @@
+"""TPC-H: its tables as a stream, its queries as workloads."""
