@@ -123,7 +123,7 @@ def test_what_is_not_finite_follows_the_signs_of_products(call: str) -> None:
     program, random = plans.program(query, WILD), Random(3)
     assert in_payload(program)
     engine, database = ProgramEngine.create(program), Database(WILD)
-    for _ in range(60):
+    for _ in range(30):
         few = [SPECIAL[i] for i in random.sample(range(len(SPECIAL)), 2)]
         u: list[tuple[Row, int]] = [
             ((1, random.choice(few), random.randint(1, 2), random.choice((True, False, None))), 1) for _ in range(2)
