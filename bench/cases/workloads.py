@@ -98,7 +98,7 @@ WORKLOADS: dict[str, Workload] = {
         Workload(
             "4-cycle", "4-Cycle",
             f"SELECT DISTINCT G1.src A, G2.src B, G3.src C, G4.src D {_HOP4} AND G4.dst = G1.src AND G3.dst > {{n}}",
-            GRAPH, "graph", 4, prefix=300_000,
+            GRAPH, "graph", 4, prefix=300_000, check_options={"keep": 0.5, "shuffled": True},
         ),
         Workload(
             "snb-q1", "SNB Q1",
