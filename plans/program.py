@@ -348,7 +348,10 @@ class Program:
         if whole:
             known["columns"] = [[t.name.lower(), [[c.name.lower(), c.type] for c in t.columns]] for t in whole]
         upserts = [
-            [t.name.lower(), [name.lower() for name in t.key], t.sequence and t.sequence.lower()]
+            [
+                *(t.name.lower(), [name.lower() for name in t.key], t.sequence and t.sequence.lower()),
+                *([t.tombstones] if t.tombstones is not None else []),
+            ]
             for t in self.tables
             if t.upserts
         ]

@@ -25,6 +25,7 @@ from crown.stages.keyed import Keyed, Upserts
 from crown.stages.protocol import Part
 from crown.stages.retained import Retained
 from crown.stages.stored import StoredWhole
+from crown.stages.tombstones import Tombstones
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.schema import Column
@@ -54,7 +55,9 @@ class Gate:
         self.missing = MissingDeletes()  # of the last batch
         self._part = part
         self._columns = columns
-        part.open(len(columns) + len(upserts))
+        forgetful = [name for name, of in upserts.items() if of.behind is not None]
+        first = len(columns) + len(upserts)  # of the tables that those have besides
+        part.open(first + len(forgetful))
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
@@ -66,8 +69,13 @@ class Gate:
             for name, i in self._number.items()
             if name not in upserts and name not in own and (on_missing != "trust" or name in kept)
         }
+        gone = {
+            name: Tombstones(part, int(table_at(first + i)), len(upserts[name].key), upserts[name].behind or 0)
+            for i, name in enumerate(forgetful)
+        }
         self._keyed = {
-            name: Keyed(part, self._number[name], len(columns) + i, of) for i, (name, of) in enumerate(upserts.items())
+            name: Keyed(part, self._number[name], len(columns) + i, of, gone.get(name))
+            for i, (name, of) in enumerate(upserts.items())
         }
         self._key = {name: of.key for name, of in upserts.items()}
         self._stored: dict[str, StoredWhole] = {}
