@@ -330,6 +330,11 @@ class Program:
         )
         return replace(self, tables=tuple(table.plain() for table in self.tables), stages=stages)
 
+    def unbounded(self) -> Plan | Program:
+        """Returns the plan or program over relations without windows: what comes behind those."""
+        made = replace(self, windows=())
+        return made.plan or made
+
     def table(self, name: str) -> Table:
         """Returns the base table of that name in any case. PlanError if the program uses none such."""
         return table_of(self.tables, name)

@@ -217,19 +217,28 @@ class Gate:
             yield self._stored[name].scan()
 
     def carried(self, name: str) -> tuple[Column, ...] | None:
-        """Returns the columns of what ``changes`` yields of a relation; None if it is not counted."""
+        """Returns the columns of what ``changes`` yields of a relation; None if it is not counted, and for a window by
+        arrival, whose rows do not say when they came."""
         if name in self._keyed:
             return self._keyed[name].carried
-        return self._columns[name] if name in self._tables else None
+        timed = name in self.retained and not self.retained[name].window.arrival
+        return self._columns[name] if timed or name in self._tables else None
 
     def changes(self, name: str) -> Iterator[Zset]:
-        """Yields changes that lead to the relation as it is: its tuples; with upserts the tombstones, too."""
+        """Yields changes that lead to the relation as it is: its tuples; with upserts the tombstones, too; with a
+        window together with ``reached``."""
         yield from self._keyed[name].changes() if name in self._keyed else self.scan(name)
+
+    def reached(self, name: str) -> int | None:
+        """Returns the watermark of a relation, a code; None if it has none."""
+        return self.retained[name].reached() if name in self.retained else None
 
     def forget_counters(self) -> None:
         """Sets to zero what ``stats`` tells of the changes that came."""
         for _, table in self._kept():
             self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
+        for retained in self.retained.values():
+            retained.forget_counters()
 
     def mark_values(self) -> None:
         """Marks what the tuples refer to in the dictionary. O(state)."""
