@@ -51,3 +51,17 @@ def shown(length: int) -> str:
         if length % unit == 0:
             return f"{length // unit} {name}{'' if length == unit else 's'}"
     return f"{length} microsecond{'' if length == 1 else 's'}"
+
+
+def of_units(given: object, unit: int) -> int | None:
+    """Returns a length in units of a column, 1 or more; None for what is none.
+
+    `unit`: microseconds of a unit, of which the length is a whole number; 0 where the column is a number, and the
+    length a whole number, too, or the text of one.
+    """
+    if not unit:
+        number = int(given) if isinstance(given, str) and given.strip().isdecimal() else given
+        whole = isinstance(number, int) and not isinstance(number, bool)
+        return number if whole and isinstance(number, int) and 0 < number < 2**62 else None
+    length = microseconds(given)
+    return length // unit if length is not None and length % unit == 0 and 0 < length < 2**62 else None

@@ -330,6 +330,11 @@ class Program:
         )
         return replace(self, tables=tuple(table.plain() for table in self.tables), stages=stages)
 
+    def unbounded(self) -> Plan | Program:
+        """Returns the plan or program over relations without windows: what comes behind those."""
+        made = replace(self, windows=())
+        return made.plan or made
+
     def table(self, name: str) -> Table:
         """Returns the base table of that name in any case. PlanError if the program uses none such."""
         return table_of(self.tables, name)
@@ -348,7 +353,10 @@ class Program:
         if whole:
             known["columns"] = [[t.name.lower(), [[c.name.lower(), c.type] for c in t.columns]] for t in whole]
         upserts = [
-            [t.name.lower(), [name.lower() for name in t.key], t.sequence and t.sequence.lower()]
+            [
+                *(t.name.lower(), [name.lower() for name in t.key], t.sequence and t.sequence.lower()),
+                *([t.tombstones] if t.tombstones is not None else []),
+            ]
             for t in self.tables
             if t.upserts
         ]

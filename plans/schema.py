@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from plans import durations
 from plans.errors import PlanError
 
 _ARROW = {
@@ -50,7 +51,8 @@ _ALIASES = {
     "timestamp_ltz": "timestamp",
 }
 _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
-_DECLARATIONS = ("key", "distinct", "upserts", "sequence")
+_TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
+_DECLARATIONS = ("key", "distinct", "upserts", "sequence", "tombstones")
 WEIGHT = "_weight"
 """The column under which changes and deltas carry how many copies of a row come or go."""
 
@@ -154,20 +156,24 @@ class Table:
     `upserts`: the changes of the table are updates by its key, without the row before. A row that comes replaces the
     one with its key, and of a row that goes only the key is looked at. `sequence` names a NOT NULL column that grows
     with the changes of a key: a change that is older than the last one of its key is left out. Without it, changes
-    count in the order in which they come.
+    count in the order in which they come. `tombstones`: how far behind the greatest sequence the last one of a deleted
+    key is still kept; None: for ever. `"7 days"`, or a number for a column of whole numbers.
     """
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("upserts", "sequence")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("upserts", "sequence", "tombstones")
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     distinct: bool = False
     upserts: bool = False
     sequence: str | None = None
+    tombstones: str | None = None
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only tables with upserts have."""
-        return () if self.upserts else ("upserts", "sequence")
+        if self.tombstones is not None:
+            return ()
+        return ("tombstones",) if self.upserts else ("upserts", "sequence", "tombstones")
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -206,6 +212,11 @@ class Table:
                 hint="declare it: key=('id',), upserts=True",
             )
         if self.sequence is None:
+            if self.tombstones is not None:
+                raise PlanError(
+                    f"table {self.name} says how long tombstones stay, but has none without a sequence",
+                    hint="declare the sequence, or leave tombstones out",
+                )
             return
         column = self.column(self.sequence) if isinstance(self.sequence, str) else None
         if not self.upserts:
@@ -223,6 +234,23 @@ class Table:
                 f"the sequence of table {self.name}, {column.name}, has the type {column.type}",
                 hint="use a column of type " + ", ".join(_ORDERED),
             )
+        if self.tombstones is not None:
+            unit = _TIMES.get(normal_type(column.type), 0)
+            length = durations.of_units(self.tombstones, unit)
+            if length is None:
+                wanted = "whole days" if unit == durations.DAY else "a length of time" if unit else "a whole number"
+                raise PlanError(
+                    f"table {self.name}: tombstones={_shown(self.tombstones)}, but its sequence {column.name} is "
+                    f"{column.type}",
+                    hint=f"give {wanted}, such as {'7 days' if unit else 1000}",
+                )
+            object.__setattr__(self, "tombstones", durations.shown(length * unit) if unit else str(length))
+
+    @property
+    def kept_behind(self) -> int | None:
+        """Returns in units of the sequence how far behind the greatest one tombstones are kept; None: for ever."""
+        column = None if self.tombstones is None or self.sequence is None else self.column(self.sequence)
+        return None if column is None else durations.of_units(self.tombstones, _TIMES.get(normal_type(column.type), 0))
 
     def column(self, name: str) -> Column | None:
         """Returns the column of that name in any case; None if there is none."""
@@ -243,7 +271,7 @@ class Table:
 
     def plain(self) -> Table:
         """Returns the table as one whose changes have the row before."""
-        return replace(self, upserts=False, sequence=None)
+        return replace(self, upserts=False, sequence=None, tombstones=None)
 
 
 class Schema(Mapping[str, Table]):
@@ -275,8 +303,8 @@ class Schema(Mapping[str, Table]):
 
         `{"G": {"src": "int64", "dst": "int64 not null"}}`, `{"G": pa.schema(...)}` (whose fields may be not nullable),
         `{"G": Table(...)}`, or, with declarations,
-        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`; also `"upserts": True` and
-        `"sequence": "ts"`.
+        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`; also `"upserts": True`,
+        `"sequence": "ts"` and `"tombstones": "7 days"`.
         """
         if isinstance(given, Schema):
             return given
@@ -311,7 +339,8 @@ def _table(name: str, given: Any) -> Table:
             )
         plain = _table(name, given["columns"])
         flags = {flag: bool(given.get(flag, False)) for flag in ("distinct", "upserts")}
-        return Table(name, plain.columns, given.get("key", ()), **flags, sequence=given.get("sequence"))
+        sequence, behind = given.get("sequence"), given.get("tombstones")
+        return Table(name, plain.columns, given.get("key", ()), **flags, sequence=sequence, tombstones=behind)
     if isinstance(given.get("columns"), (list, tuple)):
         raise PlanError(f"table {name}: columns has no types", hint="write {'columns': {'a': 'int64'}, 'key': ['a']}")
     return Table(name, tuple(_column(name, column, type_) for column, type_ in given.items()))

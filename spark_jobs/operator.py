@@ -28,7 +28,7 @@ from plans.plan import Plan
 from plans.program import GroupStage, Maintainable, Program
 from plans.queries.algebra import Relation
 from plans.schema import Schema
-from plans.search.rounds import Round, rounds
+from plans.search.rounds import Round, rounds, rounds_along
 from plans.search.shares import Grid
 from plans.search.worth import worthwhile
 from plans.windows import Window
@@ -39,6 +39,7 @@ from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
 from spark_jobs.dispatch.upserts import strides_by_key
+from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
@@ -123,9 +124,10 @@ def maintain(
     - ``placement``: ``"pinned"`` keeps each cell on the executor that has its live engine, ``"anywhere"`` does not;
       ``"auto"`` pins on a cluster.
     - ``windows``: which rows of a relation stay in, by its name: ``crown.ttl``, ``crown.tumbling``, ``crown.sliding``
-      and ``crown.last_rows(n, by=column)``. Such a query runs in one cell. Late rows are dropped and counted, or fail
-      the batch. Time goes by with the relation's rows only, never by a clock, so a batch that is executed again, and
-      state that is rebuilt from the log, expire the same rows.
+      and ``crown.last_rows(n, by=column)``. By default such a query runs in one cell; if you want several, each window
+      is an operator of its own before them, ``<operator>.window.<relation>``, in one cell. Late rows are dropped and
+      counted, or fail the batch. Time goes by with the relation's rows only, never by a clock, so a batch that is
+      executed again, and state that is rebuilt from the log, expire the same rows.
     - ``into``: the folder of a table; the cells write their deltas there, and the result has a row per file. That is
       half of a sink: ``write_deltas`` is the whole one.
 
@@ -176,7 +178,10 @@ def maintain(
         "keep": int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
         "run": uuid.uuid4().hex,
     }
-    before = strides_by_key(plan, made[0].grid.cells, operator, **common)
+    before = {
+        **strides_by_key(plan, made[0].grid.cells, operator, **common),
+        **strides_within(plan, made, operator, **common),
+    }
     found = strides(
         made,
         operator=operator,
@@ -301,9 +306,7 @@ def _rounds(
     plan = behind_keys(plan)
     if meta is None or not known:
         return rounds(plan, default_cells(spark, plan, rates) if cells is None else cells)
-    if isinstance(plan, Plan):
-        return (Round(plan, Grid.from_json(meta["grid"])),)
-    return rounds(plan, meta["cells"])
+    return rounds_along(plan, Grid.from_json(meta["grid"]))
 
 
 def behind_keys(plan: Maintainable) -> Maintainable:
@@ -317,6 +320,6 @@ def behind_keys(plan: Maintainable) -> Maintainable:
 def default_cells(spark: SparkSession, plan: Maintainable, rates: Mapping[str, float] | None = None) -> int:
     """Returns one cell per two cores, up to four: a cell keeps a Python process and a JVM thread busy. Fewer if more
     would get almost as many rows each, by the ``rates`` (see ``plans.search.worth``). One if the query cannot be cut,
-    or only in two rounds: the second costs every batch a shuffle.
+    or only in two rounds or behind windows: those cost every batch a shuffle.
     """
     return worthwhile(plan, max(1, min(cluster.cores(spark) // 2, 4)), rates)

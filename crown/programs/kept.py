@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.ingest.columns import WEIGHT
+from crown.ingest.watermarks import with_watermark
 from crown.programs.running import Running
 from crown.store.codec import decode
 
@@ -14,8 +15,9 @@ def kept(engine: Running) -> dict[str, pa.Table]:
     """Returns, by name, the rows of the base relations that the gate counts: the columns that are read, and how often
     each row is there as ``_weight``. O(state).
 
-    Of a relation with upserts they are the changes that lead to its present rows, deletes of what is gone included.
-    A relation that is not counted (``on_missing="trust"``) is left out.
+    Of a relation with upserts they are the changes that lead to its present rows, deletes of what is gone included; of
+    one with a window they bring its watermark. A relation that is not counted (``on_missing="trust"``) is left out, and
+    one whose rows leave in the order in which they came.
     """
     engine.ready()
     found = {}
@@ -31,5 +33,7 @@ def kept(engine: Running) -> dict[str, pa.Table]:
             column.name: decode(np.ascontiguousarray(rows[:, i]), column.type, extern)
             for i, column in enumerate(columns)
         }
-        found[table.name] = pa.table({**arrays, WEIGHT: weights})
+        changes = pa.table({**arrays, WEIGHT: weights})
+        mark = engine.gate.reached(table.name.lower())
+        found[table.name] = changes if mark is None else with_watermark(changes, mark)
     return found

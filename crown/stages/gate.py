@@ -25,6 +25,7 @@ from crown.stages.keyed import Keyed, Upserts
 from crown.stages.protocol import Part
 from crown.stages.retained import Retained
 from crown.stages.stored import StoredWhole
+from crown.stages.tombstones import Tombstones
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.schema import Column
@@ -54,7 +55,9 @@ class Gate:
         self.missing = MissingDeletes()  # of the last batch
         self._part = part
         self._columns = columns
-        part.open(len(columns) + len(upserts))
+        forgetful = [name for name, of in upserts.items() if of.behind is not None]
+        first = len(columns) + len(upserts)  # of the tables that those have besides
+        part.open(first + len(forgetful))
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
@@ -66,8 +69,13 @@ class Gate:
             for name, i in self._number.items()
             if name not in upserts and name not in own and (on_missing != "trust" or name in kept)
         }
+        gone = {
+            name: Tombstones(part, int(table_at(first + i)), len(upserts[name].key), upserts[name].behind or 0)
+            for i, name in enumerate(forgetful)
+        }
         self._keyed = {
-            name: Keyed(part, self._number[name], len(columns) + i, of) for i, (name, of) in enumerate(upserts.items())
+            name: Keyed(part, self._number[name], len(columns) + i, of, gone.get(name))
+            for i, (name, of) in enumerate(upserts.items())
         }
         self._key = {name: of.key for name, of in upserts.items()}
         self._stored: dict[str, StoredWhole] = {}
@@ -209,19 +217,28 @@ class Gate:
             yield self._stored[name].scan()
 
     def carried(self, name: str) -> tuple[Column, ...] | None:
-        """Returns the columns of what ``changes`` yields of a relation; None if it is not counted."""
+        """Returns the columns of what ``changes`` yields of a relation; None if it is not counted, and for a window by
+        arrival, whose rows do not say when they came."""
         if name in self._keyed:
             return self._keyed[name].carried
-        return self._columns[name] if name in self._tables else None
+        timed = name in self.retained and not self.retained[name].window.arrival
+        return self._columns[name] if timed or name in self._tables else None
 
     def changes(self, name: str) -> Iterator[Zset]:
-        """Yields changes that lead to the relation as it is: its tuples; with upserts the tombstones, too."""
+        """Yields changes that lead to the relation as it is: its tuples; with upserts the tombstones, too; with a
+        window together with ``reached``."""
         yield from self._keyed[name].changes() if name in self._keyed else self.scan(name)
+
+    def reached(self, name: str) -> int | None:
+        """Returns the watermark of a relation, a code; None if it has none."""
+        return self.retained[name].reached() if name in self.retained else None
 
     def forget_counters(self) -> None:
         """Sets to zero what ``stats`` tells of the changes that came."""
         for _, table in self._kept():
             self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
+        for retained in self.retained.values():
+            retained.forget_counters()
 
     def mark_values(self) -> None:
         """Marks what the tuples refer to in the dictionary. O(state)."""

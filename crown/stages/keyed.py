@@ -6,6 +6,9 @@ back leaves the rows of before. With a sequence a change that is older than the 
 counted; so that this holds for keys that are gone, too, their last sequence is kept (a *tombstone*). Memory is linear
 in the keys: one record per live row, one per tombstone, and those of the last batch once more, to undo it by.
 
+A relation may say how far behind the greatest sequence tombstones are kept (``crown.stages.tombstones``). What is older
+than that, and of a key without a record, may be older than a deletion that is forgotten, so it is too old as well.
+
 A record: the codes of the key, then of the other columns that are read, the sequence (0 without one), and a state.
 """
 
@@ -19,6 +22,7 @@ from crown.errors import UnusableStateError
 from crown.kernels.arena import T_TALLIES
 from crown.stages.counts import Counts
 from crown.stages.protocol import Part
+from crown.stages.tombstones import Tombstones
 from crown.store.codec import NULL
 from crown.store.zset import Zset
 from plans.schema import Column, Table
@@ -33,7 +37,8 @@ class Upserts:
     """Where the parts of a change stand: ``used`` are the columns of a table that are read.
 
     ``carried``: columns of a change, those and the sequence behind them, if it is ``ordered`` by one; ``key`` and
-    ``rest``: positions in ``columns``.
+    ``rest``: positions in ``columns``; ``behind``: how far behind the greatest sequence tombstones are kept, None: for
+    ever.
     """
 
     def __init__(self, table: Table, used: Sequence[Column]) -> None:
@@ -41,6 +46,7 @@ class Upserts:
         sequence = None if table.sequence is None else table.column(table.sequence)
         self.columns = tuple(used)
         self.ordered = sequence is not None
+        self.behind = table.kept_behind
         self.carried: tuple[Column, ...] = self.columns if sequence is None else (*self.columns, sequence)
         self.key = [place[name.lower()] for name in table.key]
         self.rest = [i for i in range(len(used)) if i not in self.key]
@@ -66,11 +72,15 @@ def upserts_of(tables: Iterable[Table], used: Mapping[str, Sequence[Column]]) ->
 
 
 class Keyed:
-    """The rows of a relation by their key, in table ``current``; those before the last batch in table ``before``."""
+    """The rows of a relation by their key, in table ``current``; those before the last batch in table ``before``.
 
-    def __init__(self, part: Part, current: int, before: int, upserts: Upserts) -> None:
+    ``gone``: the order of its tombstones, if they are forgotten.
+    """
+
+    def __init__(self, part: Part, current: int, before: int, upserts: Upserts, gone: Tombstones | None = None) -> None:
         self._part = part
         self._upserts = upserts
+        self._gone = gone
         words = len(upserts.rest) + 2
         self._rows = Counts(part, current, len(upserts.key), words)
         self._before = Counts(part, before, len(upserts.key), words)
@@ -100,6 +110,8 @@ class Keyed:
         """Forgets the batch before, and begins one that can be undone. Amortized O(1) per change."""
         self.forget()
         self._part.arena[self._before.table + _OPEN] = 1
+        if self._gone is not None:
+            self._gone.begin()
 
     def forget(self) -> None:
         """Forgets the rows before the last batch: there is nothing left to undo."""
@@ -107,7 +119,7 @@ class Keyed:
         arena[before.table + _OPEN] = arena[before.table + _LATE_NOW] = 0
         if len(before):
             for rows, words in list(before.scan()):
-                before.put(Zset(rows, np.ones(len(rows), np.int64)), np.zeros_like(words))
+                before.put(_each(rows), np.zeros_like(words))
 
     def apply(self, changes: Zset) -> tuple[Zset, np.ndarray]:
         """Returns the rows that go and those that come, and bool[n]: which deletes found no row.
@@ -118,20 +130,57 @@ class Keyed:
         keys = changes.project(self._upserts.key)
         old = self._rows.of(keys)
         new, late = self._replaced(changes, old)
-        changed = (new != old).any(axis=1)
-        kept = old[changed]
+        absent = (changes.weights < 0) & ~late & (old[:, -1] != THERE)
+        rows, was, now = self._forgotten(keys.rows, old, new, changes)
+        changed = (now != was).any(axis=1)
+        rows, was, now = rows[changed], was[changed], now[changed]
+        kept = was.copy()
         kept[kept[:, -1] == 0, -1] = WAS_ABSENT
+        each = _each(rows)
         try:
-            self._before.put(keys[changed], kept)
-            self._rows.put(keys[changed], new[changed])
+            self._before.put(each, kept)
+            self._bury(rows, was, now)
+            try:
+                self._rows.put(each, now)
+            except BaseException:
+                with self._part.budget.lifted():
+                    self._rows.put(each, was)
+                    self._bury(rows, now, was)
+                raise
         except BaseException:
-            with self._part.budget.lifted():
-                self._rows.put(keys[changed], old[changed])
             self.forget()
             raise
-        self._count(old, new, int(np.count_nonzero(late)))
-        absent = (changes.weights < 0) & ~late & (old[:, -1] != THERE)
-        return self._difference(keys.rows, old, new), absent
+        if self._gone is not None and len(changes):
+            self._gone.reach(int(changes.rows[:, -1].max()))
+        self._count(was, now, int(np.count_nonzero(late)))
+        return self._difference(rows, was, now), absent
+
+    def _forgotten(
+        self, keys: np.ndarray, old: np.ndarray, new: np.ndarray, changes: Zset
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the keys and their records before and after the batch, without tombstones whose time is over."""
+        if self._gone is None or not len(changes):
+            return keys, old, new
+        until = self._gone.until(int(changes.rows[:, -1].max()))
+        new[(new[:, -1] == DELETED) & (new[:, -2] <= until)] = 0
+        over = self._gone.first(until)[:, 1:]
+        if len(keys) and len(over):  # those that the batch changes are among its own already
+            both, number = np.unique(np.concatenate([keys, over]), axis=0, return_inverse=True)
+            mine = np.zeros(len(both), bool)
+            number = number.reshape(-1)
+            mine[number[: len(keys)]] = True
+            over = over[~mine[number[len(keys) :]]]
+        was = self._rows.of(_each(over))
+        return np.concatenate([keys, over]), np.concatenate([old, was]), np.concatenate([new, np.zeros_like(was)])
+
+    def _bury(self, keys: np.ndarray, old: np.ndarray, new: np.ndarray) -> None:
+        """Keeps the order of tombstones, where records turn from ``old`` to ``new``. MemoryBudgetError: nothing has
+        changed."""
+        if self._gone is None:
+            return
+        went, came = old[:, -1] == DELETED, new[:, -1] == DELETED
+        rows = np.concatenate([np.column_stack([of[here, -2], keys[here]]) for of, here in ((old, went), (new, came))])
+        self._gone.change(rows, np.repeat(np.array([-1, 1]), [np.count_nonzero(went), np.count_nonzero(came)]))
 
     def take_back(self) -> Zset:
         """Undoes the last batch; returns the rows that went and came in it. No budget stands in its way.
@@ -143,11 +192,14 @@ class Keyed:
         found = list(self._before.scan())
         rows = np.concatenate([keys for keys, _ in found])
         old = np.concatenate([words for _, words in found])
-        keys = Zset(rows, np.ones(len(rows), np.int64))
+        keys = _each(rows)
         new = self._rows.of(keys)
         old[old[:, -1] == WAS_ABSENT] = 0
         with self._part.budget.lifted():
             self._rows.put(keys, old)
+            self._bury(rows, new, old)
+        if self._gone is not None:
+            self._gone.go_back()
         self._count(new, old, -int(self._part.arena[self._before.table + _LATE_NOW]))
         self.forget()
         return self._difference(rows, old, new)
@@ -162,6 +214,8 @@ class Keyed:
         if not ordered:
             new[~come] = 0
         late = (old[:, -1] != 0) & (new[:, -2] < old[:, -2])
+        if self._gone is not None:
+            late |= (old[:, -1] == 0) & (new[:, -2] <= self._gone.until())
         new[late] = old[late]
         return new, late
 
@@ -219,3 +273,15 @@ class Keyed:
         states = np.concatenate([words[:, -1] for _, words in self._rows.scan()])
         assert np.isin(states, [THERE, DELETED]).all(), "a record has a state that there is not"
         assert np.count_nonzero(states == DELETED) == self.tombstones, "the tombstones are not those counted"
+        if self._gone is not None:
+            found = [
+                np.column_stack([words[:, -2], keys])[words[:, -1] == DELETED] for keys, words in self._rows.scan()
+            ]
+            wanted = sorted(map(tuple, np.concatenate(found).tolist()))
+            assert wanted == list(map(tuple, self._gone.every().tolist())), "the tombstones are not in order"
+            assert all(row[0] > self._gone.until() for row in wanted), "a tombstone is there whose time is over"
+
+
+def _each(keys: np.ndarray) -> Zset:
+    """Returns keys, each once."""
+    return Zset(keys, np.ones(len(keys), np.int64))

@@ -254,9 +254,14 @@ class Retained:
         mark = int(self._counters()[0])
         return mark if mark == NULL else self.window.expired_until(mark)
 
+    def reached(self) -> int | None:
+        """Returns the watermark, a code; None before there is one, and where rows are counted."""
+        mark = int(self._counters()[0])
+        return None if self.window.counts or mark == NULL else mark
+
     def watermark(self) -> Any:
-        """Returns the watermark as a value of its column; None before there is one, and where rows are counted."""
-        if self.window.counts:
+        """Returns the watermark as a value of its column; None as above."""
+        if self.reached() is None:
             return None
         return decode(self._counters()[:1].copy(), self.type, self._part.dictionary.extern)[0].as_py()
 
@@ -334,6 +339,11 @@ class Retained:
         mark = self.watermark()
         shown = mark if mark is None or isinstance(mark, int) else str(mark)
         return {**told, "late": counters["late"], "watermark": shown}
+
+    def forget_counters(self) -> None:
+        """Sets to zero what is told of the changes that came."""
+        for number in (kernels.LATE, kernels.EXPIRED, kernels.MISSING, kernels.UPDATES):
+            self._counters()[number - MARK] = 0
 
     @property
     def missing_deletes(self) -> int:

@@ -67,7 +67,11 @@ class Split:
 
 
 def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
-    """Returns how a plan or program runs in that many cells: one round, or two. PlanError if it cannot be cut so."""
+    """Returns how a plan or program runs in that many cells: one round, or two. PlanError if it cannot be cut so.
+
+    One cell has the windows of a program in it. Several would have several watermarks and counts, so their changes are
+    those that come out of the windows (`plans.search.within`).
+    """
     if isinstance(maintained, Plan):
         return (Round(maintained, solve(maintained, cells)),)
     if cells == 1:
@@ -75,7 +79,7 @@ def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
     if cells < 1:
         raise PlanError(f"cells={cells} is not a number of cells", hint="give 1 or more")
     if maintained.windows:
-        raise PlanError(f"the query cannot be cut into {cells} cells", witness=why_one(maintained), hint=_ONE)
+        return rounds(maintained.unbounded(), cells)
     whole = by_output(maintained)
     if whole is not None:
         return (_round(whole, cells),)
@@ -84,19 +88,18 @@ def rounds(maintained: Maintainable, cells: int) -> tuple[Round, ...]:
         if first is not None:
             first = replace(first, carries=split.relation, grouped=split.partial is not None)
             return (first, _last(split.after, cells))
-    raise PlanError(f"the query cannot be cut into {cells} cells", witness=why_one(maintained), hint=_ONE)
+    raise PlanError(f"the query cannot be cut into {cells} cells", witness=WHY_ONE, hint=_ONE)
 
 
-def why_one(program: Program) -> str:
-    """Returns why a program that cannot be cut runs in one cell."""
-    if not program.windows:
-        return _UNCUT
-    name = program.windows[0].relation
-    return f"{name} has a window, and a cell sees only its own rows: it would have a count or a watermark of its own"
+def rounds_along(maintained: Maintainable, grid: Grid) -> tuple[Round, ...]:
+    """Returns how a plan or program runs whose first round was cut along `grid`: a plan might be cut otherwise now."""
+    if isinstance(maintained, Program) and maintained.windows and grid.cells > 1:
+        maintained = maintained.unbounded()
+    return (Round(maintained, grid),) if isinstance(maintained, Plan) else rounds(maintained, grid.cells)
 
 
 _ONE = "run it in one cell: cells=1"
-_UNCUT = (
+WHY_ONE = (
     "no column of its result comes, through every stage, from one column of each relation, and no stage that can be "
     "cut is all that later stages read, with rows that can travel (those with sums beside them cannot, but all "
     "aggregates are put together out of parts, except those over distinct values)"

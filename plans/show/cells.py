@@ -7,7 +7,7 @@ from typing import Any
 from plans.errors import PlanError
 from plans.plan import Plan
 from plans.program import Program
-from plans.search.rounds import Round, rounds, why_one
+from plans.search.rounds import WHY_ONE, Round, rounds
 from plans.search.worth import portion
 
 
@@ -19,13 +19,25 @@ def line(program: Program, cells: int | None = None) -> str:
     except PlanError:
         if cells is not None:
             raise
-        return f"one: {why_one(program)}"
+        return f"one: {WHY_ONE}"
     if cells == 1:
         return "one"
+    return _cut(plain.unbounded(), found, cells) + _before(program)
+
+
+def _before(program: Program) -> str:
+    """Returns what is said of windows, which several cells have before them."""
+    if not program.windows:
+        return ""
+    names = " and ".join(window.relation for window in program.windows)
+    return f"; in several cells the rows of {names} go through an operator before them, one cell, that is the window"
+
+
+def _cut(plain: Plan | Program, found: tuple[Round, ...], cells: int | None) -> str:
     first, last = found[0], found[-1]
     many = cells or "any number"
     if len(found) == 1:
-        share = f"; a cell gets {portion(plain.plan or plain, cells):.0%} of what one would" if cells else ""
+        share = f"; a cell gets {portion(plain, cells):.0%} of what one would" if cells else ""
         return f"{many}, by {_by(first)}{share}"
     where = "one cell" if last.grid.cells == 1 else f"cells, by {' and '.join(last.grid.attributes)}"
     up_to = "" if first.carries == "rows" else f"up to {first.carries} "
@@ -39,8 +51,10 @@ def to_json(program: Program) -> dict[str, Any]:
     try:
         found = rounds(plain.plan or plain, 2)
     except PlanError:
-        return {"rounds": [], "why_one": why_one(program)}
-    return {"rounds": [{"by": _by(one), "one_cell": one.grid.cells == 1, "carries": one.carries} for one in found]}
+        return {"rounds": [], "why_one": WHY_ONE}
+    shown = [{"by": _by(one), "one_cell": one.grid.cells == 1, "carries": one.carries} for one in found]
+    before = {"windows_before": [window.relation for window in program.windows]} if program.windows else {}
+    return {"rounds": shown, **before}
 
 
 def _by(given: Round) -> str:

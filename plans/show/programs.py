@@ -71,6 +71,7 @@ def upserts(table: Table) -> str:
         "in the order of the batch" if table.sequence is None else f"by sequence {table.sequence}, older ones dropped"
     )
     kept = "" if table.sequence is None else ", and the sequence of each deleted one"
+    kept += "" if table.tombstones is None else f" until it is {table.tombstones} behind the greatest"
     cost = f"one look-up per change, memory: the row of each key{kept}"
     return f"{by}, {order}; {cost}; on Spark by an operator of its own, cut by the key, before the others"
 

@@ -18,6 +18,7 @@ from plans.windows import Window
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
 from spark_jobs.dispatch.upserts import strides_by_key
+from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.conventions import normal
 from spark_jobs.log.whereabouts import located
@@ -69,6 +70,9 @@ def bulk_load(
         "run": uuid.uuid4().hex,
         "backfill": True,
     }
-    before = strides_by_key(plan, made[0].grid.cells, operator, **common)
+    before = {
+        **strides_by_key(plan, made[0].grid.cells, operator, **common),
+        **strides_within(plan, made, operator, **common),
+    }
     found = strides(made, operator=operator, query=plan.query, fingerprint=plan.fingerprint, **common)
     return applied(spark, found, tables, before=before)

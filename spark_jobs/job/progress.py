@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from crown.ingest.columns import WEIGHT
 from spark_jobs.dispatch.chain import MERGE
 from spark_jobs.dispatch.upserts import KEYS
+from spark_jobs.dispatch.windows import WITHIN
 from spark_jobs.log.state_log import cell_folders, read_note
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
@@ -147,13 +148,13 @@ class Watcher:
             self._folder.parent / (self._folder.name + MERGE), batch
         )  # of the second round, if there is one
         first = _notes(self._folder, batch)
-        keyed = [
+        before = [
             note
             for name in sorted(self._folder.parent.folders())
-            if name.startswith(self._folder.name + KEYS)
+            if name.startswith((self._folder.name + KEYS, self._folder.name + WITHIN))
             for note in _notes(self._folder.parent / name, batch)
         ]
-        notes = keyed + first + merged
+        notes = before + first + merged
         states = [note["state"] for note in notes]
         within = [window for state in states for window in state.get("windows", {}).values()]
         return BatchProgress(

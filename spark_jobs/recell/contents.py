@@ -97,8 +97,9 @@ def _of_program(given: Round, load: Load, where: object) -> Contents:
         for relation, (name, role) in chosen.items():
             if name not in here:
                 raise CheckpointError(
-                    f'the cells of {where} do not keep the rows of {relation} (a window, or on_missing="trust"), so '
-                    "they cannot be cut anew: start again with a new checkpoint, from bulk_load() with cells="
+                    f'the cells of {where} do not keep the rows of {relation} (on_missing="trust"), or not when they '
+                    "came (a window by arrival), so they cannot be cut anew: start again with a new checkpoint, from "
+                    "bulk_load() with cells="
                 )
             parts[relation].append(_taken(role, here[name], cell, cells, parts[relation], where))
     return Contents({relation: pa.concat_tables(found) for relation, found in parts.items()})

@@ -1,23 +1,25 @@
 """The operators of a job's query that are cut anew, and what their cells are before and after.
 
 The query's own operator is the first round; ``.merge`` is the second, if there is one; ``.keys.*`` keep the rows of
-relations that are updated by key. All are at the same batch.
+relations that are updated by key; ``.window.*`` are the windows of a query in several cells, which in one cell are in
+that cell. All are at the same batch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from plans.plan import Plan
-from plans.search.rounds import Round, rounds
+from plans.search.rounds import Round, rounds, rounds_along
 from plans.search.shares import Grid
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
 from spark_jobs.cell.restored import Restored, rebuilt
 from spark_jobs.dispatch.chain import MERGE, Stride, strides
 from spark_jobs.dispatch.upserts import KEYS, by_key
+from spark_jobs.dispatch.windows import WITHIN, strides_within
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
@@ -51,13 +53,18 @@ class Old:
 
 @dataclass(frozen=True)
 class Job:
-    """A stopped job: the rounds of its query as they are and as they will be, and what keeps rows by key, both ways."""
+    """A stopped job: the rounds of its query as they are and as they will be, and what keeps rows by key, both ways.
+
+    ``was_within``, ``within``: the operators that are windows, by relation in lower case, as they are and will be.
+    """
 
     stream: str
     batch: int
     old: tuple[Old, ...]
     new: tuple[Stride, ...]
     keys: tuple[tuple[Old, Stride], ...]
+    was_within: Mapping[str, Old] = field(default_factory=dict)
+    within: Mapping[str, Stride] = field(default_factory=dict)
 
 
 def job_of(where: Whereabouts, cells: int) -> Job:
@@ -73,7 +80,7 @@ def job_of(where: Whereabouts, cells: int) -> Job:
         )
     found = {name: read_meta(where.root / stream / name) for name in sorted((where.root / stream).folders())}
     metas = {name: meta for name, meta in found.items() if meta is not None}
-    first = [name for name in metas if not name.endswith(MERGE) and KEYS not in name]
+    first = [name for name in metas if not name.endswith(MERGE) and KEYS not in name and WITHIN not in name]
     if len(first) != 1:
         said = f"has {len(first)} queries ({', '.join(first)})" if first else "has no state of a query"
         raise CheckpointError(f"{where.checkpoint} {said}: only the state of one query can be cut anew")
@@ -89,24 +96,26 @@ def job_of(where: Whereabouts, cells: int) -> Job:
             f"{folder} does not say which query was cut into its cells, because an older version wrote it: run the job "
             "for one batch with this one, then cut it anew"
         )
-    old = [Round(whole, Grid.from_json(meta["grid"]))] if isinstance(whole, Plan) else rounds(whole, meta["cells"])
+    old, new = rounds_along(whole, Grid.from_json(meta["grid"])), rounds(whole, cells)
     common = {"root": str(where.root), "scratch": None, "keep": 0, "run": "", "query": meta["query"]}
-    common["fingerprint"] = meta["fingerprint"]
+    common |= {"fingerprint": meta["fingerprint"], "on_missing": kept.on_missing}
 
     def cut(made: Any, operator: str, text: str | None, **own: Any) -> tuple[Stride, ...]:
-        return strides(made, operator=operator, on_missing=kept.on_missing, whole=text, **{**common, **own})
+        return strides(made, operator=operator, whole=text, **{**common, **own})
+
+    def as_it_is(stride: Stride) -> Old:
+        operator = stride.step.operator
+        return _old(where.root / stream / operator, stride, metas.get(operator), batch)
 
     text = json.dumps(whole.to_json())
-    before = [
-        _old(where.root / stream / stride.step.operator, stride, metas.get(stride.step.operator), batch)
-        for stride in cut(old, name, text)
-    ]
     return Job(
         stream,
         batch,
-        tuple(before),
-        cut(rounds(whole, cells), name, text),
+        tuple(as_it_is(stride) for stride in cut(old, name, text)),
+        cut(new, name, text),
         tuple(_keyed(where.root / stream / other, metas[other], cells, batch, cut) for other in metas if KEYS in other),
+        {relation: as_it_is(stride) for relation, stride in strides_within(whole, old, name, **common).items()},
+        strides_within(whole, new, name, **common),
     )
 
 

@@ -100,6 +100,7 @@ def _written(job: Job, state: Folder) -> Sum:
         _compared(_result(old, digests), _made(new, base, state, digests, job.batch)[0], old.folder)
     digests = set()
     base = contents(job.old[0].round, job.old[0].load(digests.add), job.old[0].folder)
+    base = _within(job, base, state, digests)
     found = Sum()
     for number, stride in enumerate(job.new):
         mine = set(digests)
@@ -110,6 +111,26 @@ def _written(job: Job, state: Folder) -> Sum:
             base = Contents({stride.round.carries: pa.concat_tables(tables)})
     _compared(_result(job.old[-1], digests), found, job.old[-1].folder)
     return found
+
+
+def _within(job: Job, base: Contents, state: Folder, digests: set[str]) -> Contents:
+    """Writes the cells that are windows, if the new state has such; returns what the query's own cells are made of.
+
+    Windows are in the query's one cell, or before its several cells. So the rows of ``base`` become those of windows,
+    or the other way round, or it is windows that stay windows.
+    """
+    rows = dict(base.rows)
+    for relation, old in job.was_within.items():
+        mine: set[str] = set()
+        found = contents(old.round, old.load(mine.add), old.folder)
+        rows |= found.rows
+        if relation in job.within:
+            _compared(_result(old, mine), _made(job.within[relation], found, state, mine, job.batch)[0], old.folder)
+    for relation, stride in job.within.items():
+        if relation not in job.was_within:
+            _made(stride, Contents(rows), state, digests, job.batch)
+    kept = all(table.name in rows for table in job.new[0].round.maintained.tables) and not job.within
+    return Contents(rows, () if kept else base.tuples)
 
 
 def _result(old: Old, digests: set[str]) -> Sum:

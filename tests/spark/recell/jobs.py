@@ -19,6 +19,7 @@ from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.dispatch.chain import strides
 from spark_jobs.dispatch.upserts import strides_by_key
+from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import CellLog
 from spark_jobs.log.whereabouts import located
@@ -45,9 +46,11 @@ class Job:
         self.host, whole = host, behind_keys(self.query)
         common = {"query": self.query.query, "root": "x", "scratch": None, "keep": 100, "run": "r"}
         common["on_missing"] = self.on_missing
-        self.keys = strides_by_key(self.query, cells, "crown", **common)
+        before = strides_by_key(self.query, cells, "crown", **common)
+        cut = rounds(whole, cells)
+        self.keys = {**before, **strides_within(self.query, cut, "crown", **common)}
         common["fingerprint"] = self.query.fingerprint
-        self.rounds = strides(rounds(whole, cells), operator="crown", whole=json.dumps(whole.to_json()), **common)
+        self.rounds = strides(cut, operator="crown", whole=json.dumps(whole.to_json()), **common)
 
     def spark(self, kind):
         """Spark begins (``offsets``) or commits the next batch."""

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import plans
-from plans.errors import PlanError
-from plans.windows import last_rows
+from plans.windows import last_rows, sliding, ttl
 from spark_jobs.commands import state as command
 from spark_jobs.commands.state import operators, troubles
 from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
@@ -48,11 +47,23 @@ QUERIES = {
     "two rounds, the first a plan": "SELECT AVG(a) n FROM (SELECT DISTINCT x.src a, y.dst b FROM g x, g y "
     "WHERE x.dst = y.src) t",
     "rows by key": "SELECT u.k, COUNT(*) n FROM u, g WHERE u.k = g.src GROUP BY u.k",
+    "windows": "SELECT g.src, COUNT(*) n, MIN(name) lo FROM g, p WHERE g.src = p.k GROUP BY g.src",
+    "a window, and a set behind it": "SELECT DISTINCT g.src, p.name FROM g, p WHERE g.src = p.k",
+    "windows, and sets behind them": "SELECT DISTINCT x.src, y.dst FROM g x, g y WHERE x.dst = y.src",
+    "a window, rows by key, and two rounds": "SELECT COUNT(*) n, SUM(g.dst) s FROM u, g WHERE u.k = g.src",
 }
+WINDOWS = {
+    "windows": {"g": ttl("dst", 4, lateness=1), "p": last_rows(20, by="k")},
+    "a window, and a set behind it": {"g": ttl("dst", 5)},
+    "windows, and sets behind them": {"g": sliding("dst", 4, 2)},
+    "a window, rows by key, and two rounds": {"g": last_rows(30, by="dst")},
+}
+NEVER_ONE = ("two rounds, the first a plan", "a window, and a set behind it")
+"""Their cells keep less of the rows than one cell has to know."""
 
 
 def program(name, **more):
-    return plans.program(QUERIES[name], SCHEMA, **more)
+    return plans.program(QUERIES[name], SCHEMA, windows=WINDOWS.get(name), **more)
 
 
 def batch(rng, reads, size=25):
@@ -93,7 +104,7 @@ def running(tmp_path, name, cells, batches=3, seed=1, **more):
 def test_a_job_that_is_cut_anew_goes_on_as_if_it_never_was(tmp_path, name):
     """The same Spark application goes on, too: it still has the live engines of the cells before."""
     job, more = running(tmp_path, name, 2)
-    for cells in (3, 2) if name == "two rounds, the first a plan" else (3, 1, 2):
+    for cells in (3, 2) if name in NEVER_ONE else (3, 1, 2):
         before = job.root
         done = recell(folder_at(job.folder), cells)
         assert (done.after, done.batch) == (cells, job.batch - 1)
@@ -256,12 +267,40 @@ def test_a_row_that_stands_in_a_cell_where_it_does_not_belong_is_noticed(tmp_pat
                 recell(folder_at(job.folder), 3)
 
 
-def test_a_query_that_one_cell_alone_can_run_is_refused(tmp_path):
-    made = plans.program("SELECT src, COUNT(*) n FROM g GROUP BY src", SCHEMA, windows={"g": last_rows(9, by="dst")})
+def test_a_watermark_is_cut_anew_as_well(tmp_path):
+    """Rows that are late for the old cells are late for the new ones, and what expired does not come back."""
+    made = plans.program("SELECT src, COUNT(*) n FROM g GROUP BY src", SCHEMA, windows={"g": ttl("dst", 10)})
+    job = Job(tmp_path / "job", made, 1)
+    job.run({"g": pa.table({"src": [1, 2, 3], "dst": [100, 95, 85], "_weight": [1, 1, 1]})})
+    job.run({"g": pa.table({"src": [1], "dst": [100], "_weight": [-1]})})
+    for cells in (2, 1, 3):
+        recell(folder_at(job.folder), cells)
+        job.start(cells)
+        job.run({"g": pa.table({"src": [5, 6], "dst": [90, 91], "_weight": [1, 1]})})
+        (told,) = (cell.stats()["windows"]["g"] for cell in windows_of(job))
+        assert (told["late"], told["watermark"]) == (1, 100)
+    job.run({"g": pa.table({"src": [9], "dst": [105], "_weight": [1]})})
+    assert job.oracle.stats()["windows"]["g"]["late"] == 3
+
+
+def windows_of(job):
+    """The cells that have windows."""
+    strides = list(job.keys.values()) or job.rounds
+    return [job.cell(stride, 0) for stride in strides]
+
+
+def test_a_query_whose_rows_leave_as_they_came_is_refused(tmp_path):
+    made = plans.program("SELECT src, COUNT(*) n FROM g GROUP BY src", SCHEMA, windows={"g": last_rows(9)})
     job = Job(tmp_path / "job", made, 1)
     job.run(batch(random.Random(1), {"g"}))
-    with pytest.raises(PlanError, match="cannot be cut into 2 cells"):
+    with pytest.raises(CheckpointError, match=r"the rows of g .*, or not when they came \(a window by arrival"):
         recell(folder_at(job.folder), 2)
+
+
+def test_what_cells_behind_a_window_keep_may_be_less_than_one_cell_needs(tmp_path):
+    job, _ = running(tmp_path, "a window, and a set behind it", 2)
+    with pytest.raises(CheckpointError, match="keep of their rows what they read of them, and less than 1 cell needs"):
+        recell(folder_at(job.folder), 1)
 
 
 def test_rows_of_which_nothing_is_read_cannot_be_cut(tmp_path):

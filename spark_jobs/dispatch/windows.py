@@ -1,0 +1,41 @@
+"""Relations with windows, where the query has several cells: an operator of its own, in one cell, before them.
+
+    changes → the window → rows that come, go and leave → the cells of the query
+
+Why one cell: ``plans.search.within``. It costs one shuffle of the changes and one log more. A query in one cell has its
+windows in that cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plans.plan import Plan
+from plans.program import Maintainable, Program
+from plans.search.rounds import Round
+from plans.search.within import within
+from spark_jobs.dispatch.chain import Stride, strides
+
+WITHIN = ".window."
+"""What stands between the operator's name and that of the relation whose window it is."""
+
+
+def strides_within(
+    maintained: Maintainable, behind: Sequence[Round], operator: str, **common: Any
+) -> Mapping[str, Stride]:
+    """Returns, by relation in lower case, the operators that stand before a program for its relations with windows.
+
+    ``behind``: the rounds of the query, which have no windows if these stand before them. ``common``: as for
+    ``strides``.
+    """
+    inside = isinstance(behind[0].maintained, Program) and behind[0].maintained.windows
+    if inside or isinstance(maintained, Plan):
+        return {}
+    found = {}
+    for relation, kept in within(maintained, common["on_missing"] == "raise").items():
+        name = operator + WITHIN + re.sub(r"\W", "_", relation)
+        own = {"fingerprint": kept.maintained.fingerprint, "query": kept.maintained.query}
+        (found[relation],) = strides((kept,), operator=name, **{**common, **own})
+    return found
