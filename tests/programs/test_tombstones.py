@@ -17,7 +17,16 @@ from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
 from plans.program import Program
 from tests.oracles.upserts import Twin, schema
-from tests.programs.test_upserts import COUNTED, GROUPED, JOINED, QUERIES, ROWS, added, rows_of, rows_of_engine
+from tests.programs.test_upserts import (
+    COUNTED,
+    GROUPED,
+    JOINED,
+    QUERIES,
+    ROWS,
+    added,
+    begun_again,
+    rows_of_engine,
+)
 
 
 def bounded(behind: Any, **more: Any) -> dict[str, Any]:
@@ -82,25 +91,11 @@ def test_a_batch_that_is_undone_and_applied_again_forgets_the_same() -> None:
 
 def test_a_view_that_is_saved_and_one_whose_journal_is_replayed_forget_the_same(tmp_path: Path) -> None:
     twin = Twin(8, True, 6, keys=12)
-    view = crown.view(ROWS, bounded(6))
-    with crown.open(ROWS, tmp_path / "folder", bounded(6)) as opened:
-        assert rows_of(opened) == Counter()
-    late = 0
-    for _ in range(14):
-        batch = twin.batch(9)
-        late += twin.apply(batch)
-        view.update({"o": batch})
-        view.save(tmp_path / "view")
-        view = crown.load(tmp_path / "view")
-        with crown.open(None, tmp_path / "folder") as opened:
-            opened.update({"o": batch})
-            if opened.batches == 5:
-                opened.snapshot()
-            assert rows_of(opened) == twin.result(ROWS)
-            assert opened.stats()["tombstones"]["o"] == twin.tombstones()
-        assert rows_of(view) == twin.result(ROWS)
+    for late, view, opened in begun_again(tmp_path, bounded(6), twin, 14):
+        assert opened.stats()["tombstones"]["o"] == twin.tombstones()
         assert view.stats()["tombstones"]["o"] == twin.tombstones()
-    assert view.stats()["late"]["o"] == late > 0
+        assert view.stats()["late"]["o"] == late
+    assert late > 0
 
 
 def test_a_table_whose_keys_are_all_new_and_all_deleted_does_not_grow() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,23 +101,28 @@ def rows_of_engine(engine: ProgramEngine) -> Counter[str]:
     return Counter(str(row) for batch in engine.results() for row in batch.to_pylist())
 
 
-def test_a_view_that_is_saved_and_loaded_and_one_that_is_opened_again_go_on(tmp_path: Path) -> None:
-    twin = Twin(8, True)
-    view = crown.view(ROWS, schema("seq"))
-    with crown.open(ROWS, tmp_path / "folder", schema("seq")) as opened:
+def begun_again(folder: Path, tables: dict[str, Any], twin: Twin, batches: int) -> Iterator[tuple[int, Any, Any]]:
+    """Per batch how many changes came too late so far, a view that has been saved and loaded, and one opened again."""
+    view, late = crown.view(ROWS, tables), 0
+    with crown.open(ROWS, folder / "folder", tables) as opened:
         assert rows_of(opened) == Counter()
-    for _ in range(10):
+    for _ in range(batches):
         batch = twin.batch(9)
-        twin.apply(batch)
+        late += twin.apply(batch)
         view.update({"o": batch})
-        view.save(tmp_path / "view")
-        view = crown.load(tmp_path / "view")
-        with crown.open(None, tmp_path / "folder") as opened:
+        view.save(folder / "view")
+        view = crown.load(folder / "view")
+        with crown.open(None, folder / "folder") as opened:
             opened.update({"o": batch})
             if opened.batches == 5:
                 opened.snapshot()
             assert rows_of(opened) == twin.result(ROWS)
+            yield late, view, opened
         assert rows_of(view) == twin.result(ROWS)
+
+
+def test_a_view_that_is_saved_and_loaded_and_one_that_is_opened_again_go_on(tmp_path: Path) -> None:
+    assert len(list(begun_again(tmp_path, schema("seq"), Twin(8, True), 10))) == 10
 
 
 def test_a_database_takes_upserts_and_fills_late_views_from_the_rows_by_key() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -276,8 +277,9 @@ def test_a_batch_for_which_there_is_no_memory_leaves_no_trace() -> None:
 
 def test_the_schedule_costs_the_same_per_row_however_many_rows_are_in() -> None:
     """Steps are nodes that were visited: they grow with the logarithm of the rows, and memory stays what it was."""
-    costs, words = {}, {}
-    for live in (500, 32_000):
+    costs, words = Counter(), Counter()
+    trees = 5  # the shape of a tree is a matter of chance: the mean of several
+    for live, _ in product((500, 32_000), range(trees)):
         for name, window in (("ttl", crown.ttl("n", live)), ("count", crown.last_rows(live))):
             engine = ProgramEngine.create(program("SELECT k, n FROM r", EVENTS, windows={"r": window}))
             schema = Schema.of(EVENTS)
@@ -291,11 +293,11 @@ def test_the_schedule_costs_the_same_per_row_however_many_rows_are_in() -> None:
             steps, before = int(gate[A.H_STEPS]), int(gate[A.H_TOP])
             for turn in range(20):
                 slide(live + 100 * turn, 100)
-            costs[name, live] = (int(gate[A.H_STEPS]) - steps) / 2000
-            words[name, live] = int(gate[A.H_TOP]) - before
+            costs[name, live] += (int(gate[A.H_STEPS]) - steps) / 2000 / trees
+            words[name, live] = max(words[name, live], int(gate[A.H_TOP]) - before)
             assert engine.stats()["windows"]["r"]["expired"] == 2000
-    for name in ("ttl", "count"):  # of 64 times as many rows; the shape of a tree is a matter of chance
-        assert costs[name, 32_000] < 4 * costs[name, 500], costs
+    for name in ("ttl", "count"):
+        assert costs[name, 32_000] < 2.5 * costs[name, 500], costs
         assert words[name, 32_000] < 10_000, words
 
 
