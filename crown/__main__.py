@@ -2,7 +2,7 @@
 
 import sys
 
-from crown.cli import main
+from crown.commands.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

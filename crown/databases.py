@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from crown.analysis import card
-from crown.arguments import Size, size_of
 from crown.errors import CrownError
+from crown.guards.arguments import Size, size_of
+from crown.guards.uncopyable import NotCopyable
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.programs import snapshot
@@ -21,7 +22,6 @@ from crown.programs.result import ResultOf
 from crown.programs.several import SeveralResults
 from crown.reading import Readable
 from crown.stages.state.memory import ProgramMemory, parts_of_program
-from crown.uncopyable import NotCopyable
 from crown.views import demand_quarantine, extra_of, quarantine_of
 from plans import named
 from plans.program import Program

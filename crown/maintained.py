@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from crown.engine.delivery import Delivery
+from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import MissingDeletes, Prepared, RelationChange
-from crown.interrupts import Uninterrupted
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import Program

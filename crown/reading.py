@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from crown.arguments import number_of
 from crown.engine.engine import Engine
 from crown.errors import ChangeError, CrownError
+from crown.guards.arguments import number_of
 from crown.ingest.changes import WEIGHT
 from crown.maintained import Queryable
 from crown.programs.program import ProgramEngine

@@ -18,10 +18,11 @@ from crown.analysis.amplified import BEYOND, Amplification
 from crown.analysis.meter import Meter
 from crown.analysis.parts import program as program_of_engine
 from crown.analysis.report import ANALYZED, report
-from crown.arguments import Size, file_of, number_of, path_of, size_of
 from crown.engine.delivery import Delivery
 from crown.engine.engine import Engine
 from crown.errors import AmplifiedWarning, CrownError, SnapshotError
+from crown.guards.arguments import Size, file_of, number_of, path_of, size_of
+from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import CheckedBatch
 from crown.ingest.frames import schemas
@@ -32,7 +33,6 @@ from crown.reading import Readable
 from crown.results import pulse, rich
 from crown.results.subscribers import Subscribed
 from crown.store import words_file
-from crown.uncopyable import NotCopyable
 from plans import program as make_program
 from plans.errors import PlanError
 from plans.plan import Plan

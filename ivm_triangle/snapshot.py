@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from crown.arguments import Size, path_of, size_of
 from crown.errors import CrownError, SnapshotError
+from crown.guards.arguments import Size, path_of, size_of
 from crown.kernels.arena import H_MAGIC, H_TOP, MAGIC
 from crown.store import words_file
 from crown.store.memory import ADDRESSABLE, reserve

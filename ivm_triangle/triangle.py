@@ -10,11 +10,11 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from crown.arguments import Size, size_of
-from crown.interrupts import Uninterrupted
+from crown.guards.arguments import Size, size_of
+from crown.guards.interrupts import Uninterrupted
+from crown.guards.uncopyable import NotCopyable
 from crown.store.memory import MappedFile
 from crown.store.zset import SECRET
-from crown.uncopyable import NotCopyable
 from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of
 from ivm_triangle.errors import NegativeMultiplicityError, StaleCursorError, TriangleError

@@ -55,7 +55,7 @@ def test_a_missing_package_is_one_sentence_with_the_command() -> None:
     without = "import sys; sys.modules['pyspark'] = None; sys.modules['duckdb'] = None; import crown\n"
     wanted = "needs pyspark: pip install 'crown-ivm[spark]'"
     assert f"MissingPackageError: crown.spark {wanted}" in run(without + "crown.spark.maintain")
-    command = "from crown.cli import main; print(main({}))"
+    command = "from crown.commands.main import main; print(main({}))"
     assert f"crown: crown submit {wanted}" in run(without + command.format("['submit', 'q', '--input', 'g=x']"))
     shown = run(without + command.format("['--help']"))
     assert "maintain a query over change files in this process" in shown

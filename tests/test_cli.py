@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import crown
-from crown.cli import main
+from crown.commands.main import main
 from ivm_triangle import Triangle
 
 QUERY = "Q(a,b,c) :- g(a,b), g(b,c)."

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import crown
-from crown.cli import main
+from crown.commands.main import main
 from plans.commands.windows import add_windows, windows_of
 from plans.errors import PlanError
 from spark_jobs.commands import submit

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from crown import terminal
-from crown.cli import main, parsers
-from crown.commands import completion, run
+from crown.commands import completion, run, terminal
+from crown.commands.main import main, parsers
 from plans.commands import profile
 
 ROOT = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from crown.cli import parsers
+from crown.commands.main import parsers
 
 HELP = "print a script that makes bash, zsh or fish complete crown's commands and options"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from crown.arguments import path_of
 from crown.errors import CrownError
+from crown.guards.arguments import path_of
 
 HELP = "write a runnable example into a new folder: a query, its schema, changes, and a program"
 

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 import crown
 from crown import changes
-from crown.arguments import file_of, number_of, same_file
+from crown.commands.terminal import takes, waiting
 from crown.errors import ChangeError
+from crown.guards.arguments import file_of, number_of, same_file
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, piped, read
-from crown.terminal import takes, waiting
 from crown.views import View
 from plans import Program, Schema, program
 from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of

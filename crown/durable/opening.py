@@ -9,7 +9,6 @@ from typing import Any
 
 from crown import engines
 from crown.analysis.parts import program as program_of_engine
-from crown.arguments import Size, number_of, path_of, size_of
 from crown.durable.files import Lock
 from crown.durable.identity import NAME, Identity
 from crown.durable.journal import Journal, Sync
@@ -17,6 +16,7 @@ from crown.durable.mark import Mark
 from crown.durable.recovery import numbers
 from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError
+from crown.guards.arguments import Size, number_of, path_of, size_of
 from crown.ingest.frames import schemas
 from crown.views import MOST_THREADS, demand_quarantine, quarantine_of
 from plans import program as make_program

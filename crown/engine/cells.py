@@ -28,9 +28,10 @@ from crown.engine.engine import Engine
 from crown.engine.state import saving
 from crown.engine.state.arenas import State, limits_of
 from crown.errors import MemoryBudgetError, UnusableStateError
+from crown.guards.interrupts import Uninterrupted
+from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared, RelationChange
 from crown.ingest.prepare import Preparer
-from crown.interrupts import Uninterrupted
 from crown.kernels.arena import H_OPEN, format_arena
 from crown.kernels.batches import rows_of_cell
 from crown.kernels.tables import new_table, table_at
@@ -39,7 +40,6 @@ from crown.store.dictionary import Dictionary, with_room
 from crown.store.memory import ADDRESSABLE, reserve
 from crown.store.relations import StoredRelation
 from crown.store.zset import Zset
-from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 from plans.search.shares import Grid, solve
 

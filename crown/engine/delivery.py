@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from crown.engine.state.arenas import State
 from crown.errors import ConcurrentChangeError, UnusableStateError
-from crown.interrupts import Uninterrupted
+from crown.guards.interrupts import Uninterrupted
 
 Batches = Generator[pa.RecordBatch, None, None]
 BUSY = "a batch is still being applied; exhaust or close the iterator of its deltas first"

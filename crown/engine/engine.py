@@ -18,7 +18,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from crown.arguments import path_of, same_file
 from crown.engine.core import Core
 from crown.engine.delivery import Batches, Delivery
 from crown.engine.invariants import tree as invariants
@@ -27,16 +26,17 @@ from crown.engine.state import saving
 from crown.engine.state.arenas import State
 from crown.engine.statistics import statistics
 from crown.errors import CrownError, SnapshotError
+from crown.guards.arguments import path_of, same_file
+from crown.guards.interrupts import Uninterrupted
+from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import MissingDeletes, Prepared, RelationChange
 from crown.ingest.prepare import Preparer
-from crown.interrupts import Uninterrupted
 from crown.results.factorized import FactorizedHead
 from crown.results.result import factorized_batches
 from crown.store.budget import Budget
 from crown.store.dictionary import Dictionary, with_room
 from crown.store.relations import not_covering
 from crown.store.zset import Zset
-from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 
 

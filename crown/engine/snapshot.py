@@ -14,12 +14,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from crown.arguments import path_of, same_file
 from crown.engine.cells import Cells
 from crown.engine.engine import Engine
 from crown.engine.state.arenas import State, back, check_header, limits_of, parts_of
 from crown.engine.state.saving import KIND
 from crown.errors import CrownError, SnapshotError
+from crown.guards.arguments import path_of, same_file
 from crown.kernels import arena as A
 from crown.store import words_file
 from crown.store.memory import MappedFile, reserve

@@ -11,11 +11,11 @@ import pyarrow as pa
 import plans
 from crown import engines
 from crown.analysis.amplified import Amplification
-from crown.arguments import Size, file_of, size_of
 from crown.durable.opening import open_view
 from crown.durable.view import DurableView
 from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
+from crown.guards.arguments import Size, file_of, size_of
 from crown.ingest.batch import Prepared
 from crown.ingest.frames import is_frame, schemas
 from crown.results.factorized import FactorizedHead

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from crown.arguments import Size
 from crown.errors import ChangeError, CrownError
+from crown.guards.arguments import Size
+from crown.guards.uncopyable import NotCopyable
 from crown.ml.coefficients import Coefficients, fit
 from crown.ml.finite import not_finite
 from crown.ml.query import program, stage_of
 from crown.ml.sums import Sums
 from crown.programs.program import ProgramEngine
-from crown.uncopyable import NotCopyable
 from crown.views import View, view
 from crown.views import load as load_view
 

@@ -21,8 +21,9 @@ import pyarrow as pa
 from crown.engine.delivery import LOST, is_running, refuse
 from crown.engine.state.arenas import fingerprint_words
 from crown.errors import ChangeError, CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.guards.interrupts import Uninterrupted
+from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import MissingDeletes
-from crown.interrupts import Uninterrupted
 from crown.kernels import arena as A
 from crown.programs.intake import Intake, Nets, added_relations, summed_columns, used_columns
 from crown.programs.tallies import Tallies
@@ -40,7 +41,6 @@ from crown.stages.stored import stored_whole
 from crown.stages.top import Top
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
-from crown.uncopyable import NotCopyable
 from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.program import Stage as Planned
 from plans.reads import sources

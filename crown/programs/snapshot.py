@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from crown.arguments import path_of, same_file
 from crown.errors import MemoryBudgetError, SnapshotError
+from crown.guards.arguments import path_of, same_file
 from crown.kernels import arena as A
 from crown.programs.program import ProgramEngine
 from crown.programs.running import Running

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 
 from crown.analysis.amplified import BEYOND
 from crown.changes import DEBEZIUM, WEIGHTS
-from crown.interrupts import Uninterrupted
+from crown.guards.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
 from plans.windows import Window

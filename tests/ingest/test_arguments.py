@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import crown
-from crown.arguments import size_of
 from crown.errors import BadRowError, ChangeError, CrownError, SnapshotError
+from crown.guards.arguments import size_of
 from ivm_triangle import Triangle
 
 SCHEMA = {"R": {"a": "int64", "b": "int64"}, "S": {"b": "int64", "c": "int64"}}

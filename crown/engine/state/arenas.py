@@ -19,6 +19,7 @@ from crown.engine.compile import compile_plan
 from crown.engine.kernels import state
 from crown.engine.kernels.warm import ensure_compiled
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
+from crown.guards.uncopyable import NotCopyable
 from crown.kernels import arena as A
 from crown.kernels.geometry import (
     dictionary_table,
@@ -32,7 +33,6 @@ from crown.store.budget import SLACK, Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
-from crown.uncopyable import NotCopyable
 from plans.plan import Plan
 from plans.program import Maintainable
 

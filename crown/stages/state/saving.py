@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crown.arguments import path_of
+from crown.guards.arguments import path_of
 from crown.kernels.arena import H_TOP
 from crown.store import words_file
 from plans.program import Program

@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from crown.interrupts import Uninterrupted
+from crown.guards.interrupts import Uninterrupted
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_a_context_left_in_the_midst_of_leaving_does_not_keep_the_interrupts(mon
 
     left = Uninterrupted()
     with monkeypatch.context() as patch, pytest.raises(TimeoutError), left:
-        patch.setattr("crown.interrupts.signal", struck)
+        patch.setattr("crown.guards.interrupts.signal", struck)
     assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     with pytest.raises(KeyboardInterrupt), Uninterrupted():
         strike()

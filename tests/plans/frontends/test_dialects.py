@@ -78,7 +78,7 @@ def test_another_dialect_is_refused() -> None:
 
 
 def _crown(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "crown.cli", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-m", "crown", *arguments], capture_output=True, text=True, check=False)
 
 
 def test_the_command_line_warns_in_one_of_its_own_lines_and_knows_the_dialects() -> None:

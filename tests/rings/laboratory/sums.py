@@ -14,8 +14,8 @@ from math import prod
 from typing import Any
 
 from crown.errors import BadRowError, ChangeError, CrownError, MissingDeleteError
+from crown.guards.interrupts import Uninterrupted
 from crown.ingest.changes import CheckedBatch, Checker, relations_of
-from crown.interrupts import Uninterrupted
 from crown.rings.algebra import Cofactor, Product, Triple, Z
 from crown.rings.moments import monomials
 from crown.rings.viewtree import Relation, ViewTree, greedy_order, view_tree

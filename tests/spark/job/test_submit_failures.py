@@ -105,7 +105,7 @@ def test_an_output_folder_that_is_gone_is_said(spark, tmp_path):
         command(submit, *words(tmp_path, "--output", "noop"))
 
 
-START = "import sys; print('up', flush=True); from crown.cli import main; sys.exit(main())"
+START = "import sys; print('up', flush=True); from crown.commands.main import main; sys.exit(main())"
 
 
 def process(tmp_path, *more):

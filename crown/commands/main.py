@@ -36,8 +36,8 @@ def _main(argv: Sequence[str] | None) -> int:
     from contextlib import nullcontext
 
     from crown import __version__
+    from crown.commands.terminal import fit, waiting
     from crown.errors import CrownError, MissingPackageError, QueryWarning, needs
-    from crown.terminal import fit, waiting
 
     def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, *more: Any) -> None:
         """Shows a warning about the query without the place in our code; others as Python writes them."""
