@@ -72,7 +72,10 @@ class Bag:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the join tree; see the fields of the same name in `Plan` for how nodes refer to each other."""
+    """A node of the join tree; see the fields of the same name in `Plan` for how nodes refer to each other.
+
+    A `padded` node is a leaf below an input node: where it has no row for a key, one of NULLs stands for it.
+    """
 
     name: str
     kind: str
@@ -84,12 +87,14 @@ class Node:
     columns: tuple[str, ...] = ()
     predicate: Expr | None = None
     bag: Bag | None = None
+    padded: bool = False
 
-    json_may_lack: ClassVar[tuple[str, ...]] = (*_INPUT_FIELDS, "bag")
+    json_may_lack: ClassVar[tuple[str, ...]] = (*_INPUT_FIELDS, "bag", "padded")
 
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only nodes of other kinds have."""
-        return (*(() if self.kind == "input" else _INPUT_FIELDS), *(() if self.bag is not None else ("bag",)))
+        given = (("bag", self.bag is not None), ("padded", self.padded))
+        return (*(() if self.kind == "input" else _INPUT_FIELDS), *(name for name, has in given if not has))
 
 
 @dataclass(frozen=True)

@@ -240,6 +240,7 @@ def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, branch_of: Mapping[s
     d[L.N_ROWS] = table_at(rows_table(i))
     d[L.N_EDGE] = table_at(groups_table(len(nodes), i))
     d[L.N_SHIFT] = compiled.shift[i]
+    d[L.N_PADDED] = int(node.padded)
     d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
     if node.parent >= 0:
         d[L.N_PPOS] = out.place([words[node.parent][a] for a in node.key])

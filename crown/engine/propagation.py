@@ -21,9 +21,10 @@ from crown.bags.protocol import Bag, BagBudgetError
 from crown.engine.buffers import Buffers
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, publish, update
+from crown.engine.kernels import layout, publish, turns, update
 from crown.engine.kernels import state as kernels
 from crown.engine.load.loader import Loader
+from crown.engine.padded import Paddings
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.masks import EVERY
@@ -54,7 +55,9 @@ class Propagation:
         self._flat = self.buffers = Buffers(compiled.columns(free))
         weights = np.ones(self.buffers.out.shape[1], np.int64)
         self._weights = {1: weights, -1: -weights}  # of the tuples in a block; nobody writes to them
+        self._paddings = Paddings(compiled)
         self._changes: Sequence[RelationChange] = ()
+        self._lost: Sequence[RelationChange] = ()  # changes of a batch that is taken back
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
         self._running: Blocks | None = None
         self._settled = True
@@ -106,6 +109,7 @@ class Propagation:
         for i, change in enumerate(self._changes):
             applied = change.applied(self._done[-1][i], self._done[1][i])
             inverse.append(self.missing.effective(i, applied).inverse())
+        self._lost = self._changes
         self.apply_quietly(inverse)
 
     def apply_quietly(self, changes: Sequence[RelationChange]) -> None:
@@ -117,7 +121,7 @@ class Propagation:
 
     def settle(self) -> None:
         """Lets the batch stand: nothing of it will be taken back."""
-        self._changes, self._running = (), None
+        self._changes, self._lost, self._running = (), (), None
 
     def _quiet_mode(self) -> int:
         return layout.MODE_LIVE if self._arena[A.H_LIVE_ON] else layout.MODE_VIEWS
@@ -138,6 +142,8 @@ class Propagation:
                         yield from self._through_bag(number, tuples, sign)
                     else:
                         yield from self._through_tree(number, tuples, change.masks_of(sign), sign)
+            if self._paddings:
+                yield from self._pad(sign)
             if scratch[layout.X_FILL]:
                 yield from self._handed(sign)
         if self._ring is not None:
@@ -148,6 +154,31 @@ class Propagation:
             yield from self._all()
         if self._ring is not None:
             self._refuse_overflow()
+
+    def _pad(self, sign: int) -> Blocks:
+        """Takes the paddings that must go (``sign`` -1), or gives those that must come."""
+        scratch, state = self._scratch, (self._arena, self._halves, self._compiled.array, self._scratch)
+        found = self._paddings
+        for visit in found.entered(self._changes) if sign < 0 else found.left(self._changes, self._lost):
+            if self._halted:
+                return
+            width, rows, status = visit.tuples.width, visit.tuples.flat(), update.FULL
+            self._settled, scratch[layout.X_I] = False, 0
+            while status != update.DONE:
+                target = (visit.node, visit.at, width, rows)
+                try:
+                    if sign < 0:
+                        masks = (visit.masks, visit.bit)
+                        status = turns.take_padding(*state, *target, *masks, self._ring, self.buffers.out)
+                    else:
+                        status = turns.give_padding(*state, *target, self._ring, self.buffers.out)
+                except MemoryError as error:
+                    raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
+                if status == update.FULL:
+                    yield from self._handed(sign)
+                    if self._halted:  # only the group in which the kernel was left is finished
+                        rows = rows[: (int(scratch[layout.X_I]) + 1) * width]
+            self._settled = True
 
     def _fills(self) -> bool:
         """Returns True if deltas are wanted of many insertions into an empty result: they are the whole of the next."""

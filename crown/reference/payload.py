@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from crown.reference import padded
 from crown.reference.view import ReferenceView, Result, Row, _check
 from crown.store.relations import Alias
 from plans.payloads.counting import check
@@ -64,6 +65,7 @@ class PayloadReference(ReferenceView):
                     if weight * sign > 0:
                         for alias in source.aliases:
                             told.extend(self._change(alias, row, weight))
+            told.extend(padded.moved(self, weights, sign))
         told.extend(self.publish())
         return self._summed(told)
 
@@ -159,7 +161,7 @@ class PayloadReference(ReferenceView):
         return tuple(factor for factor in term if factor[0] in self.inside[e])
 
     def _weight(self, e: int, row: Row) -> int:
-        return self.relation[e][row] if self.payload.kinds[e] == COUNTED else 1
+        return self.relation[e].get(row, 1) if self.payload.kinds[e] == COUNTED else 1  # a padding is there once
 
     def _own(self, e: int, row: Row, weight: int, instead: tuple[int, Value] | None = None) -> Value:
         """Returns what a row is worth with that weight; ``instead``: a child, and what takes the place of ``Pub``

@@ -28,6 +28,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from crown.errors import CrownError
+from crown.reference import padded
 from crown.store.relations import Alias, StoredRelation, stored_relations
 from plans.expressions.build import Expr
 from plans.plan import Plan
@@ -124,6 +125,7 @@ class ReferenceView:
                     if weight * sign > 0:
                         for alias in source.aliases:  # of a self-join: one after the other
                             found.extend((result, sign) for result in self._change(alias, row, weight))
+            found.extend((result, sign) for result in padded.moved(self, weights, sign))
         delta: Counter[Row] = Counter()
         for output, sign in self._outputs(found):
             delta[output] += sign
@@ -329,7 +331,9 @@ class ReferenceView:
         del self.relation[e][row], self.counter[e][row]
         for c in self.children[e]:
             key = self.key_in_parent[c](row)
-            del self.groups[c][key].parents[row]
+            group = self.groups[c][key]
+            del group.parents[row]
+            padded.forgotten(self, c, group)
             self._release(c, key)
 
     def _release(self, e: int, key: Row) -> None:
@@ -381,6 +385,10 @@ class ReferenceView:
                 }
                 _check(union == set(self.relation[e]), f"R of {nodes[e].name} is the union of its children's V_p")
             _check(all(copies >= 1 for copies in self.relation[e].values()), f"R of {nodes[e].name} has copies")
+            for c in (c for c in self.children[e] if nodes[c].padded):
+                for key in {self.key_in_parent[c](row) for row in self.relation[e]} - set(projected[c]):
+                    semi_joined[c].add(padded.padding(nodes[c], key))
+                    projected[c][key] += 1
             counts = {
                 row: sum(1 for c in self.children[e] if self.key_in_parent[c](row) in projected[c])
                 for row in self.relation[e]

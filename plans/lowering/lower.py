@@ -19,6 +19,7 @@ from plans.queries.algebra import Group, Query, Relation, SetOperation, Source, 
 from plans.queries.conjunction import is_set
 from plans.schema import STAGE
 from plans.search.cost import checked_rates
+from plans.search.padding import NoPlaceError
 from plans.stack import with_room
 
 
@@ -68,7 +69,7 @@ def stage_of(relation: Relation, stages: Stages) -> int:
 
 def _made(relation: Relation, stages: Stages) -> int:
     if isinstance(relation, Query):
-        return joined(_plain(relation, stages), stages)
+        return _core(relation, stages)
     if isinstance(relation, Group):
         return stages.add(_group(relation, stages))
     if isinstance(relation, Top):
@@ -77,6 +78,16 @@ def _made(relation: Relation, stages: Stages) -> int:
     if _is_sum(function):
         return stages.add(LinearStage(leaves))
     return stages.add(PointwiseStage(leaves, function))
+
+
+def _core(query: Query, stages: Stages) -> int:
+    """Returns the number of the stage of a join core, whose left joins are in the tree where they find a place."""
+    made = len(stages.made)
+    try:
+        return joined(_plain(query, stages, pads=True), stages)
+    except NoPlaceError:
+        stages.forget(made)
+        return joined(_plain(query, stages), stages)
 
 
 def _feed(relation: Relation, stages: Stages) -> Feed:
@@ -166,13 +177,13 @@ def _is_sum(function: Function) -> bool:
     return function[0] == "union_all" and all(_is_sum(part) for part in function[1:] if not isinstance(part, str))
 
 
-def _plain(query: Query, stages: Stages) -> Query:
-    """Returns the query with stages for its derived sources, and inner joins alone."""
+def _plain(query: Query, stages: Stages, pads: bool = False) -> Query:
+    """Returns the query with stages for its derived sources, and inner joins alone; with `pads`, or padded sources."""
     query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
     query = with_columns_for_joins(query, stages)
     if not query.distinct and any(source.join != "inner" for source in query.sources):
         query = without_distinct(query, stages, lambda inner: joined(inner_joined(inner, stages), stages))
-    return inner_joined(query, stages)
+    return inner_joined(query, stages, pads)
 
 
 def _resolved(source: Source, stages: Stages) -> Source:
@@ -188,9 +199,12 @@ def _resolved(source: Source, stages: Stages) -> Source:
 def _derived(relation: Relation, stages: Stages) -> int:
     """Returns the number of a stage that others read; a selection of one relation needs no state."""
     if isinstance(relation, Query):
-        plain = _plain(relation, stages)
-        found = selection(plain)
-        return stages.linear(found) if found is not None else joined(plain, stages)
+        made = len(stages.made)
+        found = selection(_plain(relation, stages))
+        if found is not None:
+            return stages.linear(found)
+        stages.forget(made)
+        return _core(relation, stages)
     return stage_of(relation, stages)
 
 

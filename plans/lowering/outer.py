@@ -27,8 +27,8 @@ FOUND = "found"
 """The column of a mark: whether the left row has a partner."""
 
 
-def inner_joined(query: Query, stages: Stages) -> Query:
-    """Returns an equivalent query whose sources are all joined by inner joins."""
+def inner_joined(query: Query, stages: Stages, pads: bool = False) -> Query:
+    """Returns an equivalent query whose sources are all joined by inner joins; with `pads`, or are padded."""
     if all(source.join == "inner" for source in query.sources):
         return query
     read = columns_read(query)
@@ -38,9 +38,18 @@ def inner_joined(query: Query, stages: Stages) -> Query:
         made = (
             replace(made, sources=(*made.sources, source))
             if source.join == "inner"
-            else _joined(made, source, read, stages)
+            else _joined(made, source, read, stages, pads and _is_leaf(query, source))
         )
     return made
+
+
+def _is_leaf(query: Query, right: Source) -> bool:
+    """Returns whether a left joined source is read by the output, and by nothing but that and its own condition."""
+    others = [*query.conditions, *(e for _, es in query.keys for e in es)]
+    others += [expr for source in query.sources if source is not right for expr in source.on]
+    read = {alias for expr in others for alias in aliases_of(expr)}
+    shown = {alias for _, expr in query.outputs for alias in aliases_of(expr)}
+    return right.join == "left" and right.group == 0 and right.alias in shown - read
 
 
 def columns_read(query: Query) -> set[str]:
@@ -59,8 +68,8 @@ def visible_columns(source: Source, read: set[str]) -> tuple[Column, ...]:
     return tuple(c for c in columns if f"{source.alias}.{c.name}" in read or c.name.lower() in key)
 
 
-def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Query:
-    """Returns the query, whose sources are all inner joined, with one source more."""
+def _joined(query: Query, right: Source, read: set[str], stages: Stages, leaf: bool) -> Query:
+    """Returns the query, whose sources are all inner joined or padded, with one source more; a `leaf` may be padded."""
     if not query.sources:
         raise PlanError(f"{right.alias} is outer joined with nothing")
     parts = [part for given in right.on for part in given.conjuncts() if not _holds(part)]
@@ -72,7 +81,7 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages) -> Quer
         keys = _matchable(keys, conjoin(ours))
     if keys is None or any(len(aliases_of(left)) != 1 for _, left, _ in keys):
         return _by_rows(query, right, own, crossing, visible_columns(right, read), stages)
-    return _by_keys(query, right, own, keys, read, stages)
+    return _by_keys(query, right, own, keys, read, stages, leaf)
 
 
 def _matchable(keys: Keys, ours: Expr) -> Keys | None:
@@ -93,7 +102,9 @@ def _holds(part: Expr) -> bool:
         return False
 
 
-def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, read: set[str], stages: Stages) -> Query:
+def _by_keys(
+    query: Query, right: Source, own: list[Expr], keys: Keys, read: set[str], stages: Stages, leaf: bool
+) -> Query:
     visible = visible_columns(right, read)
     names = _key_names(right, len(keys))
     query, lefts = _plain_sides(query, [left for _, left, _ in keys], [inner for _, _, inner in keys], read, stages)
@@ -102,10 +113,39 @@ def _by_keys(query: Query, right: Source, own: list[Expr], keys: Keys, read: set
     computed = tuple(Output(n, i.type, local(i)) for n, (_, _, i) in zip(names, keys, strict=False))
     computed = computed or (constant(names[0], True),)
     there = Feed(origin(right.table), (*passed(visible), *computed), conjoin(where) if where else None)
+    ties = list(zip(lefts, names, strict=False))
+    if leaf and len({alias for left in lefts for alias in aliases_of(left)}) == 1:
+        plain = _padded_as_it_is(
+            query, right, own, [(op, left, i) for left, (op, _, i) in zip(lefts, keys, strict=True)]
+        )
+        return _padded(query, right, ties, there, stages) if plain is None else plain
     rows = outer_rows(query.text, query.sources, query.conditions, lefts)
     outputs = tuple(zip(names, lefts, strict=True)) if lefts else ((names[0], computed[0].expr),)
     rows = replace(rows, outputs=outputs)
-    return _completed(query, right, list(zip(lefts, names, strict=False)), there, computed, rows, visible, stages)
+    return _completed(query, right, ties, there, computed, rows, visible, stages)
+
+
+def _padded_as_it_is(query: Query, right: Source, own: list[Expr], keys: Keys) -> Query | None:
+    """Returns the query with the right side as a padded source; None if it does not do without columns for its key.
+
+    What is shown of a padded row is NULL, and its key is not.
+    """
+    shown = {name for _, expr in query.outputs for name in expr.columns}
+    columns = [inner.value for _, _, inner in keys]
+    if any(inner.op != "col" or inner.value in shown for _, _, inner in keys) or len({*columns}) < len(columns):
+        return None
+    on = (*own, *(call("not", call("isnull", inner)) for op, _, inner in keys if op == "eq"))
+    joins = tuple(call("nseq", left, inner) for _, left, inner in keys)
+    source = replace(right, join="padded", on=on)
+    return replace(query, sources=(*query.sources, source), conditions=(*query.conditions, *joins))
+
+
+def _padded(query: Query, right: Source, ties: list[tuple[Expr, str]], there: Feed, stages: Stages) -> Query:
+    """Returns the query with the right side's rows, by their keys, as a source that the tree pads."""
+    source = stages.source(right.alias, stages.linear(there), _key(right, there, [name for _, name in ties]))
+    joins = tuple(call("nseq", left, source.qualified(name)) for left, name in ties)
+    source = replace(source, join="padded")
+    return replace(query, sources=(*query.sources, source), conditions=(*query.conditions, *joins))
 
 
 def _by_rows(

@@ -26,13 +26,17 @@ _CONSTANT_TYPES = ("bool", "int32", "int64", "string", "date", "timestamp", "tim
 
 @dataclass(frozen=True)
 class Atom:
-    """An occurrence of a table: `columns[i]` holds the variable `attributes[i]`; `predicate` is over table columns."""
+    """An occurrence of a table: `columns[i]` holds the variable `attributes[i]`; `predicate` is over table columns.
+
+    `padded`: where it has no row for the variables that it shares with others, one of NULLs stands for it.
+    """
 
     name: str
     relation: str
     attributes: tuple[str, ...]
     columns: tuple[str, ...]
     predicate: Expr | None = None
+    padded: bool = False
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,11 @@ def _place(
             inside = {name: holders[classes.find(name)][alias] for name in rest.columns}
             local = substitute(rest, partial(_renamed, query, alias, inside))
             predicates.setdefault(alias, []).append(local)
-    return {alias: conjoin(parts) for alias, parts in predicates.items()}, residual
+    for source in query.sources:
+        if source.join == "padded":  # what it says of its key it does not say of the other side
+            parts = [substitute(one, lambda name: col(split(name)[1], _type_of(query, name))) for one in source.on]
+            predicates.setdefault(source.alias, []).extend(parts)
+    return {alias: conjoin(parts) for alias, parts in predicates.items() if parts}, residual
 
 
 def settled(condition: Expr, written: Expr | None = None) -> bool:
@@ -265,7 +273,12 @@ def _assemble(
             if name in classes.parent and classes.find(name) in names:
                 columns.setdefault(names[classes.find(name)], column.name)
         atom = Atom(
-            source.alias, source.table.name, tuple(columns), tuple(columns.values()), predicates.get(source.alias)
+            source.alias,
+            source.table.name,
+            tuple(columns),
+            tuple(columns.values()),
+            predicates.get(source.alias),
+            source.join == "padded",
         )
         if counted or not any(replace(atom, name=other.name) == other for other in atoms):
             atoms.append(atom)

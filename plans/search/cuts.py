@@ -25,7 +25,7 @@ from plans.plan import Plan
 from plans.program import Feed, GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.queries.algebra import unused
 from plans.reads import feeds, inputs, occurrences, occurrences_of_plan, reading, used
-from plans.search.shares import HASHABLE, hashable
+from plans.search.shares import HASHABLE, hashable, padded_attributes
 
 Hashed = tuple[tuple[str, str], ...]
 """Columns, each with the type as which its values are hashed; none: every row is in every cell."""
@@ -203,7 +203,8 @@ def _counted(plan: Plan) -> tuple[str, ...]:
     """Returns the attributes of the atoms of a bag that count, of a type that can be hashed."""
     nodes = [node for node in plan.nodes if node.kind == "input" and not node.name.endswith("]")]
     names = dict.fromkeys(name for node in nodes for name in node.attributes)
-    return tuple(name for name in names if plan.attributes[name].type in HASHABLE)
+    private = padded_attributes(plan)
+    return tuple(name for name in names if plan.attributes[name].type in HASHABLE and name not in private)
 
 
 def _of_feeds(stage: object, by: _By) -> Iterator[tuple[object, list[_By]]]:

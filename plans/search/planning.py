@@ -11,6 +11,7 @@ from plans.payloads.counting import with_multiplicities
 from plans.plan import Attribute, Bag, Candidate, Node, Output, Plan
 from plans.queries.conjunction import EXISTS, Atom, Conjunction
 from plans.queries.variables import injective
+from plans.search import padding
 from plans.search.bounds import bounds
 from plans.search.cost import atom_rates, step_cost
 from plans.search.counted.fans import fans
@@ -42,10 +43,15 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     asked, needed = _output_attributes(query)
     if whole:
         needed = (*needed, *(name for name in query.attributes if name not in needed))
+    needed = (*needed, *(name for name in padding.keys_of(query) if name not in needed))
     graph = _graph(query.atoms, tuple(query.attributes))
     answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
     notes = list(query.notes)
-    parts = decompose(query.atoms, graph, graph.mask(needed), query.counted)
+    joined, leaves = padding.core(query)
+    private = padding.added_attributes(query)
+    graph = _graph(joined.atoms, tuple(query.attributes))
+    needed = tuple(name for name in needed if name not in private)
+    parts = decompose(joined.atoms, graph, graph.mask(needed), query.counted)
     graph = Hypergraph(graph.names, parts.edges)
     bags = _bags(parts)
     free, completed = complete(graph, needed)
@@ -62,6 +68,10 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     graph = Hypergraph(graph.names, parts.edges)
     if not forest.trees:
         raise PlanError("no join tree of this query has the free nodes on top", hint="please report this query")
+    if leaves:
+        parts = padding.with_padded(parts, leaves, graph)
+        forest = padding.padded_forest(forest, parts, len(leaves), _part_rates(parts, query.atoms, weights))
+        graph, free = Hypergraph(graph.names, parts.edges), (*free, *private)
     candidates = tuple(_candidate(found, graph, parts, query.counted) for found in forest.trees)
     best = forest.trees[_chosen(candidates, tree)]
     notes += parts.notes
@@ -78,7 +88,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         residual=query.residual,
         output=tuple(Output(name, expr.type, expr) for name, expr in query.outputs),
         support=support,
-        consolidated=not added and held <= set(free),
+        consolidated=not added and held <= set(free) and not leaves,
         tables=query.tables,
         query_class={"name": answer.name, **answer.to_json()},
         bounds=bounds(answer, best.height, nodes, support, query.tables),
@@ -165,7 +175,8 @@ def _nodes(tree: Tree, graph: Hypergraph, parts: Decomposition) -> tuple[Node, .
         if len(part.children) > MAX_CHILDREN:
             raise PlanError(f"{name} joins {len(part.children)} relations directly, more than {MAX_CHILDREN}")
         if atom is not None:
-            node = Node(name, "input", attributes, parent, key, part.free, atom.relation, atom.columns, atom.predicate)
+            rows = (atom.relation, atom.columns, atom.predicate)
+            node = Node(name, "input", attributes, parent, key, part.free, *rows, padded=atom.padded)
         else:
             node = Node(name, "bag" if bag else "virtual", attributes, parent, key, part.free, bag=bag)
         nodes.append(node)

@@ -64,8 +64,14 @@ class Grid:
 
 def hashable(plan: Plan) -> tuple[str, ...]:
     """Returns the attributes that may be hashed: output as they are, of a type whose equality is that of its bits."""
-    plain = {out.expr.value for out in plan.output if out.expr.op == "col"}
+    plain = {out.expr.value for out in plan.output if out.expr.op == "col"} - padded_attributes(plan)
     return tuple(name for name in plan.free if name in plain and plan.attributes[name].type in HASHABLE)
+
+
+def padded_attributes(plan: Plan) -> frozenset[str]:
+    """Returns the attributes that only padded nodes have. They cut nothing: a cell with no row for a key, while another
+    one has some, would pad."""
+    return frozenset(name for node in plan.nodes if node.padded for name in set(node.attributes) - set(node.key))
 
 
 def load(plan: Plan, grid: Grid, rates: Mapping[str, float] | None = None) -> float:

@@ -55,11 +55,11 @@ def bag_line(plan: Plan, bag: Bag) -> str:
 
 def views(node: Node) -> list[str]:
     """Returns the views kept at a node: V_s its joinable rows, V_p their projection on the key, V_l those in some
-    result."""
+    result; and whether a row of NULLs stands for those that it lacks."""
     kept = ["V_s"]
     if node.parent >= 0:
         kept.append(f"V_p({', '.join(node.key)})")
-    return [*kept, "V_l"] if node.free else kept
+    return [*kept, *(["V_l"] if node.free else []), *(["or NULLs"] if node.padded else [])]
 
 
 def field(name: str, value: str) -> list[str]:

@@ -132,6 +132,10 @@ class _Reader:
         assert empty, f"{self.plan.nodes[node].name}: a group that nobody refers to is not empty"
         return not used
 
+    def padding_of(self, node: int) -> int:
+        """Returns the row of NULLs of a padded node."""
+        return int(self.arena[table_at(at.groups_table(len(self.plan.nodes), node)) + at.T_PADDING])
+
     def carried(self, node: int) -> int:
         """Returns the word, counted from a row of the node, that its children lists carry, or PLAIN."""
         return int(self.plan_array[node_at(node) + N_CARRIED])
@@ -210,7 +214,7 @@ def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set
     keys: list[set[tuple[int, ...]]] = [set() for _ in nodes]
     for i in reversed(range(len(nodes))):
         for h, row in rows[i].items():
-            if all(_key(reader, c, i, row.values) in keys[c] for c in children[i]):
+            if all(nodes[c].padded or _key(reader, c, i, row.values) in keys[c] for c in children[i]):
                 in_view[i].add(h)
         keys[i] = {_key(reader, i, i, rows[i][h].values) for h in in_view[i]}
         if nodes[i].kind == "virtual":
@@ -278,10 +282,13 @@ def _check_groups(
         handles, values = reader.children_of(i, g)
         assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
         expected = below.get(key, set()) & in_view[i]
+        if node.padded and not expected and key in above:
+            expected = {reader.padding_of(i)}
         assert len(handles) == len(expected), f"{node.name}: number of children of group {key}"
         assert carried == A.COUNTED or set(handles) == expected, f"{node.name}: children of group {key}"
         for position, h in enumerate(handles if carried != A.COUNTED else ()):
-            assert rows[i][h].position == position, f"{node.name}: a position in a children list is wrong"
+            at_home = h not in rows[i] or rows[i][h].position == position  # the padding is in many groups
+            assert at_home, f"{node.name}: a position in a children list is wrong"
             assert values is None or values[position] == int(reader.arena[h + carried]), (
                 f"{node.name}: a carried value is stale"
             )
@@ -312,6 +319,8 @@ def _check_words(
         if i == _owner(reader, i):
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
             total += records * block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
+        if node.padded:
+            total += block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
         bundles = reader.handles(table_at(at.groups_table(len(plan.nodes), i))) if i else [0]
         words = int(reader.plan_array[reader.plan_array[node_at(i) + N_INDEX] + I_WORDS]) if i else at.group_words(0)

@@ -19,7 +19,7 @@ P_ENDS = 11  # first column with the ends of lists in factorized rows
 P_NODES = 12
 
 # Words of a node descriptor in the plan array.
-ND = 22
+ND = 23
 N_RECORD = 0  # plan offset of the record descriptor
 N_OFFSET = 1  # words from the record's first word to the row
 N_CHILDREN, N_CHILD = 2, 3  # number of children; plan offset of the child nodes
@@ -38,6 +38,7 @@ N_PAYLOAD = 18  # plan offset of the payload descriptor; 0 in plain plans, of fi
 N_SELF = 19  # word with the row's own handle, counted from the row, of a free node whose rows weigh; else 0
 N_INDEX = 20  # plan offset of the descriptor of the index that the edge above has
 N_SHIFT = 21  # words from a bundle of that index to the group of this edge
+N_PADDED = 22  # 1 if a row of NULLs stands for those that it lacks
 
 # Words of the descriptor of an index.
 I_TABLE, I_KEY = 0, 1  # header words of the table; words of a key

@@ -11,6 +11,7 @@ from crown.engine.kernels.layout import (
     N_CHILDREN,
     N_KEY,
     N_OFFSET,
+    N_PADDED,
     N_PARENT,
     N_RECORD,
     N_ROWS,
@@ -19,6 +20,7 @@ from crown.engine.kernels.layout import (
     R_WIDTH,
     R_WORDS,
 )
+from crown.engine.kernels.padding import forget_padding
 from crown.kernels.arena import H_ROOT, NONE, ONE, ZERO, alloc, release
 from crown.kernels.geometry import (
     T_ROWS,
@@ -97,6 +99,8 @@ def r_update_delete(ctx, node, row):
         link = link_of(j)
         h = linked_group(halves, row, link)
         parents_remove(ctx, h, k, linked_position(halves, row, link), link)
+        if plan[node_at(c) + N_PADDED] == 1:
+            forget_padding(ctx, node_at(c), h)
         group_drop(ctx, c, h)
     g = row_group(halves, row)
     set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) - 1)

@@ -11,6 +11,7 @@ from crown.engine.kernels.layout import (
     N_INDEX,
     N_KEY,
     N_OFFSET,
+    N_PADDED,
     N_PPOS,
     N_RECORD,
     N_SHIFT,
@@ -21,6 +22,7 @@ from crown.engine.kernels.layout import (
     R_WIDTH,
 )
 from crown.engine.kernels.live import set_live
+from crown.engine.kernels.padding import padding_for
 from crown.engine.kernels.worth import occurrences
 from crown.kernels.arena import (
     H_BUDGET,
@@ -102,9 +104,11 @@ def row_in_view(arena, halves, plan, node, values):
         identity = plan[P_IDENTITY]
         tag = hash_key(arena, plan, identity, plan[rec + R_WIDTH], values, ZERO)
         record = find(arena, plan[rec + R_TABLE], tag, plan, identity, plan[rec + R_WIDTH], values, ZERO)
+        row = record + plan[d + N_OFFSET]
+        if plan[d + N_PADDED] == 1 and (record == 0 or row_position(halves, row) < 0):
+            return padding_for(Context(arena, halves, plan, arena), node, values)
         if record == 0:
             return 0
-        row = record + plan[d + N_OFFSET]
     if row_position(halves, row) < 0:
         return 0
     return row

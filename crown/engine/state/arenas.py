@@ -16,7 +16,7 @@ import numpy as np
 
 from crown.bags.protocol import BagSpec, open_bag
 from crown.engine.compile import compile_plan
-from crown.engine.kernels import state
+from crown.engine.kernels import state, turns
 from crown.engine.kernels.warm import ensure_compiled
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.guards.uncopyable import NotCopyable
@@ -117,6 +117,8 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         chosen = secrets.randbits(62) if seed is None else seed
         known = int(self.arena[A.H_LIMIT])
         state.create(self.arena, self.halves, self.plan_array, self.compiled.tables, known, words, chosen)
+        if any(node.padded for node in self.plan.nodes):
+            turns.make_paddings(self.arena, self.halves, self.plan_array)
         self.arena[A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(self.plan)
         self.arena[A.H_CLEAN] = 1
 

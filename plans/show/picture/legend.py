@@ -85,6 +85,8 @@ def _marks(plans: list[Plan], alone: Plan | None) -> list[tuple[str, str, str]]:
         (True, "V<sub>s</sub>", "the rows that join with all that is below them", f"{_CROWN}, Algorithm 1"),
         (len(nodes) > 1, "V<sub>p</sub>(a)", "their projection on the key of the edge above", f"{_CROWN}, Algorithm 1"),
         (_any(n.free for n in nodes), "V<sub>l</sub>", "the rows that are in a result", f"{_CROWN}, Lemma 5.5"),
+        (_any(n.padded for n in nodes), "or NULLs", "left joined: where it has no row for a key, one of NULLs stands there",
+         _HERE),
         (True, "λ", "enclosureness of the stream under the tree: how often lifespans enclose others",
          f"{_CROWN}, Definition 6.3"),
         (_any(upkeep.payload_words(plan, i) for plan in counted for i in range(len(plan.nodes))), "payload n",

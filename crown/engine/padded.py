@@ -1,0 +1,80 @@
+"""Which groups may lose or gain their padding by a batch, and the kernels that see to it. See ``kernels.padding``.
+
+Before the insertions: those that tuples of a padded relation enter. After them: those that tuples of it have left, and
+those that new rows above it are parents in. A group is found by its key, so it does not matter if it is looked at in
+vain, or twice. O(changes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crown.engine.compile import CompiledPlan
+from crown.engine.kernels import layout as L
+from crown.engine.kernels.groups import node_at
+from crown.ingest.batch import RelationChange
+from crown.ingest.masks import EVERY
+from crown.store.zset import Zset
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Tuples whose groups above a padded ``node`` are looked at: found by look-up ``at``; those with bit ``bit`` of
+    their masks."""
+
+    node: int
+    at: int
+    tuples: Zset
+    masks: np.ndarray
+    bit: int
+
+
+class Paddings:
+    """The padded nodes of a compiled plan."""
+
+    def __init__(self, compiled: CompiledPlan) -> None:
+        words = compiled.array
+        self._own: dict[int, int] = {}  # padded node -> its records' look-up of its group
+        self._above: dict[int, list[tuple[int, int]]] = {}  # node -> (padded child, look-up of the child's group)
+        for node in range(len(compiled.words)):
+            d = int(node_at(node))
+            if not words[d + L.N_PADDED]:
+                continue
+            parent = int(words[d + L.N_PARENT])
+            self._own[node] = _look_up(words, node, 0)
+            link = 1 + compiled.children[parent].index(node)
+            self._above.setdefault(parent, []).append((node, _look_up(words, parent, link)))
+
+    def __bool__(self) -> bool:
+        return bool(self._own)
+
+    def entered(self, changes: Sequence[RelationChange]) -> Iterator[Visit]:
+        """Yields the visits for tuples of padded relations that come."""
+        for change in changes:
+            for bit, alias in enumerate(change.relation.aliases):
+                if alias.node in self._own:
+                    yield Visit(alias.node, self._own[alias.node], change.tuples(1), change.masks_of(1), bit)
+
+    def left(self, changes: Sequence[RelationChange], lost: Sequence[RelationChange]) -> Iterator[Visit]:
+        """Yields the visits for tuples of padded relations that go, or are among the insertions of ``lost`` changes,
+        and for rows above them that come."""
+        for change in changes:
+            for alias in change.relation.aliases:
+                if alias.node in self._own:
+                    yield Visit(alias.node, self._own[alias.node], change.tuples(-1), EVERY, 0)
+                for node, at in self._above.get(alias.node, ()):
+                    yield Visit(node, at, change.tuples(1), EVERY, 0)
+        for change in lost:
+            for alias in change.relation.aliases:
+                if alias.node in self._own:
+                    yield Visit(alias.node, self._own[alias.node], change.tuples(1), EVERY, 0)
+
+
+def _look_up(words: np.ndarray, node: int, q: int) -> int:
+    """Returns the plan offset of the look-up of group ``q`` of a node's records: 0 its own, then of children."""
+    d = int(node_at(node))
+    number = int(words[words[d + L.N_LOOKUPS] + q])
+    return int(words[words[d + L.N_RECORD] + L.R_LOOKUP0]) + L.LOOKUP * number

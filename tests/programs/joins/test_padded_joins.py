@@ -1,0 +1,152 @@
+"""Left joins inside the join tree: kernels, readable twin and DuckDB agree after every batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+import crown
+from crown.reference import PayloadReference
+from plans import program
+from plans.plan import Plan
+from plans.program import JoinStage, Program
+from tests.marks import seeds
+from tests.oracles import duck
+from tests.oracles.database import Batch, Database, canonical, to_arrow
+
+TABLES = {
+    "L": {"a": "int64", "b": "int64"},
+    "M": {"b": "int64", "d": "int64"},
+    "R": {"k": "int64", "c": "int64", "e": "int64"},
+    "S": {"k": "int64", "f": "int64"},
+}
+QUERIES = {
+    "one": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k",
+    "its own condition": "SELECT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k AND R.e > 1 AND R.k < 3",
+    "key that is shown": "SELECT L.a, R.k, R.c FROM L LEFT JOIN R ON L.b = R.k",
+    "null-safe": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b IS NOT DISTINCT FROM R.k",
+    "two keys": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k AND L.a = R.e",
+    "one column twice": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k AND L.a = R.k",
+    "equal on the right": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k AND L.b = R.e",
+    "computed key": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b + 1 = R.k",
+    "computed output": "SELECT L.a, COALESCE(R.c, -1) AS c, R.e FROM L LEFT JOIN R ON L.b = R.k",
+    "self": "SELECT L.a, L.b, P.b AS c FROM L LEFT JOIN L P ON L.b = P.a AND P.b > 1",
+    "two leaves": "SELECT L.a, L.b, R.c, S.f FROM L LEFT JOIN R ON L.b = R.k LEFT JOIN S ON L.a = S.k",
+    "two of one": "SELECT L.a, L.b, R.c, Q.c AS q FROM L LEFT JOIN R ON L.b = R.k LEFT JOIN R Q ON L.a = Q.k",
+    "below a join": "SELECT L.a, L.b, M.d, R.c FROM L JOIN M ON L.b = M.b LEFT JOIN R ON M.d = R.k",
+    "below the key of a join": "SELECT L.a, L.b, M.d, R.c FROM L JOIN M ON L.b = M.b LEFT JOIN R ON L.b = R.k",
+    "projected": "SELECT L.a, R.c FROM L JOIN M ON L.b = M.b LEFT JOIN R ON M.d = R.k",
+    "distinct": "SELECT DISTINCT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k",
+    "filtered left": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k WHERE L.b > 1 AND L.a < 4",
+    "constant key": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k WHERE L.b = 2",
+    "existence": "SELECT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k WHERE L.a IN (SELECT k FROM S)",
+    "product": "SELECT L.a, M.d, R.c FROM L CROSS JOIN M LEFT JOIN R ON M.d = R.k",
+    "below what is not": "SELECT L.a, R.c, S.f FROM L LEFT JOIN R ON L.b = R.k LEFT JOIN S ON R.c = S.k",
+    "derived": "SELECT v.a, v.c, M.d FROM (SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k) v JOIN M ON v.b = M.b",
+}
+UNPADDED = {
+    "asked for by WHERE": "SELECT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k WHERE R.c IS NULL",
+    "found by a range": "SELECT L.a, R.c FROM L LEFT JOIN R ON L.b < R.k",
+    "not shown": "SELECT L.a, L.b FROM L LEFT JOIN R ON L.b = R.k",
+    "under a sum": "SELECT L.a, SUM(R.c) AS s FROM L LEFT JOIN R ON L.b = R.k GROUP BY L.a",
+}
+
+
+def padded(made: Program) -> int:
+    """How many nodes of a program's trees are padded."""
+    return sum(node.padded for stage in made.stages if isinstance(stage, JoinStage) for node in stage.plan.nodes)
+
+
+def batches(random: Random, database: Database, count: int, domain: int, most: int) -> list[Batch]:
+    """Batches of inserts and deletes of rows that are there; the last one deletes all."""
+    made: list[Batch] = []
+    ghost = Database(TABLES)
+    for number in range(count):
+        batch: dict[str, list] = {}
+        for name in random.sample(sorted(TABLES), random.randint(1, len(TABLES))):
+            width = len(TABLES[name])
+            rows = list(ghost.rows[name].elements())
+            gone = random.sample(rows, min(len(rows), random.randint(0, most)))
+            fresh = [
+                tuple(random.choice([None, *range(domain)]) for _ in range(width))
+                for _ in range(random.randint(0, most))
+            ]
+            batch[name] = [(row, -1) for row in gone] + [(row, random.randint(1, 2)) for row in fresh]
+        batch = ghost.without_absent_deletes(batch if number < count - 1 else ghost.everything(-1))
+        ghost.apply(batch)
+        made.append(batch)
+    return made
+
+
+def twin_of(made: Program) -> PayloadReference | None:
+    """The readable twin of a program that is one bag of joined base tables."""
+    (stage, *others) = made.stages
+    if others or not isinstance(stage, JoinStage) or stage.mode != "bag":
+        return None
+    return PayloadReference(stage.plan)
+
+
+def told(plan: Plan, values: dict) -> Counter:
+    """The twin's values of tuples of free attributes, as weighted output rows of plain columns."""
+    found: Counter = Counter()
+    for row, (weight, *_) in values.items():
+        named = dict(zip(plan.free, row, strict=True))
+        found[tuple(named[output.expr.value] for output in plan.output)] += weight
+    return Counter({row: weight for row, weight in found.items() if weight})
+
+
+def follow(query: str, seed: int, most: int = 6, **options: object) -> None:
+    """Compares deltas and results of a view with DuckDB's, and where it has a twin with that, after every batch."""
+    random = Random(seed)
+    database = Database(TABLES)
+    made = program(query, TABLES)
+    view = crown.view(made, **options)
+    twin = twin_of(made)
+    bag: Counter = Counter()
+    for batch in batches(random, database, 14, random.choice([3, 6]), most):
+        database.apply(batch)
+        read = {name: rows for name, rows in batch.items() if name.lower() in {t.name.lower() for t in made.tables}}
+        tables = {name: to_arrow(database.schema, name, rows) for name, rows in read.items()}
+        delta: Counter = Counter()
+        for row in view.apply(tables).to_pylist():
+            delta[canonical([tuple(row.values())[:-1]])[0]] += row["_weight"]
+        assert all(delta.values()), "a row and its retraction in one delta"
+        for row, weight in delta.items():
+            bag[row] += weight
+        bag = Counter({row: weight for row, weight in bag.items() if weight})
+        expected = duck.results(query, database)
+        assert bag == expected
+        assert view.count() == sum(expected.values())
+        for row in list(expected)[:3]:
+            assert view.multiplicity(dict(zip(view.schema.names, row, strict=False))) == expected[row]
+        view.check_invariants()
+        if twin is not None and all(output.expr.op == "col" for output in twin.plan.output):
+            changes = {
+                table.name: [
+                    {**dict(zip(database.columns(name), row, strict=True)), "_weight": weight} for row, weight in rows
+                ]
+                for name, rows in read.items()
+                for table in twin.plan.tables
+                if table.name.lower() == name.lower()
+            }
+            assert told(twin.plan, twin.apply_valued(changes)) == delta
+            twin.check_invariants()
+    assert not bag
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_left_join_is_padded_in_the_tree(name: str) -> None:
+    assert padded(program(QUERIES[name], TABLES)) > 0
+
+
+@pytest.mark.parametrize("name", UNPADDED)
+def test_what_others_read_is_not_padded(name: str) -> None:
+    assert padded(program(UNPADDED[name], TABLES)) == 0
+
+
+@pytest.mark.parametrize("seed", seeds(3, 40))
+@pytest.mark.parametrize("name", [*QUERIES, *UNPADDED])
+def test_a_left_join_is_that_of_the_definition(name: str, seed: int) -> None:
+    follow({**QUERIES, **UNPADDED}[name], seed)
