@@ -38,7 +38,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from crown.engine.kernels.warm import ensure_compiled
         from ivm_triangle.kernels import warm
 
-        ensure_compiled(weighed=True)
+        ensure_compiled(weighed=True, padded=True)
         for streaming in (False, True):
             warm.ensure_compiled(streaming)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
@@ -21,6 +22,7 @@ from crown.engine.kernels.enumerate import enumerate_resume
 from crown.engine.kernels.live import set_live
 from crown.engine.kernels.publish import publish_batch
 from crown.engine.kernels.rows import r_update_delete, r_update_insert
+from crown.engine.kernels.turns import give_padding, take_padding
 from crown.engine.kernels.update import delete_batch, insert_batch
 from crown.kernels.batches import consolidate, extent, negatives, pick
 from crown.kernels.context import Context
@@ -42,7 +44,18 @@ _SHARED: list[tuple[Any, Any]] = [
 _CHILD = "from crown.engine.kernels.warm import compile_inserts; compile_inserts()"
 _PUBLISH = (_WORDS, _HALVES, _WORDS, _WORDS, int64, int64[:, ::1])
 _WEIGHED = tuple(int64 if part is none else part for part in _ENTRY)
-_done: set[bool] = set()
+_WEIGHING = ((insert_batch, _WEIGHED), (delete_batch, _WEIGHED), (publish_batch, _PUBLISH))
+_done: set[str] = set()
+_STATE = (_WORDS, _HALVES, _WORDS, _WORDS)
+_GROUPS = (int64, int64, int64, _WORDS)
+_PADDING = {
+    weighed: (
+        (take_padding, (*_STATE, *_GROUPS, _WORDS, int64, ring, int64[:, ::1])),
+        (give_padding, (*_STATE, *_GROUPS, ring, int64[:, ::1])),
+    )
+    for weighed, ring in ((False, none), (True, int64))
+}
+"""Kernels of padded nodes and their signatures, without and with a payload."""
 _SMALL: list[tuple[Any, Any]] = [
     (consolidate, (_WORDS, int64, _WORDS, int64)),
     (pick, (_WORDS, int64, _WORDS, int64, _WORDS, _WORDS)),
@@ -80,31 +93,40 @@ def _compile_deletes() -> None:
     delete_batch.compile(_ENTRY)
 
 
-def ensure_compiled(weighed: bool = False) -> None:
-    """Makes sure that the kernels are in the cache; ``weighed``: those of plans with payloads too.
+def ensure_compiled(weighed: bool = False, padded: bool = False) -> None:
+    """Makes sure that the kernels are in the cache; ``weighed``, ``padded``: those of plans with payloads, and with
+    padded nodes, too.
 
-    Takes some ten seconds if they are not, else no time. Once per process.
+    Takes some ten seconds for each kind if they are not, else no time. Once per process.
     """
-    if weighed in _done or getattr(numba.config, "DISABLE_JIT", False):
+    if getattr(numba.config, "DISABLE_JIT", False):
         return
+    _compile_once("kernels", _on_two_cores, ((insert_batch, _ENTRY), (delete_batch, _ENTRY)))
     if weighed:
-        ensure_compiled()
-    _done.add(weighed)
-    kernels = (insert_batch, delete_batch, publish_batch) if weighed else (insert_batch, delete_batch)
-    signatures = (_WEIGHED, _WEIGHED, _PUBLISH) if weighed else (_ENTRY, _ENTRY)
-    if all(is_cached(kernel, signature) for kernel, signature in zip(kernels, signatures, strict=True)):
+        _compile_once("kernels for multiplicities and sums", None, _WEIGHING)
+    if padded:
+        _compile_once(f"kernels for left joins{' of bags' if weighed else ''}", None, _PADDING[weighed])
+
+
+def _compile_once(what: str, how: Callable[[], None] | None, kernels: Sequence[tuple[Any, Any]]) -> None:
+    """Compiles kernels for these signatures, one after the other or as ``how`` does, unless that was done before."""
+    if what in _done:
         return
-    what = "kernels for multiplicities and sums" if weighed else "kernels"
+    _done.add(what)
+    if all(is_cached(kernel, signature) for kernel, signature in kernels):
+        return
     print(
         f"crown: compiling {what} for this machine, once (about ten seconds) ...", end=" ", file=sys.stderr, flush=True
     )
     started = time.monotonic()
-    if weighed:
-        for kernel, signature in zip(kernels, signatures, strict=True):
-            kernel.compile(signature)
-    else:
-        with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL) as child:
-            _compile_deletes()
-            child.wait()
-        insert_batch.compile(_ENTRY)  # from the cache, or here if the child could not
+    if how is not None:
+        how()
+    for kernel, signature in kernels:
+        kernel.compile(signature)
     print(f"done in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
+def _on_two_cores() -> None:
+    with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL) as child:
+        _compile_deletes()
+        child.wait()  # what it made is in the cache; what it could not make is made after this

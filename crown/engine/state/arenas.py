@@ -54,7 +54,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         words: int = ADDRESSABLE,
         budget: Budget | None = None,
     ) -> None:
-        ensure_compiled(plan.payload is not None)
+        ensure_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
         self.plan = plan
         self._file = file
         self.compiled = compile_plan(plan)

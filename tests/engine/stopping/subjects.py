@@ -100,6 +100,7 @@ GROUPS = (
     "FROM R r JOIN S s ON r.y = s.x GROUP BY s.tag HAVING COUNT(*) > 1"
 )
 OUTER = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x"
+MISSING = "SELECT r.x, r.y, s.tag FROM R r LEFT JOIN S s ON r.y = s.x WHERE s.tag IS NULL OR r.x > 1"
 SETS = "SELECT x, y FROM G UNION SELECT y, x FROM G EXCEPT SELECT x, y FROM H"
 ROWS = "SELECT a.x, c.y FROM G a, G b, G c WHERE a.y = b.x AND b.y = c.x"
 
@@ -121,6 +122,7 @@ SUBJECTS = (
     Subject("mapped bag", TRIANGLE, {"G": PAIR}, _mapped),
     Subject("groups", GROUPS, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, _memory),
+    Subject("missing keys", MISSING, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),
     Subject("rows", ROWS, {"G": PAIR}, _memory),
     Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped),

@@ -8,10 +8,14 @@ from random import Random
 import pytest
 
 import crown
+from crown.engine.load.loader import Loader
 from crown.reference import PayloadReference
 from plans import program
 from plans.plan import Plan
 from plans.program import JoinStage, Program
+from plans.search.cuts import by_anything
+from plans.search.shares import hashable
+from tests.engine.stopping.stops import small_blocks
 from tests.marks import seeds
 from tests.oracles import duck
 from tests.oracles.database import Batch, Database, canonical, to_arrow
@@ -144,6 +148,54 @@ def test_a_left_join_is_padded_in_the_tree(name: str) -> None:
 @pytest.mark.parametrize("name", UNPADDED)
 def test_what_others_read_is_not_padded(name: str) -> None:
     assert padded(program(UNPADDED[name], TABLES)) == 0
+
+
+@pytest.mark.parametrize("seed", seeds(1, 10))
+@pytest.mark.parametrize("name", ["one", "self", "two leaves", "below a join"])
+def test_a_full_buffer_is_emptied_in_the_midst_of_a_padding(name: str, seed: int) -> None:
+    with small_blocks():
+        follow(QUERIES[name], seed, most=25)
+
+
+@pytest.mark.parametrize("name", ["one", "self", "two leaves", "below a join", "distinct"])
+def test_cells_on_threads_pad_what_one_would(name: str) -> None:
+    follow(QUERIES[name], 5, threads=3)
+
+
+@pytest.mark.parametrize("name", ["one", "self", "two leaves", "below a join", "key that is shown"])
+def test_large_loads_are_padded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Loader, "least", 2)
+    random, database = Random(name), Database(TABLES)
+    view = crown.view(QUERIES[name], TABLES)
+    for batch in batches(random, database, 8, 6, 30):
+        database.apply(batch)
+        view.update({n: to_arrow(database.schema, n, rows) for n, rows in batch.items() if n in QUERIES[name].split()})
+        expected = duck.results(QUERIES[name], database)
+        found: Counter = Counter()
+        for *row, weight in (tuple(row.values()) for row in view.to_table().to_pylist()):
+            found[canonical([tuple(row)])[0]] += weight
+        assert found == expected
+        view.check_invariants()
+
+
+def test_a_column_of_the_padded_relation_alone_cuts_nothing() -> None:
+    made = program("SELECT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k", TABLES)
+    (stage,) = made.stages
+    assert isinstance(stage, JoinStage)
+    assert hashable(stage.plan) == ("a",)
+    cut = by_anything(made)
+    assert cut is not None
+    assert all("c" not in dict(role.hashed) for role in cut.roles.values())
+
+
+def test_nothing_is_kept_for_rows_without_a_partner() -> None:
+    """As many words as the inner join has over the same rows, and one row of NULLs."""
+    held = {}
+    for join in ("JOIN", "LEFT JOIN"):
+        view = crown.view(f"SELECT L.a, L.b, R.c FROM L {join} R ON L.b = R.k", TABLES)
+        view.update({"L": [(i, i) for i in range(4000)]})
+        held[join] = view.stats()["live_bytes"]
+    assert held["LEFT JOIN"] <= held["JOIN"]
 
 
 @pytest.mark.parametrize("seed", seeds(3, 40))
