@@ -430,8 +430,7 @@ def table_total(nodes: int) -> int:
 
 
 T_ROWS = T_TALLIES + 2  # of a rows table: rows of the node
-T_ENTRIES = T_TALLIES + 1  # of a groups table: the first entry of the edge
-T_PADDING = T_ENTRIES  # above a padded node, which is free and has no entries: its padding
+T_ENTRIES = T_PADDING = T_TALLIES + 1  # of a groups table: the edge's first entry; above a padded node its padding
 T_TOUCHED = T_TALLIES + 2  # of a groups table: parent rows that publications of the edge have looked at
 
 

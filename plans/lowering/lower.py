@@ -40,12 +40,9 @@ def lower(
     names = {name for s in used for name in (s.alias, s.table.name)}
     stages = Stages(checked_rates(rates, names), together=together)
     stage_of(relation, stages)
-    return Program(
-        relation.text,
-        tuple(dict.fromkeys(source.table for source in used)),
-        tuple(stages.made),
-        tuple(notes_of(relation)),
-    )
+    tables = tuple(dict.fromkeys(source.table for source in used))
+    made = Program(relation.text, tables, tuple(stages.made), tuple(notes_of(relation)))
+    return made if made.plan is None else program_of(made.plan)
 
 
 def check_names(names: Iterable[str]) -> None:

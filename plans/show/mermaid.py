@@ -79,7 +79,7 @@ def _label(plan: Plan, index: int) -> list[str]:
     if node.relation.lower() != node.name.lower():
         lines.insert(1, f"of {node.relation}")
     key = _key(explain.key_columns(plan, node)).strip()
-    return [*lines, *([key] if key else [])]
+    return [*lines, *([key] if key else []), *(["or NULLs"] if node.padded else [])]
 
 
 def _key(columns: tuple[str, ...]) -> str:

@@ -67,6 +67,16 @@ OTHER = {
         "SELECT src, COUNT(*) AS n FROM g GROUP BY src HAVING COUNT(*) > 2",
         "way",
     ),
+    "inner and left": (
+        "SELECT x.src, r.name FROM g x JOIN r ON x.dst = r.a",
+        "SELECT x.src, r.name FROM g x LEFT JOIN r ON x.dst = r.a",
+        "way",
+    ),
+    "inner and left, once each": (
+        "SELECT DISTINCT x.src, x.dst, r.name FROM g x JOIN r ON x.dst <=> r.a",
+        "SELECT DISTINCT x.src, x.dst, r.name FROM g x LEFT JOIN r ON x.dst <=> r.a",
+        "way",
+    ),
     "set and bag": ("SELECT DISTINCT src FROM g", "SELECT src FROM g", "way"),
     "null-safe": (
         "SELECT DISTINCT x.src FROM g x, g y WHERE x.dst = y.src",

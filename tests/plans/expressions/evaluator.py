@@ -154,14 +154,16 @@ def pointwise(stage: PointwiseStage, leaves: list[Relation]) -> Relation:
 def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
     """Join all relations, filter, project; count valuations, or forget duplicates."""
     plan = stage.plan
-    atoms: list[Node | BagAtom] = [node for node in plan.nodes if node.kind == "input"]
+    atoms: list[Node | BagAtom] = [node for node in plan.nodes if node.kind == "input" and not node.padded]
     atoms += [atom for node in plan.nodes if node.bag is not None for atom in node.bag.atoms]
-    uses = Counter(name for atom in atoms for name in atom.attributes)
+    padded = [node for node in plan.nodes if node.padded]
+    uses = Counter(name for atom in (*atoms, *padded) for name in atom.attributes)
     bindings: list[tuple[dict[str, object], int]] = [({}, 1)]
     bound: set[str] = set()
-    while atoms:
-        atom = max(atoms, key=lambda atom: len(bound & set(atom.attributes)))
-        atoms.remove(atom)
+    while atoms or padded:
+        atom = max(atoms, key=lambda atom: len(bound & set(atom.attributes))) if atoms else padded.pop(0)
+        if atoms:
+            atoms.remove(atom)
         keys = [name for name in atom.attributes if name in bound]
         matches = defaultdict(list)
         for row, copies in selected(atom, known).items():
@@ -169,7 +171,14 @@ def joined(stage: JoinStage, known: dict[str | int, Relation]) -> Relation:
             if all(values[n] is not None or uses[n] == 1 or plan.attributes[n].null_safe for n in values):
                 weight = copies if stage.mode != "set" and "[" not in atom.name else 1
                 matches[tuple(values[name] for name in keys)].append((values, weight))
-        bindings = [(old | new, m * n) for old, m in bindings for new, n in matches[tuple(old[name] for name in keys)]]
+        lacking = []
+        if isinstance(atom, Node) and atom.padded:
+            lacking = [({name: None for name in atom.attributes if name not in bound}, 1)]
+        bindings = [
+            (old | new, m * n)
+            for old, m in bindings
+            for new, n in matches[tuple(old[name] for name in keys)] or lacking
+        ]
         bound |= set(atom.attributes)
     columns = [(name, plan.attributes[name].type) for name in sorted(bound)]
     rows = [tuple(binding[name] for name, _ in columns) for binding, _ in bindings]
