@@ -106,6 +106,13 @@ def test_a_damaged_delta_is_refused_in_our_words_and_never_taken(tmp_path, count
     assert refused > 0.9 * count
 
 
+def test_a_header_that_names_a_relation_twice_is_refused(tmp_path):
+    """The rows of the second would stand in for those of the first."""
+    data = pack(LINKS[0], OWNER).replace(b'{"name": "s"', b'{"name": "r"')
+    with pytest.raises(CheckpointError, match=r"x\.delta is whole, but its contents are not those of a delta"):
+        unpack(resigned(data), tmp_path / "x.delta", OWNER, LINKS[0].batch)
+
+
 @pytest.mark.parametrize("count", RUNS)
 def test_a_damaged_meta_file_is_refused_in_our_words_and_never_taken(tmp_path, count):
     rng = random.Random(2)
