@@ -20,12 +20,12 @@ demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Sp
 test: java $(VENV)/.test  ## run all tests but the slow campaigns
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test-slow: java $(VENV)/.test  ## run the long random campaigns
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
+test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (over an hour), larger or smaller with EXAMPLES=300
+	@CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
 	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100
-	@$(BIN)/python -m pytest -q -n $(JOBS) tests/spark/cell/test_state_fuzz.py -m slow
+	@CROWN_TEST_EXAMPLES=1000 $(BIN)/python -m pytest -q -n $(JOBS) tests/spark/cell/test_state_fuzz.py -m slow
 
 lint: $(VENV)/.dev  ## check style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -1,29 +1,48 @@
 """Profiles of the random tests: the same short examples every time by default, a long random campaign on demand.
 
 pytest                                              a few seconds per property, reproducible
-pytest -m slow --hypothesis-profile=campaign        thousands of examples, other ones each time
+pytest -m slow --hypothesis-profile=campaign        hundreds of examples, other ones each time (``tests.campaign``)
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import random
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import campaign
+
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("short", max_examples=40, derandomize=True, deadline=None, suppress_health_check=_PATIENT)
-settings.register_profile(
-    "campaign", max_examples=2_000, deadline=None, suppress_health_check=_PATIENT, print_blob=True
-)
 settings.load_profile("short")
 _LONG = {"spark", "bench"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis looks the profile up
 def pytest_configure(config: pytest.Config) -> None:
-    """Kernels count and hash modulo 2^64 on purpose; as plain Python, NumPy warns of that."""
+    """The campaign has the size that the environment says, and other examples each time, on a build server as well.
+
+    Parallel workers find its first seed in their environment. Kernels count and hash modulo 2^64 on purpose; as plain
+    Python, NumPy warns of that.
+    """
+    if config.getoption("--hypothesis-profile") == "campaign" and not campaign.is_running():
+        os.environ[campaign.SEED] = str(random.SystemRandom().randrange(10_000, 100_000_000))
+    try:
+        size, _ = campaign.examples(), campaign.first_seed()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
+    settings.register_profile(
+        "campaign",
+        max_examples=size,
+        derandomize=False,
+        deadline=None,
+        suppress_health_check=_PATIENT,
+        print_blob=True,
+    )
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")
 
@@ -50,6 +69,15 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A campaign says how large it was, and how its seeds are tried again."""
+    if campaign.is_running():
+        again = f"{campaign.SEED}={campaign.first_seed()}"
+        terminalreporter.write_line(
+            f"campaign of {campaign.examples()} examples per property; the same seeds again: set {again}"
+        )
 
 
 def pytest_sessionfinish() -> None:

@@ -72,9 +72,10 @@ def unpack(
         tables = {}
         for relation, size in zip(header["relations"], sizes, strict=True):
             table = pa.ipc.open_stream(pa.py_buffer(body)[offset : offset + size]).read_all()
-            if table.num_rows != relation["rows"]:
+            name = str(relation["name"])
+            if table.num_rows != relation["rows"] or name in tables:  # the second would hide the rows of the first
                 raise ValueError
-            tables[str(relation["name"])] = table
+            tables[name] = table
             offset += size
     except _NOT_OURS:
         raise NotPackedError("it is whole, but its contents are not those of a batch") from None

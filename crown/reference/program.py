@@ -252,9 +252,9 @@ def _moment(function: str, ys: Sequence[Any], xs: Sequence[Any]) -> float | None
     if function in ("covar_pop", "covar_samp"):
         return float(joint / (n * (n - 1) if function == "covar_samp" else n * n))
     if function == "corr":
-        return None if not vx or not vy else max(-1.0, min(1.0, float(joint) / math.sqrt(vx) / math.sqrt(vy)))
+        return None if not vx or not vy else math.copysign(math.sqrt(joint * joint / (vx * vy)), joint)
     if function == "regr_r2":
-        return None if not vx else 1.0 if not vy else min(1.0, float(joint * joint / (vx * vy)))
+        return None if not vx else 1.0 if not vy else float(joint * joint / (vx * vy))
     if function == "regr_slope":
         return float(joint / vx) if vx else None
     if function == "regr_intercept":

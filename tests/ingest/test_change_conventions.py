@@ -113,7 +113,7 @@ def expected_updates(rows, key):
     return {k: min(gone[k], come[k]) for k in gone if min(gone[k], come[k])}
 
 
-@pytest.mark.parametrize("seed", seeds(20, 60))
+@pytest.mark.parametrize("seed", seeds(20, 300))
 def test_every_format_adds_up_to_the_delta_and_pairs_what_can_be_paired(seed):
     rng = random.Random(seed)
     delta, rows = random_delta(rng)

@@ -118,14 +118,15 @@ def run_until(command: list[str], kill_after: int | None) -> list[str]:
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True, env=environment
     )
     lines: list[str] = []
+    killed = False
     with process:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
-            if kill_after is not None and re.match(rf"batch +{kill_after} ", line):
+            if kill_after is not None and not killed and re.match(rf"batch +{kill_after} ", line):
                 time.sleep(0.25)  # somewhere in the next batch
                 os.killpg(process.pid, signal.SIGKILL)
-                break
+                killed = True  # what it has said by now is read still
         process.wait()
     assert (process.returncode == 0) == (kill_after is None), "\n".join(lines)
     return lines

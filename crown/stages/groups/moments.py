@@ -1,8 +1,8 @@
 """VAR, STDDEV, COVAR, CORR and REGR from exact sums: differences of products in integers, then one rounding.
 
 All follow from n, Σx, Σy, Σx², Σy², Σxy. With Vx = n Σx² − (Σx)², Vy likewise and Cxy = n Σxy − Σx Σy: VAR_POP is
-Vx / n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx. CORR and R2
-are made of three such doubles; STDDEV is the square root of one.
+Vx / n², VAR_SAMP is Vx / n(n−1), COVAR likewise, SLOPE is Cxy / Vx, INTERCEPT is (Σy Σx² − Σx Σxy) / Vx, R2 is
+Cxy² / (Vx Vy). STDDEV and CORR are square roots of such doubles.
 """
 
 from __future__ import annotations
@@ -73,26 +73,21 @@ def _covariance(m: Moments, sample: int) -> Result:
     return m.over(m.joint(), product(m.count(), m.count() - sample), 1, 1), m.n <= sample
 
 
-def _parts(m: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns cxy, Vx and Vy as doubles in their integers' units, and where Vx and Vy are 0."""
-    one = np.ones_like(m.count())
+def _determination(m: Moments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns Cxy² / (Vx Vy), and where Vx and Vy are 0. The arguments' units are in both, and go out."""
     joint, x, y = m.joint(), m.spread_x(), m.spread_y()
-    return ratio(joint, one), ratio(x, one), ratio(y, one), _zero(x), _zero(y)
+    return ratio(product(joint, joint), product(x, y)), _zero(x), _zero(y)
 
 
 def _correlation(m: Moments) -> Result:
-    joint, x, y, flat_x, flat_y = _parts(m)
+    values, flat_x, flat_y = _determination(m)
     null = flat_x | flat_y
-    with np.errstate(invalid="ignore", divide="ignore"):
-        values = joint / np.sqrt(x) / np.sqrt(y)
-    return np.clip(np.where(null, 0.0, values), -1.0, 1.0), null
+    return np.copysign(np.sqrt(np.where(null, 0.0, values)), m.joint()[:, -1]), null
 
 
 def _r2(m: Moments) -> Result:
-    joint, x, y, flat_x, flat_y = _parts(m)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        values = (joint / x) * (joint / y)
-    return np.minimum(np.where(flat_y, 1.0, values), 1.0), flat_x
+    values, flat_x, flat_y = _determination(m)
+    return np.where(flat_y, 1.0, values), flat_x
 
 
 def _slope(m: Moments) -> Result:

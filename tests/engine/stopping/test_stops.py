@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import campaign
 from tests.engine.stopping.stops import FAULTS, concerns, small_blocks
 from tests.engine.stopping.subjects import SUBJECTS, Run, Subject
 
@@ -27,13 +28,13 @@ def handler_of_interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def stopped(subject: Subject, fault: object, times: int, folder: Path) -> Counter[str]:
+def stopped(subject: Subject, fault: object, times: int, folder: Path, seed: int = 0) -> Counter[str]:
     found: Counter[str] = Counter()
     assert callable(fault)
     with small_blocks():
         for i in range(times):
             at = (i * 0.6180339887) % 1.0  # spreads out evenly, however often
-            found[fault(Run(subject, 1000 * len(subject.name) + i, folder), at)] += 1
+            found[fault(Run(subject, seed + 1000 * len(subject.name) + i, folder), at)] += 1
     return found
 
 
@@ -49,4 +50,5 @@ def test_a_stopped_batch_leaves_the_view_as_it_was_or_unusable(subject: Subject,
 @pytest.mark.slow
 @pytest.mark.parametrize(("subject", "fault"), GRID, ids=NAMES)
 def test_ten_thousand_stops(subject: Subject, fault: object, tmp_path: Path) -> None:
-    assert sum(stopped(subject, fault, 150, tmp_path).values()) == 150
+    times = campaign.rounds(100)
+    assert sum(stopped(subject, fault, times, tmp_path, campaign.first_seed()).values()) == times

@@ -38,7 +38,7 @@ def filled(**rows: list[tuple[int | None, ...]]) -> Database:
     return made
 
 
-@pytest.mark.parametrize("seed", seeds(30, 120))
+@pytest.mark.parametrize("seed", seeds(30, 400))
 def test_random_rules_have_the_rows_of_their_meaning_in_sql(seed: int) -> None:
     rules = Rules(seed)
     made = program(rules.datalog, TABLES)

@@ -131,7 +131,7 @@ def test_cells_deliver_what_one_engine_does(query):
     compare(query)
 
 
-@pytest.mark.parametrize("seed", seeds(16, 80))
+@pytest.mark.parametrize("seed", seeds(16, 300))
 def test_cells_deliver_what_one_engine_does_for_a_random_query(seed):
     compare(Writer(seed).query())
 
