@@ -33,14 +33,19 @@ LAPTOP = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",  # any other limit is looked at for every row
     "spark.sql.adaptive.enabled": "false",  # a micro-batch's plan is known; planning it again costs more than it finds
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.python.daemon.module": "spark_jobs.cell.daemon",
 }
 # On two cores the just-in-time compiler takes half of the processor time of a short job: let it wait longer before it
 # compiles a method. Hot loops are compiled soon enough all the same.
-_JVM = "-XX:+UseParallelGC -XX:CompileThresholdScaling=10"
+# Spark reads Arrow vectors row by row, by row number: Arrow's own check of every access finds nothing.
+_JVM = (
+    "-XX:+UseParallelGC -XX:CompileThresholdScaling=10 "
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
 _LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr

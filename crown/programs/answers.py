@@ -26,7 +26,7 @@ class Answers:
         self._stages = stages
         self._gate = gate
         self._dictionary = dictionary
-        self._last = stages[-1]
+        self.last = stages[-1]
 
     def rows(self) -> Iterator[Zset]:
         """Yields the rows of the last stage with their multiplicities, in blocks; equal rows may stand apart."""
@@ -47,15 +47,15 @@ class Answers:
         O(1) for joins, set operations, and groups whose keys are outputs; else O(result). Raises ChangeError if a
         column is missing or a value does not fit.
         """
-        row = self._row(values, self._last.columns)
-        return self._last.multiplicity(row, self._sources(self._last))
+        row = self._row(values, self.last.columns)
+        return self.last.multiplicity(row, self._sources(self.last))
 
     def row_of(self, key: Mapping[str, Any]) -> Zset:
         """Returns the row of the group with a key (by output name), if it is there. O(1).
 
         Raises ChangeError if the result is not one row per group, or if these are not its keys.
         """
-        last = self._last
+        last = self.last
         if not isinstance(last, Groups):
             raise ChangeError("get(key) asks for the row of a group, and the result is not grouped; use contains(row)")
         wanted = last.key_columns()

@@ -89,6 +89,10 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         """See ``ResultOf.results``."""
         return self.result.results()
 
+    def deltas_from_nothing(self) -> Iterator[pa.RecordBatch]:
+        """See ``ResultOf.deltas_from_nothing``."""
+        return self.result.deltas_from_nothing()
+
     def count(self) -> int:
         """See ``ResultOf.count``. O(1)."""
         return self.result.count()

@@ -13,6 +13,7 @@ from crown.ingest.changes import WEIGHT
 from crown.ingest.given import integers
 from crown.programs.answers import Answers
 from crown.programs.running import Running
+from crown.stages.join import Join
 from crown.store.codec import decode
 from crown.store.zset import Zset
 from plans.program import each_once, outputs_of
@@ -52,6 +53,19 @@ class ResultOf:
                 self._unchanged(epoch)
                 yield self.decoded(part, self.result_schema)
         self._unchanged(epoch)
+
+    def deltas_from_nothing(self) -> Iterator[pa.RecordBatch]:
+        """Returns the full result as the deltas that lead there from an empty one: each row once, with ``_weight``.
+
+        O(result). Memory: all of it, if equal rows may stand apart; else that of a record batch.
+        """
+        self._running.ready()
+        rows = self.answers.rows()
+        if self.bag and not isinstance(self.answers.last, Join):
+            rows = iter([Zset.gathered(list(rows), len(self.columns)).net()])
+        for net in rows:
+            for part in slices(net):
+                yield self.decoded(part, self.delta_schema)
 
     def _unchanged(self, epoch: int) -> None:
         if self._running.epoch != epoch:

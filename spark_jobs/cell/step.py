@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.analysis.amplified import Amplification
-from crown.engine.engine import Engine
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell import table
@@ -114,11 +113,13 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs a batch job: all rows as one change of an empty engine, in memory. A backfill leaves the engine as a
-    snapshot, unless a stream has begun with an earlier one."""
+    """Runs a batch job: all rows enter an empty engine in memory, part by part where that gives the same result.
+
+    A backfill leaves the engine as a snapshot, unless a stream has begun with an earlier one.
+    """
     engine = step.engines.create(maintainable(step.plan), None, step.on_missing)
     engine.begin()
-    if isinstance(engine, Engine):
+    if table.by_parts(engine):
         _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches))
         yield from table.whole(engine)
     else:

@@ -6,24 +6,45 @@ last row has come. Deletions wait until all insertions are in: what is left is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.engine.engine import Engine
+from crown.maintained import Durable
+from crown.programs.program import ProgramEngine
 from spark_jobs.dispatch.envelope import WEIGHT, Envelope
 
 PART_ROWS = 1 << 20
+SHARE = 8
+"""A part of a program's input may have as many bytes as its state divided by this."""
 
 
-def enter(engine: Engine, envelope: Envelope, batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Enters all rows into an empty engine. Returns the quarantined ones. Memory: that of ``PART_ROWS`` rows, of the
-    deletions and of the state."""
+def by_parts(engine: Durable) -> TypeGuard[Engine | ProgramEngine]:
+    """Returns True if rows may enter batch by batch with the same result as in one batch.
+
+    Not so with a window, where a row of a later batch can be late; nor with upserts, where an insert can come after the
+    delete of its key that was made later.
+    """
+    if isinstance(engine, ProgramEngine):
+        return not engine.plan.windows and not any(table.upserts for table in engine.plan.tables)
+    return isinstance(engine, Engine)
+
+
+def enter(engine: Engine | ProgramEngine, envelope: Envelope, batches: Iterable[pa.RecordBatch]) -> list[str]:
+    """Enters all rows into an empty engine. Returns the quarantined ones. Memory: that of one part of the rows, of the
+    deletions and of the state.
+
+    A part has ``PART_ROWS`` rows. A later part can change what a program has made of all former ones (the count of
+    every group that is joined with its rows), so the parts of a program grow with its state: there are O(log n) of
+    them, beyond those that are small beside it.
+    """
     bad: list[str] = []
     gone: dict[str, list[pa.Table]] = {}
-    for part in _parts(batches):
+    for part in _parts(batches, lambda: _room(engine)):
         changes, refused = envelope.split(part)
         bad += refused
         come = {}
@@ -40,8 +61,11 @@ def enter(engine: Engine, envelope: Envelope, batches: Iterable[pa.RecordBatch])
     return sorted(bad)
 
 
-def whole(engine: Engine) -> Iterator[pa.RecordBatch]:
+def whole(engine: Engine | ProgramEngine) -> Iterator[pa.RecordBatch]:
     """Yields the result as deltas of an empty one."""
+    if isinstance(engine, ProgramEngine):
+        yield from engine.deltas_from_nothing()
+        return
     for batch in engine.results():
         if engine.plan.payload is not None:
             yield batch
@@ -50,13 +74,20 @@ def whole(engine: Engine) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays([*batch.columns, once], schema=engine.delta_schema)
 
 
-def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _room(engine: Engine | ProgramEngine) -> int:
+    """Returns the bytes that a part has at least."""
+    return int(engine.stats()["live_bytes"]) // SHARE if isinstance(engine, ProgramEngine) else 0
+
+
+def _parts(batches: Iterable[pa.RecordBatch], room: Callable[[], int]) -> Iterator[list[pa.RecordBatch]]:
     part: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
+    wanted = room()
     for batch in batches:
         part.append(batch)
         rows += batch.num_rows
-        if rows >= PART_ROWS:
+        size += batch.nbytes
+        if rows >= PART_ROWS and size >= wanted:
             yield part
-            part, rows = [], 0
+            part, rows, size, wanted = [], 0, 0, room()
     yield part

@@ -174,21 +174,44 @@ def _masked(
     In a cell the mask is a function of the tuple that an atom reads: the hashed columns are among the atom's own, and
     what else can clear a bit is the atom's predicate, by which the engine leaves the row out anyway.
     """
-    coordinates = {bit: _coordinates(plan, grid, atom, column) for bit, atom in atoms}
-    cells = F.array_distinct(F.concat(*(_targets(grid, coordinates[bit]) for bit, _ in atoms)))
+    hashed = {bit: _hashed(grid, atom) for bit, atom in atoms}
+    ways = {way: _coordinates(plan, grid, dict(way), column) for way in dict.fromkeys(hashed.values())}
+    places: list[Column] | Column = _places([_targets(grid, coordinates) for coordinates in ways.values()])
     if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
-        home = F.array(F.pmod(F.xxhash64(F.col(BAD)), F.lit(grid.cells)).cast("int"))
-        cells = F.when(F.col(BAD).isNotNull(), home).otherwise(cells)
-    exploded = typed.withColumn(CELL, F.explode(cells))
+        home = F.pmod(F.xxhash64(F.col(BAD)), F.lit(grid.cells)).cast("int")
+        places = _instead(F.col(BAD).isNotNull(), home, places)
+    sent = typed.withColumn(CELL, places[0] if isinstance(places, list) else F.explode(places))
     mask = F.lit(0).cast("bigint")
     for bit, _ in atoms:
-        conditions = [_coordinate_of(grid, axis) == value for axis, value in coordinates[bit].items()]
+        coordinates = ways[hashed[bit]] if len(ways) > 1 else {}  # with one way there, every row is in its place
+        conditions = [_coordinate_of(grid, axis) == value for axis, value in coordinates.items()]
         condition = wanted[bit]
         if condition is not None:
             conditions.append(condition)
         here = reduce(Column.__and__, conditions, F.lit(True))
         mask = mask.bitwiseOR(F.when(here, F.lit(1 << bit).cast("bigint")).otherwise(F.lit(0).cast("bigint")))
-    return exploded.withColumn(MASK, mask).filter((F.col(MASK) != 0) | _noteworthy(envelope))
+    return sent.withColumn(MASK, mask).filter((F.col(MASK) != 0) | _noteworthy(envelope))
+
+
+def _places(ways: list[list[Column]]) -> list[Column] | Column:
+    """Returns the cells of a row: a list of one if there is no more than one, else an array of distinct ones.
+
+    ``ways``: the targets of the row as each of its atoms finds them. Spark makes a hash set per row for
+    ``array_distinct``; two cells, and cells of one way, are told apart without.
+    """
+    if len(ways) == 1:
+        return ways[0] if len(ways[0]) == 1 else F.array(*ways[0])
+    if [len(targets) for targets in ways] == [1, 1]:
+        (one,), (other,) = ways
+        return F.when(one == other, F.array(one)).otherwise(F.array(one, other))
+    return F.array_distinct(F.array(*(target for targets in ways for target in targets)))
+
+
+def _instead(condition: Column, cell: Column, places: list[Column] | Column) -> list[Column] | Column:
+    """Returns the places of a row, but only that cell under a condition."""
+    if isinstance(places, list):
+        return [F.when(condition, cell).otherwise(places[0])]
+    return F.when(condition, F.array(cell)).otherwise(places)
 
 
 def _noteworthy(envelope: Envelope) -> Column:
@@ -197,20 +220,28 @@ def _noteworthy(envelope: Envelope) -> Column:
     return F.col(BAD).isNotNull() if envelope.quarantine else F.col(WEIGHT).isNull()
 
 
-def _coordinates(plan: Plan, grid: Grid, atom: BagAtom, column: Mapping[str, Column]) -> dict[int, Column]:
-    """Returns the coordinate of a row of the atom along every axis whose attribute it has."""
+def _hashed(grid: Grid, atom: BagAtom) -> tuple[tuple[int, str], ...]:
+    """Returns the axes along which a row of the atom has a coordinate, each with the column that says it."""
+    return tuple(
+        (axis, atom.columns[atom.attributes.index(attribute)].lower())
+        for axis, attribute in enumerate(grid.attributes)
+        if attribute in atom.attributes
+    )
+
+
+def _coordinates(
+    plan: Plan, grid: Grid, hashed: Mapping[int, str], column: Mapping[str, Column]
+) -> dict[int, Column]:
+    """Returns the coordinate of a row along every axis of which a column is ``hashed``."""
     found = {}
-    for number, (attribute, share) in enumerate(zip(grid.attributes, grid.shares, strict=True)):
-        if attribute in atom.attributes:
-            name = atom.columns[atom.attributes.index(attribute)]
-            value = column[name.lower()].cast(spark_type(plan.attributes[attribute].type))
-            found[number] = F.pmod(F.xxhash64(F.lit(number), value), F.lit(share)).cast("int")
+    for axis, name in hashed.items():
+        value = column[name].cast(spark_type(plan.attributes[grid.attributes[axis]].type))
+        found[axis] = F.pmod(F.xxhash64(F.lit(axis), value), F.lit(grid.shares[axis])).cast("int")
     return found
 
 
-def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> Column:
-    """Returns all cells with these coordinates, as an array: the row's own along its axes, every one along the
-    others."""
+def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> list[Column]:
+    """Returns all cells with these coordinates: the row's own along its axes, every one along the others."""
     base: Column = F.lit(0)
     offsets = [0]
     for axis, share in enumerate(grid.shares):
@@ -219,12 +250,14 @@ def _targets(grid: Grid, coordinates: Mapping[int, Column]) -> Column:
             base = base + coordinates[axis] * stride
         else:
             offsets = [offset + stride * i for offset in offsets for i in range(share)]
-    return F.array(*((base + F.lit(offset)).cast("int") for offset in offsets))
+    return [(base + F.lit(offset)).cast("int") for offset in offsets]
 
 
 def _coordinate_of(grid: Grid, axis: int) -> Column:
     """Returns the coordinate of ``_cell`` along an axis."""
-    return F.floor(F.col(CELL) / grid.stride(axis)).cast("int") % grid.shares[axis]
+    stride = grid.stride(axis)
+    whole = F.col(CELL) if stride == 1 else F.floor(F.col(CELL) / stride).cast("int")
+    return whole % grid.shares[axis] if axis else whole
 
 
 def _wanted(atom: BagAtom, column: Mapping[str, Column]) -> Column | None:

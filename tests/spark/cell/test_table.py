@@ -9,7 +9,10 @@ import pytest
 import crown
 import plans
 from crown.engine.engine import Engine
+from crown.programs.program import ProgramEngine
+from plans.windows import last_rows
 from spark_jobs.cell import table
+from spark_jobs.cell.engines import QUERY
 from spark_jobs.dispatch.envelope import CELL, WEIGHT, cell_plan, envelope_of
 
 TABLES = {"R": {"a": "int64", "b": "int64"}}
@@ -71,3 +74,74 @@ def test_parts_of_a_table_give_what_all_of_it_gives_at_once(query, deletes, monk
         expected = Counter({(row["a"], row["c"]): row["_weight"] for row in view.to_table().to_pylist()})
     assert found == expected
     engine.check_invariants()
+
+
+PROGRAMS = [
+    "SELECT COUNT(*) AS n, SUM(b) AS s FROM R WHERE a > 1",
+    "SELECT a, COUNT(*) AS n, MAX(b) AS m FROM R GROUP BY a HAVING COUNT(*) > 2",
+    "SELECT COUNT(*) AS n FROM R GROUP BY a",
+    "SELECT a FROM R UNION ALL SELECT b FROM R",
+    "SELECT a FROM R EXCEPT SELECT b FROM R",
+    "SELECT x.a, y.b FROM R x LEFT JOIN R y ON x.b = y.a",
+    "SELECT x.a, x.b, t.n FROM R x JOIN (SELECT a, COUNT(*) AS n FROM R GROUP BY a) t ON x.a = t.a",
+    "SELECT a, b FROM R ORDER BY b DESC, a LIMIT 5",
+    "SELECT a FROM R ORDER BY b DESC LIMIT 5",
+]
+
+
+def rows_of(batches):
+    """Rows with the sum of their weights; a row comes once."""
+    found = {}
+    for batch in batches:
+        for *row, weight in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            assert tuple(row) not in found, "a row comes once"
+            found[tuple(row)] = weight
+    return found
+
+
+@pytest.mark.parametrize("query", PROGRAMS)
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("on_missing", ["ignore", "trust"])
+def test_parts_of_a_table_enter_a_program_with_the_result_of_one_batch(query, deletes, on_missing, monkeypatch):
+    monkeypatch.setattr(table, "PART_ROWS", 7)
+    monkeypatch.setattr(table, "SHARE", 1 << 40)
+    rng = random.Random(7)
+    rows = [(rng.randrange(5), rng.randrange(5), rng.choice([1, 2])) for _ in range(60)]
+    if deletes:  # of rows that are there, some before they come
+        rows += [(a, b, -1) for a, b, _ in rng.sample(rows, 25)]
+        rng.shuffle(rows)
+    program = plans.program(query, TABLES)
+    assert program.plan is None
+    envelope = envelope_of(program, cells=1, quarantine=False)
+    cut = cell_plan(program, envelope)
+    engine, other = QUERY.create(cut, None, on_missing), QUERY.create(cut, None, on_missing)
+    assert table.by_parts(engine)
+    given, entered = Batches(rows), []
+    run = engine.run
+    monkeypatch.setattr(engine, "run", lambda *a, **k: entered.append(given.waiting) or run(*a, **k))
+    engine.begin()
+    assert table.enter(engine, envelope, given) == []
+    assert entered[:3] == [len(rows) - 7, len(rows) - 14, len(rows) - 21]
+    changes, _ = envelope.split(Batches(rows))
+    assert rows_of(table.whole(engine)) == rows_of(other.run(other.prepare(changes)))
+    assert all(batch.schema == engine.delta_schema for batch in table.whole(engine))
+    engine.check_invariants()
+
+
+def test_a_part_of_a_program_grows_with_its_state(monkeypatch):
+    monkeypatch.setattr(table, "PART_ROWS", 7)
+    program = plans.program("SELECT a, COUNT(*) AS n FROM R GROUP BY a", TABLES)
+    envelope = envelope_of(program, cells=1, quarantine=False)
+    engine = ProgramEngine.create(cell_plan(program, envelope))
+    size = next(iter(Batches([(1, 1, 1)]))).nbytes
+    bytes_of = iter([0, 20 * size * table.SHARE, 0, 0])
+    monkeypatch.setattr(engine, "stats", lambda: {"live_bytes": next(bytes_of)})
+    given, entered, run = Batches([(1, 1, 1)] * 40), [], engine.run
+    monkeypatch.setattr(engine, "run", lambda *a, **k: entered.append(given.waiting) or run(*a, **k))
+    table.enter(engine, envelope, given)
+    assert entered[:3] == [33, 13, 6]
+
+
+def test_a_program_with_a_window_takes_its_rows_at_once():
+    program = plans.program("SELECT a, COUNT(*) AS n FROM R GROUP BY a", TABLES, windows={"R": last_rows(3, by="b")})
+    assert not table.by_parts(QUERY.create(program, None, "ignore"))
