@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import nullcontext
 from typing import Any, TextIO
 
+from bench.harness.machine import one_core
 from bench.harness.measure import bytes_per_tuple, measure
 from bench.subjects.catalogue import ENGINES
 
@@ -30,15 +32,16 @@ class _Progress:
 
 
 def run(spec: dict[str, Any], stream: TextIO) -> dict[str, Any]:
-    """Measures the cell; progress goes to ``stream``."""
+    """Measures the cell; progress goes to ``stream``. With ``one_core`` in the cell, it stays on one core."""
     entry = ENGINES[spec["engine"]]
     progress = _Progress(stream)
     if entry.job:
         result: dict[str, Any] = entry.load()(spec, progress)
     else:
-        result = measure(
-            spec, lambda loaded: entry.subject(loaded, spec["mode"], **spec.get("arguments", {})), progress
-        )
+        with one_core() if spec.get("one_core") else nullcontext():
+            result = measure(
+                spec, lambda loaded: entry.subject(loaded, spec["mode"], **spec.get("arguments", {})), progress
+            )
     return result | {"bytes_per_tuple": bytes_per_tuple(result)}
 
 

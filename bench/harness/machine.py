@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -32,6 +34,20 @@ def machine() -> dict[str, Any]:
         "versions": versions,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keeps this thread, and those that it starts meanwhile, on one core, where the system allows."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def line(machine: dict[str, Any]) -> str:

@@ -141,11 +141,11 @@ def motifs(scale: str) -> list[Cell]:
 
 
 def native(scale: str) -> list[Cell]:
-    """Returns this engine beside native ones, each workload with the order of joins that is best for them."""
+    """Returns this engine beside native ones, on one core each, with the order of joins that is best for them."""
     quick = scale == "quick"
     cells = []
     for rows in (1_000,) if quick else (10_000, 1_000):
-        at: Cell = {"batch_rows": rows, "law": "batch", "x": rows}
+        at: Cell = {"batch_rows": rows, "law": "batch", "x": rows, "one_core": True}
         for name in ("3-hop",) if quick else WRITTEN["dd"]:
             grouped = name in AGGREGATES
             ours = (("crown-view", "delta"),) if grouped else (("crown", "delta"), ("crown", "arrow"))

@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from bench.cases.streams import Stream
 from bench.cases.workloads import WORKLOADS
+from bench.harness.machine import one_core
 from bench.harness.oracle import expectation
 from bench.harness.sections import SECTIONS
 from bench.report.sections import native as table
 from bench.subjects.catalogue import ENGINES
 from bench.subjects.peers import foreign, native
+from bench.subjects.subject import SkipError
+from tests.bench.small import small
 
 ROOT = Path(__file__).parents[2]
-SMALL = {"vertices": 300, "edges": 1_500}
+PEERS = ROOT / "bench" / "peers"
+SMALL = {"vertices": 300, "edges": 1_500, "persons": 60}
 CELLS = [(engine, workload) for engine, written in native.WRITTEN.items() for workload in written]
 
 
-def cell(engine: str, workload: str, **more: Any) -> dict[str, Any]:
-    spec = {"mode": "delta", "workload": workload, "data": "generated", "options": SMALL, "bound_s": 5.0}
-    spec |= {"batch_rows": 200, "check": expectation(workload, "generated", SMALL)} | more
+@cache
+def truth(workload: str, tpch: str | None = None) -> dict[str, Any]:
+    """What DuckDB has: asked once for all engines."""
+    return expectation(workload, "generated", SMALL | ({"tpch": tpch} if tpch else {}))
+
+
+def cell(engine: str, workload: str, tpch: str | None = None, **more: Any) -> dict[str, Any]:
+    spec = {"mode": "delta", "workload": workload, "data": "generated", "bound_s": 5.0, "batch_rows": 200} | more
+    spec["options"] = SMALL | ({"tpch": tpch} if tpch else {})
+    if "check" not in spec:
+        spec["check"] = truth(workload, tpch)
     result: dict[str, Any] = ENGINES[engine].load()(spec, lambda done, of: None)
     return result
 
 
 @pytest.mark.parametrize(("engine", "workload"), CELLS)
-def test_a_native_engine_agrees_with_duckdb_where_it_is_built(engine: str, workload: str) -> None:
+def test_a_native_engine_agrees_with_duckdb_where_it_is_built(request, engine: str, workload: str) -> None:
     if not (native.DBSP if engine == "dbsp" else native.DIFFERENTIAL).exists():
         pytest.skip(f"{engine} is not built: make bench-peers, which needs cargo")
-    found = cell(engine, workload)
+    tables = WORKLOADS[workload].kind == "tpch"
+    found = cell(engine, workload, str(request.getfixturevalue("tpch_folder")) if tables else None)
     assert (found["status"], found["check"]["status"]) == ("ok", "passed"), found
+    assert found["check"]["rows"] > 0
     assert found["updates"] == found["of"]
     assert found["updates_per_s"] > 0
+    assert 0 < found["rss_before"] <= found["rss_peak"]
 
 
 @pytest.mark.parametrize(("engine", "said"), [("dd", "differential dataflow"), ("dbsp", "dbsp")])
@@ -82,9 +104,11 @@ def test_of_a_trace_of_java_the_cause_is_told(tmp_path) -> None:
 
 
 def test_the_sources_have_every_workload_that_is_measured() -> None:
-    sources = {"dd": "src/dataflows.rs", "dd-delta": "src/delta_queries.rs", "dbsp": "dbsp/src/circuits.rs"}
-    for engine, file in sources.items():
-        text = (ROOT / "bench" / "peers" / file).read_text()
+    delta = PEERS / "src" / "delta_queries.rs"
+    sources = {"dd": set((PEERS / "src").glob("*.rs")) - {delta}, "dd-delta": {delta}}
+    sources["dbsp"] = set((PEERS / "dbsp" / "src").glob("*.rs"))
+    for engine, files in sources.items():
+        text = "".join(file.read_text() for file in files)
         names = {name for name in re.findall(r'"([\w-]+)"', text) if name in WORKLOADS}
         assert names == set(native.WRITTEN[engine])
     for scale in ("quick", "normal"):
@@ -93,14 +117,65 @@ def test_the_sources_have_every_workload_that_is_measured() -> None:
     assert normal >= set(CELLS)
 
 
+def test_the_stream_is_one_file_of_rows_and_updates_that_gives_every_value_back(tmp_path) -> None:
+    day = datetime.date(1995, 3, 15)
+    columns = {
+        "key": pa.array([7, None, 2**40]),
+        "name": pa.array(["ÅSIA", "b", "ÅSIA"]),
+        "day": pa.array([day, None, datetime.date(1970, 1, 1)]),
+        "money": pa.array([Decimal("-1.25"), Decimal("900719925474099.20"), Decimal("0.00")], pa.decimal128(17, 2)),
+    }
+    rows, ones = np.array([2, 0, 0]), np.array([1, 1, -1])
+    stream = Stream("", {"T": pa.table(columns)}, np.zeros(3, np.int16), rows, ones)
+    sql = "SELECT 'ÅSIA', 'absent' WHERE day < DATE '1995-03-15'"
+    loaded = replace(small("snb-q4"), stream=stream, sql=sql)
+    path = tmp_path / "stream"
+    tables, literals = native.write(loaded, path)
+    assert tables == [{"name": "T", "columns": list(columns), "rows": 3}]
+    words = np.frombuffer(path.read_bytes()[: 3 * 4 * 8], "<i8").reshape(3, 4)
+    assert words[:, 0].tolist() == [7, native.NULL, 2**40]
+    assert words[0, 1] == words[2, 1] == literals["ÅSIA"] != words[1, 1]
+    assert (words[:, 1] & 0xFFFFFFFF).tolist() == [4, 1, 4]
+    assert words[:, 2].tolist() == [literals["1995-03-15"], native.NULL, 0]
+    assert literals["1995-03-15"] == (day - datetime.date(1970, 1, 1)).days
+    assert literals["absent"] == -1
+    assert words[:, 3].tolist() == [-125, 90071992547409920, 0]
+    updates = np.frombuffer(path.read_bytes()[3 * 4 * 8 :], [("row", "<u4"), ("table", "<u2"), ("weight", "<i2")])
+    assert updates.tolist() == [(2, 0, 1), (0, 0, 1), (0, 0, -1)]
+
+
+def test_integers_that_a_dataflow_has_no_room_for_are_skipped_in_a_line(tmp_path) -> None:
+    loaded = small("3-hop")
+    edges = pa.table({"src": [1, 2**31], "dst": [0, 1]})
+    wide = replace(loaded, stream=Stream("", {"G": edges}, np.zeros(1, np.int16), np.zeros(1, int), np.ones(1, int)))
+    with pytest.raises(SkipError, match=r"^written for integers from 0 to 2147483647; G has others$"):
+        native.write(wide, tmp_path / "stream")
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not keep processes on cores")
+def test_native_engines_and_this_one_beside_them_stay_on_one_core(tmp_path) -> None:
+    text = "import json, os; print(json.dumps({'result': {'cores': sorted(os.sched_getaffinity(0))}}))"
+    command = [str(program(tmp_path / "cores", text))]
+    free = os.sched_getaffinity(0)
+    assert foreign.converse(command, {}, 30.0, lambda done, of: None)[0]["cores"] == sorted(free)
+    assert foreign.converse(command, {}, 30.0, lambda done, of: None, one_core=True)[0]["cores"] == [max(free)]
+    with one_core():
+        assert os.sched_getaffinity(0) == {max(free)}
+    assert os.sched_getaffinity(0) == free
+    assert all(c["one_core"] for c in SECTIONS["native"]("normal"))
+
+
 def test_every_engine_stands_beside_ours_in_the_report() -> None:
+    memory = {"rss_before": 2 << 20, "rss_peak": 5 << 20}
     rates = {"updates_per_s": 10.0, "updates_per_s_median": 10.0, "repeats": 1, "status": "ok", "batch_rows": 100}
     cells = [
         rates | {"title": "3-Hop", "workload": "3-hop", "mode": "delta", "engine": name, "engine_title": name}
         for name in ("crown", "dd", "dbsp")
     ]
+    cells[1:] = [one | memory for one in cells[1:]]
     shown = table.beside(cells)
     assert [row[shown.headings.index("CROWN, times")] for row in shown.rows] == ["–", "x 1.00", "x 1.00"]
+    assert [row[shown.headings.index("added by the run")] for row in shown.rows] == ["–", "3 MiB", "3 MiB"]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

@@ -3,18 +3,27 @@
 //! Standard input brings one JSON object, `Spec`. Standard output is JSON lines: `{"progress": [done, of]}` and, last,
 //! `{"result": {...}}`. It runs on one worker; a process that is pinned to a core stays there.
 
-mod dataflows;
+mod dataflow;
 mod delta_queries;
 mod drive;
+mod graphs;
+mod memory;
+mod snb;
 mod stream;
 mod tally;
+mod tpch;
 
 use anyhow::{Result, bail};
+use mimalloc::MiMalloc;
+
+/// Faster than the system's, for many small batches.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<()> {
     let (spec, stream) = drive::asked()?;
     match spec.engine.as_str() {
-        "dd" | "dd-delta" => dataflows::run(spec, stream),
+        "dd" | "dd-delta" => dataflow::run(spec, stream),
         other => bail!("no engine is called {other}"),
     }
 }

@@ -1,30 +1,71 @@
-//! The file of updates: 16 bytes each, little endian: relation, two values (u32) and a weight (i32).
+//! The file of a stream: the rows of its tables, and the updates by which they come and go.
+//!
+//! All is little endian. First the tables one after another, row after row, every value an i64 (see `Spec`). Then 8
+//! bytes per update: row (u32), table (u16), weight (i16).
 
 use anyhow::{Result, ensure};
+use serde::Deserialize;
 
-/// One update; relations of one column leave `b` zero.
+/// What a table of the file is called, and how large it is.
+#[derive(Clone, Deserialize)]
+pub struct Shape {
+    pub name: String,
+    pub columns: Vec<String>,
+    pub rows: usize,
+}
+
+/// One update: a row of a table, and how often it comes (or, below zero, goes).
 #[derive(Clone, Copy)]
 pub struct Update {
-    pub relation: u32,
-    pub a: u32,
-    pub b: u32,
-    pub weight: i32,
+    pub row: u32,
+    pub table: u16,
+    pub weight: i16,
+}
+
+/// The rows of a table, once each.
+#[derive(Clone)]
+struct Table {
+    width: usize,
+    values: Vec<i64>,
 }
 
 #[derive(Clone)]
 pub struct Stream {
+    tables: Vec<Table>,
     pub updates: Vec<Update>,
 }
 
 impl Stream {
-    pub fn read(path: &str) -> Result<Stream> {
+    pub fn read(path: &str, shapes: &[Shape]) -> Result<Stream> {
         let bytes = std::fs::read(path)?;
-        ensure!(bytes.len() % 16 == 0, "{path} is not a file of updates");
-        let word = |row: &[u8], i: usize| u32::from_le_bytes(row[4 * i..4 * i + 4].try_into().unwrap());
-        let updates = bytes
-            .chunks_exact(16)
-            .map(|row| Update { relation: word(row, 0), a: word(row, 1), b: word(row, 2), weight: word(row, 3) as i32 })
+        let mut rest = bytes.as_slice();
+        let mut tables = Vec::new();
+        for shape in shapes {
+            let width = shape.columns.len();
+            let size = 8 * width * shape.rows;
+            ensure!(size <= rest.len(), "{path} ends within the table {}", shape.name);
+            let (rows, after) = rest.split_at(size);
+            let values = rows.chunks_exact(8).map(|v| i64::from_le_bytes(v.try_into().unwrap())).collect();
+            tables.push(Table { width, values });
+            rest = after;
+        }
+        ensure!(rest.len() % 8 == 0, "{path} ends within an update");
+        let updates = rest
+            .chunks_exact(8)
+            .map(|u| Update {
+                row: u32::from_le_bytes(u[..4].try_into().unwrap()),
+                table: u16::from_le_bytes(u[4..6].try_into().unwrap()),
+                weight: i16::from_le_bytes(u[6..].try_into().unwrap()),
+            })
             .collect();
-        Ok(Stream { updates })
+        Ok(Stream { tables, updates })
+    }
+
+    /// Returns the values of the row that an update is about.
+    #[inline]
+    pub fn row(&self, update: &Update) -> &[i64] {
+        let table = &self.tables[update.table as usize];
+        let start = update.row as usize * table.width;
+        &table.values[start..start + table.width]
     }
 }

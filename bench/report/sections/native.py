@@ -11,7 +11,8 @@ from bench.report.text import engine, median_rate, quantity, size, times
 
 def beside(cells: Sequence[Cell]) -> Table:
     """Returns every engine on every query and batch size, and how many times faster ours is: delivering into its
-    buffer (or through the public view), and as Arrow."""
+    buffer (or through the public view), and as Arrow. Memory: the most that was resident, and how much more that is
+    than before the first batch."""
     rows = []
     for cell in cells:
         ours = cell["engine"].startswith("crown")
@@ -28,13 +29,14 @@ def beside(cells: Sequence[Cell]) -> Table:
                 spread(cell),
                 quantity(cell.get("deltas_per_s") or None),
                 size(cell.get("rss_peak")),
+                size(max(cell["rss_peak"] - cell["rss_before"], 0)) if "rss_before" in cell else "–",
                 "–" if ours else times(median_rate(first), median_rate(cell)),
                 "–" if ours else times(median_rate(arrow), median_rate(cell)),
                 outcome(cell),
             )
         )
     headings = (
-        "query", "batch", "engine", "mode", "updates/s", "median", "deltas/s", "whole process", "CROWN, times",
-        "CROWN with Arrow, times", "outcome",
+        "query", "batch", "engine", "mode", "updates/s", "median", "deltas/s", "whole process", "added by the run",
+        "CROWN, times", "CROWN with Arrow, times", "outcome",
     )  # fmt: skip
     return Table(headings, rows, [c["engine"].startswith("crown") for c in cells])

@@ -44,22 +44,29 @@ def interpreter(module: str, name: str) -> str:
     raise SkipError(f"{name} is not installed (make bench-peers)")
 
 
-def cell(spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, str, Progress], Any]) -> dict[str, Any]:
+def cell(
+    spec: dict[str, Any], progress: Progress, job: Callable[[Loaded, str, Progress], Any], checks: int = 1
+) -> dict[str, Any]:
     """Returns the result of a cell: the check first (``job`` with purpose ``check`` returns [count, checksum]), then
     the timed run (purpose ``time``: returns the result's fields).
+
+    Checked are the first ``checks`` checkpoints, each by a run from the beginning.
     """
     result: dict[str, Any] = {"status": "ok", "check": {"status": "not asked for"}}
     try:
         if spec["mode"] != "delta":
             raise SkipError(f"no mode {spec['mode']}")
         if spec.get("check"):
-            position, count, checksum = spec["check"]["expected"][0]
-            short = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
-            found = job(short, "check", progress)
-            if list(found) != [count, checksum]:
-                reason = f"after {position:,} updates: rows and checksum {found}; DuckDB has {[count, checksum]}"
-                return result | {"status": "wrong", "reason": reason, "check": {"status": "failed", "reason": reason}}
-            result["check"] = {"status": "passed", "positions": [position], "rows": count}
+            expected = spec["check"]["expected"][:checks]
+            for position, count, checksum in expected:
+                short = load(spec["workload"], spec.get("data"), spec["check"]["options"] | {"prefix": position})
+                found = job(short, "check", progress)
+                if list(found) != [count, checksum]:
+                    reason = f"after {position:,} updates: rows and checksum {found}; DuckDB has {[count, checksum]}"
+                    failed = {"status": "failed", "reason": reason}
+                    return result | {"status": "wrong", "reason": reason, "check": failed}
+            positions, rows = zip(*((row[0], row[1]) for row in expected), strict=True)
+            result["check"] = {"status": "passed", "positions": list(positions), "rows": max(rows)}
         loaded = load(spec["workload"], spec.get("data"), spec.get("options"))
         result |= {"data": loaded.stream.title, "of": len(loaded.stream)}
         return result | job(loaded, "time", progress)
@@ -81,8 +88,11 @@ class ForeignError(Exception):
     """The other process ended without a result; the message is what it said last."""
 
 
-def converse(command: list[str], spec: dict[str, Any], limit: float, progress: Progress) -> tuple[dict[str, Any], int]:
-    """Runs a command with ``spec`` as JSON on its standard input. Returns its result and its peak memory.
+def converse(
+    command: list[str], spec: dict[str, Any], limit: float, progress: Progress, one_core: bool = False
+) -> tuple[dict[str, Any], int]:
+    """Runs a command with ``spec`` as JSON on its standard input, on one core if asked to. Returns its result and its
+    peak memory.
 
     Raises ForeignError if it fails or takes longer than ``limit`` seconds.
     """
@@ -91,6 +101,9 @@ def converse(command: list[str], spec: dict[str, Any], limit: float, progress: P
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
+    if one_core and hasattr(os, "sched_setaffinity"):
+        # It waits for what it is asked: the threads that it starts then stay on this core.
+        os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
     process.stdin.write(json.dumps(spec))
     process.stdin.close()
     errors: list[str] = []

@@ -2,8 +2,8 @@
 and dbsp, the engine of Feldera, in ``bench/peers/dbsp``.
 
 ``make bench-peers`` builds them where cargo is found. Each workload is written there by hand, in the order of joins
-that is best for it, over 32-bit integers. Every delta comes to a callback (differential dataflow) or is read from the
-output of a step (dbsp), in one process and one worker.
+that is best for it, over integers: texts come as numbers, decimals as their digits. Every delta comes to a callback
+(differential dataflow) or is read from the output of a step (dbsp), in one process, one worker, on one core.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded
 from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError
@@ -24,8 +24,13 @@ DIFFERENTIAL = _CRATES / "target" / "release" / "crown-bench-peers"
 DBSP = _CRATES / "dbsp" / "target" / "release" / "crown-bench-dbsp"
 _JOINS = ("3-hop", "4-hop", "4-hop-jp", "2-comb", "triangle", "4-cycle")
 _COUNTS = ("agg-star", "agg-3-hop", "agg-3-hop-by")
-WRITTEN = {"dd": _JOINS + _COUNTS, "dd-delta": ("3-hop", "4-hop"), "dbsp": _JOINS + _COUNTS}
+_TABLES = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10", "snb-q4")
+_ALL = _JOINS + _COUNTS + _TABLES
+WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle"), "dbsp": _ALL}
 """The workloads that the crates have, by subject."""
+NULL = -(2**63)
+_SMALL = 2**31
+_CHECKS = 3  # all of ``bench.harness.oracle``: these processes start at once
 
 
 def run_dd(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -53,41 +58,91 @@ def _cell(spec: dict[str, Any], progress: Progress, engine: str) -> dict[str, An
             raise SkipError(f"{name} is not built (make bench-peers, which needs cargo)")
         check = purpose == "check"
         with foreign.scratch() as folder:
-            path = Path(folder) / "updates"
-            _write(loaded.stream, path)
-            found = re.search(r"> (\d+)", loaded.sql)
+            path = Path(folder) / "stream"
+            tables, literals = write(loaded, path)
+            found = re.search(r"[<>] (\d+)", loaded.sql)
             request = {
                 "engine": engine,
                 "workload": loaded.workload.name,
                 "path": str(path),
-                "batch_rows": spec["batch_rows"],
+                "tables": tables,
+                "literals": literals,
                 "threshold": int(found.group(1)) if found else 0,
+                "batch_rows": spec["batch_rows"],
                 "warm": foreign.warm_rows(loaded),
                 "bound_s": spec["bound_s"],
                 "check": check,
             }
             limit = foreign.STARTUP_S + spec["bound_s"]
-            result, peak = foreign.converse([str(binary)], request, limit, progress)
+            result, _ = foreign.converse([str(binary)], request, limit, progress, one_core=True)
         if check:
             return [result["count"], result["checksum"]]
-        out = foreign.fields(result["warm"], result["emitted"], len(loaded.stream), result["seconds"], peak)
-        return out | {"deltas": result["deltas"], "deltas_per_s": result["deltas"] / result["seconds"]}
+        memory = {name: result[name] for name in ("rss_before", "rss_peak")}
+        out = foreign.fields(
+            result["warm"], result["emitted"], len(loaded.stream), result["seconds"], memory["rss_peak"]
+        )
+        return out | memory | {"deltas": result["deltas"], "deltas_per_s": result["deltas"] / result["seconds"]}
 
-    return foreign.cell(spec, progress, job)
+    return foreign.cell(spec, progress, job, checks=_CHECKS)
 
 
-def _write(stream: Stream, path: Path) -> None:
-    """Writes the stream as rows of four 32-bit words: relation, two values and a weight.
+def write(loaded: Loaded, path: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Writes the stream as ``bench/peers/src/stream.rs`` reads it: the rows of every table, then the updates.
 
-    Raises SkipError for values that do not fit.
+    Returns the tables (name, columns, number of rows), and the texts and dates that the query names, as values. Raises
+    SkipError for integers that do not fit the type that the dataflow has for them.
     """
-    words = np.zeros((len(stream), 4), np.int32)
-    words[:, 0], words[:, 3] = stream.relation, stream.weight
-    for number, table in enumerate(stream.tables.values()):
-        here = stream.relation == number
-        for place, column in enumerate(table.columns):
-            values = column.to_numpy()[stream.row[here]]
-            if place > 1 or values.min(initial=0) < 0 or values.max(initial=0) >= 2**31:
-                raise SkipError("written for two columns of integers from 0 to 2^31 - 1")
-            words[here, 1 + place] = values
-    path.write_bytes(words.tobytes())
+    stream, codes = loaded.stream, _Codes()
+    narrow = loaded.workload.kind != "snb"
+    shapes = []
+    with path.open("wb") as file:
+        for name, table in stream.tables.items():
+            columns = [codes.values(column.combine_chunks()) for column in table.columns]
+            for column, values in zip(table.columns, columns, strict=True):
+                if narrow and pa.types.is_integer(column.type) and not _fits(values):
+                    raise SkipError(f"written for integers from 0 to {_SMALL - 1}; {name} has others")
+            file.write(np.column_stack(columns).tobytes())
+            shapes.append({"name": name, "columns": table.column_names, "rows": table.num_rows})
+        updates = np.empty(len(stream), [("row", "<u4"), ("table", "<u2"), ("weight", "<i2")])
+        updates["row"], updates["table"], updates["weight"] = stream.row, stream.relation, stream.weight
+        file.write(updates.tobytes())
+    return shapes, codes.literals(loaded.sql)
+
+
+def _fits(values: np.ndarray) -> bool:
+    return bool(values.min(initial=0) >= 0 and values.max(initial=0) < _SMALL)
+
+
+class _Codes:
+    """Values as 64-bit integers: a date its days since 1970, a decimal its digits, a text its number in the upper half
+    and its length in the lower, NULL the smallest integer."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {}
+
+    def values(self, column: pa.Array) -> np.ndarray:
+        """Returns the values of a column (int64[n])."""
+        if pa.types.is_string(column.type):
+            coded = column.dictionary_encode()
+            words = np.array([self._word(text) for text in coded.dictionary.to_pylist()], np.int64)
+            return words[coded.indices.to_numpy()]
+        if pa.types.is_decimal128(column.type):
+            low = np.frombuffer(column.buffers()[1], np.int64)[
+                2 * column.offset : 2 * (column.offset + len(column)) : 2
+            ]
+            return np.ascontiguousarray(low)
+        if pa.types.is_date32(column.type):
+            column = column.cast(pa.int32())
+        return column.cast(pa.int64()).fill_null(NULL).to_numpy()
+
+    def literals(self, sql: str) -> dict[str, int]:
+        """Returns the texts and dates in a query, and the value of each; -1 for a text that is not in the data."""
+        found = {}
+        for date, text in re.findall(r"(DATE )?'([^']*)'", sql):
+            found[text] = (
+                int(np.datetime64(text).astype("datetime64[D]").astype(int)) if date else self._texts.get(text, -1)
+            )
+        return found
+
+    def _word(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts) << 32 | len(text))
