@@ -20,6 +20,7 @@ import pyarrow as pa
 from crown.engine.delivery import Delivery
 from crown.guards.interrupts import Uninterrupted
 from crown.ingest.batch import MissingDeletes, Prepared, RelationChange
+from crown.store.budget import Budget
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.program import Program
@@ -96,6 +97,11 @@ class Durable(Maintained, Protocol):
     @property
     def missing(self) -> MissingDeletes:
         """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """Returns how much memory the state may take."""
         ...
 
     def begin(self) -> None:

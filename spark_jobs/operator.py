@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import plans
 from crown.analysis.amplified import BEYOND
+from crown.guards.arguments import Size
 from crown.ingest.streams.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
 from plans.errors import PlanError
@@ -35,6 +36,8 @@ from plans.windows import Window
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
 from spark_jobs.cell.engines import QUERY, EngineFactory
+from spark_jobs.cell.limits import NONE, Limits
+from spark_jobs.cell.spill import demand_disk
 from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.dispatch.placement import AUTO
@@ -84,6 +87,8 @@ def maintain(
     engines: EngineFactory = QUERY,
     placement: str = AUTO,
     windows: Mapping[str, Window] | None = None,
+    cell_budget: Size | None = None,
+    cell_memory: Size | None = None,
     into: str | None = None,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
@@ -128,6 +133,9 @@ def maintain(
       is an operator of its own before them, ``<operator>.window.<relation>``, in one cell. Late rows are dropped and
       counted, or fail the batch. Time goes by with the relation's rows only, never by a clock, so a batch that is
       executed again, and state that is rebuilt from the log, expire the same rows.
+    - ``cell_budget``: how much state each cell may have, in memory or not, as bytes or ``"8 GiB"``: a batch that would
+      pass it is refused with ``MemoryBudgetError``. ``cell_memory``: how much of it may be in memory; the rest is in
+      the cell's file in ``scratch``, which must be on a disk.
     - ``into``: the folder of a table; the cells write their deltas there, and the result has a row per file. That is
       half of a sink: ``write_deltas`` is the whole one.
 
@@ -152,6 +160,9 @@ def maintain(
     if emit != "weights" and engines is not QUERY:
         raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
     _check_missing(plan, on_missing)
+    limits = Limits.of(cell_budget, cell_memory)
+    if limits != NONE and not streaming:
+        raise SparkJobError("cell_budget= and cell_memory= are for streams, and these are batch tables: leave them out")
     stored, certain = where.stored(operator) if where is not None and streaming else (None, False)
     plan = kept(
         plan,
@@ -168,6 +179,8 @@ def maintain(
     if aside is not None and on_bad_row == "quarantine":
         ready(aside, "quarantine")
     space = scratch_space.claim(scratch, cluster.application(spark)) if streaming else None
+    if space is not None and limits.memory is not None:
+        demand_disk(space.parent)
     common: dict[str, Any] = {
         "on_missing": on_missing,
         "quarantine": str(aside) if aside is not None and on_bad_row == "quarantine" else None,
@@ -177,6 +190,7 @@ def maintain(
         "scratch": str(space) if space is not None else None,
         "keep": int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 100),
         "run": uuid.uuid4().hex,
+        "limits": limits,
     }
     before = {
         **strides_by_key(plan, made[0].grid.cells, operator, **common),

@@ -39,6 +39,7 @@ from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
 from crown.stages.stored import stored_whole
 from crown.stages.top import Top
+from crown.store.budget import Budget
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
 from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
@@ -186,6 +187,11 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def missing(self) -> MissingDeletes:
         """Returns what the deletes of the last batch did not find; ``undo`` wants it back."""
         return self.gate.missing
+
+    @property
+    def budget(self) -> Budget:
+        """Returns how much memory all parts may take together."""
+        return self.memory.budget
 
     # A batch
     # ------------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ class Budget:
         self._file = file
         self._fixed = words >= ADDRESSABLE and file is None
         self._lifted = False
+        if file is not None:
+            file.parts = parts
 
     @property
     def used(self) -> int:
@@ -45,6 +47,16 @@ class Budget:
         """Sets the budget."""
         self.words = words
         self._fixed = words >= ADDRESSABLE and self._file is None
+
+    @contextmanager
+    def limited(self, words: int | None) -> Iterator[None]:
+        """Yields a context in which this is the budget, if it is one."""
+        before = self.words
+        self.change(before if words is None else words)
+        try:
+            yield
+        finally:
+            self.change(before)
 
     def allow(self, part: int, expected: int = 0) -> None:
         """Writes down what arena number ``part`` may take. O(parts).

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 
@@ -46,12 +48,18 @@ def reserve(words: int = ADDRESSABLE) -> np.ndarray:
 
 
 class MappedFile:
-    """A file as a shared, writable int64 array, ``words``; made and opened by ``create`` and ``open``."""
+    """A file as a shared, writable int64 array, ``words``; made and opened by ``create`` and ``open``.
+
+    ``mapping``: the same as Python's object; ``parts``: the arenas in it, as far as somebody has said.
+    """
 
     def __init__(self, path: Path, descriptor: int, size: int) -> None:
         self.path = path
-        self._descriptor = descriptor  # closed with this object, from here on
-        self.words = np.frombuffer(mmap.mmap(descriptor, size), np.int64)
+        self.descriptor = descriptor  # closed with this object, from here on
+        self.mapping = mmap.mmap(descriptor, size)
+        self.words = np.frombuffer(self.mapping, np.int64)
+        self.parts: Sequence[np.ndarray] = [self.words]
+        _mapped[id(self)] = ref(self)
 
     @classmethod
     def create(cls, path: Path, words: int) -> MappedFile:
@@ -90,14 +98,25 @@ class MappedFile:
     def reserve(self, start: int, words: int) -> None:
         """Gives ``words`` words from word ``start`` on blocks on the disk. Raises OSError if there are none."""
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self._descriptor, 8 * start, 8 * words)
+            os.posix_fallocate(self.descriptor, 8 * start, 8 * words)
             return
         for at in range(start, start + words, _PAGE_WORDS):  # no such call here: write each page as it is
-            page = os.pread(self._descriptor, mmap.PAGESIZE, 8 * at)
-            os.pwrite(self._descriptor, page.ljust(mmap.PAGESIZE, b"\0"), 8 * at)
+            page = os.pread(self.descriptor, mmap.PAGESIZE, 8 * at)
+            os.pwrite(self.descriptor, page.ljust(mmap.PAGESIZE, b"\0"), 8 * at)
 
     def __del__(self) -> None:
-        os.close(self._descriptor)
+        _mapped.pop(id(self), None)
+        os.close(self.descriptor)
+
+
+_mapped: dict[int, ref[MappedFile]] = {}
+"""The files that this process has mapped, by their objects' ids."""
+
+
+def mapped_in(folder: Path) -> list[MappedFile]:
+    """Returns the files in a folder that this process has mapped; for any thread to ask."""
+    found = (one() for one in list(_mapped.values()))
+    return [file for file in found if file is not None and file.path.parent == folder]
 
 
 def _reason(error: Exception) -> str:

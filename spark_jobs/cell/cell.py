@@ -13,6 +13,9 @@ For batch ``b`` (the state before it is version ``v``, the last batch this cell 
    ``b``. A crash in between leaves "dirty", hence 3 next time.
 5. Take a snapshot when the log outweighs the last one; delete what no replay can need.
 
+A batch for which there is no room (``Limits``, the disk) is refused at 4 and taken back: its changes are in the log, as
+those of a batch that was stopped in between, and it is executed again when the job goes on with more room.
+
 No Spark here: ``spark_jobs.operator`` calls it inside a task.
 """
 
@@ -27,11 +30,13 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from crown.errors import ChangeError, SnapshotError, UnusableStateError
+from crown.errors import ChangeError, MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.maintained import Durable
 from plans.program import Maintainable
 from spark_jobs.cell.engines import QUERY, EngineFactory
+from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.live import Live, Place
+from spark_jobs.cell.spill import bounded, demand_disk
 from spark_jobs.errors import DamagedStateError
 from spark_jobs.log import history
 from spark_jobs.log.delta_file import Changes, Link
@@ -57,6 +62,8 @@ class Report:
     log_ms: float = 0.0
     apply_ms: float = 0.0
     snapshot_ms: float = 0.0
+    resident: int = -1  # bytes of the live engine in memory, -1 if they have no limit
+    spilled: int = 0  # bytes that were given back meanwhile
 
 
 class Cell:
@@ -65,7 +72,7 @@ class Cell:
     ``plan``: the plan of the cell's engine; ``log``: where its history is kept; ``live``: a host-local folder for the
     mapped engine; ``engines``: what engine that is; ``base``: finds the cell's folder of a backfill, or None;
     ``keep``: how many batches back Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would
-    be, or None.
+    be, or None; ``limits``: how large the state may get, and how much of it may be in memory.
     """
 
     def __init__(
@@ -80,6 +87,7 @@ class Cell:
         spark: Folder | Path | None = None,
         on_missing: str = "ignore",
         snapshot_floor: int = SNAPSHOT_FLOOR,
+        limits: Limits = NONE,
     ) -> None:
         self.log = log
         self.live = Live(plan, live, engines, on_missing)
@@ -87,35 +95,51 @@ class Cell:
         self.keep = keep
         self.spark = None if spark is None else folder_at(spark)
         self.snapshot_floor = snapshot_floor
+        self.limits = limits
 
     def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
         """Applies batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
 
         If the consumer stops early, the batch is still applied in full. Raises ``CheckpointError`` and its kin when the
-        state is not what it should be, ``ChangeError`` (nothing applied) when the changes cannot be taken.
+        state is not what it should be, ``ChangeError`` (nothing applied) when the changes cannot be taken,
+        ``MemoryBudgetError`` (nothing applied) when there is no room for them.
         """
-        with self.live.locked(self.log.cell):
+        if self.limits.memory is not None:
+            demand_disk(self.live.folder.parent)
+        with self.live.locked(self.log.cell), bounded(self.live.folder, self.limits.memory) as spilled:
             engine, place = self._before(batch, report)
+            with engine.budget.limited(self.limits.words):
+                place = yield from self._applied(engine, place, batch, changes, report, consolidate)
             started = time.perf_counter()
-            engine.begin()  # before prepare: that may already write new strings into the arena
-            mine = Link(batch, place.version, dict(changes), place.digest)
-            try:
-                prepared = engine.prepare(mine.changes)
-                report.prepare_ms = _since(started)
-                started = time.perf_counter()
-                link, first = self.log.publish(mine)
-                if first:
-                    load = replace(place.load, logged=place.load.logged + weight(link.size))
-                else:  # go by the log's order of rows, for that is what undo will go by
-                    prepared = engine.prepare(link.changes)
-                    load = self.log.weigh(batch)
-                report.log_ms = _since(started)
-                started = time.perf_counter()
-                output = cast(Deltas, engine.run(prepared, consolidate=consolidate))
-                report.apply_ms = _since(started)
-            except ChangeError:
-                self.live.settle(engine, place)  # refused before anything was applied
-                raise
+            if self.log.snapshot_due(place.load, self.snapshot_floor):
+                with spilled.in_order():
+                    self._snapshot(engine, place)
+                self.log.retain(batch, self.keep)
+                report.snapshot_ms = _since(started)
+        report.resident, report.spilled = spilled.resident, spilled.gone
+
+    def _applied(
+        self, engine: Durable, place: Place, batch: int, changes: Changes, report: Report, consolidate: bool | None
+    ) -> Generator[pa.RecordBatch, None, Place]:
+        """Applies a batch to the engine, which is at the ``place`` before it; yields the deltas, returns the new
+        place."""
+        started = time.perf_counter()
+        engine.begin()  # before prepare: that may already write new strings into the arena
+        mine = Link(batch, place.version, dict(changes), place.digest)
+        try:
+            prepared = engine.prepare(mine.changes)
+            report.prepare_ms = _since(started)
+            started = time.perf_counter()
+            link, first = self.log.publish(mine)
+            if first:
+                load = replace(place.load, logged=place.load.logged + weight(link.size))
+            else:  # go by the log's order of rows, for that is what undo will go by
+                prepared = engine.prepare(link.changes)
+                load = self.log.weigh(batch)
+            report.log_ms = _since(started)
+            started = time.perf_counter()
+            output = cast(Deltas, engine.run(prepared, consolidate=consolidate))
+            report.apply_ms = _since(started)
             report.rows = prepared.rows
             try:
                 yield from self._timed(output, report)
@@ -123,15 +147,13 @@ class Cell:
                 output.close()
                 self._finish(engine, link, load)
                 raise
-            except ChangeError:  # refused on the way; the engine has taken back what it had applied
-                self.live.settle(engine, place)
-                raise
-            place = self._finish(engine, link, load)
-            started = time.perf_counter()
-            if self.log.snapshot_due(load, self.snapshot_floor):
-                self._snapshot(engine, place)
-                self.log.retain(batch, self.keep)
-                report.snapshot_ms = _since(started)
+        except ChangeError:  # refused; the engine has taken back what it had applied
+            self.live.settle(engine, place)
+            raise
+        except MemoryBudgetError as error:
+            self.live.settle(engine, place)
+            raise self.limits.refusal(self.log.cell, batch, engine, error) from None
+        return self._finish(engine, link, load)
 
     @cached_property
     def base(self) -> CellLog | None:

@@ -24,6 +24,7 @@ from spark_jobs.cell import table
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
 from spark_jobs.cell.kept_plan import keep_plan
+from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.warm import warm_up
 from spark_jobs.cell.worker_input import complete
 from spark_jobs.dispatch.envelope import CELL, Envelope, stamp
@@ -44,8 +45,8 @@ class Step:
     ``engines``; ``root``: where the state is, None for a batch job; ``options``: of its object store, which are never
     shown; ``checkpoint``: where Spark's own checkpoint would be, by default the folder that ``root`` is in;
     ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``amplified``: how
-    many of one change are worth a note; ``backfill``: True in the batch job that fills the state; ``whole``: JSON of
-    what was cut into the cells, in the first round.
+    many of one change are worth a note; ``limits``: of each cell; ``backfill``: True in the batch job that fills the
+    state; ``whole``: JSON of what was cut into the cells, in the first round.
     """
 
     plan: str
@@ -63,6 +64,7 @@ class Step:
     run: str
     sample: int = 0
     amplified: int | None = None
+    limits: Limits = NONE
     backfill: bool = False
     engines: EngineFactory = QUERY
     checkpoint: str | None = None
@@ -183,6 +185,7 @@ def micro_batch(
         keep=step.keep,
         spark=step.spark(),
         on_missing=step.on_missing,
+        limits=step.limits,
     )
     report, sample, watch = Report(), _Sample(step.sample), Amplification(step.amplified)
     for deltas in state.apply(batch, changes, report, step.consolidate):

@@ -106,6 +106,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--cores", type=int, metavar="N", help="worker threads (default: all)")
     add("--memory", default="2g", help="memory of the JVM (2g); the state lives outside it")
+    add(
+        "--cell-budget", metavar="SIZE", help="state that a cell may have ('8 GiB'); a batch that needs more is refused"
+    )
+    add("--cell-memory", metavar="SIZE", help="how much of it may be in memory ('2 GiB'); the rest is in --scratch")
     add("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
     add("--scratch", metavar="DIR", help="local folder for live state (default: under the temporary directory)")
     add("--prometheus", metavar="FILE", help="write numbers for Prometheus to this file after every micro-batch")
@@ -153,6 +157,8 @@ def job(args: argparse.Namespace) -> submit.Job:
         on_missing=args.on_missing,
         cores=args.cores,
         memory=args.memory,
+        cell_budget=args.cell_budget,
+        cell_memory=args.cell_memory,
         conf=_pairs("--conf", args.conf),
         scratch=args.scratch,
         sample=args.sample,

@@ -23,6 +23,7 @@ from crown.guards.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
 from plans.windows import Window
+from spark_jobs.cell.limits import Limits
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
 from spark_jobs.folders import held, local_folder, usable
@@ -77,6 +78,8 @@ class Job:
     on_missing: str = "ignore"
     cores: int | None = None
     memory: str = "2g"
+    cell_budget: str | None = None
+    cell_memory: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     scratch: str | None = None
     sample: int = 0
@@ -150,6 +153,8 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         "emit": job.emit,
         "key": job.key,
         "windows": job.windows or None,
+        "cell_budget": job.cell_budget,
+        "cell_memory": job.cell_memory,
     }
     listener = None
     if job.prometheus is not None:
@@ -198,6 +203,7 @@ def _check(job: Job) -> None:
     memory = _MEMORY.fullmatch(job.memory)
     if memory is None or int(memory[1]) * 1024 ** "mgt".index(memory[2].lower()) < _LEAST_MEMORY:
         raise SparkJobError(f"--memory {job.memory!r}: give {_LEAST_MEMORY}m or more, such as 2g")
+    Limits.of(job.cell_budget, job.cell_memory, ("--cell-budget", "--cell-memory"))
     if job.amplified < 1:
         raise SparkJobError(f"--amplified {job.amplified}: give 1 or more")
     if job.cores is not None and job.cores < 1:

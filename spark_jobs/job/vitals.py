@@ -29,7 +29,7 @@ class Vitals:
     many found no live engine of the batch before, and how many were executed again. ``late`` and ``expired``: rows of
     relations with windows, since the stream began; ``watermarks``: of those by event time. ``outdated``: changes of
     relations with upserts that were older than the last one of their key. ``amplified``: what was said of changes that
-    gave too many deltas.
+    gave too many deltas. ``resident_bytes``: of the state in memory, −1 if that has no limit.
     """
 
     stream: str
@@ -51,11 +51,13 @@ class Vitals:
     expired: int = 0
     watermarks: Mapping[str, str] = field(default_factory=dict)
     outdated: int = 0
+    resident_bytes: int = -1
     amplified: tuple[str, ...] = ()
 
     def line(self) -> str:
         """Returns a line for people."""
-        notes = [f"{self.restored} of {self.seen} restored"] if self.restored else []
+        notes = [f"{size(self.resident_bytes)} in memory"] if self.resident_bytes >= 0 else []
+        notes += [f"{self.restored} of {self.seen} restored"] if self.restored else []
         notes += [f"{self.redone} executed again"] if self.redone else []
         notes += [f"{self.quarantined:,} rows quarantined"] if self.quarantined else []
         notes += [f"{self.absent:,} deletes found nothing"] if self.absent else []
@@ -107,6 +109,7 @@ def _vitals(operator: Folder, cell: str, notes: dict[int, dict[str, Any]]) -> Vi
         expired=sum(window["expired"] for window in windows.values()),
         watermarks={n: str(w["watermark"]) for n, w in windows.items() if w.get("watermark") is not None},
         outdated=sum(state.get("late", {}).values()),
+        resident_bytes=note.get("resident", -1),
         amplified=tuple(f"{n}: {note['amplified']}" for n, note in notes.items() if note.get("amplified")),
     )
 
@@ -136,6 +139,7 @@ _METRICS = (
     ("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside", "quarantined"),
     ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
     ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
+    ("crown_state_resident_bytes", "gauge", "What of them is in memory, -1 without a limit", "resident_bytes"),
     ("crown_late_changes_total", "counter", "Changes by key that were too old", "outdated"),
     ("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas", "amplified"),
     ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),

@@ -23,7 +23,7 @@ from spark_jobs.dispatch.windows import WITHIN, strides_within
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of
 from spark_jobs.log.meta import read_meta
-from spark_jobs.log.state_log import CellLog, cell_folders
+from spark_jobs.log.state_log import EMPTY, CellLog, cell_folders
 from spark_jobs.log.whereabouts import Whereabouts
 from spark_jobs.storage.folder import Folder
 
@@ -39,13 +39,17 @@ class Old:
     batch: int
 
     def load(self, note: Callable[[str], None]) -> Callable[[int], Restored]:
-        """Returns what gives the engine of a cell, and tells ``note`` the digest with which its history ends."""
+        """Returns what gives the engine of a cell, and tells ``note`` the digest with which its history ends, and those
+        of what comes after."""
         backfill = self.folder.parent.parent / "backfill" / self.folder.name
 
         def loaded(cell: int) -> Restored:
             log = CellLog.of(self.folder / str(cell), self.meta)
             engine, digest = rebuilt(log, self.kept, self.batch, backfill if cell_folders(backfill) else None)
             note(digest)
+            for later in log.batches():
+                if later > self.batch:
+                    note(log.digest(later))
             return engine
 
         return loaded
@@ -120,19 +124,20 @@ def job_of(where: Whereabouts, cells: int) -> Job:
 
 
 def _settled(where: Whereabouts, stream: str, metas: dict[str, dict[str, Any]]) -> int:
-    """Returns the batch that all cells are at. Raises unless Spark has committed what it began, and they agree."""
+    """Returns the newest batch that Spark has committed, which all cells have. Raises unless they do.
+
+    One that was begun and not committed (it was refused, or the job was killed) is executed again by the new cells,
+    whatever the old ones have of it.
+    """
     spark = SparkHistory(where.checkpoint)
     committed, begun = spark.committed(), spark.begun()
-    if begun > committed:
-        raise CheckpointError(
-            f"batch {begun} was begun in {where.checkpoint}, and not committed: start the job again, let it finish the "
-            "batch, stop it, then cut it anew"
-        )
     newest = {}
     for name, meta in metas.items():
         reconcile(where.checkpoint, stream, name, where.root)
         for cell in range(meta["cells"]):
-            newest[f"{name}/{cell}"] = CellLog.of(where.root / stream / name / str(cell), meta).newest()
+            batches, snapshots = CellLog.of(where.root / stream / name / str(cell), meta).listed()
+            whole = [version for version in (*batches, *snapshots) if version <= committed or begun <= committed]
+            newest[f"{name}/{cell}"] = max(whole, default=EMPTY)
     batch = max(newest.values())
     if batch < 0:
         raise CheckpointError(

@@ -27,7 +27,7 @@ from crown.ingest.batch import MissingDeletes, Prepared
 from crown.kernels.arena import H_LIMIT, H_TOP
 from crown.kernels.tables import LOW32
 from crown.store import words_file
-from crown.store.budget import SLACK
+from crown.store.budget import SLACK, Budget
 from crown.store.codec import encode
 from crown.store.memory import ADDRESSABLE, MappedFile, reserve
 from crown.store.zset import Zset
@@ -112,6 +112,11 @@ class TriangleCount:
     def missing(self) -> MissingDeletes:
         """Copies that the deletes of the last batch did not find."""
         return self.edges.missing
+
+    @property
+    def budget(self) -> Budget:
+        """Returns how much memory the edges may take; the count is linear in them."""
+        return self.edges.budget
 
     @property
     def version(self) -> int:

@@ -210,6 +210,7 @@ def back(file: MappedFile, words: Sequence[int]) -> None:
     MemoryBudgetError if it is full.
     """
     length = len(file.words) // len(words)
+    file.parts = np.split(file.words, len(words))
     try:
         for i, wanted in enumerate(words):
             file.reserve(i * length, min(wanted, length))

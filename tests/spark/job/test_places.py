@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from crown.errors import CrownError
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.folders import held
 from spark_jobs.ingest.source_log import files_in_order
@@ -168,6 +169,8 @@ def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
         ({"trigger": "5"}, "--trigger '5'"),
         ({"memory": "1x"}, "--memory '1x'"),
         ({"memory": "8m"}, "--memory '8m'.*512m"),
+        ({"cell_memory": "8m"}, "--cell-memory must be a positive number of bytes"),
+        ({"cell_budget": "8 KiB"}, "--cell-budget='8 KiB' is too small"),
         ({"cores": 0}, "--cores 0"),
         ({"checkpoint": "{file}"}, "--checkpoint .*it is a file"),
         ({"checkpoint": "{file}/state"}, "--checkpoint .*below one"),
@@ -182,7 +185,7 @@ def test_what_cannot_be_is_said_before_spark_starts(tmp_path, options, said):
     options = {key: value.format(**places_) if isinstance(value, str) else value for key, value in options.items()}
     if "checkpoint" in options:
         options["checkpoint"] = type(tmp_path)(options["checkpoint"])
-    with pytest.raises(SparkJobError, match=said):
+    with pytest.raises(CrownError, match=said):
         run(Job("Q(a,b) :- g(a,b).", (), **{"output": "noop", **options}))
 
 

@@ -17,6 +17,7 @@ from plans.schema import arrow_type
 from plans.search.rounds import rounds
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
+from spark_jobs.cell.limits import NONE
 from spark_jobs.dispatch.chain import strides
 from spark_jobs.dispatch.upserts import strides_by_key
 from spark_jobs.dispatch.windows import strides_within
@@ -35,7 +36,7 @@ class Job:
         self.folder, self.place, self.on_missing, self.floor = folder, (state, options), on_missing, floor
         self.query = program.plan or program
         self.oracle = ProgramEngine.create(program, on_missing=on_missing)
-        self.batch = 0
+        self.batch, self.limits = 0, NONE
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "metadata").write_text(json.dumps({"id": "s"}))
         located(str(folder), *self.place).claim()
@@ -61,6 +62,12 @@ class Job:
     def run(self, changes):
         """Gives a batch to all cells, and compares what comes out with the oracle."""
         want = net(self.oracle.run(self.oracle.prepare(changes)))
+        assert self.executed(changes) == dict(want), f"batch {self.batch}"
+        self.spark("commits")
+        self.batch += 1
+
+    def executed(self, changes):
+        """Gives a batch to all cells, whether Spark commits it then or not; what came out, as a bag."""
         self.spark("offsets")
         given = {name.lower(): table for name, table in changes.items()}
         for name, stride in self.keys.items():
@@ -71,9 +78,7 @@ class Job:
         got = Counter()
         for row in out.to_pylist():
             got[tuple(value for name, value in row.items() if name != "_weight")] += row["_weight"]
-        assert {row: weight for row, weight in got.items() if weight} == dict(want), f"batch {self.batch}"
-        self.spark("commits")
-        self.batch += 1
+        return {row: weight for row, weight in got.items() if weight}
 
     @property
     def root(self):
@@ -85,7 +90,12 @@ class Job:
         step = stride.step
         log = CellLog.of(self.root / "s" / step.operator / str(cell), step.meta)
         scratch = self.folder.parent / self.host / step.operator / str(cell)
-        more = {"on_missing": step.on_missing, "snapshot_floor": self.floor, "spark": self.folder}
+        more = {
+            "on_missing": step.on_missing,
+            "snapshot_floor": self.floor,
+            "spark": self.folder,
+            "limits": self.limits,
+        }
         return Cell(maintainable(step.plan), log, scratch, **more)
 
     def _applied(self, stride, given):

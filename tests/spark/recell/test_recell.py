@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 import plans
+from crown.errors import MemoryBudgetError
 from plans.windows import last_rows, sliding, ttl
+from spark_jobs.cell.limits import Limits
 from spark_jobs.commands import state as command
 from spark_jobs.commands.state import operators, troubles
 from spark_jobs.errors import CheckpointError, DamagedStateError, PlanChangedError
@@ -239,7 +241,6 @@ def test_what_cannot_be_cut_anew_is_refused_and_nothing_changes(tmp_path, monkey
     with held(job.folder):
         refused(3, r"another job \(process \d+\) is running")
     job.spark("offsets")
-    refused(3, "batch 3 was begun in .* and not committed: start the job again")
     job.spark("commits")
     refused(3, "no cell has batch 3")
     for kind in ("offsets", "commits"):
@@ -256,6 +257,43 @@ def test_what_cannot_be_cut_anew_is_refused_and_nothing_changes(tmp_path, monkey
     refused(3, "gives .* rows with checksum .* nothing was changed")
     monkeypatch.undo()
     more()
+
+
+def test_a_batch_that_was_begun_and_not_committed_is_executed_by_the_new_cells(tmp_path):
+    """All old cells have it, or one of them, or none; the new ones get it again, at the same place in the history."""
+    for name, have in [("groups", 1), ("groups", 0), ("two rounds", 1), ("rows by key", 2)]:
+        job, more = running(tmp_path / f"{name} {have}", name, 2)
+        rng = random.Random(5)
+        changes = batch(rng, {table.name for table in job.query.tables})
+        job.executed(changes)
+        for stride in (*job.keys.values(), *job.rounds):
+            for cell in range(have, 2):
+                (job.root / "s" / stride.step.operator / str(cell)).delete([f"{job.batch}.delta"])
+        done = recell(folder_at(job.folder), 3)
+        assert done.batch == job.batch - 1
+        job.start(3, "here" if have == 2 else "there")  # here there are live engines with that batch
+        job.run(changes)
+        more()
+
+
+def test_a_batch_for_which_a_cell_has_no_room_is_executed_when_it_has(tmp_path):
+    """Refused, the batch has changed nothing; with more room, or in more cells, it is applied."""
+    for name, cells in (("3 hops of one relation", 3), ("two rounds", 2)):
+        job, more = running(tmp_path / name, name, 2)
+        rows, rng = 14_000, random.Random(3)
+        made = {"src": [rng.randrange(1 << 30) for _ in range(rows)], "dst": [rng.randrange(9) for _ in range(rows)]}
+        changes = {"g": pa.table({**made, "_weight": pa.array([1] * rows, pa.int64())})}
+        job.limits = Limits.of("1 MiB", None)
+        said = rf"cell [01] has 0\.\d MiB of state, and batch {job.batch} needs more than cell_budget=1\.0 MiB: nothing"
+        for _ in range(2):
+            with pytest.raises(MemoryBudgetError, match=said):
+                job.executed(changes)
+        job.limits = Limits.of("64 MiB", None)
+        if cells != 2:
+            recell(folder_at(job.folder), cells)
+            job.start(cells)
+        job.run(changes)
+        more()
 
 
 def test_a_row_that_stands_in_a_cell_where_it_does_not_belong_is_noticed(tmp_path, monkeypatch):

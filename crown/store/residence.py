@@ -1,0 +1,154 @@
+"""How much of mapped files is in memory, and how it is given back to the system. On Linux.
+
+The pages of a file that have been touched stay in memory until the system is short of it. Whoever shares a host with
+other programs, or is counted by what is resident, does not wait for that: pages are written to the file and dropped.
+Nothing is lost by it, whatever runs meanwhile: a page that changes after it was written is not dropped, and one that
+was dropped is read again when it is touched.
+
+Which pages go is decided as by a clock with a second chance. Whenever pages go, all pages are unmapped from this
+process; so those that are mapped the next time were touched in between, and they go last.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from crown.kernels import arena as A
+from crown.store.memory import MappedFile
+
+_PAGE = mmap.PAGESIZE
+_CHUNK = 16  # pages that go or stay together: what the system maps around a page that is touched
+_LEFT = 3 / 4  # of the limit, after pages went: so they do not go one by one
+_IN_MEMORY = {"tmpfs", "ramfs"}
+
+
+def supported() -> bool:
+    """Returns True if this system says which pages are in memory."""
+    return sys.platform == "linux" and os.path.exists("/proc/self/pagemap")
+
+
+def in_memory(folder: Path) -> bool:
+    """Returns True if the file system of a folder is itself in memory, so that its files can never be out of it."""
+    found, longest = "", -1
+    path = os.path.realpath(folder)
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        mount, _, source = line.partition(" - ")
+        point = mount.split()[4].encode().decode("unicode_escape")
+        if len(point) >= longest and os.path.commonpath([point, path]) == point:
+            found, longest = source.split()[0], len(point)
+    return found in _IN_MEMORY
+
+
+def touched() -> int:
+    """Returns the bytes of files that are mapped and in memory, of this process as a whole. Some microseconds."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[2]) * _PAGE
+
+
+def used(files: Iterable[MappedFile]) -> int:
+    """Returns the bytes that are in use in the files, in memory or not. O(parts)."""
+    return sum(stop - start for file in files for start, stop in _spans(file))
+
+
+def resident(files: Iterable[MappedFile]) -> int:
+    """Returns the bytes of the files that are in memory, whoever has them mapped. O(used bytes), some 20 ms per GiB."""
+    return _PAGE * sum(int(np.count_nonzero(_in_core(file, *span))) for file in files for span in _spans(file))
+
+
+def trim(files: Sequence[MappedFile], limit: int, hand: int = 0) -> int:
+    """Gives pages of the files back until less than ``limit`` bytes are in memory; returns how many went, in bytes.
+
+    ``hand``: from which on, of those that were touched lately, pages go; another number each time is best. Any thread
+    may work with the files meanwhile. Pages that another process has mapped stay. Cost: ``resident``, and writing what
+    has changed.
+    """
+    if used(files) <= limit:
+        return 0
+    spans = [(file, start, stop) for file in files for start, stop in _spans(file)]
+    cores = [_chunks(_in_core(file, start, stop)) for file, start, stop in spans]
+    pages = np.concatenate([core.sum(axis=1) for core in cores])
+    excess = int(pages.sum()) - limit // _PAGE
+    if excess <= 0:
+        return 0
+    recent = np.concatenate([_chunks(_mapped(file, start, stop)).any(axis=1) for file, start, stop in spans])
+    order = np.argsort(np.roll(recent, -(hand % len(recent))), kind="stable")
+    order = (order + hand % len(recent)) % len(recent)  # those that were not touched, then the others, from the hand on
+    enough = np.searchsorted(np.cumsum(pages[order]), excess + int((1 - _LEFT) * limit / _PAGE)) + 1
+    going = np.zeros(len(pages), bool)
+    going[order[:enough]] = True
+    going &= pages > 0
+    for file in files:
+        unmap(file)
+        os.fdatasync(file.descriptor)
+    at = 0
+    for (file, start, stop), core in zip(spans, cores, strict=True):
+        for first, last in _runs(going[at : at + len(core)]):
+            begin, end = start + first * _CHUNK * _PAGE, min(start + last * _CHUNK * _PAGE, stop)
+            os.posix_fadvise(file.descriptor, begin, end - begin, os.POSIX_FADV_DONTNEED)
+        at += len(core)
+    return int(pages[going].sum()) * _PAGE
+
+
+def expect(files: Iterable[MappedFile], in_order: bool) -> None:
+    """Tells the system how this process will touch the files: from the beginning to the end, or anywhere.
+
+    What it reads beside a page that is touched, in the hope that it will be next, would push out what is in use.
+    """
+    for file in files:
+        file.mapping.madvise(mmap.MADV_NORMAL if in_order else mmap.MADV_RANDOM)
+
+
+def unmap(file: MappedFile) -> None:
+    """Unmaps the used pages of a file from this process, which touches them again when it needs them."""
+    for start, stop in _spans(file):
+        file.mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+
+def _spans(file: MappedFile) -> Iterator[tuple[int, int]]:
+    """Yields the used bytes of each part, from where to where in the file, in whole pages."""
+    base = file.words.ctypes.data
+    for part in file.parts:
+        start = (part.ctypes.data - base) // _PAGE * _PAGE
+        stop = part.ctypes.data - base + 8 * min(int(part[A.H_TOP]), len(part))
+        stop += -stop % _PAGE
+        if part[A.H_TOP] > 0:
+            yield start, stop
+
+
+def _in_core(file: MappedFile, start: int, stop: int) -> np.ndarray:
+    """Returns which pages are in memory, bool."""
+    found = np.zeros((stop - start) // _PAGE, np.uint8)
+    address = ctypes.c_void_p(file.words.ctypes.data + start)
+    if _libc().mincore(address, ctypes.c_size_t(stop - start), ctypes.c_void_p(found.ctypes.data)):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return (found & 1).astype(bool)
+
+
+def _mapped(file: MappedFile, start: int, stop: int) -> np.ndarray:
+    """Returns which pages this process has touched since they were unmapped, bool."""
+    first, pages = (file.words.ctypes.data + start) // _PAGE, (stop - start) // _PAGE
+    with open("/proc/self/pagemap", "rb", buffering=0) as table:
+        words = np.frombuffer(os.pread(table.fileno(), 8 * pages, 8 * first), np.uint64)
+    return (words >> np.uint64(63)).astype(bool)
+
+
+def _chunks(pages: np.ndarray) -> np.ndarray:
+    """Returns the pages in rows of a chunk each."""
+    return np.pad(pages, (0, -len(pages) % _CHUNK)).reshape(-1, _CHUNK)
+
+
+def _runs(chosen: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yields from where to where ``chosen`` is True without a gap."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
