@@ -20,7 +20,7 @@ demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Sp
 test: java $(VENV)/.test  ## run all tests but the slow campaigns
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (over an hour), larger or smaller with EXAMPLES=300
+test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (an hour or so); EXAMPLES=1000 makes it larger
 	@CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)

@@ -109,7 +109,8 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
         raise CheckpointError(
             "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "
-            "pyspark.InheritableThread, or wrap the functions of a pool in pyspark.inheritable_thread_target"
+            "pyspark.InheritableThread, or wrap the functions of a pool in pyspark.inheritable_thread_target. Through "
+            "Spark Connect no thread of foreachBatch knows it: write to one of Spark's sinks there, as parquet or delta"
         )
     return micro_batch(step, query_id, int(batch), cell, complete(batches))
 

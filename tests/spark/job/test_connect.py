@@ -49,7 +49,11 @@ result(stream().format("parquet").option("path", f"{folder}/out"))
 said.append(written())
 with open(f"{folder}/r/2.json", "w") as file:
     file.write(json.dumps({"a": 0, "b": 0, "_weight": -1}))
-result(stream().foreachBatch(lambda frame, number: frame.write.mode("append").parquet(f"{folder}/out")))
+try:
+    result(stream().foreachBatch(lambda frame, number: frame.write.mode("append").parquet(f"{folder}/out")))
+except Exception as error:
+    said.append("Through Spark Connect no thread of foreachBatch knows it" in str(error))
+result(stream().format("parquet").option("path", f"{folder}/out"))
 said.append(written())
 print("said", json.dumps(said))
 """
@@ -59,6 +63,8 @@ print("said", json.dumps(said))
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="needs pip install 'pyspark[connect]'")
 def test_a_stream_is_maintained_through_spark_connect(tmp_path: Path) -> None:
+    """A batch that foreachBatch reads is refused, and not lost: the day Spark tells its number there, docs/spark.md has
+    to change."""
     for name, rows in {
         "r": [{"a": a, "b": a % 3, "_weight": 1} for a in range(4)],
         "s": [{"b": 0, "c": 7, "_weight": 1}],
@@ -71,7 +77,7 @@ def test_a_stream_is_maintained_through_spark_connect(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400, env=environment)
     (said,) = [line for line in done.stdout.splitlines() if "said [" in line] or [done.stderr[-3000:]]
     both = [[0, 7, 1], [3, 7, 1]]
-    assert json.loads(said[said.index("said ") + 5 :]) == [both, both, [[3, 7, 1]]]
+    assert json.loads(said[said.index("said ") + 5 :]) == [both, both, True, [[3, 7, 1]]]
 
 
 class Settings:

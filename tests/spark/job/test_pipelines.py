@@ -45,8 +45,7 @@ class Pipeline:
         """Runs it once; returns how it ended, and what it said."""
         home = Path(pyspark.__file__).parent
         command = [home / "bin" / "spark-pipelines", "run", "--spec", self.folder / "spec.yml"]
-        for name, value in (("ui.enabled", "false"), ("sql.warehouse.dir", self.folder / "tables")):
-            command += ["--conf", f"spark.{name}={value}"]
+        command += ["--conf", "spark.ui.enabled=false"]
         found = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         told = subprocess.run(
@@ -61,8 +60,8 @@ class Pipeline:
         return told.returncode, told.stdout + told.stderr
 
     def rows(self):
-        """The rows of its table ``totals``."""
-        columns = ds.dataset(self.folder / "tables" / "totals", format="parquet").to_table(["shop", "total"])
+        """The rows of its table ``totals``, which is where Spark puts tables by itself: under the folder it ran in."""
+        columns = ds.dataset(self.folder / "spark-warehouse" / "totals", format="parquet").to_table(["shop", "total"])
         return Counter(zip(*(column.to_pylist() for column in columns.columns), strict=True))
 
 
