@@ -229,9 +229,7 @@ def _hashed(grid: Grid, atom: BagAtom) -> tuple[tuple[int, str], ...]:
     )
 
 
-def _coordinates(
-    plan: Plan, grid: Grid, hashed: Mapping[int, str], column: Mapping[str, Column]
-) -> dict[int, Column]:
+def _coordinates(plan: Plan, grid: Grid, hashed: Mapping[int, str], column: Mapping[str, Column]) -> dict[int, Column]:
     """Returns the coordinate of a row along every axis of which a column is ``hashed``."""
     found = {}
     for axis, name in hashed.items():
