@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from bench.cases.streams import Stream
-from bench.cases.workloads import WORKLOADS
+from bench.cases.workloads import WORKLOADS, load
 from bench.harness.machine import one_core
 from bench.harness.oracle import expectation
 from bench.harness.sections import SECTIONS
@@ -80,7 +80,7 @@ def test_what_nobody_has_written_is_skipped() -> None:
 
 
 def program(path: Path, text: str) -> Path:
-    path.write_text(f"#!{sys.executable}\nimport sys\nsys.stdin.read()\n{text}\n")
+    path.write_text(f"#!{sys.executable}\nimport sys\nasked = sys.stdin.read()\n{text}\n")
     path.chmod(0o755)
     return path
 
@@ -92,6 +92,27 @@ def test_one_that_counts_wrong_has_no_time(monkeypatch, tmp_path) -> None:
     assert found["status"] == "wrong"
     assert "rows and checksum [1, 2]; DuckDB has" in found["reason"]
     assert "updates_per_s" not in found
+
+
+def test_a_run_is_repeated_as_ours_is_and_the_median_counts(monkeypatch, tmp_path) -> None:
+    text = f"""
+import json, pathlib
+before = pathlib.Path({str(tmp_path / "runs")!r})
+runs = len(before.read_text()) if before.exists() else 0
+before.write_text("x" * (runs + 1))
+seconds, done = [2.0, 1.0, 4.0, 3.0][runs], json.loads(asked)["bound_s"]
+result = {{"seconds": seconds, "emitted": done, "warm": 0, "deltas": 8, "rss_before": 5, "rss_peak": 7}}
+print(json.dumps({{"result": result}}))"""
+    monkeypatch.setattr(native, "DIFFERENTIAL", program(tmp_path / "peer", text))
+    of = len(load("3-hop", "generated", SMALL).stream)
+    found = cell("dd", "3-hop", check=None, bound_s=of, repeats=3)
+    assert (found["repeats"], found["seconds"]) == (3, [2.0, 1.0, 4.0])
+    assert found["updates_per_s"] == of
+    assert found["updates_per_s_median"] == of / 2
+    (tmp_path / "runs").unlink()
+    assert cell("dd", "3-hop", check=None, bound_s=of, repeats=3, repeat_budget_s=3.0)["repeats"] == 1
+    (tmp_path / "runs").unlink()
+    assert cell("dd", "3-hop", check=None, bound_s=of - 1, repeats=3)["repeats"] == 1  # it was stopped
 
 
 def test_of_a_trace_of_java_the_cause_is_told(tmp_path) -> None:

@@ -14,11 +14,6 @@ mod tally;
 mod tpch;
 
 use anyhow::{Result, bail};
-use mimalloc::MiMalloc;
-
-/// Faster than the system's, for many small batches.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> Result<()> {
     let (spec, stream) = drive::asked()?;
