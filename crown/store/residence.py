@@ -24,9 +24,13 @@ from crown.kernels import arena as A
 from crown.store.memory import MappedFile
 
 _PAGE = mmap.PAGESIZE
-_CHUNK = 16  # pages that go or stay together: what the system maps around a page that is touched
+_FOLIO = 512  # pages: the largest piece in which the system keeps a file, of which it drops no part
+_PIECES = (16, _FOLIO, 1 << 20)
+"""Pages that go or stay together: what the system maps around a page that is touched; then more, if that did not do."""
 _LEFT = 3 / 4  # of the limit, after pages went: so they do not go one by one
 _IN_MEMORY = {"tmpfs", "ramfs"}
+_Span = tuple[MappedFile, int, int]
+"""Bytes of a file, from where to where."""
 
 
 def supported() -> bool:
@@ -59,41 +63,50 @@ def used(files: Iterable[MappedFile]) -> int:
 
 def resident(files: Iterable[MappedFile]) -> int:
     """Returns the bytes of the files that are in memory, whoever has them mapped. O(used bytes), some 20 ms per GiB."""
-    return _PAGE * sum(int(np.count_nonzero(_in_core(file, *span))) for file in files for span in _spans(file))
+    return _counted([(file, *span) for file in files for span in _spans(file)])
 
 
 def trim(files: Sequence[MappedFile], limit: int, hand: int = 0) -> int:
     """Gives pages of the files back until less than ``limit`` bytes are in memory; returns how many went, in bytes.
 
     ``hand``: from which on, of those that were touched lately, pages go; another number each time is best. Any thread
-    may work with the files meanwhile. Pages that another process has mapped stay. Cost: ``resident``, and writing what
-    has changed.
+    may work with the files meanwhile. Pages that another process has mapped stay, and those that the system reads
+    beside a page that is touched come back: see ``expect``. Cost: ``resident``, and writing what has changed.
     """
     if used(files) <= limit:
         return 0
-    spans = [(file, start, stop) for file in files for start, stop in _spans(file)]
-    cores = [_chunks(_in_core(file, start, stop)) for file, start, stop in spans]
-    pages = np.concatenate([core.sum(axis=1) for core in cores])
-    excess = int(pages.sum()) - limit // _PAGE
-    if excess <= 0:
-        return 0
-    recent = np.concatenate([_chunks(_mapped(file, start, stop)).any(axis=1) for file, start, stop in spans])
-    order = np.argsort(np.roll(recent, -(hand % len(recent))), kind="stable")
-    order = (order + hand % len(recent)) % len(recent)  # those that were not touched, then the others, from the hand on
-    enough = np.searchsorted(np.cumsum(pages[order]), excess + int((1 - _LEFT) * limit / _PAGE)) + 1
+    spans = [(file, *_widened(file, *span)) for file in files for span in _spans(file)]
+    before = left = _counted(spans)
+    recent = [_mapped(*span) for span in spans]
+    for pages in _PIECES:
+        if left <= limit:
+            break
+        _drop(spans, recent, left - int(_LEFT * limit), hand, pages)
+        left = _counted(spans)
+    return max(before - left, 0)
+
+
+def _drop(spans: Sequence[_Span], recent: Sequence[np.ndarray], excess: int, hand: int, size: int) -> None:
+    """Gives back ``excess`` bytes, in pieces of ``size`` pages: those first that have no ``recent`` page."""
+    pages = np.concatenate([_pieces(_in_core(*span), size).sum(axis=1) for span in spans])
+    late = np.concatenate([_pieces(mapped, size).any(axis=1) for mapped in recent])
+    hand %= len(late)
+    order = (np.argsort(np.roll(late, -hand), kind="stable") + hand) % len(late)  # from the hand on
+    enough = np.searchsorted(np.cumsum(pages[order]), excess // _PAGE) + 1
     going = np.zeros(len(pages), bool)
     going[order[:enough]] = True
     going &= pages > 0
-    for file in files:
-        unmap(file)
-        os.fdatasync(file.descriptor)
+    for file, start, stop in spans:
+        file.mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
+    for descriptor in {file.descriptor for file, _, _ in spans}:
+        os.fdatasync(descriptor)
     at = 0
-    for (file, start, stop), core in zip(spans, cores, strict=True):
-        for first, last in _runs(going[at : at + len(core)]):
-            begin, end = start + first * _CHUNK * _PAGE, min(start + last * _CHUNK * _PAGE, stop)
+    for file, start, stop in spans:
+        count = -(-(stop - start) // (size * _PAGE))
+        for first, last in _runs(going[at : at + count]):
+            begin, end = start + first * size * _PAGE, min(start + last * size * _PAGE, stop)
             os.posix_fadvise(file.descriptor, begin, end - begin, os.POSIX_FADV_DONTNEED)
-        at += len(core)
-    return int(pages[going].sum()) * _PAGE
+        at += count
 
 
 def expect(files: Iterable[MappedFile], in_order: bool) -> None:
@@ -139,9 +152,19 @@ def _mapped(file: MappedFile, start: int, stop: int) -> np.ndarray:
     return (words >> np.uint64(63)).astype(bool)
 
 
-def _chunks(pages: np.ndarray) -> np.ndarray:
-    """Returns the pages in rows of a chunk each."""
-    return np.pad(pages, (0, -len(pages) % _CHUNK)).reshape(-1, _CHUNK)
+def _counted(spans: Iterable[_Span]) -> int:
+    return _PAGE * sum(int(np.count_nonzero(_in_core(*span))) for span in spans)
+
+
+def _widened(file: MappedFile, start: int, stop: int) -> tuple[int, int]:
+    """Returns from where to where the folios lie that have these bytes of the file."""
+    size = _FOLIO * _PAGE
+    return start // size * size, min(-(-stop // size) * size, 8 * len(file.words) // _PAGE * _PAGE)
+
+
+def _pieces(pages: np.ndarray, size: int) -> np.ndarray:
+    """Returns the pages in rows of a piece each."""
+    return np.pad(pages, (0, -len(pages) % size)).reshape(-1, size)
 
 
 def _runs(chosen: np.ndarray) -> Iterator[tuple[int, int]]:

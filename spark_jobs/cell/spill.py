@@ -7,6 +7,7 @@ batch everything that the files have in memory is counted, and trimmed if need b
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,21 +31,24 @@ class Spilled:
     limit: int | None
     resident: int = -1
     gone: int = 0
+    _ordered: bool = False
 
     @contextmanager
     def in_order(self) -> Iterator[None]:
         """Yields a context in which the files are read from the beginning to the end, not anywhere."""
-        self.expect(True)
+        self._ordered = True
+        self.expect()
         try:
             yield
         finally:
-            self.expect(False)
+            self._ordered = False
+            self.expect()
 
-    def expect(self, in_order: bool) -> None:
+    def expect(self) -> None:
         """Says how the files will be touched, if not all of them fits into memory."""
         files = mapped_in(self.folder)
         if self.limit is not None and residence.used(files) > self.limit:
-            residence.expect(files, in_order)
+            residence.expect(files, self._ordered)
 
 
 @contextmanager
@@ -59,7 +63,7 @@ def bounded(folder: Path, limit: int | None) -> Iterator[Spilled]:
     if limit is None:
         yield spilled
         return
-    spilled.expect(False)
+    spilled.expect()
     over = threading.Event()
     watch = threading.Thread(target=_watch, args=(limit, spilled, over), name="crown-spill", daemon=True)
     watch.start()
@@ -72,7 +76,7 @@ def bounded(folder: Path, limit: int | None) -> Iterator[Spilled]:
         if residence.used(files) <= limit:
             spilled.resident = residence.used(files)
         else:
-            spilled.gone += residence.trim(files, limit, _hand(spilled))
+            _trim(limit, spilled)
             spilled.resident = residence.resident(files)
             for file in files:  # another worker may get the cell next: what is mapped here, it could not drop
                 residence.unmap(file)
@@ -85,13 +89,14 @@ def _watch(limit: int, spilled: Spilled, over: threading.Event) -> None:
         if now - before < limit // 10:
             before = min(before, now)
             continue
-        with suppress(OSError):  # what the disk refuses, the cell finds out itself
-            spilled.gone += residence.trim(mapped_in(spilled.folder), limit, _hand(spilled))
+        _trim(limit, spilled)
         before = residence.touched()
 
 
-def _hand(spilled: Spilled) -> int:
-    return spilled.gone // 4096
+def _trim(limit: int, spilled: Spilled) -> None:
+    spilled.expect()
+    with suppress(OSError):  # what the disk refuses, the cell finds out itself
+        spilled.gone += residence.trim(mapped_in(spilled.folder), limit, spilled.gone // mmap.PAGESIZE)
 
 
 def demand_disk(scratch: Path) -> None:

@@ -13,7 +13,7 @@ from crown.store import residence
 from crown.store.memory import MappedFile, mapped_in
 
 MIB = 1 << 20
-WORDS = 4 * MIB  # of a part: 32 MiB
+WORDS = 2 * MIB  # of a part: 16 MiB
 
 
 @pytest.fixture
@@ -26,21 +26,23 @@ def file(tmp_path: Path) -> MappedFile:
     for part in made.parts:
         part[:] = np.arange(WORDS)
         part[A.H_TOP] = WORDS
+    residence.expect([made], in_order=False)
     return made
 
 
 def intact(file: MappedFile) -> bool:
+    residence.expect([file], in_order=True)
     wanted = np.arange(WORDS)
     wanted[A.H_TOP] = WORDS
     return all(bool((part == wanted).all()) for part in file.parts)
 
 
 def test_pages_go_until_less_than_the_limit_is_in_memory_and_come_back_as_they_were(file: MappedFile) -> None:
-    assert residence.used([file]) == residence.resident([file]) == 64 * MIB
-    assert residence.trim([file], 64 * MIB) == 0, "that much is allowed"
-    gone = residence.trim([file], 20 * MIB)
-    assert residence.resident([file]) <= 20 * MIB
-    assert gone >= 44 * MIB
+    assert residence.used([file]) == residence.resident([file]) == 32 * MIB
+    assert residence.trim([file], 32 * MIB) == 0, "that much is allowed"
+    gone = residence.trim([file], 10 * MIB)
+    assert residence.resident([file]) <= 10 * MIB
+    assert gone >= 22 * MIB
     assert intact(file)
 
 
@@ -48,10 +50,10 @@ def test_what_was_touched_lately_stays(file: MappedFile) -> None:
     residence.unmap(file)
     hot = file.parts[1][: MIB // 2]  # 4 MiB
     hot += 1
-    residence.trim([file], 16 * MIB)
+    residence.trim([file], 10 * MIB)
     found = residence._in_core(file, 8 * WORDS, 8 * WORDS + 4 * MIB)
     assert found.all()
-    assert residence.resident([file]) <= 16 * MIB
+    assert residence.resident([file]) <= 10 * MIB
 
 
 def test_only_what_is_in_use_is_counted(file: MappedFile) -> None:
@@ -68,7 +70,7 @@ def test_what_is_written_meanwhile_is_not_lost(file: MappedFile) -> None:
     def trims() -> None:
         hand = 0
         while not over.is_set():
-            hand += residence.trim([file], 8 * MIB, hand) // 4096
+            hand += residence.trim([file], 4 * MIB, hand) // 4096
 
     thread = threading.Thread(target=trims)
     thread.start()

@@ -64,7 +64,13 @@ class Site:
         known = {"grid": steps.Grid(), "fingerprint": HOPS.fingerprint, "query": "Q", "operator": "crown"}
         known |= {"plan": json.dumps(HOPS.to_json()), "root": self.place[0], "run": "r", "options": self.place[1]}
         known |= {"checkpoint": str(self.folder), "scratch": str(self.folder.parent / host), "keep": 3, "sample": 0}
-        known |= {"engines": steps.QUERY, "on_missing": "ignore", "backfill": False, "envelope": Given(changes, bad)}
+        known |= {
+            "limits": steps.NONE,
+            "engines": steps.QUERY,
+            "on_missing": "ignore",
+            "backfill": False,
+            "envelope": Given(changes, bad),
+        }
         return steps.Step(**dict.fromkeys(steps.Step.__dataclass_fields__) | known | more)
 
     def apply(self, batch, changes, host="here", **more):
