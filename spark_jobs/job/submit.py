@@ -38,6 +38,8 @@ from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables.write import read_deltas, write_deltas
 
@@ -93,6 +95,12 @@ class Job:
         """Returns True if the deltas are written to a folder."""
         return self.output not in (sinks.CONSOLE, sinks.NOOP)
 
+    def target(self) -> Folder:
+        """Returns the folder that the deltas are written to. Raises ``FolderError`` if its sink cannot."""
+        if self.sink == sinks.SPARK:
+            return LocalFolder(local_folder(self.output, "--output"))
+        return folder_at(self.output, "--output", spool=self.scratch)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -117,7 +125,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     try:
         with held(checkpoint), plain_errors(job.checkpoint):
             if job.to_files:
-                with places.held_output(local_folder(job.output), checkpoint, job.sink):
+                with places.held_output(job.target(), checkpoint, job.sink):
                     return _run(job, checkpoint, say)
             places.without_output(checkpoint)
             return _run(job, checkpoint, say)
@@ -209,7 +217,7 @@ def _check(job: Job) -> None:
     if job.cores is not None and job.cores < 1:
         raise SparkJobError(f"--cores {job.cores}: give 1 or more")
     if job.to_files:
-        local_folder(job.output, "--output")
+        job.target()
         if job.format not in sinks.FILE_FORMATS:
             raise SparkJobError(f"--format {job.format}: use one of {', '.join(sinks.FILE_FORMATS)}")
         if job.checkpoint is None:
@@ -284,10 +292,13 @@ def _follow(
     summary = Summary()
     watcher = Watcher(query, located(str(checkpoint), job.state).root, places.OPERATOR)
 
+    target = job.target() if job.to_files else None
+
     def report() -> None:
-        if job.to_files:
-            places.still_there(local_folder(job.output))
-        for progress in watcher.new():
+        found = list(watcher.new())
+        if target is not None and (found or isinstance(target, LocalFolder)):
+            places.still_there(target)
+        for progress in found:
             summary.batches.append(progress)
             if job.json:
                 say(json.dumps(progress.to_json(columns, sample)))
