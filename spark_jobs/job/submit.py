@@ -26,6 +26,7 @@ from plans.windows import Window
 from spark_jobs.cell.limits import Limits
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.feeds.topics import Topics
 from spark_jobs.folders import held, local_folder, usable
 from spark_jobs.ingest import edges
 from spark_jobs.ingest.conventions import normal
@@ -65,6 +66,7 @@ class Job:
     format: str = "parquet"
     sink: str = sinks.SPARK
     trigger: str | None = None
+    topics: Topics | None = None
     schema: Schema = field(default_factory=Schema)
     dialect: str = "spark"
     window: str | None = None
@@ -189,6 +191,8 @@ def _check(job: Job) -> None:
         raise SourceError(
             "--window turns an edge list into a sliding window, but no input is an edge list (format=edges)"
         )
+    if job.topics is not None:
+        _check_topics(job)
     if job.verify and job.emit != WEIGHTS:
         raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
     if job.emit == DEBEZIUM and job.format == "csv" and job.to_files:
@@ -245,6 +249,19 @@ def _check(job: Job) -> None:
         usable(local_folder(job.scratch, "--scratch"), "--scratch")
 
 
+def _check_topics(job: Job) -> None:
+    if job.verify:
+        raise SparkJobError(
+            "--verify recomputes from what was read, and a topic may have forgotten it: leave out --verify, or --kafka"
+        )
+    if job.change is not None:
+        raise SparkJobError(
+            "--change names a column of files, and the records of topics are Debezium's envelopes: leave it out"
+        )
+    if job.batch_rows < 1:
+        raise SparkJobError(f"--batch-rows {job.batch_rows}: give 1 or more")
+
+
 def _schema(job: Job) -> Schema:
     """Returns the declared relations, and for each undeclared edge list the columns src and dst."""
     tables = [job.schema[name] for name in job.schema]
@@ -257,6 +274,8 @@ def _schema(job: Job) -> Schema:
 def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> dict[str, DataFrame]:
     """Returns the changes of all inputs, with weights."""
     found = {given.name: _frame(spark, given, schema, job, checkpoint, streaming) for given in job.inputs}
+    if job.topics is not None:
+        found |= job.topics.frames(spark, schema, job.batch_rows)
     return normal(found, job.change, schema)
 
 
