@@ -29,7 +29,8 @@ def local_folder(path: str | Path, option: str = "checkpoint") -> Path:
     if isinstance(found, Address):
         raise FolderError(
             f"{option} {masked(str(path))}: this must be a folder of this host, or one that is mounted here; only the "
-            "state of a job can be on an object store: give a local folder, and state= (--state)"
+            "state of a job, and a table that its cells write, can be on an object store: give a local folder, and "
+            "state= (--state), or write_deltas() (--sink)"
         )
     return found
 

@@ -136,8 +136,8 @@ def maintain(
     - ``cell_budget``: how much state each cell may have, in memory or not, as bytes or ``"8 GiB"``: a batch that would
       pass it is refused with ``MemoryBudgetError``. ``cell_memory``: how much of it may be in memory; the rest is in
       the cell's file in ``scratch``, which must be on a disk.
-    - ``into``: the folder of a table; the cells write their deltas there, and the result has a row per file. That is
-      half of a sink: ``write_deltas`` is the whole one.
+    - ``into``: the folder of a table, or its URI; the cells write their deltas there, and the result has a row per
+      file. That is half of a sink: ``write_deltas`` is the whole one.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -213,10 +213,11 @@ def maintain(
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(where.checkpoint, stored.parent.name, stride.step.operator, where.root)
     grid = found[-1].round.grid
+    ways: dict[str, Any] = {"options": dict(storage_options or {}), "spool": common["scratch"]}
     if into is not None and emit == "weights":
-        return applied(spark, found, changes, placement, before, Parts(into, delta_schema(plan)))
+        return applied(spark, found, changes, placement, before, Parts(into, delta_schema(plan), **ways))
     deltas = emitted(applied(spark, found, changes, placement, before), emit, key, plan, grid)
-    return deltas if into is None else written(deltas, Parts(into, files_schema(deltas.schema)))
+    return deltas if into is None else written(deltas, Parts(into, files_schema(deltas.schema), **ways))
 
 
 def _check_missing(plan: Maintainable, on_missing: str) -> None:

@@ -10,7 +10,9 @@ from crown.analysis.amplified import BEYOND
 from crown.changes import FORMATS, WEIGHTS
 from plans.commands.declare import add_dialect, names_of, query_text, rates_of, schema_of
 from plans.commands.windows import add_windows, windows_of
+from plans.schema import Schema
 from spark_jobs.errors import SparkJobError
+from spark_jobs.feeds.topics import Topics
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import sinks, submit
@@ -31,11 +33,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--input",
         action="append",
-        required=True,
+        default=[],
         metavar="NAME=PATH[:OPTION=VALUE,...]",
         help="changes of a relation: a folder or file of CSV, JSON lines or Parquet, or an edge list (.txt, .gz, "
         ".zip). Options: format=csv|json|parquet|edges, files=N per micro-batch, and those of Spark's reader",
     )
+    add("--kafka", metavar="SERVERS", help="brokers of topics with Debezium's envelopes, host:port with commas")
+    add(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="topics to read of them, of one table or of several",
+    )
+    add(
+        "--table",
+        action="append",
+        default=[],
+        metavar="RELATION=TABLE,...",
+        help="what a relation's tables are called in the topics (default: as the relation in --schema)",
+    )
+    add(
+        "--kafka-option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark's source for Kafka (default: startingOffsets=earliest, maxOffsetsPerTrigger of "
+        "--batch-rows)",
+    )
+    add("--kafka-config", metavar="FILE", help="properties of Kafka's client, such as security.protocol and passwords")
     add("--output", required=True, metavar="FOLDER|console|noop", help="where the deltas go")
     add(
         "--sink",
@@ -73,7 +99,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="slide a window of W rows, or of a fraction (0.2) of the rows, over the edge lists",
     )
     add_windows(parser)
-    add("--batch-rows", type=int, default=100_000, metavar="N", help="updates per micro-batch of an edge list (100000)")
+    add(
+        "--batch-rows",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="updates per micro-batch of an edge list, records of topics (100000)",
+    )
     add("--change", metavar="COLUMN", help="column with weights or change codes, or debezium (default: found)")
     add(
         "--emit",
@@ -133,16 +165,18 @@ def run(args: argparse.Namespace) -> int:
 
 def job(args: argparse.Namespace) -> submit.Job:
     """Returns the job that the options describe. Raises ``SparkJobError`` or ``PlanError`` for what makes no sense."""
+    schema, inputs = schema_of(args.schema), tuple(Input.parse(text) for text in args.input)
     return submit.Job(
         query=query_text(args.query),
-        inputs=tuple(Input.parse(text) for text in args.input),
+        inputs=inputs,
+        topics=_topics(args, schema, inputs),
         output=args.output,
         checkpoint=local_folder(args.checkpoint, "--checkpoint") if args.checkpoint else None,
         state=args.state,
         format=args.format,
         sink=args.sink,
         trigger=args.trigger,
-        schema=schema_of(args.schema),
+        schema=schema,
         dialect=args.dialect,
         window=args.window,
         windows=windows_of(args),
@@ -167,6 +201,19 @@ def job(args: argparse.Namespace) -> submit.Job:
         verify=args.verify,
         json=args.json,
     )
+
+
+def _topics(args: argparse.Namespace, schema: Schema, inputs: Sequence[Input]) -> Topics | None:
+    if args.kafka is None:
+        if args.topic or args.table or args.kafka_option or args.kafka_config:
+            raise SparkJobError("--topic, --table, --kafka-option and --kafka-config need --kafka SERVERS")
+        if not inputs:
+            raise SparkJobError("the job has nothing to read: give --input NAME=PATH, or --kafka and --topic")
+        return None
+    read = {given.name.lower() for given in inputs}
+    relations = [name for name in schema if name.lower() not in read]
+    settings = _pairs("--kafka-option", args.kafka_option)
+    return Topics.of(args.kafka, args.topic, relations, args.table, settings, args.kafka_config)
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:

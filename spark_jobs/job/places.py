@@ -3,37 +3,42 @@
 A job is known by a word of its own, which is in its checkpoint (``output.json``) and in its output folder
 (``_crown.json``, which readers pass over). Spark's file sink alone would take any folder, and skip the batches whose
 numbers are there already.
+
+An output on an object store is held by that word alone: there are no locks. Of two jobs that begin at once on an empty
+one, one is refused with its first batch: the table says whose it is (``spark_jobs.tables``).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from crown.durable.files import write_durably
 from spark_jobs.errors import SparkJobError
-from spark_jobs.folders import held, usable
+from spark_jobs.folders import held
 from spark_jobs.job.sinks import SPARK
 from spark_jobs.log.history import SparkHistory, stream_of
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables import delta
-from spark_jobs.tables.commits import OURS
+from spark_jobs.tables.commits import OURS, entries
 from spark_jobs.tables.manifests import newest_manifest
 
 OPERATOR = "crown"
 """The name of the operator of a whole job."""
 
+_OWN, _MARK = "output.json", "_crown.json"
 _SINK = re.compile(r"([0-9]+)(?:\.compact)?")
 
 
 def without_output(checkpoint: Path) -> None:
     """Raises unless a run of the job that writes no files leaves no gap in its output."""
-    mine = _read(checkpoint / "output.json")
+    mine = _read(LocalFolder(checkpoint), _OWN)
     if mine is not None:
         raise SparkJobError(
             f"the job of {checkpoint} writes to {mine.get('output')}, and its batches would be missing there if they "
@@ -42,40 +47,59 @@ def without_output(checkpoint: Path) -> None:
 
 
 @contextmanager
-def held_output(folder: Path, checkpoint: Path, sink: str = SPARK) -> Iterator[None]:
+def held_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> Iterator[None]:
     """Holds an output folder, claimed for this job, as long as the job runs. See ``held`` and ``claim_output``.
 
     Two jobs that begin at once both find the folder empty; each would skip the batches of the other.
     """
-    _claimable(folder, checkpoint)
-    with held(folder, "output"):
-        claim_output(folder, checkpoint, sink)
+    folder = folder_at(output, "--output")
+    alone: AbstractContextManager[None] = nullcontext()
+    with _reachable(folder):
+        _claimable(folder, checkpoint)
+        if isinstance(folder, LocalFolder):
+            alone = held(folder.path, "output")
+    with alone:
+        with _reachable(folder):
+            claim_output(folder, checkpoint, sink)
         yield
 
 
-def _claimable(folder: Path, checkpoint: Path) -> None:
+@contextmanager
+def _reachable(folder: Folder) -> Iterator[None]:
+    """Has an object store that cannot be asked end in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(folder, LocalFolder):
+            raise
+        raise SparkJobError(
+            f"--output {folder} cannot be used ({error.strerror}): see that the store can be reached, and written to"
+        ) from None
+
+
+def _claimable(folder: Folder, checkpoint: Path) -> None:
     """Makes the folder if the job has written nothing yet."""
-    if SparkHistory(checkpoint).committed() >= 0 and not folder.exists():
+    if SparkHistory(checkpoint).committed() >= 0 and not _there(folder):
         written = SparkHistory(checkpoint).committed() + 1
         raise SparkJobError(
             f"--output {folder} is not there, but the job of {checkpoint} has written {written} batches"
-            f"{_where(_read(checkpoint / 'output.json'))}: give that folder, put it back, or begin again with a new "
+            f"{_where(_read(LocalFolder(checkpoint), _OWN))}: give that folder, put it back, or begin again with a new "
             "checkpoint and output"
         )
-    usable(folder, "--output")
+    ready(folder, "--output")
 
 
-def claim_output(folder: Path, checkpoint: Path, sink: str = SPARK) -> None:
+def claim_output(output: Folder | Path, checkpoint: Path, sink: str = SPARK) -> None:
     """Makes sure that an output folder is empty, or this job's with all of its batches; then marks it as this job's.
 
     An output from before there were marks is taken if its newest batch fits Spark's checkpoint. Raises
     :class:`SparkJobError`.
     """
-    committed = SparkHistory(checkpoint).committed()
-    mine, theirs = _read(checkpoint / "output.json"), _read(folder / "_crown.json")
+    folder, committed = folder_at(output, "--output"), SparkHistory(checkpoint).committed()
+    mine, theirs = _read(LocalFolder(checkpoint), _OWN), _read(folder, _MARK)
     _claimable(folder, checkpoint)
     written = _written(folder, stream_of(checkpoint))
-    found = sorted({path.name for path in folder.iterdir()} - {"_spark_metadata"} - OURS)
+    found = sorted(entries(folder) - {"_spark_metadata"} - OURS)
     if mine is not None and (wrote := mine.get("sink", SPARK)) != sink:
         raise SparkJobError(
             f"the job of {checkpoint} has written {folder} with --sink {wrote}, and two sinks do not see each other's "
@@ -110,17 +134,23 @@ def claim_output(folder: Path, checkpoint: Path, sink: str = SPARK) -> None:
             "begin again with a new checkpoint and output"
         )
     job = (mine or {}).get("job") or uuid.uuid4().hex
-    _write(checkpoint / "output.json", {"job": job, "output": str(folder), "sink": sink})
-    _write(folder / "_crown.json", {"job": job})
+    _write(LocalFolder(checkpoint), _OWN, {"job": job, "output": str(folder), "sink": sink})
+    _write(folder, _MARK, {"job": job})
 
 
-def still_there(folder: Path) -> None:
+def still_there(folder: Folder) -> None:
     """Raises :class:`SparkJobError` if an output folder that was claimed is gone: Spark would go on in a new one."""
-    if not (folder / "_crown.json").exists():
+    with _reachable(folder):
+        there = folder.has(_MARK)
+    if not there:
         raise _replaced(folder)
 
 
-def _replaced(folder: Path) -> SparkJobError:
+def _there(folder: Folder) -> bool:
+    return folder.path.exists() if isinstance(folder, LocalFolder) else folder.has(_MARK)
+
+
+def _replaced(folder: Folder) -> SparkJobError:
     return SparkJobError(
         f"--output {folder} was removed, or replaced by another, while the job was running: what it held is missing. "
         "Put it back, or begin again with a new checkpoint and output"
@@ -131,30 +161,29 @@ def _where(mine: dict[str, Any] | None) -> str:
     return f" to {mine['output']}" if mine is not None and "output" in mine else ""
 
 
-def _written(folder: Path, stream: str | None) -> int:
+def _written(folder: Folder, stream: str | None) -> int:
     """Returns the newest batch in the log of Spark's file sink, or of a table of the stream's; −1 if there is none."""
-    try:
-        names = os.listdir(folder / "_spark_metadata")
-    except OSError:
-        names = []
+    names = (folder / "_spark_metadata").files()
     newest = max((int(found[1]) for found in map(_SINK.fullmatch, names) if found is not None), default=-1)
-    if stream is not None and (folder / "_delta_log").is_dir():
+    if stream is not None and "_delta_log" in folder.folders():
         newest = max(newest, delta.newest_batch(folder, f"{stream}/{OPERATOR}"))
     return max(newest, newest_manifest(folder))
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(folder: Folder, name: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(folder.read(name))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError):
-        raise SparkJobError(f"{path} is damaged: put it back from a copy, or use new folders") from None
+    except ValueError:
+        raise SparkJobError(f"{folder.at(name)} is damaged: put it back from a copy, or use new folders") from None
+    except OSError as error:
+        raise SparkJobError(f"{folder.at(name)} cannot be read: {error.strerror}") from None
     return found if isinstance(found, dict) else None
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def _write(folder: Folder, name: str, content: dict[str, Any]) -> None:
     """Writes a file that appears in one step, unless it says so already."""
-    if _read(path) == content:
+    if _read(folder, name) == content:
         return
-    write_durably(path, json.dumps(content).encode())
+    folder.replace(name, json.dumps(content).encode())

@@ -26,6 +26,7 @@ from plans.windows import Window
 from spark_jobs.cell.limits import Limits
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.feeds.topics import Topics
 from spark_jobs.folders import held, local_folder, usable
 from spark_jobs.ingest import edges
 from spark_jobs.ingest.conventions import normal
@@ -38,6 +39,8 @@ from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import local_session
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables.write import read_deltas, write_deltas
 
@@ -63,6 +66,7 @@ class Job:
     format: str = "parquet"
     sink: str = sinks.SPARK
     trigger: str | None = None
+    topics: Topics | None = None
     schema: Schema = field(default_factory=Schema)
     dialect: str = "spark"
     window: str | None = None
@@ -93,6 +97,12 @@ class Job:
         """Returns True if the deltas are written to a folder."""
         return self.output not in (sinks.CONSOLE, sinks.NOOP)
 
+    def target(self) -> Folder:
+        """Returns the folder that the deltas are written to. Raises ``FolderError`` if its sink cannot."""
+        if self.sink == sinks.SPARK:
+            return LocalFolder(local_folder(self.output, "--output"))
+        return folder_at(self.output, "--output", spool=self.scratch)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -117,7 +127,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     try:
         with held(checkpoint), plain_errors(job.checkpoint):
             if job.to_files:
-                with places.held_output(local_folder(job.output), checkpoint, job.sink):
+                with places.held_output(job.target(), checkpoint, job.sink):
                     return _run(job, checkpoint, say)
             places.without_output(checkpoint)
             return _run(job, checkpoint, say)
@@ -181,6 +191,8 @@ def _check(job: Job) -> None:
         raise SourceError(
             "--window turns an edge list into a sliding window, but no input is an edge list (format=edges)"
         )
+    if job.topics is not None:
+        _check_topics(job)
     if job.verify and job.emit != WEIGHTS:
         raise SparkJobError("--verify adds up the weights that were written: leave --verify out, or --emit")
     if job.emit == DEBEZIUM and job.format == "csv" and job.to_files:
@@ -209,7 +221,7 @@ def _check(job: Job) -> None:
     if job.cores is not None and job.cores < 1:
         raise SparkJobError(f"--cores {job.cores}: give 1 or more")
     if job.to_files:
-        local_folder(job.output, "--output")
+        job.target()
         if job.format not in sinks.FILE_FORMATS:
             raise SparkJobError(f"--format {job.format}: use one of {', '.join(sinks.FILE_FORMATS)}")
         if job.checkpoint is None:
@@ -237,6 +249,19 @@ def _check(job: Job) -> None:
         usable(local_folder(job.scratch, "--scratch"), "--scratch")
 
 
+def _check_topics(job: Job) -> None:
+    if job.verify:
+        raise SparkJobError(
+            "--verify recomputes from what was read, and a topic may have forgotten it: leave out --verify, or --kafka"
+        )
+    if job.change is not None:
+        raise SparkJobError(
+            "--change names a column of files, and the records of topics are Debezium's envelopes: leave it out"
+        )
+    if job.batch_rows < 1:
+        raise SparkJobError(f"--batch-rows {job.batch_rows}: give 1 or more")
+
+
 def _schema(job: Job) -> Schema:
     """Returns the declared relations, and for each undeclared edge list the columns src and dst."""
     tables = [job.schema[name] for name in job.schema]
@@ -249,6 +274,8 @@ def _schema(job: Job) -> Schema:
 def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> dict[str, DataFrame]:
     """Returns the changes of all inputs, with weights."""
     found = {given.name: _frame(spark, given, schema, job, checkpoint, streaming) for given in job.inputs}
+    if job.topics is not None:
+        found |= job.topics.frames(spark, schema, job.batch_rows)
     return normal(found, job.change, schema)
 
 
@@ -284,10 +311,13 @@ def _follow(
     summary = Summary()
     watcher = Watcher(query, located(str(checkpoint), job.state).root, places.OPERATOR)
 
+    target = job.target() if job.to_files else None
+
     def report() -> None:
-        if job.to_files:
-            places.still_there(local_folder(job.output))
-        for progress in watcher.new():
+        found = list(watcher.new())
+        if target is not None and (found or isinstance(target, LocalFolder)):
+            places.still_there(target)
+        for progress in found:
             summary.batches.append(progress)
             if job.json:
                 say(json.dumps(progress.to_json(columns, sample)))

@@ -36,6 +36,15 @@ class Contents:
     rows: Mapping[str, pa.Table]
     tuples: tuple[Stored, ...] = ()
 
+    def as_rows(self) -> dict[str, pa.Table]:
+        """Returns all as rows. Those of tuples are those that pass their plan's predicates, and have what else
+        it reads."""
+        found = {
+            part.relation.name: pa.table([*part.columns, pa.array(part.copies)], [*part.relation.columns, WEIGHT])
+            for part in self.tuples
+        }
+        return found | dict(self.rows)
+
 
 def contents(given: Round, load: Load, where: object) -> Contents:
     """Returns what the cells of a round hold. O(state), and in memory once; ``load`` is called once per cell.

@@ -12,9 +12,10 @@ from crown.engine.engine import Engine
 from crown.engine.stored import Stored, fill
 from crown.ingest.columns import WEIGHT
 from crown.ingest.masks import with_masks
+from crown.programs.intake import used_columns
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan
-from plans.program import Maintainable, maintainable
+from plans.program import Maintainable, Program, maintainable
 from plans.search.rounds import Round
 from spark_jobs.cell.engines import QUERY
 from spark_jobs.cell.step import Step
@@ -30,12 +31,8 @@ def filled(given: Round, step: Step, base: Contents) -> Iterator[Engine | Progra
     Raises :class:`CheckpointError` if the rows that there are do not say where they belong.
     """
     plan = maintainable(step.plan)
-    if base.tuples and not isinstance(given.maintained, Plan):
-        raise CheckpointError(
-            f"the cells keep of their rows what they read of them, and less than {given.grid.cells} "
-            f"{'cell needs' if given.grid.cells == 1 else 'cells need'}: start again with a new checkpoint, from "
-            "bulk_load() with cells="
-        )
+    if base.tuples and isinstance(plan, Program):
+        base = _known(given, plan, step, base)
     for cell in range(given.grid.cells):
         keyed = any(table.upserts for table in plan.tables)  # then what is gone comes as deletes that find nothing
         engine: Any = QUERY.create(plan, None, "ignore" if keyed else step.on_missing)
@@ -51,6 +48,29 @@ def filled(given: Round, step: Step, base: Contents) -> Iterator[Engine | Progra
             engine.gate.forget_counters()
         engine.on_missing = step.on_missing
         yield engine
+
+
+def _known(given: Round, program: Program, step: Step, base: Contents) -> Contents:
+    """Returns the rows that the tuples of a plan's cells are to a program's.
+
+    Raises :class:`CheckpointError` if it reads more of them.
+    """
+    rows = base.as_rows()
+    has = {relation.lower(): {name.lower() for name in table.column_names} for relation, table in rows.items()}
+    for name, columns in used_columns(program, program.whole or step.on_missing == "raise").items():
+        relation = next(role.relation for own, role in (given.roles or {}).items() if own.lower() == name)
+        if absent := [column.name for column in columns if column.name.lower() not in has[relation.lower()]]:
+            raise CheckpointError(
+                f"the cells do not keep the column {absent[0]!r} of {relation}, which {given.grid.cells} "
+                f"{'cell reads' if given.grid.cells == 1 else 'cells read'}: start again with a new checkpoint, from "
+                "bulk_load() with cells="
+            )
+    if step.on_missing == "raise":
+        raise CheckpointError(
+            'the cells keep the rows that a predicate lets through, and on_missing="raise" wants to know all: start '
+            "again with a new checkpoint, from bulk_load() with cells="
+        )
+    return Contents(rows)
 
 
 def _mine(plan: Plan, given: Round, part: Stored, cell: int) -> Stored:

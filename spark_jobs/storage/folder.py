@@ -89,6 +89,22 @@ class Folder(ABC):
         there."""
 
     @abstractmethod
+    def spooled(self, file: str) -> AbstractContextManager[Path]:
+        """Yields a path of this host; what is written there is the file, durably, when the context ends.
+
+        If the context is left by an exception there is no file. The file need not appear in one step: its name must be
+        one that nobody else knows.
+        """
+
+    @abstractmethod
+    def adopt(self, files: Iterable[str], source: Folder) -> None:
+        """Gives files of another folder of the same storage their places in this one, durably, each in one step.
+
+        They stay in the other folder, too. A file that is here already stays what it is. Raises FileNotFoundError,
+        whose ``filename`` says which, for one that is in neither folder.
+        """
+
+    @abstractmethod
     def delete(self, files: Iterable[str]) -> None:
         """Deletes files; one that is not there is none to delete."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from crown.durable.files import PRIVATE, create_durably, sync, temporary, write_durably
@@ -112,6 +112,30 @@ class LocalFolder(Folder):
             write(partial)
             os.chmod(partial, PRIVATE)
             os.replace(partial, self.path / file)
+        sync(self.path)
+
+    @contextmanager
+    def spooled(self, file: str) -> Iterator[Path]:
+        """See ``Folder``."""
+        path = self.path / file
+        self.path.mkdir(exist_ok=True)
+        try:
+            yield path
+            sync(path)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def adopt(self, files: Iterable[str], source: Folder) -> None:
+        """See ``Folder``. By hard links."""
+        assert isinstance(source, LocalFolder), "folders of one storage"
+        for file in files:
+            try:
+                with suppress(FileExistsError):
+                    os.link(source.path / file, self.path / file)
+            except FileNotFoundError as error:
+                if not (self.path / file).exists():
+                    raise FileNotFoundError(error.errno, error.strerror, file) from None
         sync(self.path)
 
     def delete(self, files: Iterable[str]) -> None:

@@ -87,6 +87,15 @@ class Bucket:
                 "obstore knows for this store, max_retries, and retry_timeout in seconds"
             ) from None
 
+    def delta_options(self) -> dict[str, str]:
+        """Returns the options as deltalake knows them, which speaks to stores through the same library."""
+        found = {name: str(value) for name, value in self.options.items()}
+        if "retry_timeout" in found:
+            found["retry_timeout"] += "s"
+        if self.uri.startswith("s3:"):  # the commit is an object that is created once only
+            found.setdefault("aws_conditional_put", "etag")
+        return found
+
     def reason(self, error: BaseException) -> str:
         """Returns why a request failed, in a line without credentials."""
         text = str(error)
@@ -222,11 +231,28 @@ class ObjectFolder(Folder):
 
     def publish(self, file: str, write: Callable[[Path], object]) -> None:
         """See ``Folder``."""
+        with self.spooled(file) as path:
+            write(path)
+
+    @contextmanager
+    def spooled(self, file: str) -> Iterator[Path]:
+        """See ``Folder``."""
         with tempfile.TemporaryDirectory(prefix="crown-", dir=self.bucket.spool, ignore_cleanup_errors=True) as folder:
             path = Path(folder) / file
-            write(path)
+            yield path
             with self._asking() as store:
                 _obstore(self.bucket.uri).put(store, self._key(file), path)
+
+    def adopt(self, files: Iterable[str], source: Folder) -> None:
+        """See ``Folder``. The store copies them; none of their bytes come here."""
+        assert isinstance(source, ObjectFolder), "folders of one storage"
+        for file in files:
+            try:
+                with self._asking() as store:
+                    _obstore(self.bucket.uri).copy(store, source._key(file), self._key(file))
+            except FileNotFoundError as error:
+                if not self.has(file):
+                    raise FileNotFoundError(error.errno, error.strerror, file) from None
 
     def delete(self, files: Iterable[str]) -> None:
         """See ``Folder``."""

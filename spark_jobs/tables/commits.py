@@ -6,22 +6,22 @@ to both is what is said here:
 
 - The newest batch that is committed is read from the log. A batch that is there is not committed again: it was executed
   twice. Any other but the one that follows it is refused: table and checkpoint do not belong together.
-- A file gets its place in the table by a hard link; its name in ``_attempts`` goes afterwards. So whatever is left in
-  ``_attempts`` when a batch has been committed is of an attempt that lost, or of a driver that died, and is removed.
+- A file gets its place in the table by a hard link, or a copy that an object store makes; its name in ``_attempts``
+  goes afterwards. So whatever is left in ``_attempts`` when a batch has been committed is of an attempt that lost, or
+  of a driver that died, and is removed.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from crown.durable.files import sync
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.folders import LOCK
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.parts import ATTEMPTS, Part
 
 _NAME = re.compile(r"part-(\d+)-\w+-[0-9a-f]{32}\.parquet")
@@ -48,8 +48,8 @@ class Log(Protocol):
 class Commits:
     """The commits of one stream to the table in ``folder``, one after the other."""
 
-    def __init__(self, folder: Path, log: Log) -> None:
-        self.folder = folder
+    def __init__(self, folder: Folder | Path, log: Log) -> None:
+        self.folder = folder_at(folder)
         self._log = log
         self._swept = False
 
@@ -60,23 +60,25 @@ class Commits:
         ``_attempts``.
         """
         newest = self._log.newest()
-        if not self._swept:
-            self._sweep(newest)
         new = follows(self.folder, newest, batch)
-        if new:
-            self._log.commit(batch, parts)
-        drop_attempts(self.folder, batch)
+        try:
+            if not self._swept:
+                self._sweep(newest)
+            if new:
+                self._log.commit(batch, parts)
+            drop_attempts(self.folder, batch)
+        except OSError as error:
+            raise unwritten(self.folder, error) from None
         return new
 
     def _sweep(self, newest: int) -> None:
         """Removes what a driver that died has linked into the table and not committed. O(attempts that are left)."""
-        for name, batch in attempts(self.folder):
-            if batch <= newest + 1 and not self._log.holds(name):
-                (self.folder / name).unlink(missing_ok=True)
+        left = [name for name, batch in attempts(self.folder) if batch <= newest + 1]
+        self.folder.delete([name for name in left if not self._log.holds(name)])
         self._swept = True
 
 
-def follows(table: Path | str, newest: int, batch: int) -> bool:
+def follows(table: Folder | str, newest: int, batch: int) -> bool:
     """Returns True if a batch is the next one of a table, False if it is the newest there: it is executed again.
 
     Raises :class:`BrokenChainError` for any other: Spark executes no batch again but the newest.
@@ -93,7 +95,7 @@ def follows(table: Path | str, newest: int, batch: int) -> bool:
     )
 
 
-def foreign(folder: Path, what: str) -> CheckpointError:
+def foreign(folder: Folder, what: str) -> CheckpointError:
     """Returns the error for a folder that holds something else than this stream's table."""
     return CheckpointError(
         f"{folder} holds {what}, and the deltas would be mixed with it: give this stream a folder of its own, or go on "
@@ -101,7 +103,7 @@ def foreign(folder: Path, what: str) -> CheckpointError:
     )
 
 
-def beaten(folder: Path, batch: int) -> CheckpointError:
+def beaten(folder: Folder, batch: int) -> CheckpointError:
     """Returns the error for a batch that another driver has committed to a table."""
     return CheckpointError(
         f"another job has committed batch {batch} of this stream to {folder}: end it, or give this one a "
@@ -109,44 +111,38 @@ def beaten(folder: Path, batch: int) -> CheckpointError:
     )
 
 
-def attempts(folder: Path) -> list[tuple[str, int]]:
+def unwritten(folder: Folder, error: OSError) -> CheckpointError:
+    """Returns the error for a table that cannot be written."""
+    return CheckpointError(f"cannot write to the table {folder}: {error.strerror}")
+
+
+def entries(folder: Folder) -> set[str]:
+    """Returns the names of all that is in a folder. O(entries)."""
+    return {*folder.files(), *folder.folders()}
+
+
+def attempts(folder: Folder) -> list[tuple[str, int]]:
     """Returns the names in ``_attempts`` and the batches they are of."""
-    try:
-        names = os.listdir(folder / ATTEMPTS)
-    except FileNotFoundError:
-        return []
-    found = ((name, _NAME.fullmatch(name)) for name in names)
+    found = ((name, _NAME.fullmatch(name)) for name in (folder / ATTEMPTS).files())
     return [(name, int(match[1])) for name, match in found if match is not None]
 
 
-def drop_attempts(folder: Path, batch: int) -> None:
+def drop_attempts(folder: Folder, batch: int) -> None:
     """Removes the names in ``_attempts`` of batches up to this one; files that are in the table stay there."""
-    for name, of in attempts(folder):
-        if of <= batch:
-            (folder / ATTEMPTS / name).unlink(missing_ok=True)
+    (folder / ATTEMPTS).delete([name for name, of in attempts(folder) if of <= batch])
 
 
-def place(folder: Path, files: Iterable[str]) -> None:
+def place(folder: Folder, files: Iterable[str]) -> None:
     """Gives files that were attempts their places in the table; done before, it does nothing. Durable.
 
     Raises :class:`CheckpointError` if a file is gone.
     """
-    for name in files:
-        try:
-            with suppress(FileExistsError):
-                os.link(folder / ATTEMPTS / name, folder / name)
-        except FileNotFoundError:
-            if not (folder / name).exists():
-                raise CheckpointError(
-                    f"{folder / name} is gone, though a batch was committed with it: put it back, or begin again with "
-                    "a new table and checkpoint"
-                ) from None
-        except OSError as error:
-            raise CheckpointError(f"cannot write to the table {folder}: {error.strerror}") from None
-    sync(folder)
-
-
-def take_back(folder: Path, files: Iterable[str]) -> None:
-    """Removes files from the table that were placed, and then not committed."""
-    for name in files:
-        (folder / name).unlink(missing_ok=True)
+    try:
+        folder.adopt(files, folder / ATTEMPTS)
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"{folder.at(error.filename)} is gone, though a batch was committed with it: put it back, or begin again "
+            "with a new table and checkpoint"
+        ) from None
+    except OSError as error:
+        raise unwritten(folder, error) from None

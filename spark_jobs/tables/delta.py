@@ -8,18 +8,25 @@ batch cannot both succeed. Needs the package ``deltalake``; no JVM is asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from crown.errors import needs
 from spark_jobs.errors import CheckpointError, SourceError
-from spark_jobs.tables.commits import OURS, attempts, beaten, foreign, place, take_back
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.objects import ObjectFolder
+from spark_jobs.storage.opening import Options, folder_at
+from spark_jobs.tables.commits import OURS, attempts, beaten, entries, foreign, place
 from spark_jobs.tables.parts import Part, schema_of
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, Schema
+
+_ATTEMPT = "crown.attempt"
+_LOOKED_AT = 20  # newest commits, among which one that was just made is
 
 
 def require() -> None:
@@ -35,13 +42,13 @@ class DeltaLog:
     an empty one with the same columns is taken.
     """
 
-    def __init__(self, folder: Path, stream: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Folder | Path, stream: str) -> None:
+        self._folder = folder = folder_at(folder)
         self._stream = stream
         self._table = opened(folder)
         if self._table is None:
             begun = {name for name, _ in attempts(folder)}  # a driver may have died before its first commit
-            if strange := sorted({path.name for path in folder.iterdir()} - OURS - begun):
+            if strange := sorted(entries(folder) - OURS - begun):
                 raise foreign(folder, f"files of others ({strange[0]}, for one), but no Delta table")
         elif self.newest() < 0 and self._table.file_uris():
             raise foreign(folder, "a Delta table with rows that this stream has not written")
@@ -64,20 +71,40 @@ class DeltaLog:
         place(self._folder, files)
         now = int(time.time() * 1000)
         actions = [AddAction(part.file, part.bytes, {}, now, True, part.stats) for part in parts]
-        properties = by_batch(self._stream, batch)
+        mine = uuid.uuid4().hex
+        properties = by_batch(self._stream, batch, {_ATTEMPT: mine})
         try:
             if self._table is None:
                 create_table_with_add_actions(
-                    str(self._folder), schema, actions, "error", name="deltas", commit_properties=properties
+                    str(self._folder),
+                    schema,
+                    actions,
+                    "error",
+                    name="deltas",
+                    storage_options=options_of(self._folder),
+                    commit_properties=properties,
                 )
                 self._table = opened(self._folder)
             else:
                 self._table.create_write_transaction([*actions], "append", schema, commit_properties=properties)
                 self._table.update_incremental()
         except (DeltaError, OSError) as error:
+            if self._stands(mine):
+                return
             if _beaten(error):  # else nobody knows whether it was committed; the next start sweeps what was not
-                take_back(self._folder, files)
+                self._folder.delete(files)
             raise uncommitted(self._folder, batch, error) from None
+
+    def _stands(self, attempt: str) -> bool:
+        """Returns True if a commit that failed is in the log all the same.
+
+        A store's answer may get lost, and the request that is then sent again finds what the first one made.
+        """
+        table = opened(self._folder)
+        if table is None or all(commit.get(_ATTEMPT) != attempt for commit in table.history(_LOOKED_AT)):
+            return False
+        self._table = table
+        return True
 
     def _shape(self, parts: Sequence[Part]) -> Schema:
         """Returns the table's columns; of a new table, the files'. Raises :class:`SourceError` if they differ."""
@@ -99,21 +126,33 @@ class DeltaLog:
         return found
 
 
-def by_batch(stream: str, batch: int) -> CommitProperties:
+def by_batch(stream: str, batch: int, more: Mapping[str, str] | None = None) -> CommitProperties:
     """Returns what a commit says of itself: the stream and batch that it is of."""
     from deltalake import CommitProperties, Transaction
 
-    return CommitProperties(app_transactions=[Transaction(stream, batch)])
+    return CommitProperties(app_transactions=[Transaction(stream, batch)], custom_metadata=dict(more or {}))
 
 
-def uncommitted(folder: Path, batch: int, error: Exception) -> CheckpointError:
+def uncommitted(folder: Folder, batch: int, error: Exception) -> CheckpointError:
     """Returns the error for a batch that could not be committed to a Delta table."""
     if _beaten(error):
         return beaten(folder, batch)
     return CheckpointError(
-        f"batch {batch} cannot be committed to the Delta table {folder} ({' '.join(str(error).split())}): mend that, "
-        "and start the stream again"
+        f"batch {batch} cannot be committed to the Delta table {folder} ({_reason(folder, error)}): mend that, and "
+        "start the stream again"
     )
+
+
+def _reason(folder: Folder, error: Exception) -> str:
+    """Returns why deltalake failed, in a line without credentials."""
+    if isinstance(folder, ObjectFolder):
+        return folder.bucket.reason(error)
+    return " ".join(str(error).split())
+
+
+def options_of(folder: Folder) -> dict[str, str] | None:
+    """Returns what deltalake must know to reach the storage of a folder."""
+    return folder.bucket.delta_options() if isinstance(folder, ObjectFolder) else None
 
 
 def _beaten(error: Exception) -> bool:
@@ -123,21 +162,24 @@ def _beaten(error: Exception) -> bool:
     return isinstance(error, CommitFailedError) and "oncurrent transaction" in str(error)
 
 
-def opened(folder: Path) -> DeltaTable | None:
+def opened(folder: Folder) -> DeltaTable | None:
     """Returns the Delta table in a folder; None if there is none. Raises :class:`SourceError` if it cannot be read."""
     require()
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
+    options = options_of(folder)
     try:
-        return DeltaTable(str(folder)) if DeltaTable.is_deltatable(str(folder)) else None
+        if not DeltaTable.is_deltatable(str(folder), options):
+            return None
+        return DeltaTable(str(folder), storage_options=options)
     except (DeltaError, OSError) as error:
-        raise SourceError(f"the Delta table {folder} cannot be read ({' '.join(str(error).split())})") from None
+        raise SourceError(f"the Delta table {folder} cannot be read ({_reason(folder, error)})") from None
 
 
-def newest_batch(folder: Path, stream: str) -> int:
+def newest_batch(folder: Folder | Path, stream: str) -> int:
     """Returns the newest batch of a stream in a Delta table; −1 if there is none."""
-    return _newest(opened(folder), stream)
+    return _newest(opened(folder_at(folder)), stream)
 
 
 def _newest(table: DeltaTable | None, stream: str) -> int:
@@ -145,8 +187,12 @@ def _newest(table: DeltaTable | None, stream: str) -> int:
     return -1 if found is None else int(found)
 
 
-def table_files(folder: Path) -> list[str]:
-    """Returns the files of the newest version of a Delta table. Raises :class:`SourceError` if there is no table."""
+def table_files(path: Folder | Path | str, storage_options: Options | None = None) -> list[str]:
+    """Returns the files of the newest version of a Delta table: paths, or URIs of an object store.
+
+    ``storage_options``: obstore's. Raises :class:`SourceError` if there is no table.
+    """
+    folder = folder_at(path, "path", storage_options)
     table = opened(folder)
     if table is None:
         raise SourceError(f"{folder} is no Delta table: give the folder that write_deltas writes to")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from spark_jobs.errors import SourceError
-from spark_jobs.folders import usable
-from spark_jobs.tables.commits import follows
-from spark_jobs.tables.delta import by_batch, opened, require, uncommitted
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import ready
+from spark_jobs.tables.commits import entries, follows
+from spark_jobs.tables.delta import by_batch, opened, options_of, require, uncommitted
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, OP, UPDATE, Net, another_s, unfit
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class DeltaResult:
     Cost of a batch: what MERGE reads of the table, which may be all of it, and the files that it writes anew.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         require()
-        usable(folder, "target")
+        ready(folder, "target")
         self._folder = folder
 
     def apply(self, stream: str, batch: int, net: Net) -> bool:
@@ -39,9 +39,10 @@ class DeltaResult:
         table = opened(self._folder)
         kept = net.rows.drop_columns([OP]) if net.keyed else net.rows
         if table is None:
-            if strange := sorted(path.name for path in self._folder.iterdir()):
+            if strange := sorted(entries(self._folder)):
                 raise another_s(str(self._folder), f"files of others ({strange[0]}, for one), but no Delta table")
-            table = DeltaTable.create(str(self._folder), Schema.from_arrow(kept.schema))
+            where, options = str(self._folder), options_of(self._folder)
+            table = DeltaTable.create(where, Schema.from_arrow(kept.schema), storage_options=options)
         known = table.transaction_version(stream)
         newest = -1 if known is None else int(known)
         if newest < 0 and table.file_uris():

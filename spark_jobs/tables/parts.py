@@ -8,24 +8,28 @@ committed the batch (``spark_jobs.tables.commits``); the file of an attempt that
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crown.durable.files import sync
 from spark_jobs.errors import CheckpointError
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.opening import folder_at
 
 ATTEMPTS = "_attempts"
 BATCH = "_batch"
 GROUP_ROWS = 1 << 19
 """Rows that are gathered before they are written as a row group."""
+_END = 1 << 16  # bytes of a file that mostly have its footer
 _LONGEST = 64  # of a text that is its own bound; a longer one has none
 _BOUNDED = (pa.types.is_integer, pa.types.is_date32, pa.types.is_string)
 _PLAIN = (pa.types.is_integer, pa.types.is_floating)
@@ -57,11 +61,14 @@ class Parts:
     """Writes deltas into the table in ``folder``. Travels to the workers.
 
     ``schema``: of the files; its column ``_batch``, if it is the last one and the deltas have none, is filled with the
-    number of the micro-batch.
+    number of the micro-batch. ``options``: of the table's object store, which are never shown; ``spool``: where files
+    pass through this host on their way there.
     """
 
     folder: str
     schema: pa.Schema
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    spool: str | None = None
 
     def written(self, deltas: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields one row about the file of this cell and micro-batch, when it is on the disk. Memory: a row group."""
@@ -77,44 +84,44 @@ class Parts:
         cell = context.partitionId()
         name = f"part-{int(batch):08d}-{cell:04d}-{uuid.uuid4().hex}.parquet"
         empty = int(batch) == cell == 0  # else a table without deltas could not be read
-        part = write_part(Path(self.folder) / ATTEMPTS / name, self.schema, int(batch), deltas, empty)
+        attempts = folder_at(self.folder, "path", self.options, self.spool) / ATTEMPTS
+        part = write_part(attempts, name, self.schema, int(batch), deltas, empty)
         row = {"cell": cell, "file": None, "rows": 0, "bytes": 0, "stats": None} | (part.to_json() if part else {})
         yield pa.RecordBatch.from_pylist([row], MANIFEST)
 
 
 def write_part(
-    path: Path, schema: pa.Schema, batch: int, deltas: Iterable[pa.RecordBatch], empty: bool = False
+    folder: Folder | Path,
+    name: str,
+    schema: pa.Schema,
+    batch: int,
+    deltas: Iterable[pa.RecordBatch],
+    empty: bool = False,
 ) -> Part | None:
     """Writes the deltas of a micro-batch to one file; None, and no file, if there are none and ``empty`` is False.
 
     A file that is not finished is removed. Raises :class:`CheckpointError` if it cannot be written.
     """
-    writer: pq.ParquetWriter | None = None
-    done: list[Any] = []
+    folder = folder_at(folder)
+    tables = _groups(deltas, schema, batch)
+    first = next(tables, None)
+    if first is None and not empty:
+        return None
     try:
-        for table in _groups(deltas, schema, batch):
-            if writer is None:
-                writer = _writer(path, schema, done)
-            writer.write_table(table)
-        if writer is None and empty:
-            writer = _writer(path, schema, done)
-        if writer is None:
-            return None
-        writer.close()
-        sync(path)
-        return Part(path.name, done[0].num_rows, path.stat().st_size, json.dumps(statistics(done[0])))
+        with folder.spooled(name) as path:
+            done: list[Any] = []
+            with _writer(path, schema, done) as writer:
+                for table in chain([] if first is None else [first], tables):
+                    writer.write_table(table)
+            part = Part(name, done[0].num_rows, path.stat().st_size, json.dumps(statistics(done[0])))
     except OSError as error:
-        raise CheckpointError(f"cannot write deltas to {path.parent}: {error.strerror or error}") from None
-    finally:
-        if writer is not None and not done:  # broken off: by a bad batch, a full disk, or a consumer that left
-            writer.close()
-            path.unlink(missing_ok=True)
+        raise CheckpointError(f"cannot write deltas to {folder}: {error.strerror or error}") from None
+    return part
 
 
 def _writer(path: Path, schema: pa.Schema, done: list[Any]) -> pq.ParquetWriter:
     """Returns a writer of the form that was fastest: numbers as they are, but those that repeat in a dictionary."""
     repeated = [f.name for f in schema if f.name in (BATCH, "_weight") or not any(is_(f.type) for is_ in _PLAIN)]
-    path.parent.mkdir(exist_ok=True)
     return pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=repeated, metadata_collector=done)
 
 
@@ -185,6 +192,15 @@ def manifest(rows: Iterable[Any]) -> list[Part]:
     return [Part(row["file"], int(row["rows"]), int(row["bytes"]), row["stats"]) for row in found if row["file"]]
 
 
-def schema_of(folder: Path, part: Part) -> pa.Schema:
+def schema_of(folder: Folder, part: Part) -> pa.Schema:
     """Returns the columns of a file that has just been written."""
-    return pq.read_schema(folder / ATTEMPTS / part.file).remove_metadata()
+    return footer_schema(folder / ATTEMPTS, part.file)
+
+
+def footer_schema(folder: Folder, file: str) -> pa.Schema:
+    """Returns the columns of a Parquet file. Reads its end only."""
+    end = folder.tail(file, _END)
+    footer = 8 + int.from_bytes(end[-8:-4], "little")
+    if footer > len(end):
+        end = folder.tail(file, footer)
+    return pq.read_schema(pa.BufferReader(end)).remove_metadata()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
-from spark_jobs.folders import local_folder
+from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.net import Net, net_of
 from spark_jobs.tables.postgres import PostgresResult
@@ -29,14 +29,19 @@ class Target(Protocol):
 
 
 def to_table(
-    target: str, keys: Sequence[str] | None = None, *, table: str | None = None
+    target: str,
+    keys: Sequence[str] | None = None,
+    *,
+    table: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Returns a function for ``foreachBatch`` that keeps the table of a result current, once per micro-batch.
 
     The deltas are those of ``maintain`` with ``emit="weights"``. The function reads its batch, whole, into the driver.
 
-    - ``target``: a folder, for a Delta table (needs ``deltalake``), changed by MERGE; or ``postgresql://user@host/db``
-      with ``table=``, ``name`` or ``schema.name`` (needs ``psycopg``). A table that is not there is made.
+    - ``target``: a folder, or ``s3://``, ``gs://``, ``az://``, for a Delta table (needs ``deltalake``), changed by
+      MERGE; or ``postgresql://user@host/db`` with ``table=``, ``name`` or ``schema.name`` (needs ``psycopg``). A table
+      that is not there is made. ``storage_options``: obstore's, of an object store; by default the environment's.
     - ``keys``: columns that no two rows of the result share; then the table has the result's columns, and a batch
       inserts, updates and deletes rows by key. None: the table has a column ``_count`` more, the copies of each row.
 
@@ -55,7 +60,7 @@ def to_table(
     elif table is not None:
         raise SourceError(f"table={table!r} is for a database: leave it out for the folder {target}")
     else:
-        where = DeltaResult(local_folder(target, "target"))
+        where = DeltaResult(folder_at(target, "target", storage_options))
 
     def apply(frame: DataFrame, batch: int) -> None:
         stream = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,16 +10,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs import cluster
 from spark_jobs.errors import SourceError, SparkJobError
-from spark_jobs.folders import local_folder, usable
+from spark_jobs.folders import local_folder
 from spark_jobs.operator import Query, maintain
+from spark_jobs.storage.folder import Folder
+from spark_jobs.storage.local import LocalFolder
+from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables import delta
 from spark_jobs.tables.commits import Commits, Log
+from spark_jobs.tables.fetched import fetched
 from spark_jobs.tables.manifests import MANIFESTS, Manifests, delta_files
 from spark_jobs.tables.parts import manifest
 
 DELTA, PARQUET = "delta", "parquet"
 TABLES = (DELTA, PARQUET)
-_LOGS: dict[str, Callable[[Path, str], Log]] = {DELTA: delta.DeltaLog, PARQUET: Manifests}
+_LOGS: dict[str, Callable[[Folder, str], Log]] = {DELTA: delta.DeltaLog, PARQUET: Manifests}
 
 
 def write_deltas(
@@ -41,6 +44,8 @@ def write_deltas(
     The cells write the files themselves, without a way through Spark, and the driver commits those of a micro-batch in
     one step. Exactly once, through retries, kills and restarts from the checkpoint.
 
+    - ``path``: a folder of this host, or one that is mounted here and at the executors; or ``s3://``, ``gs://``,
+      ``az://``, with ``storage_options``, obstore's, for the table and the state; by default the environment's.
     - ``format``: ``"delta"``, a Delta table (needs the package ``deltalake``), whose transaction per batch says stream
       and batch; ``"parquet"``, plain files with a manifest per batch, see ``delta_files``.
     - ``checkpoint``: the stream's ``checkpointLocation``, which also has the operator's state.
@@ -61,8 +66,8 @@ def write_deltas(
         )
     if format == DELTA:
         delta.require()
-    folder = local_folder(path, "path")
-    usable(folder, "path")
+    folder = folder_at(path, "path", options.get("storage_options"))
+    ready(folder, "path")
     found = maintain(spark, query, changes, checkpoint=checkpoint, operator=operator, into=str(folder), **options)
     if not found.isStreaming:
         raise SourceError(
@@ -76,7 +81,7 @@ def write_deltas(
     return (writer if trigger is None else writer.trigger(**trigger)).start()
 
 
-def committer(folder: Path, format: str, operator: str) -> Callable[[DataFrame, int], None]:
+def committer(folder: Folder, format: str, operator: str) -> Callable[[DataFrame, int], None]:
     """Returns what ``foreachBatch`` is given: it has the cells write, and commits what they have written."""
     open_tables: dict[str, Commits] = {}
 
@@ -90,13 +95,21 @@ def committer(folder: Path, format: str, operator: str) -> Callable[[DataFrame, 
     return commit
 
 
-def read_deltas(spark: SparkSession, path: str) -> DataFrame:
+def read_deltas(spark: SparkSession, path: str, storage_options: Mapping[str, str] | None = None) -> DataFrame:
     """Returns the table of deltas in a folder, of either format, as a batch DataFrame: committed batches only.
 
-    Spark needs no package for Delta to read it this way. Raises :class:`SourceError` if there is no table.
+    ``storage_options``: obstore's, if it is on an object store; by default the environment's. Spark needs no package
+    for Delta to read it this way, and none for the store, from which the workers read. Raises :class:`SourceError` if
+    there is no table.
     """
-    folder = local_folder(path, "path")
-    files = delta_files(folder) if (folder / MANIFESTS).is_dir() else delta.table_files(folder)
+    folder = folder_at(path, "path", storage_options)
+    try:
+        plain = MANIFESTS in folder.folders()
+    except OSError as error:
+        raise SourceError(f"cannot read the table {folder}: {error.strerror}") from None
+    files = delta_files(folder) if plain else delta.table_files(folder)
     if not files:
         raise SourceError(f"{folder} has no deltas yet: wait for the first batch")
-    return spark.read.parquet(*files)
+    if isinstance(folder, LocalFolder):
+        return spark.read.parquet(*files)
+    return fetched(spark, folder, [file.rpartition("/")[2] for file in files])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,36 @@ class Topic:
         return expected.result
 
 
+def followed_by_the_command(topic, folder) -> None:
+    """``crown submit`` reads the topic from its beginning, in the session that there is; then what has come since."""
+    import pyarrow.parquet as pq
+
+    from spark_jobs import delta_files
+    from spark_jobs.commands import submit
+
+    words = [SQL, "--kafka", topic.options["kafka.bootstrap.servers"], "--topic", "shop", "--batch-rows", "40"]
+    words += [word for name, names in INTO.items() for word in ("--table", f"{name}={_listed(names)}")]
+    words += [word for name, columns in SHOP.items() for word in ("--schema", _declared(name, columns))]
+    words += ["--sink", "parquet", "--output", f"{folder}/table", "--checkpoint", f"{folder}/submitted", "--cells", "2"]
+    parser = argparse.ArgumentParser()
+    submit.add_arguments(parser)
+    for _ in range(2):
+        assert submit.run(parser.parse_args(words)) == 0
+        found = Counter()
+        for *row, weight, _ in zip(*pq.read_table(delta_files(f"{folder}/table")).to_pydict().values(), strict=True):
+            found[tuple(row)] += weight
+        assert {row for row, weight in found.items() if weight} == set(topic.oracle({"0": 1 << 60, "1": 1 << 60}))
+        topic.write(20)
+
+
+def _listed(names) -> str:
+    return names if isinstance(names, str) else ",".join(names)
+
+
+def _declared(name, columns) -> str:
+    return f"{name}({', '.join(f'{column} {kind}' for column, kind in columns.items())})"
+
+
 def main() -> None:
     """Follows the topic, with a sink that fails; then loads it, and follows it from there."""
     from spark_jobs import bulk_load, handover, local_session, maintain, split
@@ -115,6 +147,7 @@ def main() -> None:
     loaded = split(handover(spark, feeds, checkpoint=state).tables["shop"], INTO, schema=SHOP)
     sink.deltas[-1] = rows_of(bulk_load(spark, SQL, loaded, checkpoint=state, schema=SHOP, cells=2))
     assert sink.state() == topic.oracle(begun.positions["shop"]["shop"])
+    followed_by_the_command(topic, folder)
     topic.write(30)
     assert follow(handover(spark, feeds, checkpoint=state).changes["shop"], state) >= 3
     assert sink.state() == topic.oracle({"0": 1 << 60, "1": 1 << 60})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables.commits import Commits
 from spark_jobs.tables.delta import DeltaLog
 from spark_jobs.tables.manifests import Manifests
@@ -21,7 +22,7 @@ def attempt(folder, batch, cell=0, schema=SCHEMA):
     """What a worker writes for a cell and batch: the same rows every time, under another name."""
     rows = pa.RecordBatch.from_pylist([{"a": 10 * batch + cell, "_weight": 1}], pa.schema(list(schema)[:-1]))
     name = f"part-{batch:08d}-{cell:04d}-{uuid.uuid4().hex}.parquet"
-    return write_part(folder / ATTEMPTS / name, schema, batch, [rows, rows.slice(0, 0)])
+    return write_part(folder_at(folder) / ATTEMPTS, name, schema, batch, [rows, rows.slice(0, 0)])
 
 
 def committing(form: str, folder: str) -> None:

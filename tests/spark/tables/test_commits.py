@@ -24,7 +24,9 @@ import pytest
 
 from crown.durable import files
 from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, SourceError
-from spark_jobs.tables import commits, parts
+from spark_jobs.storage import local
+from spark_jobs.storage.opening import folder_at
+from spark_jobs.tables import parts
 from spark_jobs.tables.commits import Commits
 from spark_jobs.tables.delta import DeltaLog, newest_batch, table_files
 from spark_jobs.tables.manifests import Manifests, delta_files, newest_manifest
@@ -97,7 +99,7 @@ def _die(patch, step, number, before):
     if step == "os.link":
         patch.setattr(os, "link", armed(os.link))
     elif step == "sync":
-        patch.setattr(commits, "sync", armed(commits.sync))
+        patch.setattr(local, "sync", armed(local.sync))
         patch.setattr(files, "sync", armed(files.sync))
     elif step == "unlink":
         patch.setattr(Path, "unlink", armed(Path.unlink))
@@ -193,7 +195,7 @@ def test_a_file_that_is_gone_is_named_but_a_batch_that_is_being_committed_is_lef
         delta_files(tmp_path)
     with pytest.raises(SourceError, match="no manifests"):
         delta_files(tmp_path / "nowhere")
-    assert newest_manifest(tmp_path / "nowhere") == -1
+    assert newest_manifest(folder_at(tmp_path / "nowhere")) == -1
 
 
 def test_a_batch_that_breaks_off_leaves_no_file_and_one_without_rows_only_if_it_is_wanted(tmp_path):
@@ -201,19 +203,19 @@ def test_a_batch_that_breaks_off_leaves_no_file_and_one_without_rows_only_if_it_
         yield pa.RecordBatch.from_pylist([{"a": 1, "_weight": 1}], pa.schema(list(SCHEMA)[:-1]))
         raise RuntimeError("the cell failed")
 
-    path = tmp_path / ATTEMPTS / "part.parquet"
+    attempts, path = tmp_path / ATTEMPTS, tmp_path / ATTEMPTS / "part.parquet"
     parts.GROUP_ROWS, groups = 1, parts.GROUP_ROWS
     with pytest.raises(RuntimeError, match="the cell failed"):
-        write_part(path, SCHEMA, 0, breaking())
+        write_part(attempts, path.name, SCHEMA, 0, breaking())
     parts.GROUP_ROWS = groups
     assert not path.exists()
-    assert write_part(path, SCHEMA, 0, []) is None
+    assert write_part(attempts, path.name, SCHEMA, 0, []) is None
     assert not path.exists()
-    empty = write_part(path, SCHEMA, 0, [], empty=True)
+    empty = write_part(attempts, path.name, SCHEMA, 0, [], empty=True)
     assert (empty.rows, pq.read_table(path).schema.names) == (0, SCHEMA.names)
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot write deltas"):
-        write_part(tmp_path / "file" / ATTEMPTS / "part.parquet", SCHEMA, 0, [], empty=True)
+        write_part(tmp_path / "file" / ATTEMPTS, "part.parquet", SCHEMA, 0, [], empty=True)
 
 
 def test_statistics_bound_every_value_and_leave_out_what_they_cannot_bound(tmp_path):
@@ -241,7 +243,7 @@ def test_statistics_bound_every_value_and_leave_out_what_they_cannot_bound(tmp_p
     ]
     whole = pa.RecordBatch.from_pylist(rows, pa.schema(list(schema)[:-1]))
     path = tmp_path / ATTEMPTS / "part.parquet"
-    part = write_part(path, schema, 7, [whole.slice(0, 40), whole.slice(40)])
+    part = write_part(path.parent, path.name, schema, 7, [whole.slice(0, 40), whole.slice(40)])
     said = json.loads(part.stats)
     assert said["numRecords"] == 100
     assert said["minValues"] == {"i": 0, "s": "000", "d": "2024-02-29", "_weight": 1, "_batch": 7}

@@ -1,0 +1,3 @@
+"""The storages of ``tests.spark.storage``."""
+
+from tests.spark.storage.conftest import place, s3  # noqa: F401

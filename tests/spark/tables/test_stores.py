@@ -1,0 +1,262 @@
+"""Tables of deltas on an S3 server: every row once, whatever breaks off, gets lost or is in the way. Mostly no Spark.
+
+Oracle: what was committed, counted in Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import sys
+import uuid
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs import delta_files, read_deltas, to_table, write_deltas
+from spark_jobs.commands import submit
+from spark_jobs.errors import BrokenChainError, CheckpointError, FolderError, SourceError, SparkJobError
+from spark_jobs.job import places
+from spark_jobs.storage.objects import ObjectFolder
+from spark_jobs.storage.opening import folder_at
+from spark_jobs.tables.commits import Commits
+from spark_jobs.tables.delta import DeltaLog, table_files
+from spark_jobs.tables.net import net_of
+from spark_jobs.tables.parts import ATTEMPTS, schema_of
+from tests.marks import slow
+from tests.spark.job.test_submit import PATHS, command, edge_pairs, write_edges
+from tests.spark.storage.flaky import flaky_proxy
+from tests.spark.storage.server import BUCKET, SECRET, environment
+from tests.spark.streams import batch_of, oracle_of
+from tests.spark.tables.driver import LOGS, SCHEMA, STREAM, attempt
+from tests.spark.tables.test_write_deltas import GRAPH, HOPS, NOW, graph_files, states
+from tests.spark.test_kills import run_until
+
+deltalake = pytest.importorskip("deltalake")
+FILES = {"delta": table_files, "parquet": delta_files}
+
+
+@pytest.fixture
+def bucket(s3):
+    """A new folder of the bucket, with the options by which it is reached."""
+    return folder_at(f"s3://{BUCKET}/{uuid.uuid4().hex}/the table", "path", s3)
+
+
+def found(form, folder):
+    """The rows of the table: (a, weight, batch), counted."""
+    files = FILES[form](folder)
+    assert all(file.startswith(f"{folder}/part-") for file in files)
+    total = Counter()
+    for file in files:
+        with folder.local(file.rpartition("/")[2]) as path:
+            total.update(zip(*pq.read_table(path).to_pydict().values(), strict=True))
+    return total
+
+
+def expected(batches, cells=2):
+    return Counter((10 * b + c, 1, b) for b in range(batches) for c in range(cells))
+
+
+class BrokenOffError(Exception):
+    """The driver dies here."""
+
+
+@pytest.mark.parametrize("form", LOGS)
+@pytest.mark.parametrize("step", ["adopt", "create", "delete"])
+def test_a_driver_that_dies_at_a_step_of_a_commit_leaves_every_row_once(bucket, monkeypatch, form, step):
+    Commits(bucket, LOGS[form](bucket, STREAM)).commit(0, [attempt(bucket, 0, c) for c in range(2)])
+    for batch, before in enumerate((True, False), 1):
+        dying = Commits(bucket, LOGS[form](bucket, STREAM))
+        wrote = [attempt(bucket, batch, c) for c in range(2)]
+        attempt(bucket, batch)  # of an attempt that lost
+        real = getattr(ObjectFolder, step)
+
+        def dies(self, *given, real=real, before=before):
+            if not before:
+                real(self, *given)
+            raise BrokenOffError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ObjectFolder, step, dies)
+            with contextlib.suppress(BrokenOffError):
+                dying.commit(batch, wrote)
+        again = Commits(bucket, LOGS[form](bucket, STREAM))
+        again.commit(batch, [attempt(bucket, batch, c) for c in range(2)])
+        assert found(form, bucket) == expected(batch + 1)
+        assert (bucket / ATTEMPTS).files() == {}
+    parquet = [bucket.at(name) for name in bucket.files() if name.endswith(".parquet")]
+    assert sorted(parquet) == sorted(FILES[form](bucket)), "no file is left that no batch has"
+
+
+@pytest.mark.parametrize("form", LOGS)
+def test_of_two_drivers_that_commit_a_batch_one_is_refused(bucket, form):
+    Commits(bucket, LOGS[form](bucket, STREAM)).commit(0, [attempt(bucket, 0)])
+    one, two = (Commits(bucket, LOGS[form](bucket, STREAM)) for _ in range(2))
+    one.commit(1, [attempt(bucket, 1)])
+    again = attempt(bucket, 1)
+    with pytest.raises(CheckpointError, match="another job has committed batch 1"):
+        two.commit(1, [again])
+    assert found(form, bucket) == expected(2, 1)
+    assert again.file not in bucket.files()
+    one.commit(2, [attempt(bucket, 2)])
+    assert found(form, bucket) == expected(3, 1)
+
+
+@pytest.mark.parametrize("form", LOGS)
+def test_a_table_of_another_stream_or_with_other_files_is_refused(bucket, s3, form):
+    table = Commits(bucket, LOGS[form](bucket, STREAM))
+    table.commit(0, [attempt(bucket, 0)])
+    with pytest.raises(BrokenChainError, match="has batches up to 0 of this stream, which is at batch 2"):
+        table.commit(2, [attempt(bucket, 2)])
+    with pytest.raises(CheckpointError, match="would be mixed"):
+        LOGS[form](bucket, "another/crown")
+    other = bucket.parent / "other"
+    other.create("letter.txt", b"x")
+    with pytest.raises(CheckpointError, match=r"letter\.txt"):
+        LOGS[form](other, STREAM)
+    with pytest.raises(SourceError, match="write_deltas writes to"):
+        FILES[form](bucket.parent / "nowhere")
+    assert FILES[form](str(bucket), s3) == FILES[form](bucket)
+
+
+def test_a_commit_whose_answer_is_lost_stands_and_one_that_another_has_made_does_not(bucket, monkeypatch):
+    """A request that is sent again finds what it has made itself; its files stay."""
+    from deltalake.exceptions import CommitFailedError
+
+    table = Commits(bucket, DeltaLog(bucket, STREAM))
+    table.commit(0, [attempt(bucket, 0, c) for c in range(2)])
+    real = deltalake.DeltaTable.create_write_transaction
+
+    def answered_twice(self, *given, **named):
+        real(self, *given, **named)
+        raise CommitFailedError("Failed to commit transaction: Concurrent transaction failed.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(deltalake.DeltaTable, "create_write_transaction", answered_twice)
+        assert table.commit(1, [attempt(bucket, 1, c) for c in range(2)])
+    assert found("delta", bucket) == expected(2)
+    create = ObjectFolder.create
+    manifests = bucket.parent / "manifests"
+    plain = Commits(manifests, LOGS["parquet"](manifests, STREAM))
+    monkeypatch.setattr(ObjectFolder, "create", lambda self, *given: create(self, *given) and False)
+    for batch in range(2):
+        assert plain.commit(batch, [attempt(manifests, batch, c) for c in range(2)])
+    assert found("parquet", manifests) == expected(2)
+
+
+@pytest.mark.parametrize("form", [slow("delta"), slow("parquet")])
+def test_a_server_in_trouble_leaves_every_row_once(s3, form):
+    """Requests are refused, lost, answered too late, or done and not answered; a batch that fails is given again."""
+    folder, said = f"s3://{BUCKET}/{uuid.uuid4().hex}", []
+    with flaky_proxy(s3["aws_endpoint"], 4) as (url, done):
+        trouble = folder_at(folder, "path", {**s3, "aws_endpoint": url, "timeout": "1s", "max_retries": "5"})
+        batch, table = 0, None
+        while batch < 3 and len(said) < 30:
+            try:
+                table = table or Commits(trouble, LOGS[form](trouble, STREAM))
+                table.commit(batch, [attempt(trouble, batch, c) for c in range(2)])
+            except (CheckpointError, SourceError, OSError) as error:
+                said.append(str(error))
+                table = None  # the stream ends, and is started again
+            else:
+                batch += 1
+    calm = folder_at(folder, "path", s3)
+    assert found(form, calm) == expected(3)
+    assert min(done[kind] for kind in ("refused", "dropped", "answer dropped", "late")) > 0
+    assert not any("\n" in sentence or SECRET in sentence for sentence in said)
+
+
+def test_the_columns_of_a_file_are_read_from_its_end(bucket, monkeypatch):
+    wide = pa.schema([*((f"a column with a long name {i}", pa.int64()) for i in range(400)), *list(SCHEMA)[1:]])
+    rows = pa.RecordBatch.from_pylist([{"_weight": 1}], pa.schema(list(wide)[:-1]))
+    from spark_jobs.tables.parts import write_part
+
+    part = write_part(bucket / ATTEMPTS, "part.parquet", wide, 0, [rows])
+    asked = []
+    real = ObjectFolder.tail
+    monkeypatch.setattr(ObjectFolder, "tail", lambda self, file, count: asked.append(count) or real(self, file, count))
+    assert schema_of(bucket, part) == wide
+    assert len(asked) == 2, "the footer is longer than what is mostly enough"
+
+
+def test_a_result_table_is_merged_on_a_store(bucket, s3):
+    from spark_jobs.tables.merge import DeltaResult
+
+    target = DeltaResult(bucket)
+    assert to_table(str(bucket), ["a"], storage_options=s3) is not None
+    steps = [[(1, "x", 1), (2, "y", 1)], [(1, "x", -1), (1, "z", 1)], [(2, "y", -1)]]
+    for batch, rows in enumerate(steps):
+        deltas = pa.table(dict(zip(("a", "b", "_weight"), map(list, zip(*rows, strict=True)), strict=True)))
+        for first in (True, False):
+            assert target.apply("a-stream", batch, net_of(deltas, ["a"], batch)) is first
+    table = deltalake.DeltaTable(str(bucket), storage_options=s3)
+    assert table.to_pyarrow_table().to_pylist() == [{"a": 1, "b": "z"}]
+
+
+def test_an_output_on_a_store_belongs_to_one_job(bucket, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for checkpoint in (one, two):
+        checkpoint.mkdir()
+        (checkpoint / "metadata").write_text(json.dumps({"id": checkpoint.name}))
+    for _ in range(2):
+        with places.held_output(bucket, one, "parquet"):
+            places.still_there(bucket)
+    table = Commits(bucket, LOGS["parquet"](bucket, f"one/{places.OPERATOR}"))
+    table.commit(0, [attempt(bucket, 0)])
+    with (
+        pytest.raises(SparkJobError, match="the output of a job with another checkpoint"),
+        places.held_output(bucket, two),
+    ):
+        pass
+    with places.held_output(bucket, one, "parquet"):
+        bucket.delete(["_crown.json"])
+        with pytest.raises(SparkJobError, match="was removed, or replaced"):
+            places.still_there(bucket)
+    said = rf"--output s3://{BUCKET}/x: this must be a folder of this host, .* a table that its cells write"
+    options = [PATHS, "--input", f"g={tmp_path}:format=csv", "--output", f"s3://{BUCKET}/x", "--checkpoint", one]
+    with pytest.raises(FolderError, match=said):
+        command(submit, *options)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("form", LOGS)
+def test_the_cells_of_a_stream_write_to_a_store(spark, tmp_path, s3, form):
+    files, made = graph_files(tmp_path / "in", 3)
+    table, oracle, wanted = f"s3a://{BUCKET}/{uuid.uuid4().hex}/deltas", oracle_of(GRAPH, HOPS), []
+    options = {"checkpoint": str(tmp_path / "state"), "cells": 2, "storage_options": s3}
+    for _ in range(2):  # the second finds nothing new
+        stream = write_deltas(spark, HOPS, files.frames(spark), table, format=form, trigger=NOW, **options)
+        stream.awaitTermination()
+    for changes in made:
+        oracle.apply(batch_of(changes))
+        wanted.append(Counter(oracle.result))
+    rows = [tuple(row) for row in read_deltas(spark, table, s3).collect()]
+    assert list(states(rows, len(made))) == wanted
+    folder = folder_at(table, "path", s3)
+    assert (folder / ATTEMPTS).files() == {}
+    if form == "delta":
+        stored = deltalake.DeltaTable(str(folder), storage_options=s3).to_pyarrow_table()
+        assert Counter(rows) == Counter(zip(*stored.to_pydict().values(), strict=True))
+    assert not any("s3" in path.name for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_job_of_the_command_line_writes_to_a_store(tmp_path, s3, monkeypatch):
+    """In a process of its own, whose workers have the credentials in their environment."""
+    for name, value in environment(s3).items():
+        monkeypatch.setenv(name, value)
+    pairs = edge_pairs(400)
+    random.Random(2).shuffle(pairs)
+    write_edges(tmp_path / "edges.txt", pairs)
+    start = "import sys; from tests.spark.test_kills import main; sys.exit(main(sys.argv[1:]))"
+    options = [sys.executable, "-c", start, PATHS, "--input", f"g={tmp_path / 'edges.txt'}", "--batch-rows", "150"]
+    options += ["--checkpoint", str(tmp_path / "state"), "--cores", "2", "--verify"]
+    options += ["--sink", "delta", "--output", f"s3://{BUCKET}/{uuid.uuid4().hex}"]
+    said = run_until(options, kill_after=None)
+    assert said[-1] == "equal", said
+    assert not any(SECRET in line for line in said)
