@@ -120,7 +120,7 @@ class ReferenceView:
         weights = self._weights(changes)
         found: list[tuple[Result, int]] = []
         for sign in (-1, +1):
-            for source, batch in weights:
+            for source, batch in self._turns(weights, sign):
                 for row, weight in batch.items():
                     if weight * sign > 0:
                         for alias in source.aliases:  # of a self-join: one after the other
@@ -132,6 +132,12 @@ class ReferenceView:
         if self.plan.support:
             delta = self._supported(delta)
         return Counter({row: weight for row, weight in delta.items() if weight})
+
+    def _turns(
+        self, weights: list[tuple[StoredRelation, Counter[Row]]], sign: int
+    ) -> list[tuple[StoredRelation, Counter[Row]]]:
+        """Returns the changes of relations in the order in which they are applied, which only the steps depend on."""
+        return weights
 
     def _weights(
         self, changes: Mapping[str, pa.Table | Iterable[Mapping[str, object]]]

@@ -229,8 +229,9 @@ class Monomials:
     def _signs(self, expr: Expr) -> Signs:
         if not expr.columns:
             number = _single(expr)
-            up, down = (ONE if number is None or holds else {} for holds in (number >= 0, number <= 0))
-            return Signs({}, {}, up, down)
+            if number is None:  # NULL times anything is NULL, and counts nowhere
+                return Signs({}, {}, {}, {})
+            return Signs({}, {}, ONE if number >= 0 else {}, ONE if number <= 0 else {})
         if len(aliases_of(expr)) == 1 and one_word(expr.type):
             floating = expr.type == "float64"
             plus, minus = (self._leaf(expr, what) if floating else {} for what in (PLUS, MINUS))

@@ -16,6 +16,21 @@ from tests.oracles.database import Batch, Row, to_arrow, to_dicts
 from tests.oracles.expectation import net, rows
 
 
+class InTurns(ReferenceView):
+    """The twin with the order of the kernel: without deltas, insertions into the deepest relations come first."""
+
+    deltas = True
+
+    def _turns(self, weights, sign):
+        if self.deltas or sign < 0:
+            return weights
+        return sorted(weights, key=lambda one: -max(self._depth(alias.node) for alias in one[0].aliases))
+
+    def _depth(self, node: int) -> int:
+        parent = self.plan.nodes[node].parent
+        return 0 if parent < 0 else 1 + self._depth(parent)
+
+
 class Twin:
     """``crown.reference``; has no modules for cyclic parts."""
 
@@ -25,7 +40,7 @@ class Twin:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.view = ReferenceView(plan)
+        self.view = InTurns(plan)
         self.schema = {table.name: table for table in plan.tables}
 
     def apply(self, batch: Batch) -> Counter[Row]:
@@ -44,7 +59,9 @@ class Twin:
         self.view.check_invariants()
 
     def load(self, batch: Batch) -> None:
+        self.view.deltas = False
         self.apply(batch)
+        self.view.deltas = True
 
     def save_and_load(self) -> None:
         self.view = copy.deepcopy(self.view)

@@ -10,6 +10,7 @@ from hypothesis import assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+import plans
 from tests.engine.comparison import SideBySide, planned
 from tests.oracles.database import canonical
 from tests.strategies import VALUES, Query, batches, loads, queries, removals, rows
@@ -71,6 +72,19 @@ class Maintenance(RuleBasedStateMachine):
         row = canonical([data.draw(rows(kinds))])[0]
         for view in self.sides.views:
             assert view.contains(row) == (row in self.sides.current), type(view).__name__
+
+
+def test_without_deltas_the_deepest_relation_is_inserted_first_and_its_parent_counted_up_by_nobody() -> None:
+    tables = {"r": {"a": "int64", "b": "int64"}, "s": {"b": "int64"}}
+    sql = "SELECT DISTINCT r.a FROM r, s WHERE r.b = s.b"
+    plan = plans.plan(sql, tables)
+    sides = SideBySide(plan, {table.name: tables[table.name] for table in plan.tables}, sql)
+    sides.step_without_deltas({"r": [((1, 2), 1), ((3, 2), 1)], "s": [((2,), 1)]})
+    assert [view.work() for view in sides.views[:2]] == [{"S": 5, "P": 0, "missing": 0}] * 2
+    sides.step_by_removal()
+    removed = sides.views[0].work()["P"]
+    sides.step({"r": [((1, 2), 1), ((3, 2), 1)], "s": [((2,), 1)]})
+    assert sides.views[0].work()["P"] > removed, "with deltas, in the order of the plan"
 
 
 TestMaintenance = Maintenance.TestCase

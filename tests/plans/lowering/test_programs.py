@@ -40,10 +40,14 @@ def database(seed: int) -> Database:
 
 
 def rounded(rows: Counter[Row]) -> Counter[Row]:
-    """Floats to nine digits, so that the order of additions does not show."""
+    """Floats to nine digits, and as 0 what is as good as that, so that the order of additions does not show."""
+
+    def of(value: float) -> float:
+        return 0.0 if abs(value) < 1e-12 else float(f"{value:.9g}")
+
     out: Counter[Row] = Counter()
     for row, copies in rows.items():
-        out[tuple(float(f"{v:.9g}") + 0.0 if isinstance(v, float) else v for v in row)] += copies
+        out[tuple(of(v) if isinstance(v, float) else v for v in row)] += copies
     return out
 
 

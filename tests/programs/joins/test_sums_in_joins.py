@@ -88,6 +88,12 @@ def test_a_random_aggregate_over_a_join_is_maintained(seed: int) -> None:
     compare(Writer(seed).query(), Random(seed))
 
 
+@pytest.mark.parametrize("otherwise", ["", " ELSE NULL", " ELSE 0.5"])
+def test_a_branch_may_be_null_where_another_table_decides_about_a_double(otherwise: str) -> None:
+    query = f"SELECT SUM(CASE WHEN q1.i >= 1 THEN p1.y{otherwise} END) AS s FROM p p1, q q1 WHERE p1.b = q1.b"
+    compare(query, Random(3))
+
+
 def test_most_random_aggregates_are_summed_in_the_join() -> None:
     programs = [plans.program(Writer(seed).query(), TABLES) for seed in range(60)]
     assert sum(map(in_payload, programs)) > 30
