@@ -139,7 +139,7 @@ _METRICS = (
     ("crown_recent_rows_quarantined", "gauge", "Rows of the newest batches that were put aside", "quarantined"),
     ("crown_state_rows", "gauge", "Live rows of the cell", "state_rows"),
     ("crown_state_bytes", "gauge", "Bytes that they take", "state_bytes"),
-    ("crown_state_resident_bytes", "gauge", "What of them is in memory, -1 without a limit", "resident_bytes"),
+    ("crown_state_resident_bytes", "gauge", "What of them is in memory, where that has a limit", "resident_bytes"),
     ("crown_late_changes_total", "counter", "Changes by key that were too old", "outdated"),
     ("crown_recent_batches_amplified", "gauge", "Newest batches with a change that gave too many deltas", "amplified"),
     ("crown_absent_deletes_total", "counter", "Deletes that found nothing", "absent"),
@@ -149,7 +149,10 @@ _METRICS = (
 
 
 def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
-    """Yields the lines of Prometheus' text format: a metric per number, labelled by stream, operator and cell."""
+    """Yields the lines of Prometheus' text format: a metric per number, labelled by stream, operator and cell.
+
+    A number below 0 is none, and has no line.
+    """
     cells = list(cells)
     for name, kind, meaning, number in _METRICS:
         yield f"# HELP {name} {meaning}."
@@ -157,7 +160,9 @@ def prometheus(cells: Iterable[Vitals]) -> Iterator[str]:
         for cell in cells:
             labels = f'stream="{cell.stream}",operator="{cell.operator}",cell="{cell.cell}"'
             value = getattr(cell, number)
-            yield f"{name}{{{labels}}} {len(value) if isinstance(value, tuple) else value}"
+            number_of = len(value) if isinstance(value, tuple) else value
+            if number_of >= 0:
+                yield f"{name}{{{labels}}} {number_of}"
 
 
 def written(path: Path, lines: Iterable[str]) -> None:

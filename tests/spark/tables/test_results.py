@@ -20,6 +20,7 @@ import pytest
 import crown
 from spark_jobs import maintain, to_table
 from spark_jobs.errors import BrokenChainError, CheckpointError, SourceError, SparkJobError
+from spark_jobs.storage.local import LocalFolder
 from spark_jobs.tables.merge import DeltaResult
 from spark_jobs.tables.net import net_of
 from spark_jobs.tables.postgres import PostgresResult
@@ -82,7 +83,7 @@ class InDelta:
         self.options = {}
 
     def result(self):
-        return DeltaResult(self.folder)
+        return DeltaResult(LocalFolder(self.folder))
 
     def rows(self):
         table = deltalake.DeltaTable(str(self.folder)).to_pyarrow_table()
