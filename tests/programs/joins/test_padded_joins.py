@@ -198,7 +198,7 @@ def test_nothing_is_kept_for_rows_without_a_partner() -> None:
     assert held["LEFT JOIN"] <= held["JOIN"]
 
 
-@pytest.mark.parametrize("seed", seeds(3, 40))
+@pytest.mark.parametrize("seed", seeds(1, 40))
 @pytest.mark.parametrize("name", [*QUERIES, *UNPADDED])
 def test_a_left_join_is_that_of_the_definition(name: str, seed: int) -> None:
     follow({**QUERIES, **UNPADDED}[name], seed)
