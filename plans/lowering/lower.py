@@ -66,7 +66,7 @@ def stage_of(relation: Relation, stages: Stages) -> int:
 
 def _made(relation: Relation, stages: Stages) -> int:
     if isinstance(relation, Query):
-        return _core(relation, stages)
+        return _core(_with_sources(relation, stages), stages)
     if isinstance(relation, Group):
         return stages.add(_group(relation, stages))
     if isinstance(relation, Top):
@@ -78,13 +78,14 @@ def _made(relation: Relation, stages: Stages) -> int:
 
 
 def _core(query: Query, stages: Stages) -> int:
-    """Returns the number of the stage of a join core, whose left joins are in the tree where they find a place."""
+    """Returns the number of the stage of a join core, whose sources are resolved; its left joins are in the tree where
+    they find a place."""
     made = len(stages.made)
     try:
-        return joined(_plain(query, stages, pads=True), stages)
+        return joined(inner_joined(query, stages, pads=True), stages)
     except NoPlaceError:
         stages.forget(made)
-        return joined(_plain(query, stages), stages)
+        return joined(inner_joined(query, stages), stages)
 
 
 def _feed(relation: Relation, stages: Stages) -> Feed:
@@ -174,13 +175,18 @@ def _is_sum(function: Function) -> bool:
     return function[0] == "union_all" and all(_is_sum(part) for part in function[1:] if not isinstance(part, str))
 
 
-def _plain(query: Query, stages: Stages, pads: bool = False) -> Query:
-    """Returns the query with stages for its derived sources, and inner joins alone; with `pads`, or padded sources."""
+def _plain(query: Query, stages: Stages) -> Query:
+    """Returns the query with stages for its derived sources, and inner joins alone."""
+    return inner_joined(_with_sources(query, stages), stages)
+
+
+def _with_sources(query: Query, stages: Stages) -> Query:
+    """Returns the query with stages for its derived sources, each lowered once: twice would be twice per level."""
     query = replace(query, sources=tuple(_resolved(source, stages) for source in query.sources))
     query = with_columns_for_joins(query, stages)
     if not query.distinct and any(source.join != "inner" for source in query.sources):
         query = without_distinct(query, stages, lambda inner: joined(inner_joined(inner, stages), stages))
-    return inner_joined(query, stages, pads)
+    return query
 
 
 def _resolved(source: Source, stages: Stages) -> Source:
@@ -196,12 +202,9 @@ def _resolved(source: Source, stages: Stages) -> Source:
 def _derived(relation: Relation, stages: Stages) -> int:
     """Returns the number of a stage that others read; a selection of one relation needs no state."""
     if isinstance(relation, Query):
-        made = len(stages.made)
-        found = selection(_plain(relation, stages))
-        if found is not None:
-            return stages.linear(found)
-        stages.forget(made)
-        return _core(relation, stages)
+        query = _with_sources(relation, stages)
+        found = selection(query)
+        return stages.linear(found) if found is not None else _core(query, stages)
     return stage_of(relation, stages)
 
 

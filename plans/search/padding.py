@@ -10,7 +10,7 @@ empty, or fills it, the rows above with that key, whose results all change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from plans.errors import PlanError
 from plans.queries.conjunction import Atom, Conjunction
@@ -24,26 +24,28 @@ class NoPlaceError(PlanError):
     """No tree of the query has a place for its padded atoms; it is to be lowered without any."""
 
 
-def core(query: Conjunction) -> tuple[Conjunction, tuple[Atom, ...]]:
-    """Returns the query without its padded atoms, and these."""
-    return replace(query, atoms=tuple(atom for atom in query.atoms if not atom.padded)), padded_atoms(query)
+@dataclass(frozen=True)
+class Apart:
+    """The atoms of a query: those that are not padded, `joined`, and those that are, the `leaves`.
+
+    `keys`: the attributes by which leaves are found, which a tree must have in free nodes; `private`: those that the
+    leaves alone have.
+    """
+
+    joined: tuple[Atom, ...]
+    leaves: tuple[Atom, ...]
+    keys: tuple[str, ...]
+    private: tuple[str, ...]
 
 
-def padded_atoms(query: Conjunction) -> tuple[Atom, ...]:
-    """Returns the padded atoms of a query."""
-    return tuple(atom for atom in query.atoms if atom.padded)
-
-
-def keys_of(query: Conjunction) -> tuple[str, ...]:
-    """Returns the attributes by which padded atoms are found: a tree must have them in free nodes."""
-    held = {name for atom in query.atoms if not atom.padded for name in atom.attributes}
-    return tuple(dict.fromkeys(name for atom in padded_atoms(query) for name in atom.attributes if name in held))
-
-
-def added_attributes(query: Conjunction) -> tuple[str, ...]:
-    """Returns what the padded atoms add to the attributes of the others."""
-    held = {name for atom in query.atoms if not atom.padded for name in atom.attributes}
-    return tuple(name for atom in padded_atoms(query) for name in atom.attributes if name not in held)
+def apart(query: Conjunction) -> Apart:
+    """Returns the query taken apart."""
+    joined = tuple(atom for atom in query.atoms if not atom.padded)
+    leaves = tuple(atom for atom in query.atoms if atom.padded)
+    held = {name for atom in joined for name in atom.attributes}
+    names = dict.fromkeys(name for atom in leaves for name in atom.attributes)
+    keys, private = (tuple(name for name in names if (name in held) is shared) for shared in (True, False))
+    return Apart(joined, leaves, keys, private)
 
 
 def with_padded(parts: Decomposition, padded: Sequence[Atom], graph: Hypergraph) -> Decomposition:

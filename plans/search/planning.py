@@ -43,15 +43,15 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     asked, needed = _output_attributes(query)
     if whole:
         needed = (*needed, *(name for name in query.attributes if name not in needed))
-    needed = (*needed, *(name for name in padding.keys_of(query) if name not in needed))
+    parted = padding.apart(query)
+    needed = (*needed, *(name for name in parted.keys if name not in needed))
     graph = _graph(query.atoms, tuple(query.attributes))
     answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
     notes = list(query.notes)
-    joined, leaves = padding.core(query)
-    private = padding.added_attributes(query)
-    graph = _graph(joined.atoms, tuple(query.attributes))
-    needed = tuple(name for name in needed if name not in private)
-    parts = decompose(joined.atoms, graph, graph.mask(needed), query.counted)
+    joined, leaves = parted.joined, parted.leaves
+    graph = _graph(joined, tuple(query.attributes))
+    needed = tuple(name for name in needed if name not in parted.private)
+    parts = decompose(joined, graph, graph.mask(needed), query.counted)
     graph = Hypergraph(graph.names, parts.edges)
     bags = _bags(parts)
     free, completed = complete(graph, needed)
@@ -71,7 +71,7 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
     if leaves:
         parts = padding.with_padded(parts, leaves, graph)
         forest = padding.padded_forest(forest, parts, len(leaves), _part_rates(parts, query.atoms, weights))
-        graph, free = Hypergraph(graph.names, parts.edges), (*free, *private)
+        graph, free = Hypergraph(graph.names, parts.edges), (*free, *parted.private)
     candidates = tuple(_candidate(found, graph, parts, query.counted) for found in forest.trees)
     best = forest.trees[_chosen(candidates, tree)]
     notes += parts.notes

@@ -214,8 +214,9 @@ def _of_join(stage: JoinStage, before: tuple[Stage, ...], labels: list[int]) -> 
         source = f"{STAGE}{labels[number]}" if isinstance(number, int) else number
         where = None if atom.predicate is None else _text(atom.predicate, column)
         reads = zip(map(column, atom.columns), atom.attributes, strict=True)
-        made = _Atom(repr((source, where, weight)), tuple(sorted(reads)))
-        if weight.startswith(COUNTED) or made not in atoms:  # what only filters may be there twice
+        padded = isinstance(atom, Node) and atom.padded
+        made = _Atom(repr((source, where, weight, padded)), tuple(sorted(reads)))
+        if weight == COUNTED or made not in atoms:  # what only filters may be there twice
             atoms.append(made)
     terms = plan.payload.terms if plan.payload is not None else ()
     return _Form(
@@ -229,17 +230,17 @@ def _of_join(stage: JoinStage, before: tuple[Stage, ...], labels: list[int]) -> 
 
 
 def _weighed(stage: JoinStage) -> Iterator[tuple[Node | BagAtom, str]]:
-    """Yields the atoms, and what a row of each weighs: nothing where the result is a set; and whether it is padded."""
+    """Yields the atoms, and what a row of each weighs: nothing where the result is a set."""
     payload = stage.plan.payload
     for number, node in enumerate(stage.plan.nodes):
         if node.bag is not None:
             yield from ((atom, "") for atom in node.bag.atoms)
         elif node.kind != "input":
             continue
+        elif payload is not None:
+            yield node, payload.kinds[number]
         else:
-            set_ = stage.mode == "set" or node.name.endswith("]")
-            weight = payload.kinds[number] if payload is not None else "" if set_ else COUNTED
-            yield node, f"{weight}, padded" if node.padded else weight
+            yield node, "" if stage.mode == "set" or node.name.endswith("]") else COUNTED
 
 
 def _alike(one: _Form, other: _Form) -> bool:

@@ -11,6 +11,7 @@ import crown
 from crown.engine.load.loader import Loader
 from crown.reference import PayloadReference
 from plans import program
+from plans.lowering import lower
 from plans.plan import Plan
 from plans.program import JoinStage, Program
 from plans.search.cuts import by_anything
@@ -26,7 +27,9 @@ TABLES = {
     "R": {"k": "int64", "c": "int64", "e": "int64"},
     "S": {"k": "int64", "f": "int64"},
 }
+CYCLE = "L.a, R.c FROM L JOIN M ON L.b = M.b JOIN S ON S.k = M.d AND S.f = L.a LEFT JOIN R ON M.d = R.k"
 QUERIES = {
+    "below a cycle": f"SELECT {CYCLE}",
     "one": "SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k",
     "its own condition": "SELECT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k AND R.e > 1 AND R.k < 3",
     "key that is shown": "SELECT L.a, R.k, R.c FROM L LEFT JOIN R ON L.b = R.k",
@@ -51,6 +54,7 @@ QUERIES = {
     "derived": "SELECT v.a, v.c, M.d FROM (SELECT L.a, L.b, R.c FROM L LEFT JOIN R ON L.b = R.k) v JOIN M ON v.b = M.b",
 }
 UNPADDED = {
+    "of a cycle whose rows count once": f"SELECT DISTINCT {CYCLE}",
     "asked for by WHERE": "SELECT L.a, R.c FROM L LEFT JOIN R ON L.b = R.k WHERE R.c IS NULL",
     "found by a range": "SELECT L.a, R.c FROM L LEFT JOIN R ON L.b < R.k",
     "not shown": "SELECT L.a, L.b FROM L LEFT JOIN R ON L.b = R.k",
@@ -85,9 +89,9 @@ def batches(random: Random, database: Database, count: int, domain: int, most: i
 
 
 def twin_of(made: Program) -> PayloadReference | None:
-    """The readable twin of a program that is one bag of joined base tables."""
+    """The readable twin of a program that is one bag of joined base tables, without a cycle."""
     (stage, *others) = made.stages
-    if others or not isinstance(stage, JoinStage) or stage.mode != "bag":
+    if others or not isinstance(stage, JoinStage) or stage.mode != "bag" or any(n.bag for n in stage.plan.nodes):
         return None
     return PayloadReference(stage.plan)
 
@@ -176,6 +180,20 @@ def test_large_loads_are_padded(name: str, monkeypatch: pytest.MonkeyPatch) -> N
             found[canonical([tuple(row)])[0]] += weight
         assert found == expected
         view.check_invariants()
+
+
+@pytest.mark.parametrize("inner", [QUERIES["one"], UNPADDED["of a cycle whose rows count once"]])
+def test_a_derived_left_join_is_lowered_once_however_deep(inner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its left join finds a place or not: twice on each level would be 2^10 times at the bottom."""
+    calls = Counter()
+    resolved = lower._resolved
+    monkeypatch.setattr(lower, "_resolved", lambda *given: (calls.update([depth]), resolved(*given))[1])
+    for depth in (5, 10):
+        query = inner
+        for _ in range(depth):
+            query = f"SELECT v.a, R.c FROM (SELECT DISTINCT a, c FROM ({query}) w) v LEFT JOIN R ON v.c = R.k"
+        program(query, TABLES)
+    assert calls[10] <= 2 * calls[5]
 
 
 def test_a_column_of_the_padded_relation_alone_cuts_nothing() -> None:
