@@ -179,7 +179,7 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
     def _watched(self, prepared: Prepared, watch: Amplification, closing: Callable[[], None]) -> None:
         """Tells of a change that was amplified beyond what is allowed, before the batch stands: where that is an error,
         the batch is taken back, and no delta is lost."""
-        found = watch.found([batch.columns for batch in prepared.checked.values()])
+        found = watch.found(batch.columns for batch in prepared.checked.values())
         if found is not None:
             watch.told = f"batch {self._engine.batches + 1}: {found.line()}"
             said = f"{watch.told}; view.explain(analyze=True) shows why"

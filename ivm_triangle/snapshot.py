@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ def load(make: Callable[..., Any], path: str | os.PathLike[str], memory: Size) -
         return read(make, file, source, most)
 
 
-def read(make: Callable[..., Any], file: BinaryIO, path: Path, memory: int) -> Any:
+def read(make: Callable[..., Any], file: BufferedReader, path: Path, memory: int) -> Any:
     """Returns `load` for an open file; `path` is what messages call it."""
     header = words_file.read_header(file, path, KIND, "ivm_triangle", FIELDS)
     words: list[int] = header["words"]

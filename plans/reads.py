@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from plans.plan import BagAtom, Node, Plan
-from plans.program import Feed, GroupStage, JoinStage, LinearStage, Maintainable, PointwiseStage, Stage, TopStage
+from plans.expressions.expr import Expr
+from plans.plan import BagAtom, Node, Output, Plan
+from plans.program import (
+    Feed,
+    GroupStage,
+    JoinStage,
+    LinearStage,
+    Maintainable,
+    PointwiseStage,
+    Program,
+    Stage,
+    TopStage,
+)
 from plans.schema import Column, Table, source_of
 
 
@@ -110,6 +121,74 @@ def occurrences_of_plan(plan: Plan) -> tuple[BagAtom, ...]:
         elif node.bag is not None:
             found += node.bag.atoms
     return tuple(found)
+
+
+Parts = frozenset[Expr]
+"""Conditions of which all hold; none: every row."""
+
+
+def readers(program: Program) -> dict[str | int, list[Parts]]:
+    """Returns, for each base relation (in lower case) and stage, what a row must meet for each of those who read it.
+
+    A linear stage that is no result passes on what its readers ask, as far as it is said of columns that it passes on.
+    So a reader asks at least for this of a row; what is not said of it here it may still ask.
+    """
+    last = [len(program.stages) - 1] if program.results is None else [result.stage for result in program.results]
+    found: dict[str | int, list[Parts]] = {}
+    for window in program.windows:
+        found.setdefault(window.relation.lower(), []).append(frozenset())
+    for number in reversed(range(len(program.stages))):
+        stage = program.stages[number]
+        if isinstance(stage, JoinStage):
+            for atom in occurrences_of_plan(stage.plan):
+                found.setdefault(_key(source_of(atom.relation)), []).append(_parts(atom.predicate))
+            continue
+        through = isinstance(stage, LinearStage) and number not in last
+        for feed in feeds(stage):
+            for asked in found.get(number, []) if through else [frozenset[Expr]()]:
+                moved = {_moved(part, feed.columns) for part in asked} - {None}
+                found.setdefault(_key(feed.source), []).append(_parts(feed.where) | frozenset(filter(None, moved)))
+    return found
+
+
+def holding(program: Program, relations: Mapping[str, Iterable[Parts]]) -> dict[str | int, Parts]:
+    """Returns what is known to hold for all rows of a relation, and of a linear stage, for each that is asked of it.
+
+    ``relations`` (in lower case): those of which rows come only if all of one of the given conditions hold.
+    """
+    asked = readers(program)
+    held: dict[str | int, Parts] = {name: frozenset.intersection(*parts) for name, parts in relations.items()}
+    for number, stage in enumerate(program.stages):
+        if isinstance(stage, LinearStage) and stage.terms:
+            known = [(held.get(_key(f.source), frozenset()) | _parts(f.where), f.columns) for f in stage.terms]
+            every = frozenset[Expr]().union(*asked.get(number, []))
+            held[number] = frozenset(p for p in every if all(_moved(p, columns) in parts for parts, columns in known))
+    return held
+
+
+def _key(source: str | int) -> str | int:
+    return source if isinstance(source, int) else source.lower()
+
+
+def _parts(predicate: Expr | None) -> Parts:
+    return frozenset() if predicate is None else frozenset(predicate.conjuncts())
+
+
+def _moved(part: Expr, outputs: Sequence[Output]) -> Expr | None:
+    """Returns a condition on outputs as one on what they are made of; None if one that it reads is not passed on as it
+    is."""
+    plain = {o.name.lower(): o.expr for o in outputs if o.expr.op == "col" and o.expr.type == o.type}
+    for node in part.postorder():
+        if node.op == "col" and (node.value.lower() not in plain or plain[node.value.lower()].type != node.type):
+            return None
+
+    def moved(node: Expr, args: list[Expr]) -> Expr:
+        if node.op == "col":
+            return plain[node.value.lower()]
+        return Expr(node.op, node.type, tuple(args), node.value)
+
+    found: Expr = part.fold(moved)
+    return found
 
 
 def _columns(feed: Feed, table: Table) -> tuple[str, ...]:

@@ -59,6 +59,11 @@ WEIGHT = "_weight"
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
+ONE_WORD_DIGITS = 18
+"""How many digits of a decimal fit 64 bits. One with more is coded in another way, and equals none with fewer."""
+
+
+@cache
 def decimal_parts(type_: str) -> tuple[int, int] | None:
     """Returns precision and scale of `decimal(p,s)`; None for any other type."""
     match = _DECIMAL.fullmatch(type_)
@@ -113,6 +118,8 @@ def type_of_arrow(type_: pa.DataType) -> str:
         return "timestamp" if type_.tz else "timestamp_ntz"
     if kinds.is_decimal128(type_) and 0 <= type_.scale <= type_.precision:
         return f"decimal({type_.precision},{type_.scale})"
+    if kinds.is_null(type_):
+        raise PlanError("it has no value that says its type", hint="declare the columns of its table in the schema")
     raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the schema")
 
 
@@ -322,7 +329,7 @@ def _table(name: str, given: Any) -> Table:
     if isinstance(given, Table):
         return replace(given, name=name)
     if isinstance(given, pa.Schema):
-        return Table(name, tuple(Column(f.name, type_of_arrow(f.type), not f.nullable) for f in given))
+        return Table(name, tuple(Column(f.name, _column_type(name, f.name, f.type), not f.nullable) for f in given))
     if not isinstance(given, Mapping):
         fitting = isinstance(getattr(given, "schema", None), pa.Schema)
         raise PlanError(

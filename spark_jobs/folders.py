@@ -79,6 +79,6 @@ def _owner(handle: int) -> str:
 
 def _taken(folder: Path, owner: str, what: str = "checkpoint") -> CheckpointError:
     return CheckpointError(
-        f"another job (process {owner}) is running on the {what} {folder}: wait for its end, or give this one a {what} "
-        "of its own"
+        f"another job (process {owner}) is running on the {what} {folder}: wait for its end, or give this one "
+        f"another {what}"
     )

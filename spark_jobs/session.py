@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crown.guards.arguments import Size, size_of
 from spark_jobs import jvm
 from spark_jobs.errors import SessionError
 from spark_jobs.scratch import scratch_root
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA = 17
+_LEAST_MEMORY = 512 << 20
 LAPTOP = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -37,6 +39,9 @@ LAPTOP = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",  # any other limit is looked at for every row
     "spark.sql.adaptive.enabled": "false",  # a micro-batch's plan is known; planning it again costs more than it finds
     "spark.sql.streaming.metricsEnabled": "false",
+    # By default Spark asks commands of the system about every file of a checkpoint: 50 ms each, and four files a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
     "spark.python.daemon.module": "spark_jobs.cell.daemon",
 }
 # On two cores the just-in-time compiler takes half of the processor time of a short job: let it wait longer before it
@@ -60,12 +65,13 @@ logger.tasks.level = off
 
 
 def local_session(
-    name: str = "crown", *, cores: int | None = None, memory: str = "2g", conf: Mapping[str, str] | None = None
+    name: str = "crown", *, cores: int | None = None, memory: Size = "2 GiB", conf: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Returns the local Spark session, started if there is none yet (5 to 7 s).
 
     ``cores``: worker threads, all of the machine's by default. ``memory``: of the JVM; engine state lives outside it.
-    ``conf`` overrides any setting. Raises :class:`SessionError` if Java is missing or too old.
+    ``conf`` overrides any setting. Raises :class:`SessionError` if Java is missing or too old, ``CrownError`` for what
+    is no size, or too small.
     """
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -75,11 +81,16 @@ def local_session(
 
         builder = SparkSession.builder.appName(name).master(f"local[{cores or '*'}]")
         options = {"spark.driver.extraJavaOptions": f"{_JVM} -Dlog4j2.configurationFile={_log_settings()}"}
-        settings = {"spark.driver.memory": memory, **LAPTOP, **options, **(conf or {})}
+        settings = {"spark.driver.memory": java_memory(memory), **LAPTOP, **options, **(conf or {})}
         for key, value in settings.items():
             builder = builder.config(key, value)
         jvm.start(settings)
         return builder.getOrCreate()
+
+
+def java_memory(given: Size, name: str = "memory") -> str:
+    """Returns a size as Java understands it. CrownError for what is none, and for less than Spark starts with."""
+    return f"{size_of(given, name, _LEAST_MEMORY) >> 20}m"
 
 
 def _log_settings() -> Path:

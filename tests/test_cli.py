@@ -85,7 +85,7 @@ def test_bad_rows_stop_or_are_put_aside(changes: Path, tmp_path: Path, capsys: p
     [
         (["--input", "g"], "crown: --input 'g': write NAME=FILE"),
         (["--input", "g=nowhere.csv"], "crown: cannot read nowhere.csv"),
-        (["--input", "h=x.csv"], "crown: the query does not use a relation called h"),
+        (["--input", "h=-"], "crown: the query does not use a relation called h"),
         (["--input", "g=nowhere.txt"], "crown: cannot read nowhere.txt"),
     ],
 )

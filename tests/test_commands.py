@@ -17,11 +17,10 @@ import pytest
 
 import crown
 from crown.commands import check, doctor, init, run
-from crown.errors import CrownError
 from plans.commands import plan
 from plans.commands.declare import query_text, schema_of
 from plans.commands.guess import completed, declaration
-from plans.errors import PlanError
+from plans.errors import CrownError, PlanError
 from plans.schema import Schema
 
 ROOT = Path(__file__).parent.parent
@@ -77,6 +76,23 @@ def test_a_file_tells_the_columns_that_nobody_declared(tmp_path: Path, capsys: p
     out, err = capsys.readouterr()
     assert [json.loads(line) for line in out.splitlines()] == [{"name": "bob", "what": "tea", "_weight": 1}]
     assert "no --schema for these, taken as: people(name string, born int64), likes(who string, what string)" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot read .*r.csv: there is no such file"),
+        ("a,b\n", "column r.a: it has no value that says its type\nhint: declare"),
+        ("a,b\n1,\n", "column r.b: it has no value that says its type\nhint: declare"),
+        ("a,b,_Weight\n1,2,-1\n", "the batch has a column '_Weight'; rename it to '_weight'"),
+    ],
+    ids=["no file", "no rows", "no value", "weights in another case"],
+)
+def test_a_file_that_tells_no_columns_is_named(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "r.csv").write_text(text)
+    with pytest.raises(CrownError, match=said):
+        command(run, "SELECT a FROM r", "--input", f"r={tmp_path / 'r.csv'}", "--output", "-")
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": 2}\n{"a": 2, "b": 3}\n', "a,b\n1,2\n2,3\n"], ids=["json", "csv"])

@@ -114,6 +114,51 @@ def test_importing_a_lower_floor_does_not_load_the_upper_ones(package: str, abse
     assert done.stdout.split() == []
 
 
+_BATCHES = """
+import sys
+import numpy as np
+import pyarrow as pa
+import crown
+
+def column(*values):
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.array(values))])
+
+edges = {"g": {"src": "int64", "dst": "int64"}}
+hops = "SELECT DISTINCT x.src, x.dst, y.dst AS far FROM g x, g y WHERE x.dst = y.src"
+counts = "SELECT src, COUNT(*) AS n FROM g GROUP BY src"
+table = pa.Table.from_arrays([column(1, 2, 3), column(2, 3, 1), column(1, 1, 1)], names=["src", "dst", "_weight"])
+nulls = pa.Table.from_arrays([column(4, 5), pa.nulls(2, pa.int64())], names=["src", "dst"])
+for query, rows in ((hops, 3), (counts, 3)):
+    view = crown.view(query, edges)
+    assert view.apply({"g": table}).num_rows == rows
+    view.apply({"g": nulls})
+    view.apply({"g": [{"src": 1, "dst": 2, "_weight": -1}]})
+    assert view.to_table().num_rows == view.count()
+print(*[name for name in %r if name in sys.modules])
+"""
+
+
+def test_a_view_and_its_batches_load_no_library_that_they_do_not_need() -> None:
+    """Neither a solver nor file formats and what reads them from afar, nor pandas, which is there for others here."""
+    absent = ["highspy", "pandas", "pyarrow.parquet", "pyarrow.fs", "ssl", "duckdb", "pyspark", "matplotlib"]
+    code = _BATCHES % absent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == []
+
+
+def test_functions_that_only_kernels_call_are_not_prepared_before_something_is_compiled() -> None:
+    code = (
+        "import gc, crown.views\n"
+        "from crown.kernels.jit import _Device\n"
+        "found = [one for one in gc.get_objects() if isinstance(one, _Device)]\n"
+        "print(len(found), sum('_dispatcher' in vars(one) for one in found))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    there, prepared = map(int, done.stdout.split())
+    assert there > 100
+    assert prepared == 0
+
+
 def imported(package: str) -> dict[str, set[str]]:
     """What each module of a package imports of it, at its top or inside its functions.
 

@@ -43,6 +43,13 @@ class Stream:
             return self
         return Stream(self.title, self.tables, self.relation[:n], self.row[:n], self.weight[:n])
 
+    def again(self, times: int) -> Stream:
+        """Returns the stream that many times, one after the other; it must leave nothing."""
+        if times == 1:
+            return self
+        relation, row, weight = (np.tile(a, times) for a in (self.relation, self.row, self.weight))
+        return Stream(self.title, self.tables, relation, row, weight)
+
     def batches(self, rows: int, start: int = 0) -> Iterator[Batch]:
         """Yields batches of ``rows`` updates from update ``start`` on: relation -> Arrow table with ``_weight``."""
         for at in range(start, len(self), rows):

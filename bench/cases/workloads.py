@@ -211,10 +211,12 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
     """Returns the workload over ``data`` (see ``datasets``).
 
     ``options``: ``vertices``, ``edges``, ``seed`` of a generated graph; ``shuffled`` edges, not in file order;
-    ``window``; ``keep`` (share of the edges that the filter keeps, instead of its published constant); ``span`` and
-    ``steps`` of the λ stream; ``arrived`` (share of the edges that come, of which none leaves, instead of a window);
-    ``persons`` of generated SNB data; ``events`` of the shop; ``rows`` of each relation of the star of six; ``prefix``
-    (updates; default the workload's own, 0 for all). Deterministic.
+    ``window``; ``laps`` (how often the window goes over the graph); ``keep`` (share of the edges that the filter keeps,
+    instead of its published constant); ``span`` and ``steps`` of the λ stream; ``arrived`` (share of the edges that
+    come, of which none leaves, instead of a window); ``persons`` of generated SNB data; ``events`` of the shop;
+    ``rows`` of each relation of the star of six; ``prefix`` (updates; by default the workload's, 0 for all).
+
+    Deterministic.
     """
     options = dict(options or {})
     workload = WORKLOADS[name]
@@ -232,7 +234,7 @@ def load(name: str, data: str | None, options: Mapping[str, Any] | None = None) 
         if "arrived" in options:
             window = graph.edges.num_rows
         if workload.kind == "graph":
-            stream = streams.windowed(graph.title, "G", graph.edges, window)
+            stream = streams.windowed(graph.title, "G", graph.edges, window).again(int(options.get("laps", 1)))
             if "arrived" in options:
                 stream = stream.head(int(float(options["arrived"]) * graph.edges.num_rows))
         elif workload.kind == "comb":

@@ -20,8 +20,10 @@ sections on scaling), and what came out:
 - ``rss_peak`` and ``rss_before`` the run, ``state_peak_bytes``, ``live_tuples`` at that moment and
   ``bytes_per_tuple``, their quotient (see ``bench.harness.measure``), ``amplification`` (rows touched per
   update), ``stats`` and ``work`` (the engine's counters at the end, and their growth over the timed part);
-- in the section startup only: ``import_s``, ``load_s``, ``first_apply_s``, ``first_apply_cold_s`` (see
-  ``bench.subjects.startup``).
+- in the section spark: ``snapshot_bytes`` of a cell, and of one that was rebuilt how many batches were ``replayed``,
+  and ``batch_ms`` of a small batch after that;
+- in the section startup only: ``import_s``, ``load_s``, ``first_apply_s``, ``first_apply_cold_s``,
+  ``loaded_bytes``, ``resident_bytes``, ``state_bytes`` (see ``bench.subjects.startup``).
 
 All sizes are bytes, all times seconds unless the name says ms.
 """

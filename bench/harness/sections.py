@@ -284,7 +284,8 @@ def sinks(scale: str) -> list[Cell]:
         "delta": "the cells write a Delta table",
         "parquet": "the cells write Parquet with manifests",
     }
-    return [
+    common: Cell = {"checked": False, "repeats": 1}
+    cells = [
         cell(
             "3-hop",
             "crown-spark",
@@ -293,12 +294,37 @@ def sinks(scale: str) -> list[Cell]:
             title=f"3-Hop, {title}",
             arguments={"sink": sink},
             batch_rows=rows,
-            checked=False,
-            repeats=1,
+            **common,
         )
         for rows in ((100_000,) if scale == "normal" else (100_000, 500_000))
         for sink, title in titles.items()
     ]
+    four = {"laps": 4, "prefix": 4_000_000}  # eight batches of the same size, the first of which is not counted
+    title = "3-Hop, large batches, nobody writes"
+    large = cell("3-hop", "crown-spark", "spark", scale, title=title, options=four, batch_rows=500_000, **common)
+    return [*cells, large]
+
+
+def operator(scale: str) -> list[Cell]:
+    """Returns the Spark operator's micro-batches beside those of a job that does nothing, and cells that are filled
+    from tables, or rebuilt."""
+    if scale == "quick":
+        return []
+    cells = []
+    for rows, batches in ((1, 40), (1_000, 40), (10_000, 30), (100_000, 10)):
+        more: Cell = {"options": {"prefix": rows * batches}, "batch_rows": rows, "law": "batch", "x": rows}
+        for engine in ("spark-identity", "crown-spark"):
+            cells.append(cell("3-hop", engine, "spark", scale, checked=False, repeats=1, **more))
+    sizes = (100_000, 1_000_000, 4_000_000) if scale == "normal" else (100_000, 1_000_000, 4_000_000, 20_000_000)
+    for mode, shape, title in (
+        ("restored", "3-hop", "rebuilt"),
+        ("backfill", "two-way", "filled from tables"),
+        ("backfill", "3-hop", "filled from tables"),
+    ):
+        for rows in sizes:
+            more = {"arguments": {"shape": shape, "rows": rows}, "title": f"{shape}, {title}", "law": "rows", "x": rows}
+            cells.append(cell("3-hop-all", "crown-spark-cells", mode, scale, checked=False, repeats=1, **more))
+    return cells
 
 
 def loads(scale: str) -> list[Cell]:
@@ -382,6 +408,7 @@ SECTIONS = {
     "memory": memory,
     "state": state,
     "cores": cores,
+    "spark": operator,
     "sinks": sinks,
     "load": loads,
     "startup": startup,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from bench.report import charts, tables
-from bench.report.sections import aggregates, laws, loaded, native, triangles
+from bench.report.sections import aggregates, laws, loaded, native, operator, triangles
 from bench.report.style import Cell
 
 
@@ -157,6 +157,14 @@ PARTS = (
         "The embedded engine cut into cells for its threads, and the Spark operator, on one, two and four cores of "
         "this machine.",
         _law(laws.cores, "cores", 2), (tables.law("cores"),),
+    ),
+    Part(
+        "spark", "The Spark operator",
+        "A micro-batch of 3-Hop by its size, as Spark says how long it took, beside a stream whose rows go to Python "
+        "and back and in which nothing is done: two cores, one cell, Spark's no-op sink, without the first batch. Then "
+        "a cell that is rebuilt from its snapshot and log, because its host is gone; and one that is filled from "
+        "Parquet files by <code>bulk_load</code>, with its whole result sent on. Both have as many keys as rows.",
+        None, (operator.batches, operator.restored, operator.backfills),
     ),
     Part(
         "sinks", "Where deltas go on Spark",

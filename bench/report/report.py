@@ -126,7 +126,7 @@ def markdown(sections: Sections) -> str:
     for part in PARTS:
         if part.section in sections:
             cells = sections[part.section]["cells"]
-            text = _text(part, cells).replace("<b>", "*").replace("</b>", "*")
+            text = re.sub("</?b>", "*", re.sub("</?code>", "`", _text(part, cells)))
             out += [f"## {part.title}", "", text.replace("Grey: ", "In the HTML report, grey: "), ""]
             for table in _tables(part, cells):
                 out += [tables.markdown(table), ""]

@@ -171,6 +171,9 @@ def started(cells: Sequence[Cell]) -> Table:
             ("first use: numpy, pyarrow, numba", lambda c: f"{c['load_s']:.2f} s"),
             ("first view and apply, kernels cached", lambda c: f"{c['first_apply_s']:.2f} s"),
             ("the same, nothing compiled yet", lambda c: f"{c['first_apply_cold_s']:.1f} s"),
+            ("resident after the first use", lambda c: size(c.get("loaded_bytes"))),
+            ("after a 3-hop, 20 batches of 10,000", lambda c: size(c.get("resident_bytes"))),
+            ("of it state", lambda c: size(c.get("state_bytes"))),
         ),
     )
 

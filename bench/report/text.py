@@ -111,7 +111,8 @@ def line_of(cell: dict[str, Any]) -> str:
         return (
             f"{head} import {1000 * cell['import_s']:.0f} ms, libraries {cell['load_s']:.2f} s, "
             f"first apply {cell['first_apply_s']:.2f} s, "
-            f"with nothing compiled {cell['first_apply_cold_s']:.1f} s"
+            f"with nothing compiled {cell['first_apply_cold_s']:.1f} s; "
+            f"with a 3-hop {size(cell.get('resident_bytes'))}"
         )
     if "curves" in cell:
         return f"{head} slopes " + ", ".join(f"{name} {abs(c['slope']):.2f}" for name, c in cell["curves"].items())

@@ -50,6 +50,10 @@ ENGINES: dict[str, Entry] = {
     "crown-spark": Entry(
         "CROWN on Spark (this project)", "ours", "spark_path:run", batch_rows=100_000, job=True, modes=("spark",)
     ),
+    "crown-spark-cells": Entry(
+        "CROWN on Spark, a cell (this project)", "ours", "spark_cells:run", batch_rows=0, job=True,
+        modes=("backfill", "restored"),
+    ),
     "crown-startup": Entry(
         "CROWN, starting (this project)", "ours", "startup:run", batch_rows=0, job=True, modes=("startup",)
     ),
@@ -87,6 +91,9 @@ ENGINES: dict[str, Entry] = {
     "dd-delta": Entry("differential dataflow, delta queries", "peer", "peers.native:run_dd_delta", job=True),
     "dbsp": Entry("dbsp (Feldera)", "peer", "peers.native:run_dbsp", job=True),
     "pathway": Entry("Pathway", "peer", "peers.pathway:run", job=True, batch_rows=10_000),
+    "spark-identity": Entry(
+        "Spark, rows to Python and back", "peer", "spark_path:run", batch_rows=100_000, job=True, modes=("spark",)
+    ),
     "spark-recompute": Entry(
         "Spark SQL, recompute", "peer", "peers.spark:SparkRecompute", batch_rows=100_000
     ),

@@ -53,7 +53,8 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def tables(shape: str, keys: str, rows: int, part: int = 0, parts: int = 1) -> dict[str, pa.Table]:
-    """Returns part number ``part`` of generated tables that have ``rows`` rows in all, and a tenth as many keys."""
+    """Returns part number ``part`` of generated tables that have ``rows`` rows in all, and a tenth as many keys; of
+    ``single`` keys, as many."""
     _, columns, joined = SHAPES[shape]
     rng, n = np.random.default_rng(part), rows // parts // len(columns)
     made = {}
@@ -62,8 +63,8 @@ def tables(shape: str, keys: str, rows: int, part: int = 0, parts: int = 1) -> d
         for column in of_table:
             if column not in joined:
                 values[column] = rng.integers(0, 1 << 40, n)
-            elif keys == "uniform":
-                values[column] = rng.integers(0, rows // 10, n)
+            elif keys in ("uniform", "single"):
+                values[column] = rng.integers(0, rows // 10 if keys == "uniform" else rows, n)
             else:
                 values[column] = ((rows // 10 + 1) ** rng.random(n)).astype(np.int64) - 1
         made[name] = pa.table(values)

@@ -1,5 +1,5 @@
 """The first impression: how long until ``crown`` is imported, until its libraries are, and until the first ``apply``
-has returned.
+has returned; and how much memory a process takes that does nothing else.
 
 Each in a fresh interpreter: with the kernels compiled before, and with an empty cache, as in a new environment.
 """
@@ -30,14 +30,37 @@ print(json.dumps([imported - started, loaded - imported, time.perf_counter() - l
 """
 
 
+_RESIDENT = """
+import json
+import crown
+from bench.subjects.resident import peak_rss, rss
+crown.view
+import numpy as np
+import pyarrow as pa
+from crown.ingest.given import integers
+loaded = rss()
+sql = "SELECT DISTINCT x.a, x.b, y.b AS c, z.b AS d FROM g x, g y, g z WHERE x.b = y.a AND y.b = z.a AND z.b > 50000"
+view = crown.view(sql, {"g": {"a": "int64", "b": "int64"}})
+rng = np.random.default_rng(7)
+for _ in range(20):
+    columns = [integers(rng.integers(0, 75_000, 10_000), pa.int64()) for _ in "ab"]
+    view.apply({"g": pa.Table.from_arrays(columns, names=["a", "b"])})
+print(json.dumps([loaded, peak_rss(), view.stats()["live_bytes"]]))
+"""
+
+
 def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     """Measures a cell of mode *startup*: ``import_s``; ``load_s`` (``crown.view``, which imports what it needs);
     ``first_apply_s`` (a view and its first batch, kernels cached); ``first_apply_cold_s``.
+
+    Bytes of memory: ``loaded_bytes`` after these imports; ``resident_bytes``, the most until a 3-hop has had 20 batches
+    of 10,000 random edges, of which ``state_bytes`` are its state then.
     """
-    warm = min((_once({}) for _ in range(spec["repeats"] + 1)), key=sum)
+    warm = min((_once(_SCRIPT, {}) for _ in range(spec["repeats"] + 1)), key=sum)
+    loaded, resident, state = _once(_RESIDENT, {})
     progress(1, 2)
     with tempfile.TemporaryDirectory(prefix="crown-bench-") as folder:
-        cold = _once({"NUMBA_CACHE_DIR": folder})
+        cold = _once(_SCRIPT, {"NUMBA_CACHE_DIR": folder})
     return {
         "status": "ok",
         "check": {"status": "not asked for"},
@@ -45,12 +68,15 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
         "load_s": warm[1],
         "first_apply_s": warm[2],
         "first_apply_cold_s": cold[2],
+        "loaded_bytes": loaded,
+        "resident_bytes": resident,
+        "state_bytes": state,
     }
 
 
-def _once(environment: dict[str, str]) -> list[float]:
+def _once(script: str, environment: dict[str, str]) -> list[float]:
     said = subprocess.run(
-        [sys.executable, "-c", _SCRIPT], env=os.environ | environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", script], env=os.environ | environment, check=True, capture_output=True, text=True
     )
     seconds: list[float] = json.loads(said.stdout.splitlines()[-1])
     return seconds

@@ -79,6 +79,8 @@ def open_view(
     folder = _folder(path, program is not None)
     if program is None and not numbers(folder, "log") and not (folder / NAME).exists():
         raise CrownError(f"{folder} has no view yet; give the query that it shall have")
+    if Identity.read(folder) is None:
+        _demand_empty(folder)  # before anything is written to what may be somebody else's
     with ExitStack() as undone:
         lock = Lock(folder)
         undone.callback(lock.release)

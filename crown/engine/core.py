@@ -24,16 +24,18 @@ from crown.kernels.geometry import tallies_of
 from crown.results.head import OutputHead
 from crown.results.result import enumerated, results_of
 from crown.store.zset import Zset
+from plans.reads import Parts
 
 
 class Core:
     """Applies batches of changes to a state. Not thread-safe.
 
     ``missing``: what the deletes of the last batch did not find. The engine adds Arrow on both sides; a program of
-    stages applies nets in codes (``apply``), and several cores may share one dictionary.
+    stages applies nets in codes (``apply``), and several cores may share one dictionary. ``held``: conditions that all
+    rows of a relation (in lower case) in such nets are known to meet.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, held: Mapping[str, Parts] | None = None) -> None:
         plan, dictionary = state.plan, state.dictionary
         self.state = state
         self.guard = Guard(state)
@@ -41,7 +43,7 @@ class Core:
         self.results = results_of(state, self.head, self.guard)
         self.propagation = Propagation(state.arena, state.compiled, state.bags, state.budget, len(plan.free))
         self.missing = MissingDeletes()
-        self._coded = CodedPreparer(plan, dictionary.extern)
+        self._coded = CodedPreparer(plan, dictionary.extern, held or {})
         self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
         self._changes: Sequence[RelationChange] = ()  # of the batch that has begun
 

@@ -97,7 +97,10 @@ class Guard:
 
     def ready(self) -> None:
         """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
-        refuse(self.busy, self._state.lost)
+        if self._batch is not None and self._batch() is None:
+            self._batch = None  # it has come to its end, and nobody holds it any more
+        if self._batch is not None or self._state.lost:
+            refuse(self.busy, self._state.lost)
 
     def unchanged(self, epoch: int) -> None:
         """Raises ConcurrentChangeError if the state has changed since its epoch was ``epoch``."""

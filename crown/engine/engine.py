@@ -48,6 +48,11 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
     """
 
     def __init__(self, state: State, on_missing: str = "ignore") -> None:
+        if on_missing == "trust":
+            raise CrownError(
+                'on_missing="trust" saves nothing here: one join of distinct rows stores its rows anyway, and knows '
+                'what a delete finds; give "ignore" or "raise"'
+            )
         if on_missing not in ("ignore", "raise"):
             raise CrownError(f'on_missing must be "ignore" or "raise", not {on_missing!r}')
         self.state = state

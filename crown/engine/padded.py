@@ -31,6 +31,12 @@ class Visit:
     masks: np.ndarray
     bit: int
 
+    def words(self) -> tuple[int, np.ndarray]:
+        """Returns how many words a tuple has, and those of all tuples. One without columns has a word that nobody
+        reads."""
+        width = self.tuples.width
+        return (width, self.tuples.flat()) if width else (1, np.zeros(len(self.tuples), np.int64))
+
 
 class Paddings:
     """The padded nodes of a compiled plan."""

@@ -56,6 +56,7 @@ class Propagation:
         weights = np.ones(self.buffers.out.shape[1], np.int64)
         self._weights = {1: weights, -1: -weights}  # of the tuples in a block; nobody writes to them
         self._paddings = Paddings(compiled)
+        self._pads = bool(self._paddings)
         self._changes: Sequence[RelationChange] = ()
         self._lost: Sequence[RelationChange] = ()  # changes of a batch that is taken back
         self._done: dict[int, list[int]] = {}  # sign -> tuples applied, per change
@@ -133,16 +134,16 @@ class Propagation:
                 scratch[layout.X_MODE], self._arena[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
             for number in self._turns(sign):
                 change = self._changes[number]
-                tuples = change.tuples(sign)
                 if self._halted:
                     return
-                if len(tuples):
+                if change.count(sign):
+                    tuples = change.tuples(sign)
                     self._settled = False  # until `_note`
                     if change.relation.aliases[0].node in self._bags:
                         yield from self._through_bag(number, tuples, sign)
                     else:
                         yield from self._through_tree(number, tuples, change.masks_of(sign), sign)
-            if self._paddings:
+            if self._pads:
                 yield from self._pad(sign)
             if scratch[layout.X_FILL]:
                 yield from self._handed(sign)
@@ -162,7 +163,7 @@ class Propagation:
         for visit in found.entered(self._changes) if sign < 0 else found.left(self._changes, self._lost):
             if self._halted:
                 return
-            width, rows, status = visit.tuples.width, visit.tuples.flat(), update.FULL
+            (width, rows), status = visit.words(), update.FULL
             self._settled, scratch[layout.X_I] = False, 0
             while status != update.DONE:
                 target = (visit.node, visit.at, width, rows)
@@ -184,7 +185,7 @@ class Propagation:
         """Returns True if deltas are wanted of many insertions into an empty result: they are the whole of the next."""
         return (
             self._scratch[layout.X_MODE] == layout.MODE_DELTAS
-            and sum(len(change.net) - change.gone for change in self._changes) >= self._loader.least
+            and sum([change.count(1) for change in self._changes]) >= self._loader.least
             and kernels.root_size(self._arena, self._halves) == 0
         )
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def load_any(
 
 
 def read(
-    file: BinaryIO,
+    file: BufferedReader,
     path: Path,
     *,
     plan: Plan | None = None,

@@ -23,6 +23,7 @@ from crown.kernels import geometry as at
 from crown.kernels.tables import LOW32
 from crown.store.codec import decode, encode
 from crown.store.dictionary import with_room
+from crown.store.flat import booleans
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan
@@ -46,7 +47,7 @@ class Stored:
 
     def chosen(self, keep: np.ndarray, masks: np.ndarray = EVERY) -> Stored:
         """Returns the tuples where ``keep`` (bool[n]) says so, with their ``masks``."""
-        mask = pa.array(keep)
+        mask = booleans(keep)
         return Stored(self.relation, tuple(c.filter(mask) for c in self.columns), self.copies[keep], masks)
 
 

@@ -15,19 +15,21 @@ from typing import Any
 from crown.errors import CrownError
 
 Size = int | str
-"""Bytes: a whole number, or a text such as ``"512 MiB"`` or ``"1.5GB"``."""
+"""Bytes: a whole number, or a text such as ``"512 MiB"``, ``"1.5GB"`` or, as Java writes it, ``"2g"``."""
 
 _UNITS = {"": 1, "b": 1} | {
-    f"{letter}{infix}b": base**power
+    f"{letter}{rest}": base**power
     for power, letter in enumerate("kmgt", 1)
-    for infix, base in (("", 1000), ("i", 1024))
+    for rest, base in (("b", 1000), ("ib", 1024), ("", 1024))
 }
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE | re.ASCII)
 _MOST = 1 << 60  # bytes; more than any machine has, and still far from the end of an int64
 
 
 def size_of(given: Any, name: str, least: int = 1) -> int:
-    """Returns bytes, of a number or a text with a unit (KB, MB, GB, TB: powers of 1000; KiB, MiB, GiB, TiB: of 1024).
+    """Returns bytes, of a number or a text with a unit.
+
+    KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB, and k, m, g, t as Java and Spark write them, are of 1024.
 
     Raises CrownError for anything else, and for less than ``least`` bytes.
     """
@@ -39,7 +41,8 @@ def size_of(given: Any, name: str, least: int = 1) -> int:
     if number is None or not 0 < number < _MOST:
         raise CrownError(f'{name} must be a positive number of bytes, such as 512 << 20 or "512 MiB", not {given!r}')
     if number < least:
-        raise CrownError(f"{name}={given!r} is too small to start with; give at least {least >> 10} KiB")
+        enough = f"{least >> 20} MiB" if least >= 1 << 20 else f"{least >> 10} KiB"
+        raise CrownError(f"{name}={given!r} is too small to start with; give at least {enough}")
     return number
 
 

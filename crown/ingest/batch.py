@@ -34,6 +34,10 @@ class RelationChange:
         """Returns the change for a net whose deletes stand before its inserts."""
         return cls(relation, net, int(negatives(net.weights)), masks, filtered)
 
+    def count(self, sign: int) -> int:
+        """Returns how many tuples go (``sign`` -1) or come."""
+        return self.gone if sign < 0 else len(self.net.weights) - self.gone
+
     def tuples(self, sign: int) -> Zset:
         """Returns the tuples that go (``sign`` -1) or come."""
         if sign < 0:
@@ -52,7 +56,7 @@ class RelationChange:
 
     def readers(self, bit: int) -> int:
         """Returns how many tuples alias ``bit`` reads."""
-        return len(self.net) if self.masks is EVERY else int(np.count_nonzero(self.reads(bit)))
+        return len(self.net.weights) if self.masks is EVERY else int(np.count_nonzero(self.reads(bit)))
 
     def applied(self, deletes: int, inserts: int) -> RelationChange:
         """Returns the part of the first ``deletes`` deletes and the first ``inserts`` inserts."""

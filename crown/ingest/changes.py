@@ -44,6 +44,7 @@ from crown.ingest.given import Columns, Given
 from crown.ingest.masks import EVERY, given_masks
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
+from crown.store.flat import flags, words
 from plans.schema import Table, arrow_type
 
 MAX_WEIGHT = 2**31 - 1
@@ -121,7 +122,7 @@ class Checker:
         columns = Columns(out, self._kinds)
         for name in self._required:
             if columns.null_count(name):
-                for row in np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False)).tolist():
+                for row in np.flatnonzero(flags(columns[name].is_null())).tolist():
                     if name not in self._unseen or weights[row] > 0:
                         bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
         for row, reason in unfit.items():
@@ -135,7 +136,7 @@ class Checker:
         given = {name: column(i) for i, name in enumerate(names)}
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
         masks = masks if masks is EVERY else masks[keep]
-        rest = columns.chosen(keep)
+        rest = columns.taken(np.flatnonzero(keep))
         return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, masks, given_watermark(data))
 
     def _locate(self, names: list[str]) -> None:
@@ -298,7 +299,7 @@ def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.n
 def _known(column: Any, name: str, array: pa.Array, own: dict[int, str]) -> np.ndarray:
     """Returns the weights of an array made of ``column``; 0 for those that are missing, which ``own`` then tells."""
     if array.null_count:
-        for row in np.flatnonzero(~array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        for row in np.flatnonzero(~flags(array.is_valid())).tolist():
             if is_missing(item(column, row)):
                 own[row] = f"{name} is missing: where a batch has this column, every row needs a value in it"
             elif row in own and isinstance(item(column, row), str):
@@ -306,7 +307,7 @@ def _known(column: Any, name: str, array: pa.Array, own: dict[int, str]) -> np.n
                     f"{name}: unknown change code {item(column, row)!r:.100}; use a whole number or one of {known()}"
                 )
         array = array.fill_null(0)
-    return array.to_numpy().copy()  # Arrow's is read-only, which makes it another type to a kernel
+    return words(array).copy()  # Arrow's is read-only, which makes it another type to a kernel
 
 
 @cache

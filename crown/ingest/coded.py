@@ -13,22 +13,29 @@ import numpy as np
 from crown.errors import CrownError
 from crown.ingest.batch import RelationChange, for_aliases
 from crown.ingest.masks import EVERY, null
+from crown.kernels.batches import extent
 from crown.store.codec import NULL, Extern, decode
+from crown.store.flat import flags
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan
+from plans.reads import Parts
 from plans.schema import DERIVED
 
 
 class CodedPreparer:
     """Turns nets in codes into changes of the stored relations of a plan.
 
-    ``extern`` gives values for codes, which only predicates ask for.
+    ``extern`` gives values for codes, which only predicates ask for. ``held``: conditions that all rows of a relation
+    (in lower case) are known to meet.
     """
 
-    def __init__(self, plan: Plan, extern: Extern) -> None:
+    def __init__(self, plan: Plan, extern: Extern, held: Mapping[str, Parts]) -> None:
         self._extern = extern
-        self._relations = [_Columns(plan, relation) for relation in stored_relations(plan)]
+        self._relations = [
+            _Columns(plan, relation, held.get(relation.name.lower(), frozenset()))
+            for relation in stored_relations(plan)
+        ]
         self._names = {relation.stored.name.lower() for relation in self._relations}
 
     def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:
@@ -48,16 +55,16 @@ class CodedPreparer:
 
     def _change(self, relation: _Columns, net: Zset) -> RelationChange:
         stored, n = relation.stored, len(net)
-        if stored.predicate is not None and n:
+        if relation.predicate is not None and n:
             columns = net.columns()
             values = {
                 name: decode(columns[i].copy(), kind, self._extern) for name, (i, kind) in relation.tested.items()
             }
-            net = net[stored.predicate.evaluate(values, n).fill_null(False).to_numpy(zero_copy_only=False)]
+            net = net[flags(relation.predicate.evaluate(values, n).fill_null(False))]
         rejected = n - len(net)
         if not relation.whole:
             net = net.project(relation.words).net()
-        if not net.rows.size or net.rows.min() != NULL:
+        if not net.rows.size or extent(net.flat())[0] != NULL:
             return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
         joined = [alias.not_null for alias in stored.aliases]
         filtered = tuple(rejected + int(np.count_nonzero(null(net.rows, words))) for words in joined)
@@ -65,14 +72,19 @@ class CodedPreparer:
 
 
 class _Columns:
-    """Where the columns of a stored relation stand in its table, and those that its predicate tests, with types."""
+    """Where the columns of a stored relation stand in its table, and those that its predicate tests, with types.
 
-    def __init__(self, plan: Plan, stored: StoredRelation) -> None:
+    ``predicate``: its predicate, unless that is known to hold.
+    """
+
+    def __init__(self, plan: Plan, stored: StoredRelation, held: Parts) -> None:
         self.stored = stored
+        known = stored.predicate is None or held.issuperset(stored.predicate.conjuncts())
+        self.predicate = None if known else stored.predicate
         columns = plan.table(stored.name).columns
         place = {column.name.lower(): (i, column.type) for i, column in enumerate(columns)}
         self.words = [place[name.lower()][0] for name in stored.columns]
         derived = stored.name.startswith(DERIVED)  # their deletes need not come first
         self.whole = self.words == list(range(len(columns))) and not derived  # it is net already
-        tested = () if stored.predicate is None else sorted(stored.predicate.columns)
+        tested = () if self.predicate is None else sorted(self.predicate.columns)
         self.tested = {name: place[name.lower()] for name in tested}

@@ -31,6 +31,8 @@ Column = Callable[[int], Any]  # position -> Arrow array, or a list where the va
 
 def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
     """Returns column names, number of rows, and access to the columns; those not asked for cost nothing."""
+    if isinstance(data, list):
+        return _opened_rows(relation, data)
     if isinstance(data, pa.Table):
         names = data.schema.names
         return names, data.num_rows if names else 0, lambda i: _whole(data.column(i))
@@ -140,7 +142,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
 def is_pandas(data: Any) -> bool:

@@ -25,6 +25,8 @@ def plain(relation: str, data: Any, columns: Sequence[str]) -> Any:
 
     ``columns``: the relation's, in the order in which tuples have them. ChangeError for what is no table.
     """
+    if isinstance(data, list):
+        return _rows(relation, data, columns)
     if isinstance(data, _READY) or is_pandas(data):
         return data
     if isinstance(data, np.ndarray):
@@ -32,13 +34,16 @@ def plain(relation: str, data: Any, columns: Sequence[str]) -> Any:
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return _of_arrow(relation, data)
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-        rows = data if isinstance(data, list) else list(data)
-        return rows if not rows or isinstance(rows[0], dict) else _of_rows(relation, rows, columns)
+        return _rows(relation, list(data), columns)
     hint = "; collect() it first" if hasattr(data, "collect") else ""
     raise ChangeError(
         f"relation {relation!r}: changes must be a table (Arrow, pandas, Polars, DuckDB, or columns by name), a NumPy "
         f"array, or a list of dicts, tuples or dataclasses, not {type(data).__name__}{hint}"
     )
+
+
+def _rows(relation: str, rows: list[Any], columns: Sequence[str]) -> Any:
+    return rows if not rows or isinstance(rows[0], dict) else _of_rows(relation, rows, columns)
 
 
 def _of_arrow(relation: str, data: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.store.codec import NULL
+from crown.store.flat import words
 
 EVERY = np.full(1, -1, np.int64)  # the mask of tuples that every alias reads
 _KEY = b"crown.masks"
@@ -31,7 +32,7 @@ def given_masks(data: Any, names: Sequence[str], column: Callable[[int], Any]) -
     metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
     if not metadata or _KEY not in metadata:
         return EVERY
-    masks: np.ndarray = column(names.index(metadata[_KEY].decode())).to_numpy()
+    masks = words(column(names.index(metadata[_KEY].decode())))
     return masks.copy()  # Arrow's is read-only, which makes it another type to a kernel
 
 

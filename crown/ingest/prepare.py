@@ -7,7 +7,7 @@ part in a result and stop here. Work that several aliases of a self-join share i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from crown.errors import BadRowError, ChangeError
 from crown.ingest.batch import Prepared, RelationChange, for_aliases
 from crown.ingest.changes import CheckedBatch, Checker, relations_of
 from crown.ingest.masks import EVERY, null, reads
+from crown.ingest.selection import Selection
 from crown.kernels.batches import extent
-from crown.store.codec import Intern, UnencodableError
+from crown.store.codec import Intern
+from crown.store.flat import flags
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan
@@ -76,25 +78,29 @@ class Preparer:
         return Prepared(tuple(out), rows, checked)
 
     def _coded(self, relation: str, batch: CheckedBatch) -> _Coded:
-        codes = {}
-        for name in self._tables[relation.lower()].coded:
-            try:
-                codes[name] = batch.columns.codes(name, self._intern)
-            except UnencodableError as error:
-                raise BadRowError(relation, error.row, f"column {name!r}: {error.reason}") from None
-        return _Coded(batch, codes)
+        """Returns the codes of the rows that some relation of a table takes."""
+        table, n = self._tables[relation.lower()], len(batch.weights)
+        rows = table.selection.rows(batch.columns, n, self._intern) if table.selection is not None and n else None
+        rejected = EVERY[:0]
+        if rows is not None:
+            masks = np.broadcast_to(batch.masks, n)
+            rejected = np.delete(masks, rows)
+            masks = batch.masks if batch.masks is EVERY else masks[rows]
+            batch = replace(batch, columns=batch.columns.taken(rows), weights=batch.weights[rows], masks=masks)
+        codes = {name: batch.columns.coded(relation, name, self._intern, rows) for name in table.coded}
+        return _Coded(batch, codes, rejected, table.alike)
 
     def _net(self, relation: StoredRelation, coded: _Coded) -> _Net:
         columns, weights, masks = coded.batch.columns, coded.batch.weights, coded.batch.masks
         n = len(weights)
-        passed, rejected = coded.matrix(relation.columns), EVERY[:0]
-        if relation.predicate is not None:
+        passed, rejected = coded.matrix(relation.columns), coded.rejected
+        if relation.predicate is not None and not coded.alike:
             verdict = relation.predicate.evaluate(columns, n)
             if verdict.null_count:
                 verdict = verdict.fill_null(False)
-            keep = verdict.to_numpy(zero_copy_only=False)
+            keep = flags(verdict)
             if np.count_nonzero(keep) < n:
-                rejected = np.broadcast_to(masks, n)[~keep]
+                rejected = np.concatenate([rejected, np.broadcast_to(masks, n)[~keep]])
                 passed, weights = passed[keep], weights[keep]
                 masks = masks if masks is EVERY else masks[keep]
         net, kept = parted(Zset(passed, weights), masks)
@@ -125,16 +131,27 @@ class _Table:
     def __init__(self, table: Table, relations: Sequence[StoredRelation]) -> None:
         self.name = table.name
         coded = dict.fromkeys(c for relation in relations for c in relation.columns)
-        tested = [sorted(relation.predicate.columns) for relation in relations if relation.predicate is not None]
+        predicates = [relation.predicate for relation in relations if relation.predicate is not None]
+        tested = [sorted(predicate.columns) for predicate in predicates]
+        conditions = {frozenset(predicate.conjuncts()) for predicate in predicates}
+        whole = not relations or len(predicates) < len(relations)
+        kinds = {column.name: column.type for column in table.columns}
+        self.selection = None if whole else Selection(conditions, kinds, False)
+        self.alike = not whole and len(conditions) == 1  # a row that one relation takes all take
         self.coded = tuple(coded)
         self.checker = Checker(table, tuple(dict.fromkeys([*coded, *(c for columns in tested for c in columns)])))
 
 
 class _Coded:
-    """A batch in codes. Relations of the same columns take them from the same matrix."""
+    """A batch in codes. Relations of the same columns take them from the same matrix.
 
-    def __init__(self, batch: CheckedBatch, codes: dict[str, np.ndarray]) -> None:
+    ``rejected``: the masks of rows that came, too, but that no relation takes; ``alike``: all take those that are here.
+    """
+
+    def __init__(self, batch: CheckedBatch, codes: dict[str, np.ndarray], rejected: np.ndarray, alike: bool) -> None:
         self.batch = batch
+        self.rejected = rejected
+        self.alike = alike
         self.nulls = any(map(batch.columns.null_count, batch.columns))
         self._codes = codes
         self._matrices: dict[tuple[str, ...], np.ndarray] = {}

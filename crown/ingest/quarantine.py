@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from crown.errors import ChangeError
 from crown.ingest.changes import CheckedBatch
@@ -35,6 +34,8 @@ def write(folder: Path, batch: int, bad: Mapping[str, CheckedBatch]) -> int:
 
     ChangeError if the system refuses; nothing is left behind then.
     """
+    import pyarrow.parquet as pq  # which loads file systems and their clients: of no use to who has no bad rows
+
     rows = [
         {"batch": batch, "relation": relation, "row": row, "reason": reason, "data": data}
         for relation, checked in bad.items()

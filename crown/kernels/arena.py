@@ -42,6 +42,7 @@ H_LOW, H_HIGH, H_CHAIN = 26, 27, 28  # secrets of the tables' hash (``tables.ste
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
+LINE = 8  # words of a line of the processor's cache
 CLASSES = EXACT + 1 + 2 * 26
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
 TABLE_WORDS = 6
@@ -148,6 +149,17 @@ def release(arena, handle, words):
     arena[H_LIVE] -= class_words(c)
     arena[handle] = arena[H_FREE + c]
     arena[H_FREE + c] = handle
+
+
+@device
+def align(arena):
+    """Lets the next new blocks begin with a line of the cache, if there is room: a block of 8 words then is in one."""
+    top = arena[H_TOP]
+    gap = -top & (LINE - 1)
+    if gap > 0 and top + gap <= arena[H_LIMIT]:
+        arena[H_TOP] = top + gap
+        arena[H_LIVE] += gap
+        release(arena, top, gap)
 
 
 # Half words are read as int64 always: a kernel called with an int32 here and an int64 there would be compiled twice.

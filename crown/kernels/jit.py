@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -48,19 +48,29 @@ def kernel(function: Callable[..., Any]) -> Any:
 def device(function: Callable[..., Any]) -> Any:
     """Returns a function that only kernels call, with pointers: it lacks the two wrappers that Python would need.
 
-    Called from Python it runs uncompiled, with arrays.
+    Called from Python it runs uncompiled, with arrays. Where the kernels come from the cache nobody asks for the
+    compiled form, and it is not even prepared: there are some hundred such functions.
     """
-    dispatcher = _compiled(function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    return dispatcher if dispatcher is function else _Device(dispatcher)  # as it is with NUMBA_DISABLE_JIT
+    return function if getattr(numba.config, "DISABLE_JIT", False) else _Device(function)
 
 
 class _Device:
-    """What kernels see as a compiled function, and Python as the function that was compiled."""
+    """What kernels see as a compiled function, and Python as the function that is compiled."""
 
-    def __init__(self, dispatcher: Any) -> None:
-        self._numba_type_ = numba.types.Dispatcher(dispatcher)
-        self.compile = dispatcher.compile
-        self._function = dispatcher.py_func
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def _dispatcher(self) -> Any:
+        return _compiled(self._function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        return numba.types.Dispatcher(self._dispatcher)
+
+    def compile(self, signature: tuple[Any, ...]) -> None:
+        """Compiles for arguments of these types, or takes what the cache has."""
+        self._dispatcher.compile(signature)
 
     def __call__(self, *args: object) -> Any:
         return self._function(*args)

@@ -81,7 +81,7 @@ class Regression(NotCopyable, instead="save(path) and crown.ml.load(path) make a
 
     @property
     def missing(self) -> int:
-        """Returns the number of copies of rows that deletes wanted to remove and did not find."""
+        """Returns the copies that deletes of rows which the query reads wanted to remove, and did not find."""
         return sum(self.view.stats()["missing_deletes"].values())
 
     def sum(self, *names: str) -> int | Fraction:

@@ -13,15 +13,16 @@ from crown.errors import BadRowError, ChangeError, LateRowError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.ingest.prepare import is_net
+from crown.ingest.selection import Selection
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.keyed import upserts_of
 from crown.stages.retained import Retained
-from crown.store.codec import Intern, UnencodableError
+from crown.store.codec import Intern
 from crown.store.zset import Zset
 from plans.payloads.payload import VALUE
 from plans.payloads.sums import COUNTS, ORDERED
 from plans.program import GroupStage, JoinStage, Program
-from plans.reads import occurrences, sources
+from plans.reads import Parts, occurrences, sources
 from plans.schema import Column, Table
 
 
@@ -111,7 +112,7 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
     bad = {**batch.bad, **{int(given[row]): reason for row, reason in reasons.items()}}
     return replace(
         batch,
-        columns=batch.columns.chosen(keep),
+        columns=batch.columns.taken(np.flatnonzero(keep)),
         weights=batch.weights[keep],
         bad={row: bad[row] for row in sorted(bad)},
         bad_rows=[texts[row] for row in sorted(bad)],
@@ -120,11 +121,12 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
 
 @dataclass(frozen=True)
 class Nets(Prepared):
-    """A batch of a program: the net of each relation (by name in lower case) of which there are changes, and the
-    watermarks that are reached."""
+    """A batch of a program: the net of each relation (by name in lower case) of which there are changes, the watermarks
+    that are reached, and the rows that nobody reads: they are in no net."""
 
     nets: Mapping[str, Zset]
     advances: Mapping[str, int] = field(default_factory=dict)
+    filtered: Mapping[str, int] = field(default_factory=dict)
 
 
 class Intake:
@@ -132,6 +134,7 @@ class Intake:
 
     ``summed``: columns of doubles that must not be too large; ``added``: relations whose rows are only added up, and of
     which nobody looks for absent deletes: equal rows of them may stay apart. ``retained``: those with windows.
+    ``selected``: those of which only rows are taken that meet the conditions of one who reads them.
     """
 
     def __init__(
@@ -142,6 +145,7 @@ class Intake:
         summed: Mapping[str, frozenset[str]],
         added: frozenset[str] = frozenset(),
         retained: Mapping[str, Retained] | None = None,
+        selected: Mapping[str, frozenset[Parts]] | None = None,
     ) -> None:
         self._names = {table.name.lower(): table.name for table in tables}
         self._used = used
@@ -151,6 +155,10 @@ class Intake:
         self._summed = summed
         self._retained = retained or {}
         self._added = added - set(self._retained)
+        self._selections = {
+            name: Selection(conditions, {column.name: column.type for column in used[name]}, True)
+            for name, conditions in (selected or {}).items()
+        }
 
     def _checked(self, table: Table) -> tuple[str, ...]:
         """Returns the columns of a table that its batches need: those that are read, and the sequence of upserts."""
@@ -165,6 +173,7 @@ class Intake:
         """
         nets: dict[str, Zset] = {}
         advances: dict[str, int] = {}
+        filtered: dict[str, int] = {}
         checked: dict[str, CheckedBatch] = {}
         rows = 0
         for given, data in relations_of(changes).items():
@@ -182,21 +191,25 @@ class Intake:
                 raise BadRowError(self._names[name], row, reason)
             checked[self._names[name]] = batch
             rows += len(batch.weights)
-            nets[name] = self._net(name, batch)
+            nets[name] = self._net(name, batch, filtered)
             if batch.watermark is not None:
                 advances[name] = batch.watermark
-        return Nets((), rows, checked, nets, advances)
+        return Nets((), rows, checked, nets, advances, filtered)
 
-    def _net(self, name: str, batch: CheckedBatch) -> Zset:
+    def _net(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
+        """Returns the net of a relation; ``filtered`` gets the number of its rows that nobody reads."""
         upserts = self._upserts.get(name)
         columns = self._used[name] if upserts is None else upserts.carried
-        codes = np.empty((len(columns), len(batch.weights)), np.int64)
+        given, weights, rows = batch.columns, batch.weights, None
+        if name in self._selections and len(weights):
+            rows = self._selections[name].rows(given, len(weights), self._intern)
+            if rows is not None:
+                filtered[name] = len(weights) - len(rows)
+                given, weights = given.taken(rows), weights[rows]
+        codes = np.empty((len(columns), len(weights)), np.int64)
         for i, column in enumerate(columns):
-            try:
-                codes[i] = batch.columns.codes(column.name, self._intern)
-            except UnencodableError as error:
-                raise BadRowError(self._names[name], error.row, f"column {column.name!r}: {error.reason}") from None
-        net = Zset.of_columns(codes, batch.weights)
+            codes[i] = given.coded(self._names[name], column.name, self._intern, rows)
+        net = Zset.of_columns(codes, weights)
         if upserts is not None:
             return upserts.last(net)
         if name in self._retained and self._retained[name].window.arrival:

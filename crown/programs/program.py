@@ -8,30 +8,81 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 from weakref import ref
 
 import pyarrow as pa
 
 from crown.engine.delivery import Batches, Delivery
+from crown.engine.state.arenas import fingerprint_words
+from crown.errors import SnapshotError
 from crown.ingest.batch import Prepared
+from crown.kernels import arena as A
 from crown.programs.intake import Nets
 from crown.programs.result import ResultOf, slices
 from crown.programs.running import Running
-from crown.stages.state.memory import ProgramMemory
+from crown.stages.cells import cells_of
+from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.store.zset import Zset
 from plans.program import Program
 
 
 class ProgramEngine(Running, instead="save(path) and crown.load(path) make another one"):
-    """Maintains a program (see ``crown.maintained.Queryable``). Not thread-safe; arguments as for ``Running``."""
+    """Maintains a program (see ``crown.maintained.Queryable``). Not thread-safe; arguments as for ``Running``.
 
-    def __init__(self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1) -> None:
-        super().__init__(program, memory, on_missing, threads)
+    ``create`` or ``attach`` makes one.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        memory: ProgramMemory,
+        on_missing: str = "ignore",
+        threads: int = 1,
+        *,
+        selecting: bool = True,
+    ) -> None:
+        super().__init__(program, memory, on_missing, threads, selecting=selecting)
         self.result = ResultOf(self, len(self.stages) - 1)
         self.columns = self.result.columns
         self.bag = self.result.bag
         self._nothing = self._decoded(Zset.empty(len(self.columns)))
+
+    @classmethod
+    def create(
+        cls,
+        program: Program,
+        path: Path | None = None,
+        *,
+        memory_budget: int | None = None,
+        on_missing: str = "ignore",
+        seed: int | None = None,
+        threads: int = 1,
+        selecting: bool = True,
+    ) -> Self:
+        """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
+
+        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
+        each join stage that can be cut; ``selecting``: as for ``Running``.
+        """
+        memory = ProgramMemory.create(parts_of_program(program, cells_of(program, threads)), memory_budget, seed, path)
+        memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
+        made = cls(program, memory, on_missing, threads, selecting=selecting)
+        made.tallies.begin(range(len(made.stages)))
+        return made
+
+    @classmethod
+    def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore", selecting: bool = True) -> Self:
+        """Returns the engine whose state is in the file ``path``. O(1).
+
+        Raises SnapshotError if it is not a state of this program. ``on_missing`` must be what it was made with, and so
+        must ``selecting``, if a batch is to be undone that was applied before.
+        """
+        memory = ProgramMemory.attach(parts_of_program(program), path)
+        if (memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] != fingerprint_words(program)).any():
+            raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
+        return cls(program, memory, on_missing, selecting=selecting)
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -69,7 +120,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         """Returns the batch as a transaction. What it yields first is empty: from then on closing it applies the
         batch."""
         nets: dict[str | int, Zset] = {}
-        with self._transaction(nets):
+        with self._transaction(prepared, nets):
             try:
                 yield self._nothing
             except GeneratorExit:

@@ -12,20 +12,19 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from weakref import ref
 
 import pyarrow as pa
 
 from crown.engine.delivery import LOST, is_running, refuse
-from crown.engine.state.arenas import fingerprint_words
-from crown.errors import ChangeError, CrownError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.errors import ChangeError, CrownError, MemoryBudgetError, UnusableStateError
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import MissingDeletes
 from crown.kernels import arena as A
 from crown.programs.intake import Intake, Nets, added_relations, summed_columns, used_columns
+from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
 from crown.stages.cells import Joins, cells_of, cuts_of
 from crown.stages.gate import Gate
@@ -36,7 +35,7 @@ from crown.stages.linear import Linear
 from crown.stages.pointwise import Pointwise
 from crown.stages.protocol import Stage
 from crown.stages.state import saving
-from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of, parts_of_program
+from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.stages.stored import stored_whole
 from crown.stages.top import Top
 from crown.store.budget import Budget
@@ -44,7 +43,7 @@ from crown.store.dictionary import with_room
 from crown.store.zset import Zset
 from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.program import Stage as Planned
-from plans.reads import sources
+from plans.reads import holding, sources
 from plans.schema import Column
 
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
@@ -56,11 +55,18 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     ``on_missing``: what a delete does that finds fewer copies than it removes: ``"ignore"`` removes what is there and
     counts the rest, ``"raise"`` refuses the whole batch, ``"trust"`` takes the stream's word that there is none, and
     stores no tuples for it. ``threads``: in how many cells each join stage that can be cut is applied at the same
-    time. ``whole``: the gate takes all columns of the relations, whoever reads them.
+    time. ``whole``: the gate takes all columns of the relations, whoever reads them. ``selecting``: rows that nobody
+    reads are dropped first (see ``crown.programs.selected``), where that may be.
     """
 
     def __init__(
-        self, program: Program, memory: ProgramMemory, on_missing: str = "ignore", threads: int = 1, whole: bool = False
+        self,
+        program: Program,
+        memory: ProgramMemory,
+        on_missing: str = "ignore",
+        threads: int = 1,
+        whole: bool = False,
+        selecting: bool = True,
     ) -> None:
         if on_missing not in ("ignore", "raise", "trust"):
             raise CrownError(f'on_missing must be "ignore", "raise" or "trust", not {on_missing!r}')
@@ -69,13 +75,16 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.memory = memory
         self.batches = 0  # applied by this object, or since its owner began to count
         self.uninterrupted = Uninterrupted()
-        self._used = used_columns(program, whole or program.whole or on_missing == "raise")
+        every = whole or program.whole or on_missing == "raise"
+        self._used = used_columns(program, every)
+        chosen = selected(program) if selecting and not every else {}
+        self._held = holding(program, chosen)
+        self._unchanged = {name: Zset.empty(len(columns)) for name, columns in self._used.items()}
         added = added_relations(program) if on_missing == "trust" else frozenset()
         upserts = upserts_of(program.tables, self._used)
-        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), upserts, program.windows)
-        self._intake = Intake(
-            program.tables, self._used, memory.dictionary.intern, summed_columns(program), added, self.gate.retained
-        )
+        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), upserts, program.windows, chosen)
+        intern, summed = memory.dictionary.intern, summed_columns(program)
+        self._intake = Intake(program.tables, self._used, intern, summed, added, self.gate.retained, chosen)
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
@@ -89,50 +98,20 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
         self._torn = False  # True while, or after an exception in, a step of a batch that is taken back as a whole
 
-    @classmethod
-    def create(
-        cls,
-        program: Program,
-        path: Path | None = None,
-        *,
-        memory_budget: int | None = None,
-        on_missing: str = "ignore",
-        seed: int | None = None,
-        threads: int = 1,
-    ) -> Self:
-        """Makes a new, empty engine in anonymous memory, or in the file ``path`` (overwritten; it may outgrow RAM).
-
-        ``memory_budget``: bytes of all parts together; ``seed``: of the dictionary's hash table; ``threads``: cells of
-        each join stage that can be cut.
-        """
-        memory = ProgramMemory.create(parts_of_program(program, cells_of(program, threads)), memory_budget, seed, path)
-        memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] = fingerprint_words(program)
-        made = cls(program, memory, on_missing, threads)
-        made.tallies.begin(range(len(made.stages)))
-        return made
-
-    @classmethod
-    def attach(cls, program: Program, path: Path, *, on_missing: str = "ignore") -> Self:
-        """Returns the engine whose state is in the file ``path``. O(1).
-
-        Raises SnapshotError if it is not a state of this program. ``on_missing`` must be what it was made with.
-        """
-        memory = ProgramMemory.attach(parts_of_program(program), path)
-        if (memory.parts[0][A.H_PLAN0 : A.H_PLAN1 + 1] != fingerprint_words(program)).any():
-            raise SnapshotError(f"{path} holds the state of another query; use a fresh path for the changed query")
-        return cls(program, memory, on_missing)
-
     def _running(self, stage: Planned, first: int, cells: int) -> Stage:
         """Returns the stage, whose parts begin with number ``first``, in so many cells."""
         if isinstance(stage, LinearStage):
-            return Linear(stage, [self._columns_of(term.source) for term in stage.terms], self.memory.dictionary)
+            read = [self._columns_of(term.source) for term in stage.terms]
+            # Groups add its rows up, and joins net what they take of other stages.
+            netted = self._only_read_by(len(self.stages), (GroupStage, JoinStage))
+            return Linear(stage, read, self.memory.dictionary, netted)
         if isinstance(stage, JoinStage):
             known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
             known.update(self._used.items())
-            added = self._only_added(len(self.stages))
+            added = self._only_read_by(len(self.stages), (GroupStage,))  # they add up its rows
             if cells > 1:
                 return Joins(stage, known, self.memory, first, cells, added)
-            return Join(stage, known, self.memory, first, added)
+            return Join(stage, known, self.memory, first, added, self._held)
         part = self.memory.part(first)
         if isinstance(stage, TopStage):
             return Top(stage, self._columns_of(stage.feed.source), part)
@@ -151,12 +130,12 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             if isinstance(stage, Join):
                 self.gate.ask(stored_whole(stage.state, asked))
 
-    def _only_added(self, number: int) -> bool:
-        """Returns True iff only groups read a stage: they add up its rows, so those need not be net."""
+    def _only_read_by(self, number: int, kinds: tuple[type, ...]) -> bool:
+        """Returns True iff only stages of some kinds read a stage, and it is no result."""
         if number in {result.stage for result in self._program.results or ()}:
             return False
         readers = [stage for stage in self._program.stages if number in sources(stage)]
-        return bool(readers) and all(isinstance(stage, GroupStage) for stage in readers)
+        return bool(readers) and all(isinstance(stage, kinds) for stage in readers)
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
         return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]
@@ -205,7 +184,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         return with_room(self.memory.dictionary, lambda: self._intake.prepare(changes, strict), self.compact)
 
     @contextmanager
-    def _transaction(self, nets: dict[str | int, Zset]) -> Iterator[None]:
+    def _transaction(self, given: Nets, nets: dict[str | int, Zset]) -> Iterator[None]:
         """Opens a batch, which stands at the end, and is taken back if anything stops it; ``nets``: as in
         ``_apply``."""
         arena = self.memory.parts[0]
@@ -216,6 +195,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             self._torn = True
             for stage in self.stages:
                 stage.settle()
+            self.gate.tally(given.nets, given.filtered, self.gate.missing)
             arena[A.H_OPEN] = 0
             self._torn = False
             self.batches += 1
@@ -251,7 +231,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(source, int):
             return nets[source]
         name = source.lower()
-        return nets[name] if name in nets else Zset.empty(len(self._used[name]))
+        return nets[name] if name in nets else self._unchanged[name]
 
     def _roll_back(self, nets: Mapping[str | int, Zset], error: BaseException) -> None:
         """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
@@ -276,16 +256,18 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
     def undo(self, changes: Mapping[str, Any], missing: MissingDeletes | None) -> None:
         """Takes back the last batch, given what was applied and what its deletes did not find."""
         self.ready()
-        given = self._intake.prepare(changes, strict=False, again=True).nets
+        given = self._intake.prepare(changes, strict=False, again=True)
+        missing = missing or MissingDeletes()
         arena = self.memory.parts[0]
         with self.uninterrupted, self.memory.budget.lifted():
             arena[A.H_OPEN] = 1
             self.epoch += 1
             nets: dict[str | int, Zset] = {}
-            nets.update(self.gate.undo(given, missing or MissingDeletes()))
+            nets.update(self.gate.undo(given.nets, missing))
             for number, stage in enumerate(self.stages):
                 nets[number] = stage.undo(self._inputs(stage, nets)).negated()
                 self.tallies.add(number, nets[number], -1)
+            self.gate.tally(given.nets, given.filtered, missing, -1)
             arena[A.H_OPEN] = 0
 
     # Care

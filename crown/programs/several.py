@@ -44,7 +44,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         """
         self.ready()
         nets: dict[str | int, Zset] = {}
-        with self.uninterrupted, self._transaction(nets):
+        with self.uninterrupted, self._transaction(prepared, nets):
             self._apply(prepared, nets)
             found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
             if closing is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,28 +34,39 @@ def is_one(path: str | os.PathLike[str]) -> bool:
 
 
 def load(
-    path: str | os.PathLike[str], state_path: Path | None = None, memory_budget: int | None = None
+    path: str | os.PathLike[str],
+    state_path: Path | None = None,
+    memory_budget: int | None = None,
+    *,
+    selecting: bool = True,
 ) -> tuple[ProgramEngine, dict[str, Any]]:
     """Returns the engine of one result that a snapshot holds and what was saved with it. O(state).
 
-    ``state_path``: keep the state in that file instead of anonymous memory; it is overwritten.
+    ``state_path``: keep the state in that file instead of anonymous memory; it is overwritten. ``selecting``: as for
+    ``ProgramEngine``.
 
     Raises SnapshotError for a foreign or damaged file, MemoryBudgetError if the state is larger than the budget.
     """
-    return _load(ProgramEngine, path, state_path, memory_budget)
+    return _load(partial(ProgramEngine, selecting=selecting), False, path, state_path, memory_budget)
 
 
 def load_several(
     path: str | os.PathLike[str], memory_budget: int | None = None
 ) -> tuple[SeveralResults, dict[str, Any]]:
     """Returns the engine of several named results that a snapshot holds. See ``load``."""
-    return _load(SeveralResults, path, None, memory_budget)
+    return _load(SeveralResults, True, path, None, memory_budget)
 
 
 def _load(
-    kind: type[_Engine], path: str | os.PathLike[str], state_path: Path | None, memory_budget: int | None
+    make: Callable[[Program, ProgramMemory, str, int], _Engine],
+    several: bool,
+    path: str | os.PathLike[str],
+    state_path: Path | None,
+    memory_budget: int | None,
 ) -> tuple[_Engine, dict[str, Any]]:
-    """Returns the engine of that kind which a snapshot holds and what was saved with it. O(state).
+    """Returns the engine, which ``make`` makes, that a snapshot holds, and what was saved with it. O(state).
+
+    ``several``: it is one of several results.
 
     Raises SnapshotError for a foreign or damaged file, MemoryBudgetError if the state is larger than the budget.
     """
@@ -63,7 +76,7 @@ def _load(
     with words_file.opened(path) as file:
         header = words_file.read_header(file, path, KIND, "crown", _FIELDS)
         program = _program(header["program"], path)
-        if (program.results is not None) != (kind is SeveralResults):
+        if (program.results is not None) != several:
             holds, reader = ("one view", "load") if program.results is None else ("a database", "load_database")
             raise SnapshotError(f"{path} holds {holds}; crown.{reader}(path) reads it")
         words = header["words"]
@@ -85,7 +98,7 @@ def _load(
     for part, n in zip(memory.parts, words, strict=True):
         _check(part, n, path)
     memory.limit(words)
-    return kind(program, memory, header["on_missing"], threads), header["extra"]
+    return make(program, memory, header["on_missing"], threads), header["extra"]
 
 
 def _program(given: Any, path: str | os.PathLike[str]) -> Program:

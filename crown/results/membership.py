@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from crown.errors import ChangeError
 from crown.results.outputs import computed, filtered
 from crown.store.codec import Intern, encode
+from crown.store.flat import flags
 from plans.plan import Plan
 from plans.queries.variables import injective
 from plans.schema import arrow_type
@@ -76,11 +77,11 @@ def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
     By value, because a value that no row has has no code: NULL is NULL, NaN is NaN, -0.0 is 0.0.
     """
     if wanted.null_count:
-        return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+        return flags(column.is_null())
     same = pc.equal(column, wanted[0])
     if pa.types.is_floating(column.type):
         same = pc.or_(same, pc.and_(pc.is_nan(column), pc.is_nan(wanted[0])))
-    return np.asarray(same.fill_null(False).to_numpy(zero_copy_only=False))
+    return flags(same.fill_null(False))
 
 
 def code_of(array: pa.Array, kind: str, intern: Intern) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from crown.store.codec import Extern, Intern, decode, encode
+from crown.store.flat import flags
 from crown.store.relations import never_null
 from crown.store.zset import Zset
 from plans.plan import Plan
@@ -108,7 +109,7 @@ def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tup
     for predicate in plan.residual:
         verdict = predicate.evaluate(named, len(weights)).fill_null(False)
         named = {a: array.filter(verdict) for a, array in named.items()}
-        weights = weights[verdict.to_numpy(zero_copy_only=False)]
+        weights = weights[flags(verdict)]
     return named, weights
 
 

@@ -111,7 +111,8 @@ class Frame:
             if expr.op == "col" and self.columns[expr.value].type == output.type:
                 made.append(self.columns[expr.value])
             else:
-                array = expr.evaluate(self._read([expr]), self.n).cast(arrow_type(output.type))
+                array, target = expr.evaluate(self._read([expr]), self.n), arrow_type(output.type)
+                array = array if array.type == target else array.cast(target)
                 made.append(Column(output.type, self._dictionary, None, array))
         return made
 
@@ -121,4 +122,7 @@ class Frame:
 
 def matrix(columns: Sequence[Column], n: int) -> np.ndarray:
     """Returns the codes of columns of ``n`` rows as int64[columns, n], contiguous."""
-    return np.array([column.codes for column in columns], np.int64) if columns else np.empty((0, n), np.int64)
+    found = np.empty((len(columns), n), np.int64)
+    for i, column in enumerate(columns):
+        found[i] = column.codes
+    return found

@@ -10,7 +10,7 @@ knows the rows that are within, and lets through what leaves as well (``crown.st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
 
-_MISSING, _UPDATES = T_TALLIES, T_TALLIES + 1  # counters of a table
+_MISSING, _UPDATES, _FILTERED = T_TALLIES, T_TALLIES + 1, T_TALLIES + 2  # counters of a table
 
 
 class Gate:
@@ -39,7 +39,8 @@ class Gate:
 
     ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
     through; then only the relations in ``kept`` are counted at all. ``upserts``: relations that are updated by key;
-    ``windows``: of relations that have one. No relation has both.
+    ``windows``: of relations that have one. No relation has both. ``selected``: relations of which only the rows come
+    that somebody reads.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Gate:
         kept: frozenset[str],
         upserts: Mapping[str, Upserts],
         windows: Sequence[Window] = (),
+        selected: Collection[str] = (),
     ) -> None:
         self.on_missing = on_missing
+        self._selected = selected
         self.missing = MissingDeletes()  # of the last batch
         self._part = part
         self._columns = columns
@@ -77,6 +80,7 @@ class Gate:
             name: Keyed(part, self._number[name], len(columns) + i, of, gone.get(name))
             for i, (name, of) in enumerate(upserts.items())
         }
+        self._kept: list[tuple[str, Counts | Keyed]] = [*self._tables.items(), *self._keyed.items()]
         self._key = {name: of.key for name, of in upserts.items()}
         self._stored: dict[str, StoredWhole] = {}
 
@@ -103,7 +107,6 @@ class Gate:
         except BaseException:
             self.take_back(done)
             raise
-        self._tally(nets, missing, 1)
         self.missing = missing
         return done
 
@@ -163,7 +166,6 @@ class Gate:
             if name not in effective
         }
         self._restore(counted)
-        self._tally(nets, missing, -1)
         return {**counted, **effective}
 
     def take_back(self, nets: Mapping[str, Zset]) -> None:
@@ -185,17 +187,24 @@ class Gate:
                 elif name in self.retained:
                     self.retained[name].take_back()
 
-    def _tally(self, nets: Mapping[str, Zset], missing: MissingDeletes, sign: int) -> None:
-        """Counts what ``stats`` tells."""
-        for name, table in self._kept():
+    def tally(
+        self, nets: Mapping[str, Zset], filtered: Mapping[str, int], missing: MissingDeletes, sign: int = 1
+    ) -> None:
+        """Counts what ``stats`` tells of a batch that stands, or (``sign`` -1) is undone; ``filtered``: the rows of
+        relations that are in none of its ``nets``."""
+        arena = self._part.arena
+        for name, table in self._kept:
             if name in nets:
-                n, arena = len(nets[name]), self._part.arena
+                n = len(nets[name])
                 if missing:
                     arena[table.table + _MISSING] += sign * int(missing.missing(self._number[name], n).sum())
                 arena[table.table + _UPDATES] += sign * n
+        for name, rows in filtered.items():
+            arena[self._filtered(name)] += sign * rows
 
-    def _kept(self) -> list[tuple[str, Counts | Keyed]]:
-        return [*self._tables.items(), *self._keyed.items()]
+    def _filtered(self, name: str) -> int:
+        """Returns the counter of the rows of a relation that nobody read."""
+        return int(table_at(self._number[name])) + _FILTERED
 
     def _shown_key(self, name: str, net: Zset, at: int) -> dict[str, object]:
         """Returns the values of the key of a tuple."""
@@ -235,8 +244,10 @@ class Gate:
 
     def forget_counters(self) -> None:
         """Sets to zero what ``stats`` tells of the changes that came."""
-        for _, table in self._kept():
+        for _, table in self._kept:
             self._part.arena[table.table + _MISSING] = self._part.arena[table.table + _UPDATES] = 0
+        for name in self._selected:
+            self._part.arena[self._filtered(name)] = 0
         for retained in self.retained.values():
             retained.forget_counters()
 
@@ -261,10 +272,10 @@ class Gate:
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Returns per relation the distinct tuples (with a window: the rows that are in), the copies that deletes did
-        not find, and the net changes ever; what is known of windows; of those with upserts also the changes that were
-        left out as too old, and the tombstones.
+        not find, and the net changes ever; the rows ever that were left out because nobody reads them; what is known of
+        windows; of those with upserts also the changes that were left out as too old, and the tombstones.
         """
-        arena, kept, within = self._part.arena, self._kept(), self.retained.items()
+        arena, kept, within = self._part.arena, self._kept, self.retained.items()
         missing = {name: int(arena[table.table + _MISSING]) for name, table in kept}
         updates = {name: int(arena[table.table + _UPDATES]) for name, table in kept}
         found: dict[str, dict[str, Any]] = {
@@ -273,6 +284,8 @@ class Gate:
             "missing_deletes": missing | {name: of.missing_deletes for name, of in within},
             "updates": updates | {name: of.updates for name, of in within},
         }
+        if self._selected:
+            found["filtered"] = {name: int(arena[self._filtered(name)]) for name in self._selected}
         if self._keyed:
             found["late"] = {name: keyed.late for name, keyed in self._keyed.items()}
             found["tombstones"] = {name: keyed.tombstones for name, keyed in self._keyed.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from crown.store.zset import Zset
 from plans.payloads.payload import VALUE
 from plans.plan import Plan
 from plans.program import JoinStage
+from plans.reads import Parts
 from plans.schema import Column, Table, source_of
 
 
@@ -30,7 +32,8 @@ class Join:
     """Runs a join stage (see ``crown.stages.protocol.Stage``).
 
     ``sources``: the columns of what it reads, by relation; its parts in ``memory`` begin with number ``first``.
-    ``added``: whoever reads its rows adds them up, so they need not be net.
+    ``added``: whoever reads its rows adds them up, so they need not be net. ``held``: conditions that all rows of a
+    source are known to meet.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Join:
         memory: ProgramMemory,
         first: int,
         added: bool = False,
+        held: Mapping[str | int, Parts] = MappingProxyType({}),
     ) -> None:
         plan = _narrowed(stage.plan, sources)
         self.stage = stage
@@ -58,7 +62,9 @@ class Join:
             self._state.format(n)
         self.parts = tuple(self._state.parts)
         self._dictionary = memory.dictionary
-        self._core = Core(self._state)
+        relations = zip(self._relations, self.inputs, strict=True)
+        known = {name.lower(): held[source] for name, source in relations if source in held}
+        self._core = Core(self._state, known)
         self._floats = _summed_floats(plan)
 
     @property

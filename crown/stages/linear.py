@@ -18,11 +18,19 @@ from plans.schema import Column
 class Linear(Lasting):
     """Runs a linear stage (see ``crown.stages.protocol.Stage``); ``sources``: the columns of what each term reads.
 
-    What it has no memory of, it reads from its sources again.
+    What it has no memory of, it reads from its sources again. ``netted``: whoever reads its rows nets them, or adds
+    them up, so they need not be net.
     """
 
-    def __init__(self, stage: LinearStage, sources: Sequence[Sequence[Column]], dictionary: Dictionary) -> None:
+    def __init__(
+        self,
+        stage: LinearStage,
+        sources: Sequence[Sequence[Column]],
+        dictionary: Dictionary,
+        netted: bool = False,
+    ) -> None:
         self.stage = stage
+        self._netted = netted
         self.inputs = tuple(term.source for term in stage.terms)
         self._readers = readers(stage.terms, sources, dictionary)
         self.columns = self._readers[0].columns if self._readers else ()
@@ -31,7 +39,8 @@ class Linear(Lasting):
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``. O(rows)."""
         rows = [reader.zset(net) for reader, net in zip(self._readers, nets, strict=True)]
-        return Zset.gathered(rows, len(self.columns)).net()
+        found = rows[0] if len(rows) == 1 else Zset.gathered(rows, len(self.columns))
+        return found if self._netted else found.net()
 
     def undo(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.undo``."""

@@ -63,7 +63,7 @@ class Part:
                     return
             except MemoryError as error:
                 raise UnusableStateError(f"{error}: how far the batch got is not known") from error
-            if not self.budget.extend(self.number):
+            if not self.budget.extend(self.number, expected):
                 raise self.budget.refusal()
 
     def mark_words(self, table: int, columns: Sequence[Column]) -> None:

@@ -16,6 +16,7 @@ from crown.engine.state.arenas import State
 from crown.engine.stored import tuples_of
 from crown.ingest.masks import null
 from crown.kernels.arena import T_COUNT
+from crown.kernels.batches import extent
 from crown.kernels.geometry import rows_table
 from crown.kernels.tables import table_at
 from crown.store.codec import NULL
@@ -45,7 +46,7 @@ class StoredWhole:
 
     def rest(self, net: Zset) -> np.ndarray:
         """Returns the mask (bool[n]) of the tuples that the join does not store. O(n)."""
-        if not all(self._not_null) or not net.rows.size or net.rows.min() != NULL:
+        if not all(self._not_null) or not net.rows.size or extent(net.flat())[0] != NULL:
             return np.zeros(len(net), bool)
         rows = net.rows[:, self._words]
         return np.logical_and.reduce([null(rows, words) for words in self._not_null])

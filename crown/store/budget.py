@@ -77,9 +77,12 @@ class Budget:
         """Allows arena number ``part`` nothing: its kernel comes back before the next insertion."""
         self._parts[part][A.H_BUDGET] = -1
 
-    def extend(self, part: int) -> bool:
-        """Returns True if a kernel that came back over its budget can go on: the disk had blocks for more."""
-        self.allow(part)
+    def extend(self, part: int, expected: int = 0) -> bool:
+        """Returns True if a kernel that came back over its budget can go on: the disk had blocks for more.
+
+        ``expected`` as in ``allow``.
+        """
+        self.allow(part, expected)
         arena = self._parts[part]
         if self._lifted and arena[A.H_LIVE] > arena[A.H_BUDGET]:
             arena[A.H_BUDGET] = arena[A.H_LIMIT]  # the last reserve
@@ -170,9 +173,9 @@ class Share(Budget):
         """Allows part number ``part`` nothing."""
         self._whole.stop(self._first + part)
 
-    def extend(self, part: int) -> bool:
+    def extend(self, part: int, expected: int = 0) -> bool:
         """Returns True if a kernel that came back over its budget can go on."""
-        return self._whole.extend(self._first + part)
+        return self._whole.extend(self._first + part, expected)
 
     def provide(self, part: int, words: int) -> bool:
         """Returns True if part number ``part`` can take so many more words at once."""

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from plans.schema import Column, arrow_type
+from crown.store.flat import bits, flags, halves, words
+from plans.schema import ONE_WORD_DIGITS, Column, arrow_type
 
-_ONE_WORD_DECIMAL = 18
+_MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
 
 Intern = Callable[[pa.Array, bool], np.ndarray]  # (binary-like array without NULLs, add unknown values) -> codes
 Extern = Callable[[np.ndarray, pa.DataType], pa.Array]  # (codes, target type) -> array with NULLs
@@ -38,7 +39,7 @@ class UnencodableError(ValueError):
 def uses_dictionary(kind: str) -> bool:
     """Returns True iff values of this type go through the dictionary."""
     return kind in ("string", "binary") or (
-        kind.startswith("decimal") and int(arrow_type(kind).precision) > _ONE_WORD_DECIMAL
+        kind.startswith("decimal") and int(arrow_type(kind).precision) > ONE_WORD_DIGITS
     )
 
 
@@ -50,10 +51,15 @@ def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = 
         return _whole(array, kind)
     if not array.null_count:
         return _encode_valid(array, kind, intern, add)
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = flags(array.is_valid())
     codes = np.full(len(array), NULL, np.int64)
+    if pa.types.is_decimal(array.type):
+        there = np.compress(valid, halves(array), axis=0)
+        rest = pa.Array.from_buffers(array.type, len(there), [None, pa.py_buffer(there)], 0)
+    else:
+        rest = array.drop_null()
     try:
-        codes[valid] = _encode_valid(array.drop_null(), kind, intern, add)
+        codes[valid] = _encode_valid(rest, kind, intern, add)
     except UnencodableError as error:
         raise UnencodableError(int(np.flatnonzero(valid)[error.row]), error.reason) from None
     return codes
@@ -63,17 +69,16 @@ def _encode_valid(array: pa.Array, kind: str, intern: Intern, add: bool) -> np.n
     if uses_dictionary(kind):
         return intern(_as_bytes(array), add)
     if kind.startswith("decimal"):
-        words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
-        return words[::2].copy()
+        return halves(array)[:, 0].copy()
     if kind == "float64":
-        values = array.to_numpy(zero_copy_only=False) + 0.0  # -0.0 + 0.0 is 0.0
+        values = words(array, np.float64) + 0.0  # -0.0 + 0.0 is 0.0
         values[np.isnan(values)] = np.nan
         return values.view(np.int64)
     if kind == "bool":
-        return array.cast(pa.int8()).to_numpy(zero_copy_only=False).astype(np.int64)
+        return words(array.cast(pa.int8()), np.int8).astype(np.int64)
     if kind in ("date", "int32"):
-        return array.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _whole(_words(array), kind)
+        return words(array, np.int32).astype(np.int64)
+    return _whole(words(array), kind)
 
 
 def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
@@ -86,13 +91,6 @@ def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
     return codes
 
 
-def _words(array: pa.Array) -> np.ndarray:
-    """Returns the values of an eight-byte type without NULLs, as they lie in memory."""
-    if not len(array):
-        return np.empty(0, np.int64)
-    return np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array)]
-
-
 def _as_bytes(array: pa.Array) -> pa.Array:
     """Returns the array as large_binary: the bytes of a string, the 16 bytes of a decimal."""
     if pa.types.is_decimal(array.type):
@@ -100,6 +98,10 @@ def _as_bytes(array: pa.Array) -> pa.Array:
         offsets = np.arange(0, size + 16, 16, dtype=np.int64)
         data = array.buffers()[1].slice(start, size)
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(offsets), data])
+    if array.type in (pa.string(), pa.binary()) and len(array):
+        _, offsets, data = array.buffers()
+        wide = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(wide), data])
     if pa.types.is_large_string(array.type) or pa.types.is_string(array.type):
         return array.cast(pa.large_string()).view(pa.large_binary())
     return array.cast(pa.large_binary())
@@ -114,15 +116,15 @@ def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) 
     if uses_dictionary(kind):
         return extern(codes, target)
     nulls = codes == NULL if nullable and len(codes) and extent(codes)[0] == NULL else None
-    validity = None if nulls is None else pa.array(~nulls).buffers()[1]
+    validity = None if nulls is None else bits(~nulls)
     count = 0 if nulls is None else int(nulls.sum())
     if kind.startswith("decimal"):
-        words = np.empty((len(codes), 2), np.int64)
-        words[:, 0] = codes
-        words[:, 1] = codes >> 63
-        return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(words)], count)
+        both = np.empty((len(codes), 2), np.int64)
+        both[:, 0] = codes
+        both[:, 1] = codes >> 63
+        return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(both)], count)
     if kind == "bool":
-        return pa.array(codes != 0, mask=nulls)
+        return pa.Array.from_buffers(target, len(codes), [validity, bits(codes != 0)], count)
     if kind in ("date", "int32"):
         codes = codes.astype(np.int32)
     return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(codes)], count)
@@ -139,11 +141,14 @@ def binary_array(valid: np.ndarray, offsets: np.ndarray, data: np.ndarray, targe
     """Returns array of a dictionary type from its bytes: ``data`` uint8, ``offsets`` int64[n+1], ``valid`` bool[n]."""
     n = len(valid)
     nulls = n - int(valid.sum())
-    validity = pa.array(valid).buffers()[1] if nulls else None
+    validity = bits(valid) if nulls else None
     if pa.types.is_decimal(target):
-        words = np.zeros((n, 16), np.uint8)
-        words[valid] = data.reshape(-1, 16)
-        return pa.Array.from_buffers(target, n, [validity, pa.py_buffer(words)], nulls)
-    large = pa.large_string() if pa.types.is_string(target) else pa.large_binary()
-    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(large, n, buffers, nulls).cast(target)
+        rows = np.zeros((n, 16), np.uint8)
+        rows[valid] = data.reshape(-1, 16)
+        return pa.Array.from_buffers(target, n, [validity, pa.py_buffer(rows)], nulls)
+    if len(data) >= _MOST_BYTES:
+        large = pa.large_string() if pa.types.is_string(target) else pa.large_binary()
+        buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(large, n, buffers, nulls).cast(target)
+    buffers = [validity, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(target, n, buffers, nulls)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from crown.errors import MemoryBudgetError
 from crown.kernels import strings
 from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
-from crown.store.budget import Budget
+from crown.store.budget import SLACK, Budget
 from crown.store.codec import binary_array
 
 Result = TypeVar("Result")
@@ -63,7 +63,8 @@ class Dictionary:
         return codes
 
     def _encode(self, data: np.ndarray, offsets: np.ndarray, codes: np.ndarray, add: int) -> None:
-        self.budget.allow(0)
+        expected = _longest(offsets)
+        self.budget.allow(0, expected)
         done = 0
         while done < len(codes):
             try:
@@ -72,7 +73,7 @@ class Dictionary:
                 )
             except MemoryError as error:
                 raise self.budget.refusal() from error
-            if done < len(codes) and not self.budget.extend(0):
+            if done < len(codes) and not self.budget.extend(0, expected):
                 raise self.budget.refusal()
 
     def extern(self, codes: np.ndarray, target: pa.DataType) -> pa.Array:
@@ -93,6 +94,12 @@ class Dictionary:
     def sweep(self) -> int:
         """Frees every entry that has not been marked; how many. O(dictionary)."""
         return int(strings.sweep(self._arena, self.table))
+
+
+def _longest(offsets: np.ndarray) -> int:
+    """Returns the words of the longest value, where it may have more than any step of a kernel; else 0."""
+    every = int(offsets[-1] - offsets[0]) // 8
+    return 0 if every < SLACK else int(np.diff(offsets).max()) // 8
 
 
 def with_room(dictionary: Dictionary, work: Callable[[], Result], sweep: Callable[[], object]) -> Result:

@@ -83,11 +83,14 @@ def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
 
 
 def never_null(plan: Plan) -> frozenset[str]:
-    """Returns the attributes that are NULL in no result: those that are joined on, and columns declared NOT NULL."""
+    """Returns the attributes that are NULL in no result: those that are joined on, and columns declared NOT NULL.
+
+    What a padded relation says of its columns does not hold for its row of NULLs.
+    """
     found: set[str] = set()
     for relation in stored_relations(plan):
         table = plan.table(relation.name)
-        for alias in relation.aliases:
+        for alias in (alias for alias in relation.aliases if not plan.nodes[alias.node].padded):
             found |= {
                 attribute
                 for attribute, word in zip(alias.attributes, alias.words, strict=True)

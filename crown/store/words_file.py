@@ -2,14 +2,16 @@
 
     line 1   the kind, a blank, the version of this format
     line 2   CRC-32 of line 1 and the JSON, as 8 hexadecimal digits; a blank; the JSON: words per part ("words"), CRC-32
-             of all of them ("crc32"), and what the owner adds
+             of all of them ("crc32"), and what the owner adds; perhaps blanks
     rest     the parts, little-endian int64, and nothing behind them
 
 No bit of a file can change unnoticed: it is compared, or under one of the two checksums. Files of version 1, whose JSON
 has no checksum, are still read; there the owner's checks of its fields are all there is.
 
 Raw words and JSON only: a foreign or damaged file is an error message, never code that runs. Writing goes to a
-temporary name first and is published by an atomic rename.
+temporary name first and is published by an atomic rename. What is written goes to the disk piece by piece and does not
+stay in the page cache: that would take memory from the state, which is as large, and to find pages for all of it can
+take longer than to copy it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,17 +32,14 @@ from crown.errors import SnapshotError
 
 VERSION = 2
 _READ = (1, VERSION)
-_CHUNK = 1 << 20  # words read at a time
+_CHUNK = 1 << 17  # words read or written at a time: they stay in the processor's cache while they are summed up
+_PIECE = 1 << 22  # words after which what was written goes to the disk
+_LARGEST = 2**32 - 1  # checksum
 _LONGEST = 1 << 24  # bytes of a line: without a limit a foreign file without lines would be read whole
 
 
 def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray]) -> int:
     """Writes the file and publish it; bytes written. SnapshotError if the system refuses; the old file then stays."""
-    crc = 0
-    for words in parts:
-        crc = zlib.crc32(words.data, crc)
-    complete = {**header, "words": [len(words) for words in parts], "crc32": crc}
-    first, text = _first(kind, VERSION), json.dumps(complete).encode()
     target = Path(path)
     if os.path.isdir(target):
         raise SnapshotError(f"cannot write the snapshot {target}: this is a folder; name a file in it")
@@ -48,12 +48,14 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(first + _checksum(first, text) + b" " + text + b"\n")
-            for words in parts:
-                file.write(words.data)
+            begin = len(_lines(kind, header, parts, _LARGEST))
+            file.seek(begin)
+            crc = _written(file, parts)
+            size = file.tell()
+            file.seek(0)
+            file.write(_lines(kind, header, parts, crc, begin))
             file.flush()
             os.fsync(file.fileno())
-            size = file.tell()
         os.replace(temporary, target)
     except OSError as error:
         raise SnapshotError(f"cannot write the snapshot {target}: {error.strerror}") from error
@@ -64,7 +66,7 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
 
 
 @contextlib.contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def opened(path: str | os.PathLike[str]) -> Iterator[BufferedReader]:
     """Yields the file, open for reading.
 
     SnapshotError if there is no regular file, or the system refuses to read it.
@@ -109,20 +111,50 @@ def read_header(
     return header
 
 
-def fill(file: BinaryIO, parts: Sequence[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
+def fill(file: BufferedReader, parts: Sequence[np.ndarray], expected: int, path: str | os.PathLike[str]) -> None:
     """Reads the parts into arrays of their lengths. SnapshotError for a truncated or damaged file."""
     crc = 0
     for words in parts:
-        at = 0
-        while at < len(words):
-            chunk = file.read(8 * min(_CHUNK, len(words) - at))
-            if not chunk or len(chunk) % 8:
+        data, at = words.view(np.uint8).data, 0
+        while at < len(data):
+            count = file.readinto(data[at : at + 8 * _CHUNK])
+            if not count:
                 raise SnapshotError(f"{path} is truncated: it became shorter while it was read")
-            crc = zlib.crc32(chunk, crc)
-            words[at : at + len(chunk) // 8] = np.frombuffer(chunk, np.int64)
-            at += len(chunk) // 8
+            crc = zlib.crc32(data[at : at + count], crc)
+            at += count
     if crc != expected:
         raise SnapshotError(f"{path} is damaged: its checksum does not match")
+
+
+def _lines(kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray], crc: int, length: int = 0) -> bytes:
+    """Returns the first two lines, made ``length`` bytes long by blanks."""
+    first = _first(kind, VERSION)
+    text = json.dumps({**header, "words": [len(words) for words in parts], "crc32": crc}).encode()
+    text = text.ljust(length - len(first) - 10)
+    return first + _checksum(first, text) + b" " + text + b"\n"
+
+
+def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
+    """Writes the parts; returns their CRC-32. All but the last piece is on the disk then, and not in memory."""
+    crc = done = 0
+    for words in parts:
+        for start in range(0, len(words), _CHUNK):
+            chunk = words[start : start + _CHUNK].data
+            crc = zlib.crc32(chunk, crc)
+            file.write(chunk)
+            done += len(chunk)
+            if done >= _PIECE:
+                done = 0
+                _let_go(file)
+    return crc
+
+
+def _let_go(file: BinaryIO) -> None:
+    """Puts what was written on the disk, and out of the page cache, where the system lets one ask for that."""
+    if hasattr(os, "posix_fadvise"):
+        file.flush()
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def is_whole(value: object) -> bool:

@@ -122,7 +122,8 @@ class Zset:
         """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n)."""
         if not len(self) or (len(self) == 1 and self.payload is None and self.weights[0]):
             return self
-        return self.picked(self.sums())
+        turned = Zset(np.ascontiguousarray(self.rows), self.weights, self.payload, self.sign)  # once, for both
+        return turned.picked(turned.sums())
 
 
 def _payload(part: Zset) -> np.ndarray:

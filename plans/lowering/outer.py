@@ -15,7 +15,17 @@ from plans.errors import PlanError
 from plans.expressions.build import NULL, Expr, call, col, conjoin
 from plans.lowering.joins import feed, joined
 from plans.lowering.matches import Keys, aliases_of, crossing_keys, outer_rows
-from plans.lowering.stages import Stages, constant, local, nulls, origin, passed, renamed
+from plans.lowering.stages import (
+    Stages,
+    columns_read,
+    constant,
+    local,
+    nulls,
+    origin,
+    passed,
+    renamed,
+    visible_columns,
+)
 from plans.plan import Output
 from plans.program import Feed
 from plans.queries.algebra import Query, Source, split, unused
@@ -50,22 +60,6 @@ def _is_leaf(query: Query, right: Source) -> bool:
     read = {alias for expr in others for alias in aliases_of(expr)}
     shown = {alias for _, expr in query.outputs for alias in aliases_of(expr)}
     return right.join == "left" and right.group == 0 and right.alias in shown - read
-
-
-def columns_read(query: Query) -> set[str]:
-    """Returns the qualified columns that a query reads."""
-    exprs = [*query.conditions, *(expr for _, expr in query.outputs), *(e for _, es in query.keys for e in es)]
-    exprs += [expr for source in query.sources for expr in source.on]
-    return {name for expr in exprs for name in expr.columns}
-
-
-def visible_columns(source: Source, read: set[str]) -> tuple[Column, ...]:
-    """Returns the columns of a source that are read, and its key: what is derived from it carries no others."""
-    key = {name.lower() for name in source.table.key}
-    columns = source.table.columns
-    if source.table.distinct:
-        return columns
-    return tuple(c for c in columns if f"{source.alias}.{c.name}" in read or c.name.lower() in key)
 
 
 def _joined(query: Query, right: Source, read: set[str], stages: Stages, leaf: bool) -> Query:

@@ -8,7 +8,7 @@ from plans import serial
 from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit, substitute
 from plans.plan import Output
 from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
-from plans.queries.algebra import Source, split
+from plans.queries.algebra import Query, Source, split
 from plans.queries.conjunction import settled
 from plans.schema import STAGE, Column, Table, source_of
 
@@ -65,6 +65,22 @@ class Stages:
     def source(self, alias: str, number: int, key: tuple[str, ...] = (), distinct: bool = False) -> Source:
         """Returns a stage's output as a source of a join core."""
         return Source(alias, Table(f"{STAGE}{number}", self.columns(number), key, distinct))
+
+
+def columns_read(query: Query) -> set[str]:
+    """Returns the qualified columns that a query reads."""
+    exprs = [*query.conditions, *(expr for _, expr in query.outputs), *(e for _, es in query.keys for e in es)]
+    exprs += [expr for source in query.sources for expr in source.on]
+    return {name for expr in exprs for name in expr.columns}
+
+
+def visible_columns(source: Source, read: set[str]) -> tuple[Column, ...]:
+    """Returns the columns of a source that are read, and its key: what is derived from it carries no others."""
+    key = {name.lower() for name in source.table.key}
+    columns = source.table.columns
+    if source.table.distinct:
+        return columns
+    return tuple(c for c in columns if f"{source.alias}.{c.name}" in read or c.name.lower() in key)
 
 
 def _name(stage: Stage) -> str:

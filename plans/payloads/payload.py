@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from plans.errors import PlanError
-from plans.schema import decimal_parts
+from plans.schema import ONE_WORD_DIGITS, decimal_parts
 
 COUNTED, INDICATOR, EXISTS = "counted", "indicator", "exists"
 VALUE, VALID, PLUS, MINUS, UP, DOWN = "value", "valid", "plus", "minus", "up", "down"
@@ -64,7 +64,7 @@ def factor_bits(kind: str, what: str = VALUE) -> int:
     if what in (PLUS, MINUS) and kind != "float64":
         raise PlanError(f"a value of type {kind} is always finite")
     parts = decimal_parts(kind)
-    if parts and parts[0] <= 18:
+    if parts and parts[0] <= ONE_WORD_DIGITS:
         bits: int | None = ceil(3.33 * parts[0])
     else:
         bits = {"bool": 0, "int32": 31, "int64": 63, "float64": _FLOAT_SIZE}.get(kind)

@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 
 from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
 from plans.program import Aggregate, Carried, Told
-from plans.schema import decimal_parts
+from plans.schema import ONE_WORD_DIGITS, decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")
 ORDERED = ("min", "max")
@@ -74,7 +74,7 @@ def _bits(type_: str) -> int:
     if type_ == "float64":
         return _FLOAT_SIZE
     parts = decimal_parts(type_)
-    return 63 if parts is None or parts[0] <= 18 else 127
+    return 63 if parts is None or parts[0] <= ONE_WORD_DIGITS else 127
 
 
 def digits_of(limbs: int) -> int:

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.queries.algebra import Query, Source
+from plans.queries.algebra import Query, Source, split
 from plans.queries.variables import Classes, injective
 from plans.schema import Table
 
 
 def _closure(query: Query, classes: Classes, known: set[str]) -> set[str]:
-    """Returns the classes that are fixed once those in `known` are: a row's key fixes the rest of the row."""
+    """Returns the classes that are fixed once those in `known` are: a row's key fixes the rest of the row.
+
+    The key of a padded source is NULL in its padding, whatever the row above it has: it fixes what it alone has.
+    """
     known = set(known)
     todo = [source for source in query.sources if source.table.key]
     progress = True
@@ -21,10 +24,16 @@ def _closure(query: Query, classes: Classes, known: set[str]) -> set[str]:
         for source in list(todo):
             if not _open_columns(source, source.table.key, classes, known):
                 names = [f"{source.alias}.{column.name}" for column in source.table.columns]
-                known |= {classes.find(name) for name in names if name in classes.parent}
+                fixed = {classes.find(name) for name in names if name in classes.parent}
+                known |= fixed - (_of_others(source, classes) if source.join == "padded" else set())
                 todo.remove(source)
                 progress = True
     return known
+
+
+def _of_others(source: Source, classes: Classes) -> set[str]:
+    """Returns the classes that have columns of other sources."""
+    return {classes.find(name) for name in classes.parent if split(name)[0] != source.alias}
 
 
 def _open_columns(source: Source, columns: Iterable[str], classes: Classes, known: set[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.schema import decimal_parts
+from plans.schema import ONE_WORD_DIGITS, decimal_parts
 
 
 class Classes:
@@ -41,13 +41,16 @@ class Classes:
 
 
 def join_type(left: Expr, right: Expr, one: str, two: str) -> str:
-    """Returns the type of a variable that joins columns of types `one` and `two`; PlanError if they do not join."""
+    """Returns the type of a variable that joins columns of types `one` and `two`.
+
+    PlanError if they do not join: equal values of theirs have codes of their own.
+    """
     if one == two:
         return one
     if {one, two} == {"int32", "int64"}:
         return "int64"
     p, q = decimal_parts(one), decimal_parts(two)
-    if p and q and p[1] == q[1]:
+    if p and q and p[1] == q[1] and (p[0] > ONE_WORD_DIGITS) is (q[0] > ONE_WORD_DIGITS):
         return f"decimal({max(p[0], q[0])},{p[1]})"
     raise PlanError(
         f"{left.value} = {right.value} joins {one} with {two}",

@@ -51,7 +51,11 @@ class EngineFactory(Protocol):
 
 @dataclass(frozen=True)
 class QueryEngines:
-    """The engine of the query itself, a join core's or a program's: its rows are the query's deltas."""
+    """The engine of the query itself, a join core's or a program's: its rows are the query's deltas.
+
+    Rows that nobody reads are left out before the shuffle. What else comes into a cell is kept: the relations of its
+    program may be roles of one base relation, whose rows any of them must be able to tell.
+    """
 
     def fingerprint(self, plan: Maintainable) -> str:
         """Returns the plan's fingerprint."""
@@ -64,13 +68,13 @@ class QueryEngines:
     def create(self, plan: Maintainable, path: Path | None, on_missing: str) -> Durable:
         """See ``Engine.create`` and ``ProgramEngine.create``."""
         if isinstance(plan, Program):
-            return ProgramEngine.create(plan, path, on_missing=on_missing)
+            return ProgramEngine.create(plan, path, on_missing=on_missing, selecting=False)
         return Engine.create(plan, path, on_missing=on_missing)
 
     def attach(self, plan: Maintainable, path: Path, on_missing: str) -> Durable:
         """See ``Engine.attach`` and ``ProgramEngine.attach``."""
         if isinstance(plan, Program):
-            return ProgramEngine.attach(plan, path, on_missing=on_missing)
+            return ProgramEngine.attach(plan, path, on_missing=on_missing, selecting=False)
         return Engine.attach(plan, path, on_missing=on_missing)
 
     def load(self, source: Path, plan: Maintainable, path: Path, on_missing: str) -> tuple[Durable, dict[str, Any]]:
@@ -83,7 +87,7 @@ class QueryEngines:
 
 
 def _loaded(source: Path, program: Program, path: Path, on_missing: str) -> tuple[ProgramEngine, dict[str, Any]]:
-    engine, extra = programs.load(source, path)
+    engine, extra = programs.load(source, path, selecting=False)
     if engine.fingerprint != program.fingerprint:
         raise SnapshotError(f"{source} holds the state of another query; use a fresh path for the changed query")
     for kept in engine.plan.tables:

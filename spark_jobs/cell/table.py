@@ -6,6 +6,7 @@ last row has come. Deletions wait until all insertions are in: what is left is t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeGuard
 
@@ -19,8 +20,11 @@ from crown.programs.program import ProgramEngine
 from spark_jobs.dispatch.envelope import WEIGHT, Envelope
 
 PART_ROWS = 1 << 20
+MOST_ROWS = 1 << 22
+"""So many rows a part has at least, and, of what enters a join, at most."""
 SHARE = 8
-"""A part of a program's input may have as many bytes as its state divided by this."""
+JOIN_SHARE = 2
+"""A part of a program's input, or a join's, may have as many bytes as its state divided by this."""
 
 
 def by_parts(engine: Durable) -> TypeGuard[Engine | ProgramEngine]:
@@ -38,13 +42,15 @@ def enter(engine: Engine | ProgramEngine, envelope: Envelope, batches: Iterable[
     """Enters all rows into an empty engine. Returns the quarantined ones. Memory: that of one part of the rows, of the
     deletions and of the state.
 
-    A part has ``PART_ROWS`` rows. A later part can change what a program has made of all former ones (the count of
-    every group that is joined with its rows), so the parts of a program grow with its state: there are O(log n) of
-    them, beyond those that are small beside it.
+    A part has ``PART_ROWS`` rows at least. Each part goes through all that a join has, so parts grow with its state, up
+    to ``MOST_ROWS``. A later part can even change what a program has made of all former ones (the count of every group
+    that is joined with its rows), so the parts of a program grow with its state for ever: there are O(log n) of them,
+    beyond those that are small beside it.
     """
     bad: list[str] = []
     gone: dict[str, list[pa.Table]] = {}
-    for part in _parts(batches, lambda: _room(engine)):
+    most = MOST_ROWS if isinstance(engine, Engine) else sys.maxsize
+    for part in _parts(batches, lambda: _room(engine), most):
         changes, refused = envelope.split(part)
         bad += refused
         come = {}
@@ -76,10 +82,10 @@ def whole(engine: Engine | ProgramEngine) -> Iterator[pa.RecordBatch]:
 
 def _room(engine: Engine | ProgramEngine) -> int:
     """Returns the bytes that a part has at least."""
-    return int(engine.stats()["live_bytes"]) // SHARE if isinstance(engine, ProgramEngine) else 0
+    return int(engine.stats()["live_bytes"]) // (JOIN_SHARE if isinstance(engine, Engine) else SHARE)
 
 
-def _parts(batches: Iterable[pa.RecordBatch], room: Callable[[], int]) -> Iterator[list[pa.RecordBatch]]:
+def _parts(batches: Iterable[pa.RecordBatch], room: Callable[[], int], most: int) -> Iterator[list[pa.RecordBatch]]:
     part: list[pa.RecordBatch] = []
     rows = size = 0
     wanted = room()
@@ -87,7 +93,7 @@ def _parts(batches: Iterable[pa.RecordBatch], room: Callable[[], int]) -> Iterat
         part.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= PART_ROWS and size >= wanted:
+        if rows >= PART_ROWS and (size >= wanted or rows >= most):
             yield part
             part, rows, size, wanted = [], 0, 0, room()
     yield part

@@ -137,7 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="deletes of absent rows: count, stop, or (queries of several stages) trust that there are none",
     )
     add("--cores", type=int, metavar="N", help="worker threads (default: all)")
-    add("--memory", default="2g", help="memory of the JVM (2g); the state lives outside it")
+    add("--memory", default="2 GiB", metavar="SIZE", help="memory of the JVM ('2 GiB'); the state lives outside it")
     add(
         "--cell-budget", metavar="SIZE", help="state that a cell may have ('8 GiB'); a batch that needs more is refused"
     )

@@ -13,11 +13,11 @@ slots, not in four. Beside the slots::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from crown.ingest.masks import with_masks
 from plans.plan import BagAtom, Plan
@@ -63,11 +63,22 @@ class Envelope:
                 if marked.null_count < len(marked):
                     bad += marked.drop_null().to_pylist()
                     batch = batch.filter(marked.is_null())
-            for tag, relation in enumerate(self.relations):
-                rows = batch.filter(pc.equal(batch.column(TAG), tag)) if len(self.relations) > 1 else batch
-                if rows.num_rows:
-                    parts.setdefault(relation, []).append(self._columns(rows, tag))
+            for tag, rows in self._of_relations(batch):
+                parts.setdefault(self.relations[tag], []).append(self._columns(rows, tag))
         return {name: pa.Table.from_batches(pieces) for name, pieces in parts.items()}, sorted(bad)
+
+    def _of_relations(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yields the rows of each relation that has some, with its tag. Most batches are of one relation, and are not
+        copied."""
+        if not batch.num_rows:
+            return
+        if len(self.relations) == 1:
+            yield 0, batch
+            return
+        tags = batch.column(TAG).to_numpy()
+        present = np.flatnonzero(np.bincount(tags)).tolist()
+        for tag in present:
+            yield tag, batch if len(present) == 1 else batch.filter(pa.array(tags == tag))
 
     def _columns(self, rows: pa.RecordBatch, tag: int) -> pa.RecordBatch:
         """Returns the relation's columns. Cast even where types agree: Spark's non-null columns come as

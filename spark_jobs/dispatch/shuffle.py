@@ -69,9 +69,11 @@ def dispatched(
     union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name], later) for name in frames])
     cells = given.grid.cells
     if counter is not None:
+        union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
+        # The time is a number in the generated code, which is compiled anew for every batch. The observation ends what
+        # is compiled together, so that is one short projection, and not the reading and checking of all relations.
         begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
         union = union.withColumn(CELL, (begun * cells + F.col(CELL)).cast("int"))
-        union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
     if anchored:
         return pinned(union, cells)
     if cells == 1 and 0 < cores <= ONE_TASK_CORES:
@@ -123,18 +125,18 @@ def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, lat
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:
     """Returns the weight; without quarantine, evaluating it for a bad row is the error."""
-    if rows.reason is None or quarantine:
+    if rows.bad is None or quarantine:
         return rows.weight
     message = F.concat(F.lit(f"bad row in relation '{relation}': "), rows.reason, F.lit("; row: "), rows.text)
-    return F.when(rows.reason.isNotNull(), F.raise_error(message).cast("bigint")).otherwise(rows.weight)
+    return F.when(rows.bad, F.raise_error(message).cast("bigint")).otherwise(rows.weight)
 
 
 def _bad(rows: CheckedRows, relation: str) -> Column:
     """Returns relation, reason and row as JSON for a bad row, NULL for a good one."""
-    if rows.reason is None:
-        return F.lit(None).cast("string")
+    if rows.bad is None:
+        return rows.reason
     note = F.struct(F.lit(relation).alias("relation"), rows.reason.alias("reason"), rows.text.alias("data"))
-    return F.when(rows.reason.isNotNull(), F.to_json(note))
+    return F.when(rows.bad, F.to_json(note))
 
 
 def _cut(

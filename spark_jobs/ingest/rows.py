@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -30,14 +31,16 @@ _RESERVED = -(2**63)
 class CheckedRows:
     """The rows of one relation, as expressions over ``frame``.
 
-    ``columns``: typed values by declared column name; ``weight``: bigint; ``reason``: why a row is bad, NULL for good
-    ones (None if no row of this frame can be bad); ``text``: the row as it came, as JSON.
+    ``columns``: typed values by declared column name; ``weight``: bigint; ``bad``: true of a bad row, false or NULL of
+    a good one (None if none of this frame can be bad); ``reason``: why a row is bad, NULL for good ones; ``text``: the
+    row as it came, as JSON.
     """
 
     frame: DataFrame
     columns: dict[str, Column]
     weight: Column
-    reason: Column | None
+    bad: Column | None
+    reason: Column
     text: Column
 
 
@@ -52,11 +55,9 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
     if wrong is not None:
         raise SourceError(f"relation {table.name!r}: {wrong}")
     fields = {field.name.lower(): field for field in frame.schema.fields}
-    reasons: list[Column] = []
+    weight, faults = _weight(fields, table)
     if UNREADABLE in fields:
-        reasons.append(F.col(UNREADABLE))
-    weight, why = _weight(fields, table)
-    reasons += why
+        faults.insert(0, (F.col(UNREADABLE).isNotNull(), F.col(UNREADABLE)))
     columns: dict[str, Column] = {}
     named = {name.lower() for name in table.named_by}
     for name in needed:
@@ -72,18 +73,24 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
         columns[column.name] = value
         if bad is not None:
             bad = bad & (weight > 0) if unseen else bad
-            reasons.append(F.when(bad, _misfit(column.name, F.col(f"`{field.name}`"), column.type)))
+            faults.append((bad, _misfit(column.name, F.col(f"`{field.name}`"), column.type)))
         if table.required(column.name):
             null = value.isNull() & (weight > 0) if unseen else value.isNull()
-            reasons.append(F.when(null, F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
+            faults.append((null, F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
     kept = [F.col(f"`{field.name}`") for field in frame.schema.fields if field.name != UNREADABLE]
-    return CheckedRows(frame, columns, weight, F.coalesce(*reasons) if reasons else None, F.to_json(F.struct(*kept)))
+    bad = reduce(Column.__or__, [fault for fault, _ in faults]) if faults else None
+    reason = F.coalesce(*(F.when(fault, why) for fault, why in faults)) if faults else _no_text()
+    return CheckedRows(frame, columns, weight, bad, reason, F.to_json(F.struct(*kept)))
 
 
 def made_by_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
     """Returns the same for the rows of a round of cells: they have their types and weights, and none can be bad."""
     columns = {name: F.col(f"`{name}`") for name in needed}
-    return CheckedRows(frame, columns, F.col(f"`{WEIGHT}`"), None, F.lit(None).cast("string"))
+    return CheckedRows(frame, columns, F.col(f"`{WEIGHT}`"), None, _no_text(), _no_text())
+
+
+def _no_text() -> Column:
+    return F.lit(None).cast("string")
 
 
 def _misfit(name: str, value: Column, type_: str) -> Column:
@@ -91,8 +98,8 @@ def _misfit(name: str, value: Column, type_: str) -> Column:
     return F.concat(F.lit(f"column '{name}': "), F.lit("'"), shown, F.lit(f"' is not a value of type {type_}"))
 
 
-def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, list[Column]]:
-    """Returns the weight of a row, and the reasons why it may have none."""
+def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, list[tuple[Column, Column]]]:
+    """Returns the weight of a row, and the conditions under which it has none, each with the reason."""
     codes = weights_of_codes(table.upserts)
     field = fields.get(WEIGHT.lower())
     if field is None:
@@ -119,11 +126,11 @@ def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, lis
     shown = F.coalesce(F.concat(F.lit("'"), F.substring(code.cast("string"), 1, 100), F.lit("'")), F.lit("NULL"))
     unknown = F.concat(F.lit("unknown change code "), shown, F.lit(f"; use a whole number or one of {known()}"))
     out_of_range = F.concat(F.lit("weight "), shown, F.lit(" is out of range"))
-    reasons = [F.when(weight.isNull(), unknown), F.when(F.abs(weight) > MAX_WEIGHT, out_of_range)]
+    faults = [(weight.isNull(), unknown), (F.abs(weight) > MAX_WEIGHT, out_of_range)]
     if table.upserts:
         once = F.lit(": of a relation with upserts a row is there once; use 1 or -1")
-        reasons.append(F.when(F.abs(weight) > 1, F.concat(F.lit("weight "), shown, once)))
-    return weight, reasons
+        faults.append((F.abs(weight) > 1, F.concat(F.lit("weight "), shown, once)))
+    return weight, faults
 
 
 def _fit(value: Column, source: T.DataType, type_: str) -> tuple[Column, Column | None]:

@@ -18,7 +18,8 @@ from spark_jobs.storage.address import masked
 
 # An exception of ours in a worker's traceback, up to where Spark's own text goes on; and what raise_error reports.
 _OUR_ERROR = re.compile(
-    r"^\s*(?:crown|plans|spark_jobs)\.\w+\.\w+: (.+?)(?=\n\s*(?:at |Driver stack)|\n\s*\n|\Z)", re.M | re.S
+    r"^\s*(?:crown|plans|spark_jobs)\.\w+\.\w+: (.+?)(?=\n\s*(?:at |Driver stack|SQLSTATE: |=== )|\n\s*\n|\Z)",
+    re.M | re.S,
 )
 _BAD_ROW = re.compile(r"USER_RAISED_EXCEPTION\] (.+?)(?= SQLSTATE|\n|\Z)")
 _FILE = r"(?:file:)?/*(/.+?)"

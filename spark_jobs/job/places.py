@@ -11,15 +11,16 @@ one, one is refused with its first batch: the table says whose it is (``spark_jo
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from spark_jobs.errors import SparkJobError
-from spark_jobs.folders import held
+from spark_jobs.folders import LOCK, held
 from spark_jobs.job.sinks import SPARK
 from spark_jobs.log.history import SparkHistory, stream_of
 from spark_jobs.storage.folder import Folder
@@ -33,7 +34,38 @@ OPERATOR = "crown"
 """The name of the operator of a whole job."""
 
 _OWN, _MARK = "output.json", "_crown.json"
+_NOTED = {LOCK, _OWN}  # of a job that has not begun, too
+_STATE = {"metadata", "offsets", "commits", "sources", "crown"}
 _SINK = re.compile(r"([0-9]+)(?:\.compact)?")
+
+
+def check_apart(checkpoint: Path | None, output: Folder | None, inputs: Mapping[str, Path]) -> None:
+    """Raises :class:`SparkJobError` if a job would write among its changes, or its output over its checkpoint.
+
+    ``inputs``: files and folders by relation. What begins with ``_`` or ``.`` in a folder, Spark passes over.
+    """
+    given = {"--checkpoint": checkpoint, "--output": output.path if isinstance(output, LocalFolder) else None}
+    kept = {option: Path(os.path.realpath(folder)) for option, folder in given.items() if folder is not None}
+    if len(kept) == 2 and len({*kept.values()}) == 1:
+        raise SparkJobError(f"--checkpoint and --output are one folder, {output}: give each a folder of its own")
+    for option, folder in kept.items():
+        for name, source in inputs.items():
+            read = Path(os.path.realpath(source))
+            if folder.is_relative_to(read) and not any(part[0] in "_." for part in folder.relative_to(read).parts):
+                raise SparkJobError(
+                    f"{option} {given[option]} is in the folder of --input {name}, where its files would be taken for "
+                    "changes: give a folder elsewhere"
+                )
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Raises :class:`SparkJobError` if a checkpoint holds files, and none of a job."""
+    found = sorted(name for name in os.listdir(folder) if name not in _NOTED and not name.startswith("crown-error-"))
+    if found and not _STATE & {*found}:
+        raise SparkJobError(
+            f"--checkpoint {folder} holds files that are not of a job ({found[0]}, for one): give an empty folder, or "
+            "a new one"
+        )
 
 
 def without_output(checkpoint: Path) -> None:

@@ -38,7 +38,7 @@ from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
 from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
-from spark_jobs.session import local_session
+from spark_jobs.session import java_memory, local_session
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.storage.opening import folder_at, ready
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _INTERVAL = re.compile(r"(\d+\s*(microsecond|millisecond|second|minute|hour|day)s?\s*)+", re.I)
-_MEMORY = re.compile(r"(\d+)([mgt])b?", re.I)
-_LEAST_MEMORY = 512  # MiB; Spark does not start with less
 POLL_SECONDS = 0.2
 
 
@@ -81,7 +79,7 @@ class Job:
     quarantine: str | None = None
     on_missing: str = "ignore"
     cores: int | None = None
-    memory: str = "2g"
+    memory: str = "2 GiB"
     cell_budget: str | None = None
     cell_memory: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -123,6 +121,7 @@ def run(job: Job, say: Callable[[str], None] = print) -> Outcome:
     _check(job)
     if job.checkpoint is not None:
         usable(job.checkpoint, "--checkpoint")
+        places.check_checkpoint(job.checkpoint)
     checkpoint = job.checkpoint if job.checkpoint is not None else Path(tempfile.mkdtemp(prefix="crown-"))
     try:
         with held(checkpoint), plain_errors(job.checkpoint):
@@ -212,22 +211,21 @@ def _check(job: Job) -> None:
         raise SparkJobError("--verify compares the written output: give a folder as --output")
     if job.trigger is not None and not _INTERVAL.fullmatch(job.trigger.strip()):
         raise SparkJobError(f"--trigger {job.trigger!r}: give an interval, such as '5 seconds' or '1 minute'")
-    memory = _MEMORY.fullmatch(job.memory)
-    if memory is None or int(memory[1]) * 1024 ** "mgt".index(memory[2].lower()) < _LEAST_MEMORY:
-        raise SparkJobError(f"--memory {job.memory!r}: give {_LEAST_MEMORY}m or more, such as 2g")
+    java_memory(job.memory, "--memory")
     Limits.of(job.cell_budget, job.cell_memory, ("--cell-budget", "--cell-memory"))
     if job.amplified < 1:
         raise SparkJobError(f"--amplified {job.amplified}: give 1 or more")
     if job.cores is not None and job.cores < 1:
         raise SparkJobError(f"--cores {job.cores}: give 1 or more")
     if job.to_files:
-        job.target()
         if job.format not in sinks.FILE_FORMATS:
             raise SparkJobError(f"--format {job.format}: use one of {', '.join(sinks.FILE_FORMATS)}")
         if job.checkpoint is None:
             raise SparkJobError(
                 "--output to files needs --checkpoint DIR, where the job's state is kept for its next run"
             )
+    output = job.target() if job.to_files else None
+    places.check_apart(job.checkpoint, output, {given.name: given.path for given in job.inputs})
     if job.prometheus is not None and not local_folder(job.prometheus, "--prometheus").parent.is_dir():
         raise SparkJobError(f"--prometheus {job.prometheus}: its folder is not there; make it first")
     if job.sink != sinks.SPARK:

@@ -40,6 +40,15 @@ def test_a_window_deletes_before_it_inserts_and_ends_empty() -> None:
     assert stream.alive(4)["G"].to_pydict() == {"src": [2, 3], "dst": [3, 4]}
 
 
+def test_a_window_that_goes_over_the_rows_again_begins_empty_each_time() -> None:
+    once = streams.windowed("", "G", EDGES, 2)
+    stream = once.again(3)
+    assert len(stream) == 3 * len(once)
+    assert stream.most_alive() == 2
+    assert stream.batch(24, 36)["G"].equals(once.batch(0, 12)["G"])
+    assert not any(net(stream.head(end)).any() for end in (12, 24, 36))
+
+
 def test_batches_of_any_size_hold_the_same_updates() -> None:
     stream = streams.windowed("", "G", EDGES, 2)
     whole = stream.batch(0, 12)["G"]

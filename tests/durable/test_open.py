@@ -158,6 +158,7 @@ def test_arguments_that_make_no_sense_are_one_sentence_and_make_no_folder(tmp_pa
         crown.open(query, tmp_path / "file", SCHEMA)
     with pytest.raises(CrownError, match=r"has files of something else \(mine\)"):
         crown.open(query, tmp_path / "full", SCHEMA)
+    assert names(tmp_path / "full") == {"mine"}
     with pytest.raises(CrownError, match="make it first"):
         crown.open(query, tmp_path / "no" / "v", SCHEMA)
 

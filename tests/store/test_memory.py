@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import crown
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels import arena as A
 from crown.store.budget import SLACK, Budget
@@ -221,3 +222,13 @@ def test_a_full_disk_is_no_room_and_the_refusal_says_so(tmp_path: Path, monkeypa
         assert "the disk has no room for more state" in str(budget.refusal())
     assert budget.extend(0), "there is room again"
     assert "memory_budget" in str(budget.refusal())
+
+
+def test_a_value_that_is_larger_than_any_step_finds_room_in_a_file(tmp_path):
+    query, schema = "SELECT id, LENGTH(note) AS n FROM r", {"r": {"id": "int64", "note": "string"}}
+    view = crown.view(query, schema, path=tmp_path / "state")
+    rows = [(number, "x" * size) for number, size in enumerate((3_000_000, 10, 9_000_000, 5_000_000))]
+    for batch in (rows[:1], rows[1:]):
+        view.update({"r": batch})
+    assert sorted(row["n"] for row in view) == [10, 3_000_000, 5_000_000, 9_000_000]
+    view.check_invariants()

@@ -24,6 +24,7 @@ from crown.kernels.arena import H_LIVE_FLIPS, at32
 from crown.kernels.geometry import (
     children_base,
     children_count,
+    last_group_word,
     link_of,
     linked_group,
     linked_position,
@@ -33,6 +34,7 @@ from crown.kernels.geometry import (
     set_live_parents,
 )
 from crown.kernels.jit import device
+from crown.kernels.pointers import prefetch
 
 
 @device
@@ -53,6 +55,16 @@ def _push_live(scratch, f, row, node):
     scratch[f + LF_NODE] = node
     scratch[f + LF_CHILD] = 0
     scratch[f + LF_POSITION] = -1
+
+
+@device
+def prefetch_groups(ctx, node, row):
+    """Has the groups fetched to which ``set_live`` goes from a row."""
+    plan = ctx.plan
+    d = node_at(node)
+    for j in range(plan[d + N_CHILDREN]):
+        k = plan[node_at(child_at(plan, d, j)) + N_KEY]
+        prefetch(ctx.arena, last_group_word(linked_group(ctx.halves, row, link_of(j)), k))
 
 
 @device

@@ -21,7 +21,7 @@ from crown.engine.kernels.layout import (
     R_TABLE,
     R_WIDTH,
 )
-from crown.engine.kernels.live import set_live
+from crown.engine.kernels.live import prefetch_groups, set_live
 from crown.engine.kernels.padding import padding_for
 from crown.engine.kernels.worth import occurrences
 from crown.kernels.arena import (
@@ -179,7 +179,11 @@ def rebuild_live(arena, halves, plan, scratch):
     ctx = Context(arena, halves, plan, scratch)
     root = arena[H_ROOT]
     base = children_base(halves, root, ZERO, PLAIN)
-    for i in range(children_count(halves, root, ZERO)):
+    n = children_count(halves, root, ZERO)
+    for i in range(n):
+        if i + 2 * AHEAD < n:
+            prefetch(arena, at32(halves, base + i + 2 * AHEAD))
+            prefetch_groups(ctx, ZERO, at32(halves, base + i + AHEAD))
         set_live(ctx, ZERO, at32(halves, base + i), ONE)
     arena[H_LIVE_ON] = 1
 

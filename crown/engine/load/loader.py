@@ -11,12 +11,16 @@ import numpy as np
 
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels.groups import node_at
-from crown.engine.kernels.layout import N_PARENT, R_ALIASES, R_NODES
+from crown.engine.kernels.layout import N_PARENT
 from crown.engine.kernels.update import DONE
 from crown.engine.load.kernels import bulk, distinct
 from crown.engine.load.kernels.warm import ensure_compiled
 from crown.engine.load.room import words_for
+from crown.engine.load.tasks import aliases_of, tasks_of
+from crown.ingest.masks import EVERY
 from crown.store.budget import Budget
+
+MASKED = 32  # aliases of a source: so many bits of a mask a load carries with a record
 
 
 class Loader:
@@ -44,14 +48,16 @@ class Loader:
         n, record = len(copies), self._compiled.record[node]
         if n < self.least or (step := self._fitting(record, n, n)) < self.least:
             return 0
+        if masks is not EVERY and len(aliases_of(self._compiled, node)) > MASKED:
+            return 0
         ensure_compiled(self._compiled.ring is not None)
         sample = np.empty(distinct.WORDS, np.int64)
         new = int(bulk.reserve_tables(*self._state, record, values, n, sample))
         step = max(min(step, 2 * new), self.least)  # of tuples that are there already records are made, and freed
         starts, fresh, entries = np.empty(bulk.WORK, np.int64), np.empty(step, np.int64), np.empty(step, np.int64)
-        order, total, done = self._deepest(record), int(copies.sum()), 0
+        tasks, total, done = tasks_of(self._compiled, node), int(copies.sum()), 0
         while (m := self._fitting(record, min(n - done, step), 0)) >= min(n - done, self.least) > 0:
-            batch = (values, copies, masks, self._compiled.ring, done, m, total, order)
+            batch = (values, copies, masks, self._compiled.ring, done, m, total, tasks)
             if bulk.load_batch(*self._state, record, *batch, starts, fresh, entries, out) != DONE:
                 break
             done += m
@@ -59,7 +65,7 @@ class Loader:
 
     def deepest_first(self, nodes: Sequence[int]) -> list[int]:
         """Returns the positions of ``nodes`` in the order in which their sources are loaded with the least work."""
-        return sorted(range(len(nodes)), key=lambda i: -max(map(self._depth, self._aliases(nodes[i]))))
+        return sorted(range(len(nodes)), key=lambda i: -max(map(self._depth, aliases_of(self._compiled, nodes[i]))))
 
     def _fitting(self, record: int, n: int, total: int) -> int:
         """Returns how many tuples, at most ``n``, can enter at once; tables are made for ``total``."""
@@ -67,18 +73,6 @@ class Loader:
         while n >= self.least and not self._budget.provide(0, words_for(self._arena, self._compiled, record, n, total)):
             n //= 2
         return n
-
-    def _aliases(self, node: int) -> list[int]:
-        plan, record = self._compiled.array, self._compiled.record[node]
-        first = int(plan[record + R_NODES])
-        nodes: list[int] = plan[first : first + int(plan[record + R_ALIASES])].tolist()
-        return nodes
-
-    def _deepest(self, record: int) -> np.ndarray:
-        """Returns the numbers of the aliases of a source, the deepest ones first."""
-        plan = self._compiled.array
-        aliases = self._aliases(int(plan[plan[record + R_NODES]]))
-        return np.array(sorted(range(len(aliases)), key=lambda bit: -self._depth(aliases[bit])), np.int64)
 
     def _depth(self, node: int) -> int:
         depth = -1

@@ -32,7 +32,7 @@ from crown.engine.kernels.layout import (
     R_TABLE,
     R_WORDS,
 )
-from crown.kernels.arena import COUNTED, PLAIN, T_COUNT, T_MASK, class_words, size_class
+from crown.kernels.arena import COUNTED, LINE, PLAIN, T_COUNT, T_MASK, class_words, size_class
 from crown.kernels.geometry import T_ROWS
 
 
@@ -52,7 +52,7 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
     made: dict[int, int] = {}
     _look_up(plan, record, n, keys)
     _look_up(plan, record, total, made)
-    words = n * _block(int(plan[record + R_WORDS])) + _slots(arena, int(plan[record + R_TABLE]), total)
+    words = LINE + n * _block(int(plan[record + R_WORDS])) + _slots(arena, int(plan[record + R_TABLE]), total)
     for i in reversed(nodes):  # children first
         d = node_at(i)
         below = plan[plan[d + N_CHILD] : plan[d + N_CHILD] + plan[d + N_CHILDREN]].tolist()

@@ -99,8 +99,10 @@ def columns_of(path: Path) -> pa.Schema | None:
     ChangeError if it cannot be read. Cost: the head of the file; JSON lines are read whole.
     """
     suffix = path.suffix.lower()
-    if not path.is_file():
+    if str(path) == STANDARD_INPUT:
         return None
+    if not path.exists():
+        raise ChangeError(f"cannot read {path}: there is no such file")
     try:
         if suffix == ".parquet":
             found = pq.read_schema(path)
@@ -112,7 +114,7 @@ def columns_of(path: Path) -> pa.Schema | None:
             return None
     except (OSError, pa.ArrowException) as error:
         raise ChangeError(f"cannot read {path}: {error}") from None
-    return pa.schema([column for column in found if column.name != WEIGHT])
+    return pa.schema([column for column in found if column.name.lower() != WEIGHT])
 
 
 def batches(

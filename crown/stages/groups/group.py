@@ -155,7 +155,7 @@ class Groups(Lasting):
         """Returns the handles of the groups of events, each once, and per feed the number of each event's group."""
         n = sum(sizes)
         arena, where = self.parts[0], np.zeros(n, np.int64)
-        by_feed = np.split(where, np.cumsum(sizes)[:-1])
+        by_feed = [where] if len(sizes) == 1 else np.split(where, np.cumsum(sizes)[:-1])
         if self.stage.whole:
             return arena[A.H_ROOT : A.H_ROOT + 1].copy(), by_feed
         every = [
@@ -254,9 +254,9 @@ class Groups(Lasting):
         n, dictionary = len(totals.rows), self._part.dictionary
         keys = np.empty((len(handles), self._k), np.int64)
         groups.gather(self.parts[0], handles, 0, self._k, keys)
-        if n > len(handles):
-            keys = np.concatenate([keys] * (n // len(handles)))
-        columns = np.ascontiguousarray(keys.T)
+        columns = np.empty((self._k, n), np.int64)
+        for start in range(0, n, max(len(handles), 1)):
+            columns[:, start : start + len(handles)] = keys.T
         named = {key.name: Column(key.type, dictionary, columns[i]) for i, key in enumerate(self._keys)}
         for rule in self._rules:
             try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 
@@ -75,8 +77,13 @@ def decimals(rows: np.ndarray, null: np.ndarray, type_: pa.Decimal128Type) -> tu
     """Returns integers of two or more limbs as decimals, and the row of one with too many digits, or -1."""
     rows = np.ascontiguousarray(rows)
     out = np.empty((len(rows), 2), np.int64)
-    bound = 10**type_.precision
-    bounds = np.concatenate([limbs(bound, 2), limbs(-bound, 2)]).reshape(-1)
-    refused = int(rounding.pairs(rows, rows.shape[1], bounds, out))
-    validity = pa.array(~null).buffers()[1] if null.any() else None
-    return pa.Array.from_buffers(type_, len(rows), [validity, pa.py_buffer(out)], int(null.sum())), refused
+    refused = int(rounding.pairs(rows, rows.shape[1], _bounds(type_.precision), out))
+    nulls = int(np.count_nonzero(null))
+    validity = pa.array(~null).buffers()[1] if nulls else None
+    return pa.Array.from_buffers(type_, len(rows), [validity, pa.py_buffer(out)], nulls), refused
+
+
+@cache
+def _bounds(digits: int) -> np.ndarray:
+    """Returns the least integer with more digits, and the greatest, two limbs each, int64[4]."""
+    return np.concatenate([limbs(10**digits, 2), limbs(-(10**digits), 2)]).reshape(-1)

@@ -55,7 +55,7 @@ class From(Names):
             alias = node.alias or node.name
             if name.lower() in ctes:
                 body, columns, visible = ctes[name.lower()]
-                self.subquery(body, alias, columns or tuple(node.alias_column_names), visible, group, scope, node)
+                self.subquery(body, alias, tuple(node.alias_column_names) or columns, visible, group, scope, node)
             else:
                 self.table(name, alias, group, scope, node)
             return
@@ -64,6 +64,9 @@ class From(Names):
             while isinstance(inner, exp.Subquery) and not inner.alias:
                 inner = inner.this
             if isinstance(inner, exp.Table):
+                if node.args.get("alias"):
+                    hint = f"write (SELECT * FROM ...) AS {node.alias}"
+                    raise self.error("a name for tables in parentheses is not supported", node, hint)
                 self.relation(inner, ctes, group, scope)
                 return
             columns = tuple(node.alias_column_names)
@@ -85,7 +88,17 @@ class From(Names):
             hint = f"did you mean {close[0]}?" if close else tables_hint(self.schema, name)
             places = [place for part in node.parts if (place := extent(part)) is not None]
             raise self.error(f"unknown table {name}", node, hint, (places[0][0], places[-1][1]) if places else None)
-        self.source(Source(self.alias(alias), self.schema[name], group), alias, (), scope, node)
+        names = tuple(node.alias_column_names)
+        self.check_names(alias, names, len(self.schema[name].columns), node)
+        self.source(Source(self.alias(alias), self.schema[name], group), alias, names, scope, node)
+
+    def check_names(self, alias: str, names: tuple[str, ...], count: int, node: exp.Expression) -> None:
+        """Raises PlanError if a relation of so many columns cannot have these names for them; none is right, too."""
+        if names and len(names) != count:
+            raise self.error(f"{alias} has {count} columns, and names for {len(names)}", node, "name all of them")
+        twice = [name for i, name in enumerate(names) if name.lower() in {other.lower() for other in names[:i]}]
+        if twice:
+            raise self.error(f"two columns of {alias} are called {twice[0]}", node)
 
     def source(self, source: Source, alias: str, names: tuple[str, ...], scope: Scope, node: exp.Expression) -> None:
         """Adds a source under a name, with its columns under `names` if there are any."""
@@ -109,8 +122,7 @@ class From(Names):
             body = body.this
         if not self.flat(body):
             relation = self.read(body, ctes, None, unique=not names)
-            if names and len(names) != len(relation.columns):
-                raise self.error(f"{alias} names {len(names)} columns, its query has {len(relation.columns)}", node)
+            self.check_names(alias, names, len(relation.columns), node)
             self.source(self.derived(relation, alias, group), alias, names, scope, node)
             return
         inner = group
@@ -121,8 +133,7 @@ class From(Names):
         outputs = self.flattened(body, ctes, inner, None, unique=not names)
         if distinct:
             self.frame.keys.append((inner, tuple(expr for _, expr in outputs)))
-        if names and len(names) != len(outputs):
-            raise self.error(f"{alias} names {len(names)} columns, its query has {len(outputs)}", node)
+        self.check_names(alias, names, len(outputs), node)
         named = zip(names or [name for name, _ in outputs], [expr for _, expr in outputs], strict=True)
         self.add(scope, Relation(alias, {name.lower(): (name, expr) for name, expr in named}), node)
 
@@ -142,7 +153,7 @@ class From(Names):
         right = scope.relations[-1]
         for name in self.using_names(join, method, left, right):
             merged, other = self.using(name, left, right, scope, join)
-            self.frame.conditions.append(self.guarded(join, partial(self.equal, "eq", merged, other)))
+            self.frame.conditions.append(self.guarded(join, partial(call, "eq", merged, other)))
             scope.merged[name.lower()] = merged
         for part in on:
             self.condition(part, ctes, scope)
@@ -226,7 +237,7 @@ class From(Names):
         self.frame.conditions = []
         for name in self.using_names(join, method, left, right[-1]):
             one, two = self.using(name, left, right[-1], scope, join)
-            self.frame.conditions.append(self.guarded(join, partial(self.equal, "eq", one, two)))
+            self.frame.conditions.append(self.guarded(join, partial(call, "eq", one, two)))
             shown = {"RIGHT": two, "FULL": call("coalesce", one, two)}.get(kind, one)
             scope.merged[name.lower()] = shown
         for part in written:

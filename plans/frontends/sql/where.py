@@ -17,7 +17,7 @@ from plans.frontends.sql.from_clause import From
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scalars.names import Ctes, Frame
 from plans.frontends.sql.scope import Scope
-from plans.frontends.sql.text.place import negation
+from plans.frontends.sql.text.place import check_quantifier, negation
 from plans.lowering.matches import Keys
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, Source, replaced, split
@@ -86,7 +86,7 @@ class Where(From):
             theirs = [source.qualified(column.name) for column in source.table.columns]
         self.check_width(node, mine, theirs)
         for one, two in zip(mine, theirs, strict=True):
-            self.frame.conditions.append(self.guarded(node, partial(self.equal, "eq", one, two)))
+            self.frame.conditions.append(self.guarded(node, partial(call, "eq", one, two)))
 
     def check_width(self, node: exp.Expression, mine: list[Expr], theirs: list[Expr]) -> None:
         """Raises PlanError if IN compares different numbers of columns."""
@@ -134,7 +134,7 @@ class Where(From):
             return ()
         self.check_width(node, mine, theirs)
         pairs = zip(mine, theirs, strict=True)
-        return tuple(self.guarded(node, partial(self.equal, "eq", one, two)) for one, two in pairs)
+        return tuple(self.guarded(node, partial(call, "eq", one, two)) for one, two in pairs)
 
     def detached(
         self, body: exp.Expression, ctes: Ctes, scope: Scope, exists: bool = False
@@ -210,7 +210,7 @@ class Where(From):
         if not self.parted(frame, frame.conditions)[1]:
             return None
         self.check_width(node, mine, theirs)
-        equal = self.guarded(node, partial(self.equal, "eq", mine[0], theirs[0]))
+        equal = self.guarded(node, partial(call, "eq", mine[0], theirs[0]))
         return frame, equal, call("or", call("isnull", mine[0]), call("isnull", theirs[0]))
 
     def not_at(self, node: exp.Expression) -> tuple[int, int] | None:
@@ -257,10 +257,13 @@ class Where(From):
         """Returns a scalar expression whose subqueries are placeholders."""
         if node.find(exp.Query, exp.Exists) is None:
             return node
+        for part in node.walk():
+            if isinstance(part, exp.Expression):
+                self.guarded(part, partial(check_quantifier, self.text, part))
         root = exp.Paren(this=node.copy())
         root.meta.update(node.meta)
-        for part in list(_outermost(root)):
-            part.replace(self.placeholder(self.value(part, ctes, scope), part))
+        for inner in list(_outermost(root)):
+            inner.replace(self.placeholder(self.value(inner, ctes, scope), inner))
         found: exp.Expression = root.this
         return found
 

@@ -11,9 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import crown
+from crown.engine.load.kernels.edges import TASK
 from crown.engine.load.loader import Loader
+from crown.engine.load.tasks import aliases_of, tasks_of
+from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels.tables import table_at
+from plans.plan import Plan
 from tests.engine.comparison import SideBySide
 from tests.engine.views import Cells, Kernel
 from tests.oracles.database import Batch, Database, Row, to_arrow
@@ -138,6 +142,49 @@ def test_a_load_counts_no_parent_up() -> None:
     for row in (edges(20_000, 10_000).slice(0, 5_000), edges(20_000, 10_000).slice(5_000)):
         single.update({"g": row.slice(0, 10_000)})
     assert single.stats()["p_updates"] > 1_000, "one by one they are counted up"
+
+
+FOUR = "Q(a, b, c, d, e) :- g(a, b), g(b, c), g(c, d), g(d, e)."
+STARS = "Q(a, b, c, d) :- g(a, b), g(a, c), g(a, d)."
+
+
+@pytest.mark.parametrize(
+    ("query", "passes"), [(HOPS, 3), (FOUR, 4), (STARS, 1), (PAIRS.replace("SELECT", "SELECT DISTINCT"), 2)]
+)
+def test_edges_with_the_same_look_up_are_loaded_together(query: str, passes: int) -> None:
+    state = crown.view(query, EDGES)._engine.state
+    *words, home = tasks_of(state.compiled, _alias(state.plan)).tolist()
+    tasks = list(zip(*[iter(words)] * TASK, strict=True))
+    looks = {number: look for look, _, _, number in tasks if look >= 0}
+    assert len(looks) == passes
+    assert list(looks.values()).count(home) >= passes / 2
+
+
+@_FEW
+@given(st.data())
+def test_what_is_below_an_edge_is_loaded_before_the_edge(data: st.DataObject) -> None:
+    _, plan = data.draw(normal_plans(6))
+    state = State.create(plan)
+    compiled = state.compiled
+    for node in (i for i, one in enumerate(plan.nodes) if one.kind == "input"):
+        aliases = aliases_of(compiled, node)
+        *words, _ = tasks_of(compiled, node).tolist()
+        passes = {
+            (aliases[alias], child): number for _, alias, child, number in zip(*[iter(words)] * TASK, strict=True)
+        }
+        assert set(passes) == {(i, j) for i in aliases for j in range(-1, len(compiled.children[i]))}
+        for (parent, j), number in passes.items():
+            if j < 0:
+                assert all(passes[parent, c] <= number for c in range(len(compiled.children[parent])))
+                continue
+            below = [compiled.children[parent][j]]
+            for i in below:
+                below += compiled.children[i]
+            assert all(passes[i, -1] < number for i in below if i in aliases)
+
+
+def _alias(plan: Plan) -> int:
+    return next(i for i, node in enumerate(plan.nodes) if node.kind == "input")
 
 
 def test_a_load_of_equal_rows_makes_few_records() -> None:

@@ -51,6 +51,8 @@ def test_a_function_is_called_as_the_user_calls_it(call: str) -> None:
         ("name LIKE ANY ('a', 'b')", "LIKE ANY"),
         ("name LIKE SOME ('a', 'b')", "LIKE SOME"),
         ("id = ALL (SELECT src FROM G)", "= ALL"),
+        ("id = ANY (SELECT src FROM G)", "= ANY"),
+        ("id > SOME (SELECT src FROM G)", "> SOME"),
         ("at AT TIME ZONE 'UTC'", "AT TIME ZONE"),
         ("name[0]", "[...]"),
     ],

@@ -42,8 +42,10 @@ def of(program):
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("deletes", [False, True])
-def test_parts_of_a_table_give_what_all_of_it_gives_at_once(query, deletes, monkeypatch):
-    monkeypatch.setattr(table, "PART_ROWS", 7)
+@pytest.mark.parametrize(("share", "most", "parts"), [(1 << 40, 10, [53, 46, 39]), (1, 10, [50, 40, 30])])
+def test_parts_of_a_table_give_what_all_of_it_gives_at_once(query, deletes, share, most, parts, monkeypatch):
+    for name, value in {"PART_ROWS": 7, "JOIN_SHARE": share, "MOST_ROWS": most}.items():
+        monkeypatch.setattr(table, name, value)
     rng = random.Random(5)
     rows = [(rng.randrange(5), rng.randrange(5), rng.choice([1, 2, -1] if deletes else [1])) for _ in range(60)]
     rng.shuffle(rows)
@@ -55,7 +57,7 @@ def test_parts_of_a_table_give_what_all_of_it_gives_at_once(query, deletes, monk
     monkeypatch.setattr(engine, "run", lambda *a, **k: entered.append(given.waiting) or run(*a, **k))
     engine.begin()
     assert table.enter(engine, envelope, given) == []
-    assert entered[:3] == [53, 46, 39], "a part enters before the next one is asked for"
+    assert entered[:3] == parts, "a part enters before the next one is asked for"
     found = Counter()
     for batch in table.whole(engine):
         assert batch.schema == engine.delta_schema

@@ -54,7 +54,27 @@ def test_a_row_is_given_to_its_relation_once_with_its_mask():
     }
     for name, masks in {"g": [5, 7, 7], "h": [8]}.items():
         table = changes[name].combine_chunks()
-        assert given_masks(table, table.column_names, lambda i, t=table: t.column(i)).tolist() == masks
+        assert given_masks(table, table.column_names, lambda i, t=table: t.column(i).combine_chunks()).tolist() == masks
+
+
+def test_a_batch_of_one_relation_is_taken_apart_without_a_copy():
+    plan = plans.plan(
+        "Q(a,b,c) :- g(a,b), h(b,c).", {"g": {"a": "int64", "b": "int64"}, "h": {"b": "int64", "c": "int64"}}
+    )
+    envelope = envelope_of(plan, cells=1, quarantine=False)
+
+    def sent(*tags):
+        n = len(tags)
+        words = {"_cell": pa.array([0] * n, pa.int32()), "_tag": pa.array(tags, pa.int32()), "_weight": [1] * n}
+        return pa.record_batch(words | {"s0": [*range(n)], "s1": [*range(n, 2 * n)]})
+
+    batches = [sent(1, 1, 1), sent(0, 1, 0), sent(), sent(0)]
+    changes, _ = envelope.split(batches)
+    of = {name: changes[name].column("b") for name in ("g", "h")}
+    addresses = {chunk.buffers()[1].address for column in of.values() for chunk in column.chunks}
+    whole = [column.buffers()[1].address for batch in (batches[0], batches[3]) for column in batch.columns[-2:]]
+    assert sum(address in addresses for address in whole) == 2
+    assert [len(changes[name]) for name in ("g", "h")] == [3, 4]
 
 
 def test_a_query_with_more_relations_than_a_mask_has_bits_runs_in_one_cell():

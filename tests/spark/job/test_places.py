@@ -137,7 +137,9 @@ def test_two_jobs_that_begin_with_one_output_are_one_too_many(job):
     mine = checkpoint.with_name("mine")
     mine.mkdir()
     with (
-        pytest.raises(CheckpointError, match=rf"process {other.pid}\) is running on the output .*output of its own"),
+        pytest.raises(
+            CheckpointError, match=rf"process {other.pid}\) is running on the output .*give this one another output"
+        ),
         places.held_output(output, mine),
     ):
         pass
@@ -167,9 +169,9 @@ def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
     [
         ({"trigger": "soon"}, "--trigger 'soon'"),
         ({"trigger": "5"}, "--trigger '5'"),
-        ({"memory": "1x"}, "--memory '1x'"),
-        ({"memory": "8m"}, "--memory '8m'.*512m"),
-        ({"cell_memory": "8m"}, "--cell-memory must be a positive number of bytes"),
+        ({"memory": "1x"}, "--memory must be a positive number of bytes"),
+        ({"memory": "8m"}, "--memory='8m' is too small to start with; give at least 512 MiB"),
+        ({"cell_memory": "8m"}, "--cell-memory='8m' is too small to start with; give at least 16 MiB"),
         ({"cell_budget": "8 KiB"}, "--cell-budget='8 KiB' is too small"),
         ({"cores": 0}, "--cores 0"),
         ({"checkpoint": "{file}"}, "--checkpoint .*it is a file"),
@@ -177,6 +179,14 @@ def test_two_jobs_on_one_checkpoint_are_one_too_many(job):
         ({"checkpoint": "/proc/state"}, "--checkpoint .*cannot be written"),
         ({"checkpoint": "{folder}/state", "output": "{file}"}, "--output .*it is a file"),
         ({"checkpoint": "{folder}/state", "output": "{folder}"}, "--output .*not of this job"),
+        ({"checkpoint": "{folder}"}, r"--checkpoint .*not of a job .*give an empty folder"),
+        ({"checkpoint": "{folder}/state", "output": "{folder}/./state"}, "--checkpoint and --output are one folder"),
+        ({"checkpoint": "{folder}", "input": "{folder}"}, "--checkpoint .* is in the folder of --input g"),
+        ({"checkpoint": "{folder}/state", "input": "{folder}"}, "--checkpoint .* is in the folder of --input g"),
+        (
+            {"checkpoint": "{folder}/_state", "output": "{folder}/out", "input": "{folder}"},
+            "--output .* is in the folder of --input g",
+        ),
     ],
 )
 def test_what_cannot_be_is_said_before_spark_starts(tmp_path, options, said):
@@ -185,8 +195,10 @@ def test_what_cannot_be_is_said_before_spark_starts(tmp_path, options, said):
     options = {key: value.format(**places_) if isinstance(value, str) else value for key, value in options.items()}
     if "checkpoint" in options:
         options["checkpoint"] = type(tmp_path)(options["checkpoint"])
+    folders = [options.pop("input")] if "input" in options else []
+    inputs = tuple(Input("g", type(tmp_path)(folder), "csv") for folder in folders)
     with pytest.raises(CrownError, match=said):
-        run(Job("Q(a,b) :- g(a,b).", (), **{"output": "noop", **options}))
+        run(Job("Q(a,b) :- g(a,b).", inputs, **{"output": "noop", **options}))
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,11 @@ def test_the_output_of_another_job_is_not_taken_for_ones_own(spark, tmp_path):
             "\tat org.apache.spark.api",
             "the state was\nwritten by plan 1",
         ),
+        (
+            "Traceback\ncrown.errors.MemoryBudgetError: cell 0: no\n SQLSTATE: 39000 SQLSTATE: XXKST\n"
+            "=== Streaming Query ===\nIdentifier: [id = 1]",
+            "cell 0: no",
+        ),
         ("[USER_RAISED_EXCEPTION] bad row in relation 'g': no SQLSTATE: P0001", "bad row in relation 'g': no"),
         ("java.lang.OutOfMemoryError: Java heap space", None),
     ],

@@ -1,4 +1,4 @@
-"""The storages that state can be on: folders of this host, and a bucket of an S3 server that the tests start."""
+"""The storages that state can be on: folders of this host, and buckets of servers that the tests start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from spark_jobs.storage.opening import folder_at
-from tests.spark.storage.server import BUCKET, s3_server
+from tests.spark.storage.server import AZURITE, BUCKET, azure_server, s3_server
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +19,23 @@ def s3():
         yield options
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(scope="session")
+def azure():
+    """The options by which a container of Azure's emulator is reached."""
+    pytest.importorskip("obstore")
+    if AZURITE is None:
+        pytest.skip("Azure's emulator is not there: npm install azurite, and put azurite-blob on the PATH")
+    with azure_server() as options:
+        yield options
+
+
+@pytest.fixture(params=["local", "s3", "azure"])
 def place(request, tmp_path):
-    """A folder on either storage, as a user writes it, with the options."""
+    """A folder on each storage, as a user writes it, with the options."""
     if request.param == "local":
         return str(tmp_path / "on disk"), {}
-    return f"s3a://{BUCKET}/{uuid.uuid4().hex}/on s3", request.getfixturevalue("s3")
+    scheme = {"s3": "s3a", "azure": "az"}[request.param]
+    return f"{scheme}://{BUCKET}/{uuid.uuid4().hex}/on a store", request.getfixturevalue(request.param)
 
 
 @pytest.fixture

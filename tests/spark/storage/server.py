@@ -1,32 +1,80 @@
-"""An S3 server in a process of its own on loopback: moto's, with conditional writes."""
+"""Servers of object stores on loopback, each in a process of its own, with conditional writes: moto's of S3, and
+Azurite, which is Azure's own."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import formatdate
 
 BUCKET = "bucket"
 SECRET = "hunter2-and-more"
+ACCOUNT, KEY = "account", base64.b64encode(SECRET.encode()).decode()
+AZURITE = os.environ.get("AZURITE") or shutil.which("azurite-blob")
+"""The program ``azurite-blob`` (npm install azurite); None if it is not there."""
 
 
 @contextmanager
 def s3_server() -> Iterator[dict[str, str]]:
     """Starts the server with an empty bucket, and stops it; yields what obstore must know to reach it."""
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    with _serving([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port):
+        urllib.request.urlopen(urllib.request.Request(f"{url}/{BUCKET}", method="PUT")).close()
+        yield options(url)
+
+
+@contextmanager
+def azure_server() -> Iterator[dict[str, str]]:
+    """Does the same with Azure's emulator, which has to be there (``AZURITE``)."""
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}/{ACCOUNT}"
+    quiet = ["--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"]
+    command = [str(AZURITE), "--blobHost", "127.0.0.1", "--blobPort", str(port), *quiet]
+    with _serving(command, port, {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}):
+        urllib.request.urlopen(_new_container(url)).close()
+        yield {
+            "azure_storage_account_name": ACCOUNT,
+            "azure_storage_account_key": KEY,
+            "azure_storage_endpoint": url,
+            "azure_allow_http": "true",
+        }
+
+
+def _new_container(url: str) -> urllib.request.Request:
+    """Returns the signed request that makes a container: obstore makes none."""
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+    named = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    signed = "PUT" + "\n" * 12 + f"{named}/{ACCOUNT}/{ACCOUNT}/{BUCKET}\nrestype:container"
+    proof = hmac.new(base64.b64decode(KEY), signed.encode(), hashlib.sha256).digest()
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(proof).decode()}"
+    return urllib.request.Request(f"{url}/{BUCKET}?restype=container", method="PUT", headers=headers)
+
+
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def _serving(command: list[str], port: int, more: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Runs a server until the end of the block; ``more``: variables of its environment."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env={**os.environ, **(more or {})}, **silent) as server:
         try:
             _wait_for(port, server)
-            urllib.request.urlopen(urllib.request.Request(f"{url}/{BUCKET}", method="PUT")).close()
-            yield options(url)
+            yield
         finally:
             server.terminate()
 

@@ -1,12 +1,13 @@
-"""One edge of the tree for all rows of a batch: their groups are found or made, and the lists of these grow.
+"""The edges of the tree for all rows of a batch: their groups are found or made, and the lists of these grow.
 
-A block of entries is gone through twice. First each row gets its group and its place in a list, whose length says then
-how long it will be; then the list gets the room, and the row is written. What both touch stays in the cache.
+A block of entries is gone through several times; what it touches stays in the cache. First all bundles are found. Then,
+for one edge after the other, each row gets its group and its place in a list, whose length says then how long it will
+be; and the list gets the room, and the row is written.
 """
 
 from __future__ import annotations
 
-from crown.engine.kernels.groups import bundle_get, node_at
+from crown.engine.kernels.groups import bundle_get, child_at, node_at
 from crown.engine.kernels.layout import (
     F_PHASE,
     FRAME,
@@ -22,6 +23,8 @@ from crown.engine.kernels.layout import (
     N_PAYLOAD,
     N_SHIFT,
     N_VIRTUAL,
+    R_NODES,
+    R_WORDS,
     X_AREAS,
     X_SP,
     X_VALUE,
@@ -36,7 +39,6 @@ from crown.kernels.geometry import (
     children_field,
     children_log,
     link_of,
-    linked_group,
     linked_position,
     list_length,
     live_parents,
@@ -63,27 +65,51 @@ from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, slot_of
 
 BLOCK = 1 << 12  # entries
-_FAR, _NEAR = 24, 12  # entries: how far before its turn a slot and a row, and a group, are fetched
+_FAR, _NEAR = 24, 12  # entries: how far before its turn a slot and a record, and a bundle, are fetched
+TASK = 4  # words of a task
+TASK_LOOK, TASK_ALIAS, TASK_CHILD = 0, 1, 2  # look-up, or -1 at the root; bit of the alias; child to be linked, or -1
+TASK_PASS = 3  # number of the pass that the task is done in
 
 
 @device
-def _ahead(ctx, t, entries, i, n, offset):
-    arena = ctx.arena
-    if i + _FAR < n:
-        prefetch(arena, slot_of(arena, t, entries[i + _FAR] >> 32))
-        prefetch(arena, entries[i + _FAR] & LOW32)
-        prefetch(arena, (entries[i + _FAR] & LOW32) + offset)
-    if i + _NEAR < n:
-        prefetch(arena, arena[slot_of(arena, t, entries[i + _NEAR] >> 32)] & LOW32)
+def visit(ctx, ring, rec, look, tasks, first, last, entries, n, opened, out):
+    """Does tasks ``first .. last`` for all records in ``entries``, which are in the order of the table of ``look``.
 
-
-@device
-def _group(ctx, d, look, entry):
-    """Returns the group above the node with descriptor ``d`` that an entry's record looks up, made if absent."""
+    A task (see ``TASK``) lets a row enter its own group, or be a parent in the group of a child.
+    ``opened``: room for ``BLOCK`` words. The entries are used up. O(n + P-updates).
+    """
     plan = ctx.plan
-    tag = (entry >> 32) & LOW32
-    bundle = bundle_get(ctx, plan[look + LOOKUP_INDEX], tag, ctx.arena, entry & LOW32, plan[look + LOOKUP_POS])
-    return bundle + plan[d + N_SHIFT]
+    aliases = plan[rec + R_NODES]
+    for start in range(0, n, BLOCK):
+        end = min(start + BLOCK, n)
+        _find_bundles(ctx, rec, look, entries, start, end, n)
+        for task in range(first, last):
+            node = plan[aliases + tasks[TASK * task + TASK_ALIAS]]
+            j = tasks[TASK * task + TASK_CHILD]
+            if j < 0:
+                _enter_groups(ctx, ring, node, entries, start, end, opened, out)
+            else:
+                _link_parents(ctx, node, j, entries, start, end)
+
+
+@device
+def _find_bundles(ctx, rec, look, entries, start, end, n):
+    """Puts the bundle that a record looks up, made if absent, in the place of the tag in its entry."""
+    arena, plan = ctx.arena, ctx.plan
+    index = plan[look + LOOKUP_INDEX]
+    pos = plan[look + LOOKUP_POS]
+    t = plan[index + I_TABLE]
+    end_of = plan[rec + R_WORDS] - 1
+    for i in range(start, end):
+        if i + _FAR < n:
+            prefetch(arena, slot_of(arena, t, entries[i + _FAR] >> 32))
+            prefetch(arena, entries[i + _FAR] & LOW32)
+            prefetch(arena, (entries[i + _FAR] & LOW32) + end_of)
+        if i + _NEAR < n:
+            prefetch(arena, arena[slot_of(arena, t, entries[i + _NEAR] >> 32)] & LOW32)
+        record = entries[i] & LOW32
+        bundle = bundle_get(ctx, index, (entries[i] >> 32) & LOW32, arena, record, pos)
+        entries[i] = (bundle << 32) | record
 
 
 @device
@@ -93,91 +119,80 @@ def _enters(ctx, d, row):
 
 
 @device
-def link_parents(ctx, node, child, j, look, entries, n):
-    """Lets the rows of ``node`` in ``entries`` be parents of the groups above ``child``, its child number ``j``.
+def _link_parents(ctx, node, j, entries, start, end):
+    """Lets the rows of ``node`` be parents of the groups above its child number ``j``.
 
-    ``look``: their look-up of it. Their counts say which of these have children. O(n).
+    Their counts say which of these have children. O(end - start).
     """
     halves, plan = ctx.halves, ctx.plan
     offset = plan[node_at(node) + N_OFFSET]
-    dc = node_at(child)
+    dc = node_at(child_at(plan, node_at(node), j))
     k = plan[dc + N_KEY]
-    index = plan[look + LOOKUP_INDEX]
-    t = plan[index + I_TABLE]
+    shift = plan[dc + N_SHIFT]
     link = link_of(j)
-    for start in range(0, n, BLOCK):
-        end = min(start + BLOCK, n)
-        for i in range(start, end):
-            _ahead(ctx, t, entries, i, n, offset)
-            record = entries[i] & LOW32
-            row = record + offset
-            g = _group(ctx, dc, look, entries[i])
-            at = parents_count(halves, g, k)
-            set_list_length(halves, parents_field(g, k), at + 1)
-            set_linked_group(halves, row, link, g)
-            set_linked_position(halves, row, link, at)
-            if children_count(halves, g, k) > 0:
-                set_row_count(halves, row, row_count(halves, row) + 1)
-        for i in range(start, end):
-            row = (entries[i] & LOW32) + offset
-            field = parents_field(linked_group(halves, row, link), k)
-            log_at = parents_log(field)
-            list_fit(ctx, field, log_at, PLAIN)
-            list_write(ctx, field, log_at, PLAIN, linked_position(halves, row, link), row)
+    for i in range(start, end):
+        row = (entries[i] & LOW32) + offset
+        g = (entries[i] >> 32) + shift
+        at = parents_count(halves, g, k)
+        set_list_length(halves, parents_field(g, k), at + 1)
+        set_linked_group(halves, row, link, g)
+        set_linked_position(halves, row, link, at)
+        if children_count(halves, g, k) > 0:
+            set_row_count(halves, row, row_count(halves, row) + 1)
+    for i in range(start, end):
+        row = (entries[i] & LOW32) + offset
+        field = parents_field((entries[i] >> 32) + shift, k)
+        log_at = parents_log(field)
+        list_fit(ctx, field, log_at, PLAIN)
+        list_write(ctx, field, log_at, PLAIN, linked_position(halves, row, link), row)
 
 
 @device
-def enter_groups(ctx, ring, node, look, entries, n, opened, out):
-    """Lets the rows of ``node`` in ``entries`` enter their groups, and V_s where all children have their key.
+def _enter_groups(ctx, ring, node, entries, start, end, opened, out):
+    """Lets the rows of ``node`` enter their groups, and V_s where all children have their key.
 
-    Groups that were without children tell their parents. ``look``: the rows' look-up of their groups; ``opened``: room
-    for ``BLOCK`` words. O(n + P-updates).
+    Groups that were without children tell their parents. O(end - start + P-updates).
     """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
     offset = plan[d + N_OFFSET]
     k = plan[d + N_KEY]
-    index = plan[look + LOOKUP_INDEX]
-    t = plan[index + I_TABLE]
+    shift = plan[d + N_SHIFT]
     carried = plan[d + N_CARRIED]
-    for start in range(0, n, BLOCK):
-        end = min(start + BLOCK, n)
-        first = 0
-        for i in range(start, end):
-            _ahead(ctx, t, entries, i, n, offset)
-            record = entries[i] & LOW32
-            row = record + offset
-            g = _group(ctx, d, look, entries[i])
-            set_references(halves, g, k, references(halves, g, k) + 1)
-            set_row_group(halves, row, g)
-            if _enters(ctx, d, row):
-                at = children_count(halves, g, k)
-                set_list_length(halves, children_field(g, k), at + 1)
-                set_row_position(halves, row, at)
-                if at == 0:
-                    opened[first] = row
-                    first += 1
-                    _mark(ctx, ring, d, g, ONE)
-        for i in range(start, end):
-            row = (entries[i] & LOW32) + offset
-            at = row_position(halves, row)
-            if at >= 0:
-                g = row_group(halves, row)
-                if carried != COUNTED:
-                    field = children_field(g, k)
-                    log_at = children_log(field)
-                    list_fit(ctx, field, log_at, carried)
-                    list_write(ctx, field, log_at, carried, at, row)
-                _account(ctx, ring, d, row, g)
-                arena[H_S_UPDATES] += 1
-        for i in range(first):
-            _mark(ctx, ring, d, row_group(halves, opened[i]), ZERO)
-            _tell(ctx, ring, node, opened[i], out)
+    first = 0
+    for i in range(start, end):
+        row = (entries[i] & LOW32) + offset
+        g = (entries[i] >> 32) + shift
+        set_references(halves, g, k, references(halves, g, k) + 1)
+        set_row_group(halves, row, g)
+        if _enters(ctx, d, row):
+            at = children_count(halves, g, k)
+            set_list_length(halves, children_field(g, k), at + 1)
+            set_row_position(halves, row, at)
+            if at == 0:
+                opened[first] = row
+                first += 1
+                _mark(ctx, ring, d, g, ONE)
+    for i in range(start, end):
+        row = (entries[i] & LOW32) + offset
+        at = row_position(halves, row)
+        if at >= 0:
+            g = (entries[i] >> 32) + shift
+            if carried != COUNTED:
+                field = children_field(g, k)
+                log_at = children_log(field)
+                list_fit(ctx, field, log_at, carried)
+                list_write(ctx, field, log_at, carried, at, row)
+            _account(ctx, ring, d, row, g)
+            arena[H_S_UPDATES] += 1
+    for i in range(first):
+        _mark(ctx, ring, d, row_group(halves, opened[i]), ZERO)
+        _tell(ctx, ring, node, opened[i], out)
 
 
 @device
-def enter_root(ctx, ring, node, batch, fresh, n, bit):
-    """Lets the rows of the root enter V_s where all children have their key. O(n)."""
+def enter_root(ctx, ring, node, fresh, n, bit):
+    """Lets the rows of the root enter V_s where all children have their key; returns how many rows come. O(n)."""
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
     offset = plan[d + N_OFFSET]
@@ -187,7 +202,7 @@ def enter_root(ctx, ring, node, batch, fresh, n, bit):
     size = list_length(halves, field)
     rows = 0
     for i in range(n):
-        if reads(batch, fresh[i], bit):
+        if reads(fresh[i], bit):
             row = (fresh[i] & LOW32) + offset
             rows += 1
             set_row_group(halves, row, g)
@@ -200,12 +215,13 @@ def enter_root(ctx, ring, node, batch, fresh, n, bit):
     log_at = children_log(field)
     list_fit(ctx, field, log_at, carried)
     for i in range(n):
-        if reads(batch, fresh[i], bit):
+        if reads(fresh[i], bit):
             row = (fresh[i] & LOW32) + offset
             at = row_position(halves, row)
             if at >= 0:
                 list_write(ctx, field, log_at, carried, at, row)
                 entered(ctx, ring, d, row, g, False)
+    return rows
 
 
 @device

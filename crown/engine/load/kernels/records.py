@@ -1,13 +1,20 @@
 """The records of a batch: every tuple is stored, those that are there already are found, copies are added up.
 
-A record that is new has ``NEW`` in the link of its first row until it gets its groups. One whose tuple is stored twice
-is a *double*: it has no copies, in its first row the weight of its tuple, and in the link the record that stays.
+Rows of a record that is new have ``NEW`` for their own link until they enter their groups. One whose tuple is stored
+twice is a *double*: it has no copies, in its first row the weight of its tuple, and in the link the record that stays.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
+    N_OFFSET,
+    N_SHORT,
     P_IDENTITY,
+    R_ALIASES,
+    R_NODES,
     R_TABLE,
     R_WIDTH,
     R_WORDS,
@@ -16,39 +23,84 @@ from crown.engine.kernels.layout import (
     X_PHASE,
     X_RECORD,
 )
-from crown.engine.kernels.payload import WEIGHING, reweigh
+from crown.engine.kernels.payload import WEIGHING, reweigh, weigh
 from crown.engine.kernels.rows import store
 from crown.engine.kernels.update import IDLE, MAX_COPIES
-from crown.kernels.arena import NONE, ZERO, release
-from crown.kernels.geometry import OWN_LINK, copies, row_count, set_copies, set_row_count
+from crown.engine.load.kernels.partition import reads
+from crown.kernels.arena import NONE, ZERO, align, release
+from crown.kernels.geometry import OWN_LINK, copies, row_count, set_copies, set_row_count, set_row_group
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, find, insert, remove, slot_of
+from crown.kernels.tables import LOW32, find, hash_key, insert, remove, slot_of
 
 NEW = NONE
-_FAR = 16  # entries: how far before its turn a slot is fetched
+_FAR = 16  # entries: how far before its turn a slot, or a tuple, is fetched
+
+
+class Inserted(NamedTuple):
+    """What is inserted, from tuple ``start`` on; kernels pass it on in registers."""
+
+    rows: Any  # tuples, one after the other
+    weights: Any  # copies of a tuple
+    masks: Any  # which aliases read a tuple
+    masked: Any  # False if all aliases read all
+    start: Any
 
 
 @device
-def store_all(ctx, rec, rows, weights, start, n, fresh):
-    """Stores tuples ``start .. start+n`` as new records; ``fresh[i]`` becomes number and handle of tuple ``i``."""
+def store_all(ctx, ring, rec, batch, entries, n, fresh):
+    """Stores tuples as new records, in the order of ``entries``, with rows that are in no group yet.
+
+    ``fresh[i]`` becomes ``mask << 32 | record``, ``entries[i]`` the entry of that record for its table. O(n).
+    """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
+    rows, weights = batch.rows, batch.weights
     width = plan[rec + R_WIDTH]
+    identity = plan[P_IDENTITY]
+    align(arena)
     for i in range(n):
-        record = store(ctx, rec, rows, (start + i) * width, plan[P_IDENTITY])
-        set_copies(halves, record, width, weights[start + i])
-        arena[record + width + OWN_LINK] = NEW
-        fresh[i] = ((start + i) << 32) | record
+        if i + _FAR < n:
+            ahead = entries[i + _FAR] & LOW32
+            prefetch(rows, ahead * width)
+            prefetch(weights, ahead)
+        number = entries[i] & LOW32
+        record = store(ctx, rec, rows, number * width, identity)
+        for q in range(plan[rec + R_ALIASES]):
+            d = node_at(plan[plan[rec + R_NODES] + q])
+            row = record + plan[d + N_OFFSET]
+            arena[row + OWN_LINK] = NEW
+            if plan[d + N_SHORT] == 0:
+                set_row_count(halves, row, ZERO)
+        set_copies(halves, record, width, weights[number])
+        weigh_rows(ctx, ring, rec, record)
+        mask = batch.masks[number] if batch.masked else NONE
+        fresh[i] = (mask << 32) | record
+        entries[i] = (hash_key(arena, plan, identity, width, arena, record) << 32) | record
 
 
 @device
-def enter_all(ctx, rec, entries, n, total):
-    """Enters the records of all entries in their table, but for doubles. Returns False, and changes nothing, if a tuple
-    might get more copies than there may be: ``total`` more than it has."""
+def weigh_rows(ctx, ring, rec, record):
+    """Accounts for all rows of a new record with its copies."""
+    if ring is None:
+        return
+    plan = ctx.plan
+    weight = copies(ctx.halves, record, plan[rec + R_WIDTH])
+    for q in range(plan[rec + R_ALIASES]):
+        weigh(ctx, ring, record + plan[node_at(plan[plan[rec + R_NODES] + q]) + N_OFFSET], weight)
+
+
+@device
+def enter_all(ctx, rec, fresh, entries, n, total):
+    """Enters the records of all entries in their table, but for doubles; returns how many these are.
+
+    The first of ``entries`` then say which of ``fresh`` are doubles. -1, and nothing has changed, if a tuple might get
+    more copies than there may be: ``total`` more than it has.
+    """
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     width = plan[rec + R_WIDTH]
     t = plan[rec + R_TABLE]
     identity = plan[P_IDENTITY]
+    doubles = 0
     for i in range(n):
         if i + _FAR < n:
             prefetch(arena, slot_of(arena, t, entries[i + _FAR] >> 32))
@@ -59,49 +111,60 @@ def enter_all(ctx, rec, entries, n, total):
             insert(arena, t, tag, record)
         elif copies(halves, there, width) + total > MAX_COPIES:
             for x in range(i):
-                record = entries[x] & LOW32
+                record = fresh[x] & LOW32
                 if copies(halves, record, width) > 0:
-                    remove(arena, t, (entries[x] >> 32) & LOW32, record)
-            return False
+                    remove(arena, t, hash_key(arena, plan, identity, width, arena, record), record)
+            return NONE
         else:
             set_row_count(halves, record + width, copies(halves, record, width))
             set_copies(halves, record, width, ZERO)
             arena[record + width + OWN_LINK] = there
-    return True
+            entries[doubles] = i
+            doubles += 1
+    return doubles
 
 
 @device
-def merge_doubles(ctx, ring, rec, fresh, n, out):
-    """Adds the copies of doubles to the records that stay, and leaves only these in ``fresh``; returns how many."""
+def merge_doubles(ctx, ring, rec, doubles, number, fresh, n, out):
+    """Adds the copies of doubles to the records that stay, and leaves only these in ``fresh``; returns how many.
+
+    ``doubles``: which they are, in ascending order; ``number``: of them, at least 1.
+    """
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     width = plan[rec + R_WIDTH]
-    doubles = 0
-    for i in range(n):
-        record = fresh[i] & LOW32
-        if copies(halves, record, width) == 0:
-            doubles += 1
-            there = arena[record + width + OWN_LINK]
-            change = row_count(halves, record + width)
-            if ring is None or arena[there + width + OWN_LINK] == NEW:
-                set_copies(halves, there, width, copies(halves, there, width) + change)
-            else:
-                scratch[X_RECORD] = there
-                scratch[X_CHANGE] = change
-                scratch[X_ALIAS] = 0
-                scratch[X_PHASE] = WEIGHING
-                reweigh(ctx, ring, rec, out)
-                scratch[X_PHASE] = IDLE
-    if doubles == 0:
-        return n
-    m = 0
-    for i in range(n):
-        record = fresh[i] & LOW32
-        if copies(halves, record, width) > 0:
+    for x in range(number):
+        record = fresh[doubles[x]] & LOW32
+        there = arena[record + width + OWN_LINK]
+        change = row_count(halves, record + width)
+        fresh[doubles[x]] = 0
+        release(arena, record, plan[rec + R_WORDS])
+        if ring is None or arena[there + width + OWN_LINK] == NEW:
+            set_copies(halves, there, width, copies(halves, there, width) + change)
+            weigh_rows(ctx, ring, rec, there)
+        else:
+            scratch[X_RECORD] = there
+            scratch[X_CHANGE] = change
+            scratch[X_ALIAS] = 0
+            scratch[X_PHASE] = WEIGHING
+            reweigh(ctx, ring, rec, out)
+            scratch[X_PHASE] = IDLE
+    m = doubles[0]
+    for i in range(m, n):
+        if fresh[i] != 0:
             fresh[m] = fresh[i]
             m += 1
-        else:
-            release(arena, record, plan[rec + R_WORDS])
     return m
+
+
+@device
+def leave_out(ctx, rec, fresh, n):
+    """Gives the rows of aliases that do not read a record the group that says so."""
+    plan = ctx.plan
+    for i in range(n):
+        for q in range(plan[rec + R_ALIASES]):
+            if not reads(fresh[i], q):
+                d = node_at(plan[plan[rec + R_NODES] + q])
+                set_row_group(ctx.halves, (fresh[i] & LOW32) + plan[d + N_OFFSET], ZERO)
 
 
 @device

@@ -14,7 +14,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from plans.errors import PlanError, Position, pointed
-from plans.expressions.build import Expr, call
+from plans.expressions.build import Expr
 from plans.frontends.sql.refuse import Refuser
 from plans.frontends.sql.scalars.scalar import scalar
 from plans.frontends.sql.scope import Relation, Scope
@@ -22,7 +22,6 @@ from plans.frontends.sql.text.parse import Words, double_quoted
 from plans.frontends.sql.text.place import extent, place_of
 from plans.queries.algebra import Relation as Algebra
 from plans.queries.algebra import Source
-from plans.queries.variables import join_type
 from plans.schema import Column, Schema, Table
 
 _T = TypeVar("_T")
@@ -110,12 +109,6 @@ class Names(Refuser):
         if ctes is not None:
             node = self.with_values(node, ctes, scope)
         return scalar(node, lambda column: self.column(column, scope), self.text)
-
-    def equal(self, op: str, left: Expr, right: Expr) -> Expr:
-        """Returns the equality of two values. PlanError if they are columns that do not join."""
-        if left.op == "col" and right.op == "col" and left.value.split(".")[0] != right.value.split(".")[0]:
-            join_type(left, right, left.type, right.type)
-        return call(op, left, right)
 
     def never_null(self, expr: Expr, frame: Frame) -> bool:
         """Returns True if a value is certain not to be NULL in the rows of a frame: a NOT NULL column of a base table

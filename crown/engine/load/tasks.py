@@ -1,0 +1,80 @@
+"""What a bulk load does with the tuples of a source, in which order: for every edge at its aliases, a task.
+
+At the edge above an alias, its rows enter their groups; at an edge below, they are linked to groups as parents. Both
+go through a table in the order of its slots, and tasks with the same look-up do so together. What is linked is counted
+then, so everything below has to be there: a link comes in a later pass than all that aliases below the edge do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from crown.engine.compile import CompiledPlan
+from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.layout import N_LOOKUPS, N_PARENT, R_ALIASES, R_NODES
+
+
+class _Task(NamedTuple):
+    look: int  # number of the look-up, -1 at the root
+    alias: int  # bit of the alias
+    child: int  # number of the child whose groups are linked; -1: the alias enters
+
+
+def tasks_of(compiled: CompiledPlan, node: int) -> np.ndarray:
+    """Returns the tasks of the source of ``node``, int64: look-up, bit of the alias, child, pass; see ``edges.TASK``.
+
+    Behind them: the look-up that most passes go by, or -1. O(aliases^3).
+    """
+    nodes = aliases_of(compiled, node)
+    below = [_below(compiled, alias) for alias in nodes]
+    waiting = [task for bit, alias in enumerate(nodes) for task in _tasks(compiled, bit, alias)]
+    words: list[int] = []
+    looks: list[int] = []  # of the passes
+    while waiting:
+        wanted = {task: [one for one in waiting if _before(nodes, below, one, task)] for task in waiting}
+        ready = [task for task in waiting if not wanted[task]]
+        counts = Counter(task.look for task in ready)
+        look = max(counts, key=lambda one: (one >= 0, counts[one]))
+        together = [task for task in ready if task.look == look]
+        # A row that has been linked last of all can enter at once.
+        together += [t for t in waiting if t.look == look and t.child < 0 and wanted[t] and {*wanted[t]} <= {*together}]
+        words += [word for task in together for word in (*task, len(looks))]
+        looks.append(look)
+        waiting = [task for task in waiting if task not in together]
+    return np.array([*words, max(looks, key=lambda one: (one >= 0, looks.count(one)))], np.int64)
+
+
+def aliases_of(compiled: CompiledPlan, node: int) -> list[int]:
+    """Returns the nodes of the aliases of the source of ``node``, by their bits."""
+    plan, record = compiled.array, compiled.record[node]
+    first = int(plan[record + R_NODES])
+    nodes: list[int] = plan[first : first + int(plan[record + R_ALIASES])].tolist()
+    return nodes
+
+
+def _tasks(compiled: CompiledPlan, bit: int, node: int) -> list[_Task]:
+    at, plan, children = node_at(node), compiled.array, compiled.children[node]
+    looks = plan[plan[at + N_LOOKUPS] :][: 1 + len(children)].tolist()
+    own = -1 if plan[at + N_PARENT] < 0 else looks[0]
+    return [_Task(own, bit, -1), *(_Task(looks[1 + j], bit, j) for j in range(len(children)))]
+
+
+def _below(compiled: CompiledPlan, node: int) -> list[set[int]]:
+    """Returns per child of a node the nodes of the subtree."""
+    found = []
+    for child in compiled.children[node]:
+        subtree = [child]
+        for one in subtree:
+            subtree.extend(compiled.children[one])
+        found.append(set(subtree))
+    return found
+
+
+def _before(nodes: list[int], below: list[list[set[int]]], first: _Task, then: _Task) -> bool:
+    """Returns True if a task has to be done before another: links before what enters, all below before a link."""
+    if then.child < 0:
+        return first.alias == then.alias and first.child >= 0
+    return nodes[first.alias] in below[then.alias][then.child]

@@ -1,0 +1,47 @@
+"""Arrow arrays as NumPy arrays over their memory, and back, for types of a fixed width without NULLs.
+
+``pa.array``, ``pa.scalar`` and ``Array.to_numpy`` load pandas where it is installed, which takes 50 MiB and 0.2 s of
+the first batch. What every batch needs goes by the buffers instead, which costs less, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def words(array: pa.Array, dtype: Any = np.int64) -> np.ndarray:
+    """Returns the values of an array without NULLs, in its memory: do not write there. ``dtype``: as wide. O(1)."""
+    if not len(array):
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+
+
+def halves(array: pa.Array) -> np.ndarray:
+    """Returns low and high words of decimals of 128 bits, int64[n, 2], in their memory; NULLs have any. O(1)."""
+    start, n = array.offset, len(array)
+    if not n:
+        return np.empty((0, 2), np.int64)
+    return np.frombuffer(array.buffers()[1], np.int64)[2 * start : 2 * (start + n)].reshape(n, 2)
+
+
+def flags(array: pa.Array) -> np.ndarray:
+    """Returns bool[n] for an array of booleans without NULLs. O(n)."""
+    start, n = array.offset, len(array)
+    if not n:
+        return np.empty(0, bool)
+    packed = np.frombuffer(array.buffers()[1], np.uint8)[start // 8 : (start + n + 7) // 8]
+    found: np.ndarray = np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + n].view(bool)
+    return found
+
+
+def bits(flags: np.ndarray) -> pa.Buffer:
+    """Returns bool[n] as Arrow keeps it, a bit each: a buffer of validity, say. O(n)."""
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def booleans(flags: np.ndarray) -> pa.Array:
+    """Returns bool[n] as an array. O(n)."""
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, bits(flags)], 0)

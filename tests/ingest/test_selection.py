@@ -1,0 +1,90 @@
+"""Rows that nobody reads are dropped first: the same rows by words as by Arrow, and counted for every alias."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import crown
+from crown.ingest.given import Columns
+from crown.ingest.selection import Selection
+from plans.expressions.build import call, col
+from plans.expressions.expr import Expr
+from plans.schema import arrow_type
+from tests.marks import seeds
+
+DAY, NOON = dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 12)
+VALUES: dict[str, list[Any]] = {
+    "int32": [-(2**31), -1, 0, 1, 2**31 - 1],
+    "int64": [-(2**63) + 1, -1, 0, 1, 2**63 - 1],
+    "date": [DAY - dt.timedelta(1), DAY, DAY + dt.timedelta(1)],
+    "timestamp_ntz": [NOON - dt.timedelta(microseconds=1), NOON, NOON + dt.timedelta(1)],
+    "float64": [float("-inf"), -0.0, 0.0, 1.5, float("nan")],
+    "decimal(6,2)": [Decimal("-0.01"), Decimal("0.00"), Decimal("9.99")],
+    "string": ["", "a", "b"],
+}
+
+
+def condition(random: Random, kinds: dict[str, str]) -> Expr:
+    """One comparison of a column with a value, or two."""
+    parts = []
+    for name in random.sample(sorted(kinds), random.randint(1, 2)):
+        kind = kinds[name]
+        parts.append(call(random.choice(["eq", "ne", "lt", "le", "gt", "ge"]), col(name, kind), literal(random, kind)))
+    return parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+def literal(random: Random, kind: str) -> Expr:
+    return Expr("literal", kind, value=random.choice(VALUES[kind]))
+
+
+@pytest.mark.parametrize("seed", seeds(40, 400))
+def test_the_rows_are_those_for_which_a_condition_holds(seed: int) -> None:
+    random = Random(seed)
+    kinds = {f"c{i}": random.choice(sorted(VALUES)) for i in range(3)}
+    n, nulls = random.choice([0, 1, 7, 60]), random.random() < 0.3
+    before = random.choice([0, 3])  # a slice of a longer array
+    arrays: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        values = [random.choice([*VALUES[kind], *([None] if nulls else [])]) for _ in range(n + before)]
+        arrays[name] = pa.array(values, arrow_type(kind)).slice(before)
+    columns = Columns(dict(arrays), kinds)
+    conditions = [condition(random, kinds) for _ in range(random.randint(1, 2))]
+    found = Selection([frozenset(one.conjuncts()) for one in conditions], kinds, True).rows(columns, n, _no_text)
+    held = [one.evaluate(arrays, n).fill_null(False).to_pylist() for one in conditions]
+    wanted = [i for i in range(n) if any(one[i] for one in held)]
+    assert (list(range(n)) if found is None else found.tolist()) == wanted
+    taken = columns.taken(np.array(wanted, np.int64))
+    for name, array in arrays.items():
+        assert repr(taken[name].to_pylist()) == repr([array[i].as_py() for i in wanted])
+        if kinds[name] != "string":
+            assert taken.codes(name, _no_text).tolist() == columns.codes(name, _no_text)[wanted].tolist()
+
+
+def _no_text(values: pa.Array, add: bool) -> np.ndarray:
+    raise AssertionError("no column of text is coded")
+
+
+def test_every_alias_of_a_join_counts_what_it_does_not_read() -> None:
+    query = "SELECT DISTINCT p.a, q.b FROM r p, r q WHERE p.b = q.a AND p.x > 1 AND q.x < 3"
+    view = crown.view(query, {"r": {"a": "int64", "b": "int64", "x": "int64"}})
+    rows = [{"a": x % 3, "b": x % 2, "x": x} for x in range(-2, 6)] + [{"a": 1, "b": 1, "x": None}]
+    view.apply({"r": rows})
+    read = {"p": [r for r in rows if r["x"] is not None and r["x"] > 1], "q": [r for r in rows if _below(r["x"], 3)]}
+    assert view.stats()["filtered"] == {name: len(rows) - len(found) for name, found in read.items()}
+    wanted = {(p["a"], q["b"]) for p in read["p"] for q in read["q"] if p["b"] == q["a"]}
+    assert {(row["a"], row["b"]) for row in view.to_table().to_pylist()} == wanted
+    view.check_invariants()
+    one = crown.view("SELECT DISTINCT a FROM r WHERE x > 1", {"r": {"a": "int64", "x": "int64"}})
+    one.apply({"r": rows})
+    assert sum(one.stats()["filtered"].values()) == len(rows) - len(read["p"])
+
+
+def _below(value: int | None, than: int) -> bool:
+    return value is not None and value < than

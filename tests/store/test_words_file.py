@@ -1,0 +1,80 @@
+"""Files of words: what is written piece by piece is read back, and sums are those of the whole."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crown.errors import SnapshotError
+from crown.store import words_file
+
+KIND = b"crown test"
+LENGTHS = (0, 1, 9, 64, 65)
+
+
+def parts_of(seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-(2**62), 2**62, n) for n in LENGTHS]
+
+
+def read(path: Path) -> tuple[dict[str, object], list[np.ndarray]]:
+    with words_file.opened(path) as file:
+        header = words_file.read_header(file, path, KIND, "crown", {"of"})
+        parts = [np.zeros(n, np.int64) for n in header["words"]]
+        words_file.fill(file, parts, header["crc32"], path)
+    return header, parts
+
+
+@pytest.mark.parametrize("chunk", [1, 8, 1000])
+def test_what_is_written_in_pieces_is_read_back(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words_file, "_CHUNK", chunk)
+    monkeypatch.setattr(words_file, "_PIECE", 16)
+    for seed in range(20):  # checksums of fewer digits among them
+        given, path = parts_of(seed), tmp_path / "words"
+        size = words_file.write(path, KIND, {"of": seed}, given)
+        header, found = read(path)
+        assert size == path.stat().st_size
+        assert header["of"] == seed
+        assert header["crc32"] == zlib.crc32(b"".join(part.tobytes() for part in given))
+        assert all(np.array_equal(a, b) for a, b in zip(given, found, strict=True))
+
+
+def test_pieces_go_to_the_disk_while_others_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    for name in ("fdatasync", "fsync"):
+        monkeypatch.setattr(os, name, lambda _, name=name: calls.append(name))
+    monkeypatch.setattr(words_file, "_CHUNK", 16)
+    monkeypatch.setattr(words_file, "_PIECE", 32)
+    words_file.write(tmp_path / "words", KIND, {"of": 0}, [np.arange(100)])
+    assert calls == ["fdatasync"] * 3 + ["fsync"]
+
+
+def test_a_disk_that_refuses_a_piece_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "words"
+    words_file.write(path, KIND, {"of": 1}, parts_of(1))
+    before = path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fdatasync", full)
+    monkeypatch.setattr(words_file, "_PIECE", 8)
+    with pytest.raises(SnapshotError, match="No space left on device"):
+        words_file.write(path, KIND, {"of": 2}, parts_of(2))
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["words"]
+
+
+def test_a_file_that_ends_within_a_word_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "words"
+    words_file.write(path, KIND, {"of": 1}, parts_of(1))
+    with words_file.opened(path) as file:
+        header = words_file.read_header(file, path, KIND, "crown", {"of"})
+        os.truncate(path, path.stat().st_size - 3)
+        parts = [np.zeros(n, np.int64) for n in header["words"]]
+        with pytest.raises(SnapshotError, match="is truncated: it became shorter while it was read"):
+            words_file.fill(file, parts, header["crc32"], path)
