@@ -20,6 +20,8 @@ from spark_jobs.errors import CheckpointError
 
 _SECONDS = 0.02
 """How often the thread looks."""
+_TRIES = 3
+"""How often pages go after a batch, before more is left in memory than was asked for."""
 
 
 @dataclass
@@ -76,8 +78,11 @@ def bounded(folder: Path, limit: int | None) -> Iterator[Spilled]:
         if residence.used(files) <= limit:
             spilled.resident = residence.used(files)
         else:
-            _trim(limit, spilled)
-            spilled.resident = residence.resident(files)
+            for _ in range(_TRIES):  # what the system was still reading ahead is in memory only after it was counted
+                _trim(limit, spilled)
+                spilled.resident = residence.resident(files)
+                if spilled.resident <= limit:
+                    break
             for file in files:  # another worker may get the cell next: what is mapped here, it could not drop
                 residence.unmap(file)
 

@@ -13,8 +13,10 @@ from crown.engine.engine import Engine
 from crown.errors import CrownError, MemoryBudgetError
 from crown.programs.program import ProgramEngine
 from crown.store import residence
+from crown.store.memory import MappedFile
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.limits import Limits
+from spark_jobs.cell.spill import bounded
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.state_log import CellLog
 from tests.oracles.expectation import net
@@ -140,6 +142,28 @@ def test_a_cell_in_less_memory_than_it_has_state_gives_the_same_deltas(cell_of, 
     assert spilled > limit
 
 
+def test_what_the_system_reads_late_is_dropped_too(tmp_path, monkeypatch):
+    """A read ahead that is under way while pages are dropped puts its own into memory afterwards."""
+    bounded_here(tmp_path)
+    limit, trim, reads = 4 << 20, residence.trim, []
+    file = MappedFile.create(tmp_path / "live", 1 << 20)
+    file.parts = [file.words]
+    file.words[:] = 1 << 20  # the word that says how much is in use, too
+
+    def trimmed_and_read(files, *more):
+        gone = trim(files, *more)
+        if not reads:
+            reads.append(int(file.words.sum()))
+        return gone
+
+    monkeypatch.setattr(residence, "trim", trimmed_and_read)
+    with bounded(tmp_path, limit) as spilled:
+        pass
+    assert reads
+    assert 0 <= spilled.resident <= limit
+    assert spilled.gone > limit
+
+
 def test_a_limit_on_memory_needs_a_disk(cell_of, tmp_path):
     if not Path("/dev/shm").is_dir() or not residence.supported():
         pytest.skip("there is no file system in memory")
@@ -158,8 +182,8 @@ def test_a_limit_on_memory_needs_a_disk(cell_of, tmp_path):
             ("lots", None),
             "cell_budget must be a positive number of bytes, such as 512 << 20 or \"512 MiB\", not 'lots'",
         ),
-        (("1 KiB", None), "cell_budget='1 KiB' is too small to start with; give at least 1024 KiB"),
-        ((None, "1 MiB"), "cell_memory='1 MiB' is too small to start with; give at least 16384 KiB"),
+        (("1 KiB", None), "cell_budget='1 KiB' is too small to start with; give at least 1 MiB"),
+        ((None, "1 MiB"), "cell_memory='1 MiB' is too small to start with; give at least 16 MiB"),
         ((None, True), "cell_memory must be a positive number of bytes"),
     ],
 )
