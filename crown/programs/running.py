@@ -27,6 +27,7 @@ from crown.programs.intake import Intake, Nets, added_relations, summed_columns,
 from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
 from crown.stages.cells import Joins, cells_of, cuts_of
+from crown.stages.cyclic import CyclicCount
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
@@ -108,6 +109,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(stage, JoinStage):
             known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
             known.update(self._used.items())
+            if stage.plan.count is not None:
+                return CyclicCount(stage, known, self.memory, first)
             added = self._only_read_by(len(self.stages), (GroupStage,))  # they add up its rows
             if cells > 1:
                 return Joins(stage, known, self.memory, first, cells, added)

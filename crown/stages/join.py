@@ -45,7 +45,7 @@ class Join:
         added: bool = False,
         held: Mapping[str | int, Parts] = MappingProxyType({}),
     ) -> None:
-        plan = _narrowed(stage.plan, sources)
+        plan = narrowed(stage.plan, sources)
         self.stage = stage
         self._added = plan.payload is not None and (added or stage.mode == "payload")
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
@@ -144,7 +144,7 @@ class Join:
         return statistics(self._state)
 
 
-def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
+def narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
     """Returns the plan over tables that have only the columns that come."""
     come = [{column.name.lower() for column in sources[source_of(table.name.lower())]} for table in plan.tables]
     tables = tuple(
