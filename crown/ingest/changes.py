@@ -254,9 +254,11 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     return out
 
 
+_TEXT = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
+
+
 def _is_text(type_: pa.DataType) -> bool:
-    kinds = pa.types
-    return bool(kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_))
+    return type_.id in _TEXT
 
 
 def _family(type_: pa.DataType) -> str:

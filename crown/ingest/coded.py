@@ -64,7 +64,7 @@ class CodedPreparer:
         rejected = n - len(net)
         if not relation.whole:
             net = net.project(relation.words).net()
-        if not net.rows.size or extent(net.flat())[0] != NULL:
+        if not net.rows.size or extent(net.words())[0] != NULL:
             return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
         joined = [alias.not_null for alias in stored.aliases]
         filtered = tuple(rejected + int(np.count_nonzero(null(net.rows, words))) for words in joined)

@@ -44,11 +44,17 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         """
         self.ready()
         nets: dict[str | int, Zset] = {}
-        with self.uninterrupted, self._transaction(prepared, nets):
-            self._apply(prepared, nets)
-            found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
-            if closing is not None:
-                closing()
+        with self.uninterrupted:
+            self._open()
+            try:
+                self._apply(prepared, nets)
+                found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
+                if closing is not None:
+                    closing()
+                self._stand(prepared, nets)
+            except BaseException as error:
+                self._roll_back(nets, error)
+                raise
         return found
 
     def changed(self, program: Program, memory_budget: int | None) -> SeveralResults:

@@ -83,6 +83,10 @@ class Zset:
         """Returns the tuples one after the other, int64[n * width]. O(1) if they lie so, else O(n)."""
         return np.ascontiguousarray(self.rows).reshape(-1)
 
+    def words(self) -> np.ndarray:
+        """Returns all codes, int64[n * width], in the order in which they lie. O(1) if they lie together, else O(n)."""
+        return self.rows.ravel("K")
+
     def columns(self) -> np.ndarray:
         """Returns the columns, int64[width, n]. Each is contiguous. O(1) if they lie so, else O(n)."""
         columns = self.rows.T
