@@ -137,10 +137,10 @@ def is_missing(value: Any) -> bool:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
-    return _plain(array)
+    if column.num_chunks == 1:
+        return _plain(column.chunk(0))
+    array = column.combine_chunks()
+    return _plain(pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array)
 
 
 def _plain(array: pa.Array) -> pa.Array:

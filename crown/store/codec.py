@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.store.flat import bits, flags, halves, words
+from crown.store.flat import bits, halves, valid, words
 from plans.schema import ONE_WORD_DIGITS, Column, arrow_type
 
 _MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
@@ -51,17 +51,17 @@ def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = 
         return _whole(array, kind)
     if not array.null_count:
         return _encoder(kind)(array, intern, add)
-    valid = flags(array.is_valid())
+    there = valid(array)
     codes = np.full(len(array), NULL, np.int64)
-    if pa.types.is_decimal(array.type):
-        there = np.compress(valid, halves(array), axis=0)
-        rest = pa.Array.from_buffers(array.type, len(there), [None, pa.py_buffer(there)], 0)
+    if kind.startswith("decimal"):
+        pairs = np.compress(there, halves(array), axis=0)
+        rest = pa.Array.from_buffers(array.type, len(pairs), [None, pa.py_buffer(pairs)], 0)
     else:
         rest = array.drop_null()
     try:
-        codes[valid] = _encoder(kind)(rest, intern, add)
+        codes[there] = _encoder(kind)(rest, intern, add)
     except UnencodableError as error:
-        raise UnencodableError(int(np.flatnonzero(valid)[error.row]), error.reason) from None
+        raise UnencodableError(int(np.flatnonzero(there)[error.row]), error.reason) from None
     return codes
 
 
