@@ -10,6 +10,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.analysis.amplified import Amplification
+from crown.errors import BadRowError, ChangeError, LateRowError
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell import table
@@ -192,15 +194,31 @@ def micro_batch(
         limits=step.limits,
     )
     report, sample, watch = Report(), _Sample(step.sample), Amplification(step.amplified)
-    for deltas in state.apply(batch, changes, report, step.consolidate):
-        sample.add(deltas)
-        watch.add(deltas)
-        yield deltas
+    with _naming_rows(changes):
+        for deltas in state.apply(batch, changes, report, step.consolidate):
+            sample.add(deltas)
+            watch.add(deltas)
+            yield deltas
     found = watch.found(changes.values())
     total_ms = 1000.0 * (time.perf_counter() - started)
     note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
     note["amplified"] = None if found is None else found.line()
     log.write_note(batch, note)
+
+
+@contextmanager
+def _naming_rows(changes: Mapping[str, pa.Table]) -> Iterator[None]:
+    """Has the refusal of a row show the row, as the checks before the cells do: a position within a batch says nothing
+    to who reads a stream."""
+    try:
+        yield
+    except LateRowError:
+        raise
+    except BadRowError as error:
+        (row,) = changes[error.relation].slice(error.row, 1).to_pylist()
+        raise ChangeError(
+            f"bad row in relation {error.relation!r}: {error.reason}; row: {json.dumps(row, default=str)}"
+        ) from None
 
 
 def _noting(batches: Iterable[pa.RecordBatch], stamps: list[int]) -> Iterator[pa.RecordBatch]:

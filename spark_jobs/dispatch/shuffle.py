@@ -57,7 +57,8 @@ def dispatched(
     Without quarantine a bad row fails the stage before the shuffle with relation, row and reason in the message. One
     cell on ``ONE_TASK_CORES`` cores or fewer needs no shuffle: reading, checking and applying are one task, which
     saves 0.15 s of a 0.8 s batch; a bad row then fails it before the step has read its input, so before it touches
-    state. ``cores`` = 0: the rows come out of other cells, and each of those needs its own task.
+    state. ``cores`` = 0: the rows come out of other cells, and each of those needs its own task. What the engine of the
+    only cell of a stream finds wrong itself is not looked for here.
 
     ``counter``, for streams: a name under which Spark's progress tells the rows sent to cells. Spark optimizes a plan
     over nothing away, up to the first node that counts; and a projection above the shuffle, too. So with the counter
@@ -66,11 +67,14 @@ def dispatched(
     ``anchored``: cells stay on their executors, see ``spark_jobs.dispatch.placement``. ``later``: the rows are those of
     the round before, and need no check.
     """
-    union = reduce(DataFrame.unionAll, [_relation(given, envelope, name, frames[name], later) for name in frames])
     cells = given.grid.cells
+    by_engine = counter is not None and cells == 1 and not envelope.quarantine
+    made = [_relation(given, envelope, name, frames[name], later, by_engine) for name in frames]
+    union = reduce(DataFrame.unionAll, made)
     if counter is not None:
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
-        union = union.withColumn(CELL, (_stamped(cells) + F.col(CELL)).cast("int"))
+        began = _began(cells)
+        union = union.withColumn(CELL, (began if cells == 1 else began * cells + F.col(CELL)).cast("int"))
     if anchored:
         return pinned(union, cells)
     if cells == 1 and 0 < cores <= ONE_TASK_CORES:
@@ -78,15 +82,15 @@ def dispatched(
     return union.repartitionById(cells, F.col(CELL))
 
 
-def _stamped(cells: int) -> Column:
-    """Returns what the rows of a micro-batch have in ``_cell`` beside the number of their cell.
+def _began(cells: int) -> Column:
+    """Returns the stamp of the micro-batch that a row was read for, see ``spark_jobs.dispatch.envelope.stamp``.
 
     Spark writes the time into the plan of every batch. As a number in generated code it would have the code compiled
     anew each time, 25 ms. ``zip_with`` generates none for what it works out, so the code is the same in every batch.
     """
     begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
     one = F.array(F.lit(0))
-    return F.get(F.zip_with(one, one, lambda _x, _y: begun * cells), F.lit(0))
+    return F.get(F.zip_with(one, one, lambda _x, _y: begun), F.lit(0))
 
 
 def base_relations(given: Round, envelope: Envelope) -> list[str]:
@@ -98,38 +102,44 @@ def _base(given: Round, relation: str) -> str:
     return relation if given.roles is None else given.roles[relation].relation
 
 
-def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, later: bool) -> DataFrame:
-    """Returns the rows of a base relation, for all relations of the cells that are made of it."""
+def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, later: bool, by_engine: bool) -> DataFrame:
+    """Returns the rows of a base relation, for all relations of the cells that are made of it.
+
+    ``by_engine``: the engine may be left to find faults of rows, if it gets all of them.
+    """
     plan, tags = given.maintained, [t for t, name in enumerate(envelope.relations) if _base(given, name) == base]
     names = {envelope.relations[tag].lower() for tag in tags}
     table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
-    rows = made_by_cells(frame, list(placed)) if later else check(frame, table, list(placed))
-    selected = [rows.columns[name].alias(f"s{slot}") for name, slot in placed.items()]
-    selected.append(_strict_weight(rows, table.name, envelope.quarantine).alias(WEIGHT))
-    if envelope.quarantine:
-        selected.append(_bad(rows, table.name).alias(BAD))
-    typed = frame.select(*selected)
     mine = [(bit, atom) for bit, atom in enumerate(occurrences(plan)) if atom.relation.lower() in names]
     column = {name.lower(): F.col(f"s{slot}") for name, slot in placed.items()}
     wanted = {bit: _wanted(atom, column) for bit, atom in mine}
-    if not (envelope.masked or envelope.whole) and all(condition is not None for condition in wanted.values()):
+    filtered = not (envelope.masked or envelope.whole) and all(condition is not None for condition in wanted.values())
+    by_engine = by_engine and not (filtered or table.upserts)
+    rows = made_by_cells(frame, list(placed)) if later else check(frame, table, list(placed), by_engine)
+    made = {f"s{slot}": rows.columns[name] for name, slot in placed.items()}
+    made[WEIGHT] = _strict_weight(rows, table.name, envelope.quarantine)
+    if envelope.quarantine:
+        made[BAD] = _bad(rows, table.name)
+    sent = frame
+    if filtered or given.grid.cells > 1:  # else one projection does, which Spark need not put together anew every batch
+        sent = frame.select(*(value.alias(name) for name, value in made.items()))
+        made = {name: F.col(name) for name in made}
+    if filtered:
         keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
-        typed = typed.filter(keep | _noteworthy(envelope))
-    made: dict[str, Column] = {}
+        sent = sent.filter(keep | _noteworthy(envelope))
     if given.grid.cells == 1:
-        sent, made = typed, {CELL: F.lit(0), TAG: F.lit(tags[0])}
+        made |= {CELL: F.lit(0), TAG: F.lit(tags[0])}
     elif isinstance(plan, Plan):
-        sent = _masked(plan, envelope, given.grid, typed, mine, wanted, column)
-        made = {TAG: F.lit(tags[0])}
+        sent = _masked(plan, envelope, given.grid, sent, mine, wanted, column)
+        made |= {CELL: F.col(CELL), TAG: F.lit(tags[0]), MASK: F.col(MASK)}
     else:
-        sent = _cut(given, envelope, typed, tags, column)
-    slots = [
-        F.col(f"s{i}") if i in placed.values() else F.lit(None).cast(spark_type(t)).alias(f"s{i}")
-        for i, t in enumerate(envelope.slots)
-    ]
+        sent = _cut(given, envelope, sent, tags, column)
+        made |= {CELL: F.col(CELL), TAG: F.col(TAG)}
+    for i, type_ in enumerate(envelope.slots):
+        made.setdefault(f"s{i}", F.lit(None).cast(spark_type(type_)))
     carried = [CELL, *([TAG] if envelope.tagged else []), *([MASK] if envelope.masked else []), WEIGHT]
-    words = [made[name].alias(name) if name in made else F.col(name) for name in carried]
-    return sent.select(*words, *([BAD] if envelope.quarantine else []), *slots)
+    carried += [*([BAD] if envelope.quarantine else []), *(f"s{i}" for i in range(len(envelope.slots)))]
+    return sent.select(*(made[name].alias(name) for name in carried))
 
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:

@@ -6,7 +6,9 @@ Values are cast with ``try_cast`` and
 compared with what they were; nothing is nulled, truncated or rounded silently. All of it is generated JVM code.
 
 Spark analyzes and optimizes these expressions anew for every micro-batch: each node less is time of a small one. So
-there are no casts to the type that is there, and text is put together only where it is not known beforehand.
+there are no casts to the type that is there, and text is put together only where it is not known beforehand. What the
+engine of a cell looks at anyway is left to it where there is one cell (``by_engine``): it refuses such a row before its
+state changes, too.
 """
 
 from __future__ import annotations
@@ -47,18 +49,20 @@ class CheckedRows:
     text: Column
 
 
-def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
+def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool = False) -> CheckedRows:
     """Returns expressions that bring ``frame`` to the types of ``table``; ``needed`` names the columns that matter.
 
-    The column ``_weight`` holds weights or change codes; without it every row is an insert. Raises
-    :class:`SourceError` if a column is missing from the frame altogether.
+    The column ``_weight`` holds weights or change codes; without it every row is an insert. ``by_engine``: the faults
+    of values that are of their type already (a weight that is NULL or out of range, the int64 that stands for NULL) are
+    left to the engine that the rows go to. Raises :class:`SourceError` if a column is missing from the frame
+    altogether.
     """
     declared = {column.name.lower() for column in table.columns}
     wrong = doubtful(frame.columns, declared)
     if wrong is not None:
         raise SourceError(f"relation {table.name!r}: {wrong}")
     fields = {field.name.lower(): field for field in frame.schema.fields}
-    weight, faults = _weight(fields, table)
+    weight, faults = _weight(fields, table, by_engine)
     if UNREADABLE in fields:
         faults.insert(0, (F.col(UNREADABLE).isNotNull(), F.col(UNREADABLE)))
     columns: dict[str, Column] = {}
@@ -71,7 +75,7 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
                 f"relation {table.name!r}: the input has no column {name!r}; it has {', '.join(frame.columns)}. "
                 "Rename a column, or give the schema that the input has"
             )
-        value, bad = _fit(F.col(f"`{field.name}`"), field.dataType, column.type)
+        value, bad = _fit(F.col(f"`{field.name}`"), field.dataType, column.type, by_engine)
         unseen = table.upserts and column.name.lower() not in named  # in a row that goes
         columns[column.name] = value
         if bad is not None:
@@ -122,7 +126,9 @@ def _bigint(value: Column, source: T.DataType) -> Column:
     return value if isinstance(source, T.LongType) else value.cast("bigint")
 
 
-def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, list[tuple[Column, Column]]]:
+def _weight(
+    fields: dict[str, T.StructField], table: Table, by_engine: bool
+) -> tuple[Column, list[tuple[Column, Column]]]:
     """Returns the weight of a row, and the conditions under which it has none, each with the reason."""
     codes = weights_of_codes(table.upserts)
     field = fields.get(WEIGHT.lower())
@@ -139,6 +145,8 @@ def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, lis
         ).cast("bigint")
     elif isinstance(field.dataType, T.ByteType | T.ShortType | T.IntegerType | T.LongType):
         weight = _bigint(code, field.dataType)
+        if by_engine:
+            return weight, []
     elif isinstance(field.dataType, T.FractionalType):
         weight = code.try_cast("bigint")
         weight = F.when(weight.cast(field.dataType) == code, weight)  # 1.0 is 1, 1.5 is no weight
@@ -163,13 +171,14 @@ def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, lis
     return weight, faults
 
 
-def _fit(value: Column, source: T.DataType, type_: str) -> tuple[Column, Column | None]:
-    """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does)."""
+def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool) -> tuple[Column, Column | None]:
+    """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does, or
+    the engine looks)."""
     target = spark_type(type_)
     reserved = value == _long(_RESERVED)
     if type(source) is type(target) and not isinstance(target, T.DecimalType):
         same = value if source == target else value.cast(target)  # two types of text can differ in their collation
-        return same, reserved if type_ == "int64" else None
+        return same, reserved if type_ == "int64" and not by_engine else None
     if isinstance(source, T.StringType):
         return _parse(value, type_)
     if type_of_spark(source) == type_ or (type_ == "int64" and type_of_spark(source) == "int32"):

@@ -13,6 +13,7 @@ import datetime as dt
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -71,7 +72,10 @@ class Parts:
     spool: str | None = None
 
     def written(self, deltas: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields one row about the file of this cell and micro-batch, when it is on the disk. Memory: a row group."""
+        """Yields one row about the file of this cell and micro-batch, when it is on the disk.
+
+        Memory: two row groups.
+        """
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -100,7 +104,8 @@ def write_part(
 ) -> Part | None:
     """Writes the deltas of a micro-batch to one file; None, and no file, if there are none and ``empty`` is False.
 
-    A file that is not finished is removed. Raises :class:`CheckpointError` if it cannot be written.
+    A thread writes one group while the next one is being found. A file that is not finished is removed. Raises
+    :class:`CheckpointError` if it cannot be written.
     """
     folder = folder_at(folder)
     tables = _groups(deltas, schema, batch)
@@ -110,9 +115,14 @@ def write_part(
     try:
         with folder.spooled(name) as path:
             done: list[Any] = []
-            with _writer(path, schema, done) as writer:
+            with _writer(path, schema, done) as writer, ThreadPoolExecutor(1, "parts") as thread:
+                before: Future[None] | None = None
                 for table in chain([] if first is None else [first], tables):
-                    writer.write_table(table)
+                    if before is not None:
+                        before.result()  # no more than two groups are in memory
+                    before = thread.submit(writer.write_table, table)
+                if before is not None:
+                    before.result()
             part = Part(name, done[0].num_rows, path.stat().st_size, json.dumps(statistics(done[0])))
     except OSError as error:
         raise CheckpointError(f"cannot write deltas to {folder}: {error.strerror or error}") from None
@@ -128,9 +138,12 @@ def _writer(path: Path, schema: pa.Schema, done: list[Any]) -> pq.ParquetWriter:
 def _groups(deltas: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int) -> Iterator[pa.Table]:
     """Yields the deltas in tables of some ``GROUP_ROWS`` rows."""
     held: list[pa.RecordBatch] = []
+    number = pa.repeat(pa.scalar(batch, pa.int64()), 0)
     for rows in deltas:
+        if rows.num_rows > len(number):
+            number = pa.repeat(pa.scalar(batch, pa.int64()), rows.num_rows)
         if rows.num_rows:
-            held.append(_typed(rows, schema, batch))
+            held.append(_typed(rows, schema, number))
         if sum(part.num_rows for part in held) >= GROUP_ROWS:
             yield pa.Table.from_batches(held, schema)
             held = []
@@ -138,13 +151,15 @@ def _groups(deltas: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int) -> 
         yield pa.Table.from_batches(held, schema)
 
 
-def _typed(rows: pa.RecordBatch, schema: pa.Schema, batch: int) -> pa.RecordBatch:
+def _typed(rows: pa.RecordBatch, schema: pa.Schema, number: pa.Array) -> pa.RecordBatch:
+    """Returns the rows as the file has them; ``number``: that of the micro-batch, as often as there are rows, or more
+    often."""
     arrays = [
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(rows.columns, schema, strict=False)
     ]
     if len(arrays) < len(schema):
-        arrays.append(pa.repeat(pa.scalar(batch, pa.int64()), rows.num_rows))
+        arrays.append(number.slice(0, rows.num_rows))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
@@ -109,6 +112,39 @@ def test_a_strict_stream_stops_before_any_state_changes(spark, tmp_path, name):
     assert not list(checkpoint.glob("crown/*/crown/*"))
     write_csv(folder / "1.csv", [{**GOOD, "_weight": "1"}])
     assert len(stream(spark, folder, checkpoint, Result()).state()) == 1
+
+
+@pytest.mark.parametrize("cells", [1, slow(2)])
+@pytest.mark.parametrize(
+    "bad",
+    [{"_weight": None}, {"_weight": 2**31}, {"b": -(2**63)}, slow({"a": -(2**63)})],
+    ids=lambda bad: "-".join(map(str, bad.items())),
+)
+def test_values_of_their_type_that_cannot_be_taken_stop_a_stream_before_its_state_changes(spark, tmp_path, bad, cells):
+    """The engine finds them where there is one cell, Spark's expressions where there are more: said in the same way."""
+    frame = spark.createDataFrame([(1, 2, 1), (1, 3, 1)], "a long, b long, _weight long")
+    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+    sink, state = Result(), tmp_path / "state"
+
+    def run():
+        changes = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))
+        sql = "SELECT DISTINCT x.a, x.b, y.b AS c FROM g x JOIN g y ON x.b = y.a"
+        deltas = maintain(spark, sql, {"g": changes}, checkpoint=str(state), cells=cells)
+        writer = deltas.writeStream.foreachBatch(sink.write).option("checkpointLocation", str(state))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    row = {"a": 2, "b": 4, "_weight": 1} | bad
+    (file,) = (tmp_path / "in").glob("*.parquet")
+    table = pq.read_table(file)
+    pq.write_table(pa.Table.from_pylist([{"a": 3, "b": 5, "_weight": 1}, row], table.schema), tmp_path / "in/2.parquet")
+    with pytest.raises(Exception, match=r"bad row in relation 'g': .*row: \{.*\"a\":") as error:
+        run()
+    assert str(next(iter(bad.values())) or "NULL") in str(error.value) or "_weight is missing" in str(error.value)
+    assert not list(state.glob("crown/*/crown/*/1.delta"))
+    pq.write_table(pa.Table.from_pylist([{"a": 2, "b": 4, "_weight": 1}], table.schema), tmp_path / "in/2.parquet")
+    run()
+    assert sink.state() == Counter({(1, 2, 4): 1})
 
 
 def test_a_bad_row_that_no_atom_wants_is_still_an_error(spark):
