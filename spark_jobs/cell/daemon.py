@@ -6,6 +6,7 @@ shared by every worker. Used through ``spark.python.daemon.module`` (see ``sessi
 works, but the first batch of each worker is slower.
 """
 
+import gc
 import sys
 from typing import Any
 from zipimport import zipimporter
@@ -42,5 +43,7 @@ if __name__ == "__main__":
 
     warm_up_common()
     forget_archives()
+    gc.collect()
+    gc.freeze()  # a worker collects garbage after every task: only of what is its own
     daemon.worker = worker
     daemon.manager()

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.log.state_log import BACKFILL, CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
+
+_planned = lru_cache(maxsize=32)(maintainable)  # of a step, whose text every task brings
 
 AHEAD = 128 << 20
 """Bytes of a table that are read while what came before them enters the engine."""
@@ -108,7 +111,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     cell = context.partitionId()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
-    warm_up(maintainable(step.plan), step.engines)
+    warm_up(_planned(step.plan), step.engines)
     if step.root is None or step.backfill:
         return one_shot(step, cell, complete(ahead(batches, AHEAD)))
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
@@ -125,7 +128,7 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
 
     A backfill leaves the engine as a snapshot, unless a stream has begun with an earlier one.
     """
-    engine = step.engines.create(maintainable(step.plan), None, step.on_missing)
+    engine = step.engines.create(_planned(step.plan), None, step.on_missing)
     engine.begin()
     if table.by_parts(engine):
         _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches))
@@ -183,7 +186,7 @@ def micro_batch(
     _quarantine(step, f"{query_id}/{step.operator}", batch, cell, bad)
     log = CellLog.of(operator / str(cell), step.meta)
     state = Cell(
-        maintainable(step.plan),
+        _planned(step.plan),
         log,
         Path(step.scratch) / query_id / step.operator / str(cell),
         engines=step.engines,
