@@ -21,7 +21,7 @@ from crown.bags.protocol import Bag, BagBudgetError
 from crown.engine.buffers import Buffers
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, publish, turns, update
+from crown.engine.kernels import layout, publish, summed, turns, update
 from crown.engine.kernels import state as kernels
 from crown.engine.load.loader import Loader
 from crown.engine.padded import Paddings
@@ -254,7 +254,7 @@ class Propagation:
         missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
         values, copies = _for_kernels(tuples, sign)
         scratch[layout.X_I] = 0
-        if sign > 0 and scratch[layout.X_MODE] == layout.MODE_VIEWS:
+        if sign > 0 and scratch[layout.X_MODE] == layout.MODE_VIEWS and alias.node not in self._compiled.summed:
             scratch[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
         self._budget.allow(0)
         while True:
@@ -273,7 +273,7 @@ class Propagation:
         if status == update.TOO_MANY:
             raise ChangeError(
                 f"relation {self._changes[number].relation.name!r}: a row would get more than {update.MAX_COPIES} "
-                "copies; the batch was undone. Check the weights of its inserts"
+                "copies, or a key more rows than 63 bits count; the batch was undone. Check the weights of its inserts"
             )
 
     def _through_bag(self, number: int, tuples: Zset, sign: int) -> Blocks:
@@ -330,6 +330,8 @@ class Propagation:
         """Enters the kernel of a sign, once more if it was left."""
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
+            if node in self._compiled.summed:
+                return summed.sum_batch(*state, values, copies, missing, sign, self._ring, self.buffers.out)
             if sign > 0:
                 return update.insert_batch(*state, values, copies, masks, self._ring, self.buffers.out)
             return update.delete_batch(*state, values, copies, missing, self._ring, self.buffers.out)
