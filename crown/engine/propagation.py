@@ -190,10 +190,14 @@ class Propagation:
         )
 
     def _turns(self, sign: int) -> Sequence[int]:
-        """Returns the numbers of the changes in the order in which they are applied, which only deltas could tell."""
-        if sign < 0 or self._scratch[layout.X_MODE] != layout.MODE_VIEWS or len(self._changes) == 1:
+        """Returns the numbers of the changes in the order in which they are applied, which only deltas could tell.
+
+        Payloads add up: the less there is above a group when it changes, the fewer rows have to be told.
+        """
+        ordered = self._ring is not None or (sign > 0 and self._scratch[layout.X_MODE] == layout.MODE_VIEWS)
+        if not ordered or len(self._changes) == 1:
             return range(len(self._changes))
-        return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])
+        return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])[::sign]
 
     def _all(self) -> Blocks:
         """Yields the whole result, until nobody wants any more of it."""
