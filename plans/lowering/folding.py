@@ -1,10 +1,10 @@
 """Cycles that declared keys undo: relations that are found by their keys are joined first, and become one.
 
-TPC-H Q5 has a cycle, line - order - customer - nation - supplier - line. But a line has one order, and that one customer: joined
-with both it is as many rows as it was, and has the nation itself. What is left has no cycle. So where joins by declared
-keys undo all cycles of a query that counts, the relations in question are *folded*: a stage of their own, with no more
-rows than the first of them, and the rest of the query reads that. Bags, which cost more per change, are for the cycles
-that stay. A key that is declared wrongly makes the stage larger, and nothing else.
+TPC-H Q5 has a cycle: line, order, customer, nation, supplier, line. But a line has one order, and that one customer:
+joined with both it is as many rows as it was, and has the nation itself. What is left has no cycle. So where joins by
+declared keys undo all cycles of a query that counts, the relations in question are *folded*: they are a stage of their
+own, with no more rows than the first of them, and the rest of the query reads that. Bags, which cost more per change,
+are for the cycles that stay.
 
 Source: queries that are acyclic by their functional dependencies, Carmeli and Kroell, "Enumeration Complexity of
 Conjunctive Queries with Functional Dependencies" (Theory of Computing Systems 64, 2020), the FD-extended query.

@@ -62,7 +62,6 @@ from crown.kernels.arena import (
     NONE,
     ZERO,
     alloc,
-    at32,
     lo,
     set_lo,
 )
@@ -73,8 +72,6 @@ from crown.kernels.geometry import (
     entry_field,
     entry_words,
     live_parents,
-    parents_base,
-    parents_count,
     published,
     row_group,
     row_position,
@@ -130,19 +127,11 @@ def first_entry(plan, d):
 
 @device
 def pend(ctx, d, g):
-    """Notes that the value is to be added to the payload of the group when the batch is published.
-
-    It is added at once if the group has no parent, or one that is outside of V_s: then there is nobody to be told.
-    """
+    """Notes that the value is to be added to the payload of the group when the batch is published."""
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     y = plan[d + N_PAYLOAD]
-    k = plan[d + N_KEY]
-    parents = parents_count(halves, g, k)
-    if parents == 0 or (parents == 1 and row_position(halves, at32(halves, parents_base(halves, g, k))) < 0):
-        add_parts(ctx, y, arena, published(g, k), scratch, scratch[X_VALUE])
-        return
     n = plan[y + Y_WORDS]
-    field = entry_field(g, k, n)
+    field = entry_field(g, plan[d + N_KEY], n)
     entry = lo(halves, field)
     if entry != 0:
         add_parts(ctx, y, arena, entry_change(entry), scratch, scratch[X_VALUE])

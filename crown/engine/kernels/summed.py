@@ -25,19 +25,23 @@ from crown.engine.kernels.layout import (
     X_I,
     X_PHASE,
     X_RECORD,
+    X_VALUE,
     Y_WORDS,
 )
-from crown.engine.kernels.payload import pend
+from crown.engine.kernels.payload import add_parts, pend
 from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.engine.kernels.worth import begin, multiply_by_row
-from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ONE, ZERO, alloc, lo, release
+from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ONE, ZERO, alloc, at32, lo, release
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
     entry_change,
     entry_field,
+    parents_base,
+    parents_count,
     published,
     row_group,
+    row_position,
     set_references,
     set_row_group,
     set_row_position,
@@ -62,11 +66,19 @@ def rows_of(ctx, d, g):
 
 @device
 def _add(ctx, d, row, g, weight):
-    """Adds to a group that has rows what the row at hand is worth with that weight."""
-    y = ctx.plan[d + N_PAYLOAD]
+    """Adds to a group that has rows what the row at hand is worth with that weight.
+
+    At once, if the group has no parent, or one that is outside of V_s: then there is nobody to be told.
+    """
+    halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
+    y, k = plan[d + N_PAYLOAD], plan[d + N_KEY]
     begin(ctx, y, weight)
     multiply_by_row(ctx, y, row, NONE, ZERO)
-    pend(ctx, d, g)
+    parents = parents_count(halves, g, k)
+    if parents == 0 or (parents == 1 and row_position(halves, at32(halves, parents_base(halves, g, k))) < 0):
+        add_parts(ctx, y, ctx.arena, published(g, k), scratch, scratch[X_VALUE])
+    else:
+        pend(ctx, d, g)
 
 
 @device
