@@ -6,9 +6,10 @@ Because the state is one array without pointers, a snapshot is a copy of a prefi
 O(1), and nothing ever has to be pickled.
 
 Word 0 up to ``header_words(tables)`` is the header: identity, allocator, counters, table descriptors. The allocator
-keeps exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1) above; a freed block goes to the free
-list of its class (its first word links to the next). Blocks are not split or merged: memory is flat for a stream whose
-live data has a stable shape, and never more than twice what its largest shape took.
+keeps exact size classes up to ``EXACT`` words and four classes per power of two above; a freed block goes to the free
+list of its class (its first word links to the next). Blocks are not merged. One of a class above ``EXACT`` is cut up
+where a smaller one is asked for and none is free: so what a table leaves when it grows holds its next records. Memory
+is flat for a stream whose live data has a stable shape.
 
 Invariant: ``H_LIVE`` = header + sum of the class sizes of all blocks handed out and not freed; ``H_LIVE <= H_TOP <=
 H_LIMIT``.
@@ -22,7 +23,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
-FORMAT = 4
+FORMAT = 5
 
 # Header words.
 H_MAGIC, H_FORMAT, H_PLAN0, H_PLAN1 = 0, 1, 2, 3  # plan fingerprint: its first 16 bytes
@@ -39,17 +40,22 @@ H_OPEN = 23  # 1 while a batch is being applied: what is here is then neither be
 H_WRAPPED = 24  # of a payload plan: 0, or that a count has left 63 bits since somebody looked
 H_ROWS = 25  # of a stage, which no kernel reads: 0, or one more than the rows that the stage has
 H_LOW, H_HIGH, H_CHAIN = 26, 27, 28  # secrets of the tables' hash (``tables.step``)
+H_CUT, H_LEFT = 29, 30  # the block that is being cut up: what is left of it, in words
+H_LARGE = 31  # free blocks of classes above EXACT
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
 LINE = 8  # words of a line of the processor's cache
-CLASSES = EXACT + 1 + 2 * 26
+_DOUBLINGS = 6  # 2^6 = EXACT
+CLASSES = EXACT + 1 + 4 * (31 - _DOUBLINGS)
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
 TABLE_WORDS = 6
-T_SLOTS, T_MASK, T_COUNT = 0, 1, 2
+T_SLOTS, T_CAPACITY, T_COUNT = 0, 1, 2
 T_TALLIES = 3  # the first of three counters that the owner of a table may keep with it
 
 MAX_WORDS = 2**31 - 1
+
+_POWERS = 4  # up to this room class of a list, 16, room doubles
 
 # A literal argument would make Numba compile its callee once more for that very value; these are not literals.
 NONE, ZERO, ONE = np.int64(-1), np.int64(0), np.int64(1)
@@ -100,12 +106,10 @@ def size_class(words):
     """Returns the class index of a block of ``words`` >= 1 words."""
     if words <= EXACT:
         return words
-    k = 7  # 2^7 = 128 is the first power above EXACT
-    while (1 << k) < words:
+    k = _DOUBLINGS
+    while (2 << k) < words:
         k += 1
-    if words <= 3 << (k - 2):
-        return EXACT + 1 + 2 * (k - 7)
-    return EXACT + 2 + 2 * (k - 7)
+    return EXACT + 1 + 4 * (k - _DOUBLINGS) + ((words - (1 << k) - 1) >> (k - 2))
 
 
 @kernel
@@ -113,10 +117,28 @@ def class_words(c):
     """Returns the size in words of the blocks of class ``c``."""
     if c <= EXACT:
         return c
-    k = 7 + (c - EXACT - 1) // 2
-    if (c - EXACT - 1) % 2 == 0:
-        return 3 << (k - 2)
-    return 1 << k
+    above = c - EXACT - 1
+    return (5 + (above & 3)) << (_DOUBLINGS - 2 + (above >> 2))
+
+
+@kernel
+def _cut(arena, size):
+    """Returns a block of ``size`` <= EXACT words, off the block that is being cut up, or off a free one above EXACT."""
+    if arena[H_LEFT] < size:
+        if arena[H_LEFT] > 0:
+            arena[arena[H_CUT]] = arena[H_FREE + arena[H_LEFT]]
+            arena[H_FREE + arena[H_LEFT]] = arena[H_CUT]
+        c = EXACT + 1
+        while arena[H_FREE + c] == 0:
+            c += 1
+        arena[H_CUT] = arena[H_FREE + c]
+        arena[H_LEFT] = class_words(c)
+        arena[H_FREE + c] = arena[arena[H_CUT]]
+        arena[H_LARGE] -= 1
+    block = arena[H_CUT]
+    arena[H_CUT] = block + size
+    arena[H_LEFT] -= size
+    return block
 
 
 @device
@@ -133,7 +155,12 @@ def alloc(arena, words):
         following = arena[head]
         arena[H_FREE + c] = following
         prefetch(arena, following)  # its link is read at the next allocation of this size
+        if size > EXACT:
+            arena[H_LARGE] -= 1
         return head
+    if size <= EXACT and (arena[H_LEFT] >= size or arena[H_LARGE] > 0):
+        arena[H_LIVE] += size
+        return _cut(arena, size)
     head = arena[H_TOP]
     if head + size > arena[H_LIMIT]:
         raise MemoryError("arena exhausted")
@@ -149,6 +176,8 @@ def release(arena, handle, words):
     arena[H_LIVE] -= class_words(c)
     arena[handle] = arena[H_FREE + c]
     arena[H_FREE + c] = handle
+    if c > EXACT:
+        arena[H_LARGE] += 1
 
 
 @device
@@ -160,6 +189,25 @@ def align(arena):
         arena[H_TOP] = top + gap
         arena[H_LIVE] += gap
         release(arena, top, gap)
+
+
+# Room classes of lists
+
+
+@device
+def list_room(room_class):
+    """Returns the entries that a list of that class has room for: 1, 2, 4, 8, 16, and then 24, 32, 48, 64, ..."""
+    if room_class <= _POWERS:
+        return 1 << room_class
+    return (2 + (room_class & 1)) << (1 + (room_class >> 1))
+
+
+@device
+def list_least(room_class):
+    """Returns the length at which a list of that class goes to the class before: well below what that holds."""
+    if room_class <= _POWERS:
+        return (1 << room_class) >> 2
+    return 9 * list_room(room_class) >> 4
 
 
 # Half words are read as int64 always: a kernel called with an int32 here and an int64 there would be compiled twice.

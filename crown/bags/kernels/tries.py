@@ -65,7 +65,7 @@ from crown.kernels.arena import (
     H_BUDGET,
     H_LIVE,
     ONE,
-    T_MASK,
+    T_CAPACITY,
     T_SLOTS,
     ZERO,
     alloc,
@@ -401,7 +401,7 @@ def all_rows(arena, halves, plan, bound, cur, out):
     counted = plan[P_COUNTED] == 1
     a = P_ATOMS
     t = plan[P_OUT_TABLE] if counted else plan[a + A_ROWS]
-    while cur[C_ROW] <= arena[t + T_MASK]:
+    while cur[C_ROW] < arena[t + T_CAPACITY]:
         word = arena[arena[t + T_SLOTS] + cur[C_ROW]]
         if word != 0:
             record = word & LOW32

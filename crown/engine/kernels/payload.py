@@ -15,9 +15,7 @@ from crown.engine.kernels.enumerate import (
     delta_enum,
     enumerate_resume,
 )
-from crown.engine.kernels.groups import (
-    node_at,
-)
+from crown.engine.kernels.groups import node_at, own_group
 from crown.engine.kernels.layout import (
     MODE_DELTAS,
     N_EDGE,
@@ -73,8 +71,7 @@ from crown.kernels.geometry import (
     entry_words,
     live_parents,
     published,
-    row_group,
-    row_position,
+    row_place,
     row_weight,
     set_entry_group,
     set_entry_next,
@@ -279,8 +276,8 @@ def reweigh(ctx, ring, rec, out):
             if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             scratch[X_PHASE] = WEIGHING
-        elif y != 0 and plan[y + Y_WEIGHED] == 1 and row_position(halves, row) >= 0:
-            g = row_group(halves, row)
+        elif y != 0 and plan[y + Y_WEIGHED] == 1 and row_place(halves, row) >= 0:
+            g = own_group(ctx, d, row)
             if plan[d + N_FREE] == 0:
                 begin(ctx, y, change)
                 multiply_by_row(ctx, y, row, NONE, ZERO)
