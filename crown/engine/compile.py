@@ -25,7 +25,6 @@ from crown.kernels.geometry import (
     link_of,
     row_words,
     rows_table,
-    short_row_words,
     table_total,
 )
 from crown.kernels.tables import table_at
@@ -147,7 +146,7 @@ def compile_plan(plan: Plan) -> CompiledPlan:
             short_rows |= {i} if short else set()
             words[i], offset[i] = members[i], end - short
             below = len(children[i])
-            end += int(short_row_words(below)) if short else row_words(below) + (i in weighing)
+            end += row_words(below) + (i in weighing) - short
         lookups, numbers = _lookups(plan, members, children, index)
         look = out.place([w for i, key in lookups for w in (indexes[i], out.place(key))])
         aliases = out.place(list(members))

@@ -6,7 +6,7 @@ Because the state is one array without pointers, a snapshot is a copy of a prefi
 O(1), and nothing ever has to be pickled.
 
 Word 0 up to ``header_words(tables)`` is the header: identity, allocator, counters, table descriptors. The allocator
-keeps exact size classes up to ``EXACT`` words and four classes per power of two above; a freed block goes to the free
+keeps exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1) above; a freed block goes to the free
 list of its class (its first word links to the next). Blocks are not merged. One of a class above ``EXACT`` is cut up
 where a smaller one is asked for and none is free: so what a table leaves when it grows holds its next records. Memory
 is flat for a stream whose live data has a stable shape.
@@ -46,16 +46,13 @@ H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
 LINE = 8  # words of a line of the processor's cache
-_DOUBLINGS = 6  # 2^6 = EXACT
-CLASSES = EXACT + 1 + 4 * (31 - _DOUBLINGS)
+CLASSES = EXACT + 1 + 2 * 26
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
 TABLE_WORDS = 6
 T_SLOTS, T_CAPACITY, T_COUNT = 0, 1, 2
 T_TALLIES = 3  # the first of three counters that the owner of a table may keep with it
 
 MAX_WORDS = 2**31 - 1
-
-_POWERS = 4  # up to this room class of a list, 16, room doubles
 
 # A literal argument would make Numba compile its callee once more for that very value; these are not literals.
 NONE, ZERO, ONE = np.int64(-1), np.int64(0), np.int64(1)
@@ -106,10 +103,12 @@ def size_class(words):
     """Returns the class index of a block of ``words`` >= 1 words."""
     if words <= EXACT:
         return words
-    k = _DOUBLINGS
-    while (2 << k) < words:
+    k = 7  # 2^7 = 128 is the first power above EXACT
+    while (1 << k) < words:
         k += 1
-    return EXACT + 1 + 4 * (k - _DOUBLINGS) + ((words - (1 << k) - 1) >> (k - 2))
+    if words <= 3 << (k - 2):
+        return EXACT + 1 + 2 * (k - 7)
+    return EXACT + 2 + 2 * (k - 7)
 
 
 @kernel
@@ -117,8 +116,10 @@ def class_words(c):
     """Returns the size in words of the blocks of class ``c``."""
     if c <= EXACT:
         return c
-    above = c - EXACT - 1
-    return (5 + (above & 3)) << (_DOUBLINGS - 2 + (above >> 2))
+    k = 7 + (c - EXACT - 1) // 2
+    if (c - EXACT - 1) % 2 == 0:
+        return 3 << (k - 2)
+    return 1 << k
 
 
 @kernel
@@ -189,25 +190,6 @@ def align(arena):
         arena[H_TOP] = top + gap
         arena[H_LIVE] += gap
         release(arena, top, gap)
-
-
-# Room classes of lists
-
-
-@device
-def list_room(room_class):
-    """Returns the entries that a list of that class has room for: 1, 2, 4, 8, 16, and then 24, 32, 48, 64, ..."""
-    if room_class <= _POWERS:
-        return 1 << room_class
-    return (2 + (room_class & 1)) << (1 + (room_class >> 1))
-
-
-@device
-def list_least(room_class):
-    """Returns the length at which a list of that class goes to the class before: well below what that holds."""
-    if room_class <= _POWERS:
-        return (1 << room_class) >> 2
-    return 9 * list_room(room_class) >> 4
 
 
 # Half words are read as int64 always: a kernel called with an int32 here and an int64 there would be compiled twice.

@@ -31,7 +31,7 @@ is known. The copies then are where that would be. Its handle is the word before
 
     k          low: children list    high: its length (count[k] of S-UPDATE; the key is in V_p iff > 0)
     k+1        low: parents list     high: its length (rows of R_p with that key, live ones first)
-    k+2        low: live parents     high: room classes of the children list (8 bits), of the parents list (8 bits)
+    k+2        low: live parents     high: log2 room of the children list (8 bits), of the parents list (8 bits)
     k+3        above a free node with children, low: references (rows of R_c with that key, in V_s or not)
     k+3 ..     in payload plans, above a bound node: what its parents have been told (``Pub``, some words), and after it
                a word, low: the entry with what they have not (0 if there is none)
@@ -44,8 +44,8 @@ they are where the children list would be: it is only counted.
     0          low: the group, 0 if it has emptied     high: the next entry of the edge
     1 ..       what is to be added to ``Pub``
 
-**List**: a *field*, a word as above (low: where it is, high: its length), and a *room class*, which says how many
-entries it has room for (``list_room``). A list with room for 1 is its own field; a longer one is a block of int32 row
+**List**: a *field*, a word as above (low: where it is, high: its length), and the
+log2 of the entries that it has room for. A list with room for 1 is its own field; a longer one is a block of int32 row
 handles. The children list of a free leaf with one non-key attribute carries a copy of that attribute (as many int64
 words as there is room, before the handles), so that the innermost loop of an enumeration is a copy. The root's edge has
 one group, without key, with one live parent that is not there.
@@ -58,14 +58,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import ONE, PLAIN, T_TALLIES, at32, hi, list_room, lo, set_hi, set_lo
+from crown.kernels.arena import ONE, PLAIN, T_TALLIES, at32, hi, lo, set_hi, set_lo
 from crown.kernels.jit import device
 
 _GROUP = 3  # words of a group besides its key, its references and its payload
 OWN_LINK = ONE  # the link of a row to the group that it is a child in
 UNREAD = np.int64(-(2**31))  # the place of the row of an alias that does not read the tuple
 CHILDREN, PARENTS = np.int64(0), np.int64(1)  # lists of a group
-IN_LENGTH, IN_FIELD, IN_WORD = 1, 0, 6  # half words of a group, from its first, that references can be in
+# Half words of a group, from its first, that references can be in: above a leaf, above a bound node with children, else.
+IN_LENGTH, IN_FIELD, IN_WORD = 1, 0, 6
 
 # Records
 # ----------------------------------------------------------------------------------------------------------------------
@@ -103,12 +104,6 @@ def counter_of(record, width):
 def row_words(children):
     """Returns words of a row of a node with that many children."""
     return 2 + children
-
-
-@device
-def short_row_words(children):
-    """Returns words of a row without word 0."""
-    return 1 + children
 
 
 @device
@@ -160,21 +155,9 @@ def place_after(children):
 
 
 @device
-def count_outside(place):
-    """Returns count[t] of a row outside V_s."""
-    return -1 - place
-
-
-@device
-def counted_up(place):
-    """Returns the place of a row outside V_s where one more child has its key."""
-    return place - 1
-
-
-@device
-def counted_down(place):
-    """Returns the place of a row outside V_s where one child fewer has its key."""
-    return place + 1
+def counted(place, change):
+    """Returns the place of a row outside V_s, after so many more children have its key."""
+    return place - change
 
 
 @device
@@ -213,13 +196,8 @@ def set_linked_position(halves, row, link, at):
 
 @device
 def group_words(extra, references):
-    """Returns the words of a group, ``extra`` of them for a payload (``payload_words``).
-
-    ``references``: where its references are, IN_LENGTH, IN_FIELD or IN_WORD.
-    """
-    if references == IN_WORD:
-        return _GROUP + extra + 1
-    return _GROUP + extra
+    """Returns the words of a group, ``extra`` of them for a payload; ``references``: where they are."""
+    return _GROUP + extra + (references == IN_WORD)
 
 
 @device
@@ -295,10 +273,7 @@ def set_live_parents(halves, g, k, n):
 
 @device
 def references(halves, g, k, where):
-    """Returns the rows of the child's relation with the group's key, in V_s or not.
-
-    ``where``: IN_LENGTH above a leaf, IN_FIELD above a bound node with children, else IN_WORD.
-    """
+    """Returns the rows of the child's relation with the group's key, in V_s or not; ``where``: see the IN_ above."""
     return at32(halves, 2 * (g + k) + where)
 
 
@@ -378,32 +353,32 @@ def set_list_block(halves, field, block):
 
 
 @device
-def list_class(halves, field, side):
-    """Returns the room class of the list with that field, ``side`` CHILDREN or PARENTS of its group."""
+def list_log(halves, field, side):
+    """Returns the log2 room of the list with that field, ``side`` CHILDREN or PARENTS of its group."""
     return hi(halves, field + 2 - side) >> 8 * side & 255
 
 
 @device
-def set_list_class(halves, field, side, room_class):
-    """Writes the room class of a list."""
+def set_list_log(halves, field, side, log_room):
+    """Writes the log2 room of a list."""
     word = field + 2 - side
-    set_hi(halves, word, hi(halves, word) & ~(255 << 8 * side) | room_class << 8 * side)
+    set_hi(halves, word, hi(halves, word) & ~(255 << 8 * side) | log_room << 8 * side)
 
 
 @device
-def list_words(room_class, carried):
+def list_words(log_room, carried):
     """Returns words of the block of a list with room for more than 1."""
-    room = list_room(room_class)
+    room = 1 << log_room
     if carried != PLAIN:
         return room + (room >> 1)
     return room >> 1
 
 
 @device
-def block_handles(block, room_class, carried):
+def block_handles(block, log_room, carried):
     """Returns the half word of the first handle in the block of a list, behind carried values."""
     if carried != PLAIN:
-        return 2 * (block + list_room(room_class))
+        return 2 * (block + (1 << log_room))
     return 2 * block
 
 
@@ -413,10 +388,10 @@ def list_base(halves, field, side, carried):
 
     ``carried``: the word, counted from a row, whose value the list carries, or PLAIN.
     """
-    room_class = list_class(halves, field, side)
-    if room_class == 0:
+    log_room = list_log(halves, field, side)
+    if log_room == 0:
         return 2 * field
-    return block_handles(list_block(halves, field), room_class, carried)
+    return block_handles(list_block(halves, field), log_room, carried)
 
 
 @device
@@ -435,7 +410,7 @@ def parents_base(halves, g, k):
 def carried_base(halves, field, carried):
     """Returns the word of the first value that the children list with that field carries, or has in its only row."""
     base = list_block(halves, field)
-    if list_class(halves, field, CHILDREN) == 0:
+    if list_log(halves, field, CHILDREN) == 0:
         base += carried
     return base
 

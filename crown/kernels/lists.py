@@ -1,13 +1,13 @@
 """Lists of rows that a group has. See ``geometry`` for the words.
 
-Invariants: a row's position field points at its entry; a list has room for 1, or for less than three times its
-length. Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
+Invariants: a row's position field points at its entry; a list has room for a power of two, at most four times its
+length (or 1). Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
 say that they are in V_s, point nowhere.
 """
 
 from __future__ import annotations
 
-from crown.kernels.arena import COUNTED, PLAIN, alloc, at32, list_least, list_room, release
+from crown.kernels.arena import COUNTED, PLAIN, alloc, at32, release
 from crown.kernels.geometry import (
     CHILDREN,
     OWN_LINK,
@@ -16,24 +16,24 @@ from crown.kernels.geometry import (
     children_field,
     list_base,
     list_block,
-    list_class,
     list_length,
+    list_log,
     list_words,
     parents_field,
     set_linked_position,
     set_list_block,
-    set_list_class,
     set_list_length,
+    set_list_log,
 )
 from crown.kernels.jit import device
 
 
 @device
 def _list_resize(ctx, field, side, carried, new):
-    """Moves a list to a block of room class ``new`` (0 = back into the field), as far as it is in the old one."""
+    """Moves a list to a block with room for 2^new (1 = back into the field), as far as it is in the old one."""
     arena, halves = ctx.arena, ctx.halves
-    present = list_class(halves, field, side)
-    n = min(list_length(halves, field), list_room(present))
+    present = list_log(halves, field, side)
+    n = min(list_length(halves, field), 1 << present)
     old = list_base(halves, field, side, carried)
     old_block = list_block(halves, field)
     if new == 0:
@@ -48,7 +48,7 @@ def _list_resize(ctx, field, side, carried, new):
         for i in range(n):
             halves[ids + i] = at32(halves, old + i)
         set_list_block(halves, field, block)
-    set_list_class(halves, field, side, new)
+    set_list_log(halves, field, side, new)
     if present > 0:
         release(arena, old_block, list_words(present, carried))
 
@@ -58,11 +58,11 @@ def list_fit(ctx, field, side, carried):
     """Gives a list the room that its length asks for. Entries beyond the old room MUST be written then."""
     arena, halves = ctx.arena, ctx.halves
     n = list_length(halves, field)
-    present = list_class(halves, field, side)
-    if n <= list_room(present):
+    present = list_log(halves, field, side)
+    if n <= 1 << present:
         return
     new = present
-    while n > list_room(new):
+    while n > 1 << new:
         new += 1
     first = list_block(halves, field)
     _list_resize(ctx, field, side, carried, new)
@@ -75,7 +75,7 @@ def list_write(ctx, field, side, carried, at, row):
     """Writes entry ``at`` of a list that has room for it."""
     arena, halves = ctx.arena, ctx.halves
     halves[list_base(halves, field, side, carried) + at] = row
-    if carried != PLAIN and list_class(halves, field, side) > 0:
+    if carried != PLAIN and list_log(halves, field, side) > 0:
         arena[list_block(halves, field) + at] = arena[row + carried]
 
 
@@ -84,15 +84,15 @@ def list_append(ctx, field, side, carried, row):
     """Appends a row; ``field``, ``side``, ``carried`` as in ``list_base``. Position of the entry. Amortized O(1)."""
     arena, halves = ctx.arena, ctx.halves
     n = list_length(halves, field)
-    room_class = list_class(halves, field, side)
-    if n == list_room(room_class):
+    log_room = list_log(halves, field, side)
+    if n == 1 << log_room:
         first = list_block(halves, field)
-        _list_resize(ctx, field, side, carried, room_class + 1)
-        if carried != PLAIN and room_class == 0:
+        _list_resize(ctx, field, side, carried, log_room + 1)
+        if carried != PLAIN and log_room == 0:
             arena[list_block(halves, field)] = arena[first + carried]
-        room_class = room_class + 1
+        log_room += 1
     halves[list_base(halves, field, side, carried) + n] = row
-    if carried != PLAIN and room_class > 0:
+    if carried != PLAIN and log_room > 0:
         arena[list_block(halves, field) + n] = arena[row + carried]
     set_list_length(halves, field, n + 1)
     return n
@@ -106,18 +106,18 @@ def list_remove(ctx, field, side, carried, at, link):
     """
     arena, halves = ctx.arena, ctx.halves
     n = list_length(halves, field) - 1
-    room_class = list_class(halves, field, side)
+    log_room = list_log(halves, field, side)
     if at != n:
         base = list_base(halves, field, side, carried)
         moved = at32(halves, base + n)
         halves[base + at] = moved
-        if carried != PLAIN and room_class > 0:
+        if carried != PLAIN and log_room > 0:
             block = list_block(halves, field)
             arena[block + at] = arena[block + n]
         set_linked_position(halves, moved, link, at)
     set_list_length(halves, field, n)
-    if room_class > 0 and n <= list_least(room_class):
-        _list_resize(ctx, field, side, carried, room_class - 1)
+    if log_room > 0 and 8 * n <= 3 << log_room:
+        _list_resize(ctx, field, side, carried, log_room - 1)
 
 
 @device

@@ -8,11 +8,8 @@ records. Handle 0 is "none".
 A key is named by where it lies: word ``j`` of it is ``src[base + plan[pos + j]]`` with ``src`` the arena or a batch,
 and ``plan`` the array that holds the positions. In the record, the key's words are the first ones, in order.
 
-The home slot of a tag is ``tag * capacity / 2^32``, so a capacity need be no power of two: it grows by steps of a
-quarter of one. Slots lie in the order of their tags, so that growing reads and writes them from end to end.
-
-Invariant: every record is reachable from its home slot without meeting an empty slot; ``count <= 3/4 * capacity``;
-capacity shrinks when ``count < 3/10 * capacity`` (never below ``MIN_SLOTS``).
+Invariant: every record is reachable from its home slot ``tag & (capacity - 1)`` without meeting an empty slot;
+``count <= 4/5 * capacity``; capacity shrinks when ``count < 1/8 * capacity`` (never below ``MIN_SLOTS``).
 """
 
 from __future__ import annotations
@@ -37,7 +34,6 @@ from crown.kernels.jit import device, kernel
 
 MIN_SLOTS = np.int64(8)
 LOW32 = 0xFFFFFFFF
-_ODD = 0x5851F42D  # below 2^31, so that a tag times it fits a word
 
 
 @device
@@ -83,7 +79,7 @@ def _product(arena, word):
 @device
 def spread(tag):
     """Returns a tag for each tag, so that evenly spaced keys do not stay evenly spaced: probing is linear."""
-    return (tag ^ (tag >> 16)) * _ODD & LOW32
+    return tag ^ (tag >> 16)
 
 
 @kernel
@@ -110,15 +106,14 @@ def new_table(arena, t):
 
 @device
 def home_of(tag, capacity):
-    """Returns the home of a tag, of which only the low half counts, among so many slots."""
-    return ((tag & LOW32) * capacity) >> 32
+    """Returns the home of a tag, of which only the low bits count, among so many slots."""
+    return tag & (capacity - 1)
 
 
 @device
 def after_slot(s, capacity):
     """Returns the slot after slot ``s``."""
-    s += 1
-    return s if s < capacity else ZERO
+    return (s + 1) & (capacity - 1)
 
 
 @device
@@ -207,16 +202,7 @@ def _resize(arena, t, capacity):
 @kernel
 def is_full(count, capacity):
     """Returns True if so many records are too many for so many slots."""
-    return 4 * count > 3 * capacity
-
-
-@kernel
-def next_capacity(capacity):
-    """Returns the capacity to which a table with that one grows: a quarter of a power of two more."""
-    power = MIN_SLOTS
-    while 2 * power <= capacity:
-        power *= 2
-    return capacity + power // 4
+    return 5 * count > 4 * capacity
 
 
 @device
@@ -224,7 +210,7 @@ def make_room(arena, t):
     """See to it that the next ``insert`` allocates nothing. Amortized O(1)."""
     capacity = arena[t + T_CAPACITY]
     if is_full(arena[t + T_COUNT] + 1, capacity):
-        _resize(arena, t, next_capacity(capacity))
+        _resize(arena, t, 2 * capacity)
 
 
 @device
@@ -232,14 +218,14 @@ def reserve(arena, t, more):
     """See to it that the next ``more`` calls of ``insert`` allocate nothing. O(capacity) if the table has to grow."""
     capacity = arena[t + T_CAPACITY]
     while is_full(arena[t + T_COUNT] + more, capacity):
-        capacity = next_capacity(capacity)
+        capacity *= 2
     if capacity > arena[t + T_CAPACITY]:
         _resize(arena, t, capacity)
 
 
 @device
 def slot_of(arena, t, tag):
-    """Returns the word of the home slot of a tag, of which only the low half counts."""
+    """Returns the word of the home slot of a tag, of which only the low bits count."""
     return arena[t + T_SLOTS] + home_of(tag, arena[t + T_CAPACITY])
 
 
@@ -273,13 +259,6 @@ def insert_in(arena, t, tag, handle, s):
 
 
 @device
-def _distance(start, s, capacity):
-    """Returns how many slots ``s`` is after ``start``, round the end."""
-    n = s - start
-    return n if n >= 0 else n + capacity
-
-
-@device
 def remove_from(arena, t, hole):
     """Takes out the record in slot number ``hole``. Amortized O(1); later slots of the run move back."""
     slots = arena[t + T_SLOTS]
@@ -290,14 +269,15 @@ def remove_from(arena, t, hole):
         word = arena[slots + s]
         if word == 0:
             break
-        if _distance(home_of(word >> 32, capacity), s, capacity) >= _distance(hole, s, capacity):
+        home = home_of(word >> 32, capacity)
+        if (s - home) & (capacity - 1) >= (s - hole) & (capacity - 1):
             arena[slots + hole] = word
             hole = s
     arena[slots + hole] = 0
     count = arena[t + T_COUNT] - 1
     arena[t + T_COUNT] = count
-    if capacity > MIN_SLOTS and 10 * count < 3 * capacity:
-        _resize(arena, t, max(capacity // 2, MIN_SLOTS))
+    if capacity > MIN_SLOTS and 8 * count < capacity:
+        _resize(arena, t, capacity // 2)
 
 
 @device

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crown.engine.kernels import layout
 from crown.kernels import arena as A
-from crown.kernels.geometry import CHILDREN, IN_WORD, list_class
+from crown.kernels.geometry import CHILDREN, IN_WORD, list_log
 from crown.kernels.tables import LOW32, table_at
 from tests.kernels.wrappers import (
     alloc,
@@ -65,13 +65,12 @@ class List:
 
     @property
     def room(self) -> int:
-        return int(A.list_room(int(list_class(self.halves_, self.group, CHILDREN))))
+        return 1 << int(list_log(self.halves_, self.group, CHILDREN))
 
     def check(self) -> None:
         n, capacity = len(self.model), self.room
         assert self.halves_[2 * self.group + 1] == n <= capacity
         assert capacity == 1 or capacity <= 4 * n
-        assert capacity <= 16 or capacity < 2 * n
         base = int(list_base(self.halves_, self.group, CHILDREN, self.carried))
         assert self.halves_[base : base + n].tolist() == self.model
         assert [int(self.halves_[2 * (row + LINK) + 1]) for row in self.model] == list(range(n))
@@ -105,22 +104,21 @@ def test_a_list_is_a_list(carried: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("carried", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
-def test_a_list_grows_when_it_is_full_and_shrinks_when_it_is_well_below_the_room_before(carried: int) -> None:
+def test_a_list_doubles_when_it_is_full_and_halves_when_three_eighths_are_left(carried: int) -> None:
     rows = List(carried)
     grown, shrunk = [], []
     for i in range(40):
         rows.append(i)
         grown.append(rows.room)
-    assert grown == [1, 2, 4, 4, *[8] * 4, *[16] * 8, *[24] * 8, *[32] * 8, *[48] * 8]
+    assert grown == [1, 2, 4, 4, *[8] * 4, *[16] * 8, *[32] * 16, *[64] * 8]
     while rows.model:
         rows.remove(0)
         shrunk.append((len(rows.model), rows.room))
     assert [a for a, b in zip(shrunk[1:], shrunk, strict=False) if a[1] != b[1]] == [
-        (27, 32),
-        (18, 24),
-        (13, 16),
-        (4, 8),
-        (2, 4),
+        (24, 32),
+        (12, 16),
+        (6, 8),
+        (3, 4),
         (1, 2),
         (0, 1),
     ]
@@ -144,7 +142,8 @@ SHIFTS = (0, 4)
 def _plan(k: int) -> np.ndarray:
     """The plan array of a node whose edge has a key of ``k`` words, and the second group of an index of two edges."""
     index = layout.P_NODES + layout.ND * (NODE + 1)
-    words = [TABLE, k, k + 4 * len(SHIFTS), len(SHIFTS), index + 5, *(word for s in SHIFTS for word in (s, IN_WORD)), *range(k)]
+    groups = [word for shift in SHIFTS for word in (shift, IN_WORD)]
+    words = [TABLE, k, k + 4 * len(SHIFTS), len(SHIFTS), index + 5, *groups, *range(k)]
     plan = np.zeros(index + len(words), np.int64)
     plan[index:] = words
     d = layout.P_NODES + layout.ND * NODE

@@ -39,7 +39,7 @@ TAGS: dict[str, Callable[[Key], int]] = {
     "all the same": lambda key: 7,
     "five different ones": lambda key: sum(key) % 5,
     "at the end of the slots": lambda key: LOW32 - sum(key) % 3,
-    "equal in the high bits": lambda key: hash(key) & 0xFFFF | 6 << 16,
+    "equal in the low bits": lambda key: (hash(key) & 0xFFFF) << 16 | 6,
 }
 
 
@@ -78,11 +78,11 @@ class Table:
     def check(self) -> None:
         """The invariants of the module, and the records one by one."""
         slots = self.arena[int(self.arena[T + A.T_SLOTS]) :][: self.capacity]
-        assert self.capacity % 2 == 0
+        assert self.capacity & (self.capacity - 1) == 0
         size = len(self.model)
         assert self.arena[T + A.T_COUNT] == size == np.count_nonzero(slots)
-        assert 4 * size <= 3 * self.capacity
-        assert self.capacity == MIN_SLOTS or 10 * size >= 3 * self.capacity
+        assert 5 * size <= 4 * self.capacity
+        assert self.capacity == MIN_SLOTS or 8 * size >= self.capacity
         assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(self.model.values())
         for s in np.flatnonzero(slots):
             at = int(home_of(int(slots[s]) >> 32, self.capacity))
@@ -120,7 +120,7 @@ def test_a_table_is_a_dict(tag: str, seed: int) -> None:
 
 def test_taking_out_a_record_moves_back_those_that_were_pushed_beyond_it_also_over_the_end() -> None:
     homes = {(0, 0): 6, (1, 0): 6, (2, 0): 7, (3, 0): 6, (4, 0): 1}
-    table = Table(lambda key: homes[key] << 29)
+    table = Table(lambda key: homes[key])
     for key in homes:
         table.add(key)
     table.check()
@@ -136,7 +136,7 @@ def test_taking_out_a_record_moves_back_those_that_were_pushed_beyond_it_also_ov
     ]
 
 
-def test_a_table_grows_by_a_quarter_of_a_power_of_two_and_shrinks_by_half() -> None:
+def test_a_table_grows_at_four_fifths_and_shrinks_at_an_eighth() -> None:
     table = Table(TAGS["hashed"])
     seen = []
     for i in range(100):
@@ -145,21 +145,14 @@ def test_a_table_grows_by_a_quarter_of_a_power_of_two_and_shrinks_by_half() -> N
     assert [a for a, b in pairwise(seen) if a[1] != b[1]] == [
         (6, 8),
         (12, 16),
-        (24, 32),
-        (48, 64),
-        (96, 128),
+        (25, 32),
+        (51, 64),
     ]
     seen = []
     for i in range(100):
         seen.append((len(table.model), table.capacity))
         table.drop((i, 0))
-    assert [a for a, b in pairwise(seen) if a[1] != b[1]] == [
-        (32, 256),
-        (16, 128),
-        (8, 64),
-        (4, 32),
-        (2, 16),
-    ]
+    assert [a for a, b in pairwise(seen) if a[1] != b[1]] == [(16, 128), (8, 64), (4, 32), (2, 16)]
 
 
 def test_after_make_room_an_insertion_allocates_nothing() -> None:
@@ -180,7 +173,7 @@ def test_a_table_that_cannot_grow_stays_as_it_is(tag: str) -> None:
     table = Table(TAGS[tag], new_arena(int(A.header_words(1)) + 470, tables_=1))
     numbers = count(1)
     before = until_full(table.arena, lambda: table.add((next(numbers), 1)))
-    assert len(table.model) == 3 * table.capacity // 4, "it was the growth that failed, not the record"
+    assert len(table.model) == 4 * table.capacity // 5, "it was the growth that failed, not the record"
     assert table.arena[A.H_LIVE] == before[A.H_LIVE]
     table.check()
     assert all(table.find(key) == handle for key, handle in table.model.items())
@@ -211,8 +204,8 @@ def test_neighbouring_keys_and_other_seeds_have_other_tags() -> None:
 
     first = tags()
     assert len(set(first)) > 3990  # of 3,999 keys
-    fullest = np.bincount(np.array(first[:2000]) >> 22).max()
-    assert fullest < 12, "the high bits, which choose the slot, are spread as well"
+    fullest = np.bincount(np.array(first[:2000]) & 1023).max()
+    assert fullest < 12, "the low bits, which choose the slot, are spread as well"
     arena = new_arena(1 << 10, seed=SEED + 1)
     assert sum(a == b for a, b in zip(first, tags(), strict=True)) < 3
 
@@ -239,7 +232,7 @@ CHOSEN: dict[str, list[Key]] = {
 @pytest.mark.parametrize("seed", [0, 1, 0x1234_5678_9ABC_DEF])
 @pytest.mark.parametrize("keys", CHOSEN)
 def test_keys_that_somebody_chose_meet_no_oftener_than_others(keys: str, seed: int) -> None:
-    """Linear probing reads 2.5 slots on average at the highest load, if tags are random.
+    """Linear probing reads 3 slots on average at the highest load, if tags are random.
 
     Multiply-xorshift from a secret seed reads 66 where the second word undoes the first: 16,384 keys have 256 tags.
     """

@@ -147,7 +147,7 @@ class _Reader:
         """Returns the handles in a list, and whether they are in a block of their own."""
         n = int(at.list_length(self.halves, field))
         base = int(at.list_base(self.halves, field, side, carried))
-        many = bool(at.list_class(self.halves, field, side))
+        many = bool(at.list_log(self.halves, field, side))
         assert many or n <= 1, "a list of capacity 1 holds more"
         return [int(x) for x in self.halves[base : base + n]], many
 
@@ -256,8 +256,8 @@ def _check_rows(
             assert g == groups[c].get(_key(reader, c, i, row.values)), f"{node.name}: a row names a wrong child group"
             assert reader.parents_of(c, g)[position] == h, f"{node.name}: a position in a parents list is wrong"
             full += bool(reader.children_of(c, g)[0])
-        count = full if row.place >= 0 else int(at.count_outside(row.place))
-        assert count == full, f"{node.name}: count of {row.values} is {count}, not {full}"
+        counted = row.place >= 0 or row.place == at.place_outside(full)
+        assert counted, f"{node.name}: {row.values} has the place {row.place}, but {full} children with its key"
 
 
 def _check_groups(
@@ -331,10 +331,10 @@ def _check_words(
         words = int(reader.plan_array[reader.plan_array[node_at(i) + N_INDEX] + I_WORDS]) if i else root
         total += len(bundles) * block(words)
         for g in groups[i].values():
-            children = int(at.list_class(reader.halves, at.children_field(g, k), at.CHILDREN))
+            children = int(at.list_log(reader.halves, at.children_field(g, k), at.CHILDREN))
             if children:
                 total += block(at.list_words(children, reader.carried(i)))
-            parents = int(at.list_class(reader.halves, at.parents_field(g, k), at.PARENTS))
+            parents = int(at.list_log(reader.halves, at.parents_field(g, k), at.PARENTS))
             if parents:
                 total += block(at.list_words(parents, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):

@@ -45,8 +45,7 @@ from crown.engine.kernels.rows import add_virtual, drop_virtual
 from crown.kernels.arena import H_P_UPDATES, H_S_UPDATES, NONE, ONE, ZERO, at32
 from crown.kernels.geometry import (
     children_count,
-    counted_down,
-    counted_up,
+    counted,
     live_parents,
     parents_base,
     parents_count,
@@ -130,7 +129,7 @@ def p_update_insert(ctx, f, d, g):
         above = at32(halves, base + i)
         i += 1
         arena[H_P_UPDATES] += 1
-        place = counted_up(row_place(halves, above))
+        place = counted(row_place(halves, above), ONE)
         set_row_place(halves, above, place)
         if place == full:
             scratch[f + F_POSITION] = i
@@ -206,7 +205,7 @@ def p_update_delete(ctx, f, d, g):
         arena[H_P_UPDATES] += 1
         place = row_place(halves, above)
         if place < 0:
-            set_row_place(halves, above, counted_down(place))
+            set_row_place(halves, above, counted(place, NONE))
         else:
             scratch[f + F_POSITION] = i
             push(scratch, above, parent)

@@ -34,11 +34,7 @@ from crown.engine.kernels.layout import (
 )
 from crown.kernels.arena import COUNTED, LINE, PLAIN, T_CAPACITY, T_COUNT, class_words, size_class
 from crown.kernels.geometry import T_ROWS
-from crown.kernels.tables import is_full, next_capacity
-
-# Words per entry that a list of handles can take, with all blocks that it has had: room grows by a quarter, or by half
-# of less than 16, and a block of more than 64 words can be a quarter too large. One with values takes three times that.
-_LISTS = 4
+from crown.kernels.tables import is_full
 
 
 def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int) -> int:
@@ -74,13 +70,13 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
     for i in nodes:
         d, after = node_at(i), rows[i] + more[i]
         carried = plan[d + N_CARRIED]
-        if touched[i] and carried != COUNTED:  # see _LISTS
-            words += _LISTS * after if carried == PLAIN else 3 * _LISTS * after
+        if touched[i] and carried != COUNTED:  # room is below twice the length, and it has doubled up to there
+            words += (2 if carried == PLAIN else 6) * after
         parent = int(plan[d + N_PARENT])
         if parent < 0:
             continue
         if more[parent]:
-            words += _LISTS * (rows[parent] + more[parent])
+            words += 2 * (rows[parent] + more[parent])
         if touched[i] and plan[d + N_PAYLOAD] and not plan[d + N_FREE]:  # an entry has a word less than a group's part
             index = int(plan[d + N_INDEX])
             groups = int(arena[plan[index + I_TABLE] + T_COUNT]) + keys.get(index, 0)
@@ -103,8 +99,6 @@ def _block(words: int) -> int:
 def _slots(arena: np.ndarray, table: int, more: int) -> int:
     """Returns the words of the slots that a table of so many more records takes, with all that it takes before."""
     capacity = present = int(arena[table + T_CAPACITY])
-    words = 0
     while is_full(int(arena[table + T_COUNT]) + more, capacity):
-        capacity = int(next_capacity(capacity))
-        words += capacity
-    return words if capacity > present else 0
+        capacity *= 2
+    return 2 * capacity if capacity > present else 0

@@ -39,7 +39,7 @@ from crown.kernels.geometry import (
     PARENTS,
     children_count,
     children_field,
-    counted_up,
+    counted,
     link_of,
     linked_position,
     list_length,
@@ -134,7 +134,7 @@ def _link_parents(ctx, node, j, entries, start, end):
         set_linked_group(halves, row, link, g)
         set_linked_position(halves, row, link, at)
         if children_count(halves, g, k) > 0:
-            set_row_place(halves, row, counted_up(row_place(halves, row)))
+            set_row_place(halves, row, counted(row_place(halves, row), ONE))
     for i in range(start, end):
         row = (entries[i] & LOW32) + offset
         field = parents_field((entries[i] >> 32) + shift, k)
