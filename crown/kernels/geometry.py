@@ -65,7 +65,7 @@ _GROUP = 3  # words of a group besides its key, its references and its payload
 OWN_LINK = ONE  # the link of a row to the group that it is a child in
 UNREAD = np.int64(-(2**31))  # the place of the row of an alias that does not read the tuple
 CHILDREN, PARENTS = np.int64(0), np.int64(1)  # lists of a group
-# Half words of a group, from its first, that references can be in: above a leaf, above a bound node with children, else.
+# Half words of a group, from its first, with its references: above a leaf, above a bound node with children, else.
 IN_LENGTH, IN_FIELD, IN_WORD = 1, 0, 6
 
 # Records
