@@ -24,7 +24,6 @@ from crown.errors import AmplifiedWarning, CrownError, SnapshotError
 from crown.guards.arguments import Size, file_of, number_of, path_of, size_of
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared
-from crown.ingest.changes import CheckedBatch
 from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
@@ -169,29 +168,24 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         factorized: bool = False,
         watch: Amplification | None = None,
     ) -> Delivery:
-        closing = self._closing(prepared)
-        if watch is not None:
-            closing = partial(self._watched, prepared, watch, closing)
+        closing = self._closing(prepared, watch)
         if factorized and isinstance(self._engine, Engine):
             return self._engine.run(prepared, closing=closing, factorized=True)
         return self._engine.run(prepared, deltas=deltas, consolidate=consolidate, closing=closing)
 
-    def _watched(self, prepared: Prepared, watch: Amplification, closing: Callable[[], None]) -> None:
-        """Tells of a change that was amplified beyond what is allowed, before the batch stands: where that is an error,
-        the batch is taken back, and no delta is lost."""
-        found = watch.found(batch.columns for batch in prepared.checked.values())
-        if found is not None:
+    def _closing(self, prepared: Prepared, watch: Amplification | None) -> Callable[[], None]:
+        """Returns what is still to be done when all of a batch is applied, before it stands."""
+        return partial(self._close, prepared, watch)
+
+    def _close(self, prepared: Prepared, watch: Amplification | None) -> None:
+        """Tells of a change that was amplified beyond what is allowed: where that is an error, the batch is taken back,
+        and no delta is lost. Quarantines the rows of the batch that could not be taken."""
+        found = None if watch is None else watch.found(batch.columns for batch in prepared.checked.values())
+        if watch is not None and found is not None:
             watch.told = f"batch {self._engine.batches + 1}: {found.line()}"
             said = f"{watch.told}; view.explain(analyze=True) shows why"
             warnings.warn(said, AmplifiedWarning, stacklevel=_levels_to_caller())
-        closing()
-
-    def _closing(self, prepared: Prepared) -> Callable[[], None]:
-        """Returns what is still to be done when all of a batch is applied, before it stands."""
-        return partial(self._close, prepared.bad)
-
-    def _close(self, bad: Mapping[str, CheckedBatch]) -> None:
-        """Quarantines the rows of a batch that could not be taken, when all else of it is done."""
+        bad = prepared.bad
         if bad:
             assert self._quarantine_dir is not None
             self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)

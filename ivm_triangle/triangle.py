@@ -94,7 +94,6 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         if edges is not None:
             self._domains = (Domain("A"),) * 3  # one code space: a value is the same in all places
         self._columns = {name: (_columns_of(pair[0]), _columns_of(pair[1])) for name, pair in (columns or {}).items()}
-        self._norms = np.zeros(3)
         self._null_rows = 0
         self._max_delay = 0
 
@@ -197,6 +196,16 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
                     "with these multiplicities a count may leave 64 bits; nothing was applied, scale the weights"
                 )
         return norms
+
+    @property
+    def _norms(self) -> np.ndarray:
+        """Bounds on the Euclidean norms of the relations, float64[3], which the state keeps."""
+        kept = self._state.arena[at.C_NORMS : at.C_NORMS + 3]
+        return kept.view(np.float64).copy()
+
+    @_norms.setter
+    def _norms(self, norms: np.ndarray) -> None:
+        self._state.arena[at.C_NORMS : at.C_NORMS + 3] = norms.view(np.int64)
 
     def _product(self, norms: np.ndarray) -> float:
         r, s, t = (max(norm, 1.0) for norm in norms.tolist())

@@ -56,12 +56,16 @@ class BagAtom:
     predicate: Expr | None = None
 
 
+TRIANGLE_COUNT = "triangle count"
+
+
 @dataclass(frozen=True)
 class Bag:
     """A cyclic part of the query, maintained as one relation by a module of its own.
 
-    `method` is `triangle` (three atoms, pairwise sharing one of three disjoint attribute sets) or `generic`.
-    `outputs` are the attributes of the bag's relation, in order; `width` its fractional edge cover number.
+    `method` is `triangle` (three atoms, pairwise sharing one of three disjoint attribute sets) or `generic`; or
+    `triangle count`, of which nothing is kept but how many results there are, with multiplicities. `outputs` are the
+    attributes of the bag's relation, in order; `width` its fractional edge cover number.
     """
 
     method: str
@@ -177,6 +181,12 @@ class Plan:
     def json_left_out(self) -> tuple[str, ...]:
         """Returns the fields that only plans with payloads have."""
         return () if self.payload is not None else ("payload",)
+
+    @property
+    def count(self) -> Bag | None:
+        """Returns the bag whose results are only counted, if the plan is that and nothing else."""
+        bag = self.nodes[0].bag
+        return bag if bag is not None and bag.method == TRIANGLE_COUNT else None
 
     def children(self, index: int) -> list[int]:
         """Returns the indexes of a node's children."""

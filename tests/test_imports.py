@@ -32,6 +32,7 @@ _KERNELS = ("arena", "jit", "pointers", "tables")
 GROUND_FLOOR = {
     f"crown.{module}" for module in ("errors", "guards", "guards.arguments", "guards.interrupts", "guards.uncopyable")
 } | {
+    "crown.bags.counts",
     "crown.bags.protocol",
     "crown.ingest.columns",
     "crown.ingest.conventions",

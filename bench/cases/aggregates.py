@@ -31,6 +31,10 @@ AGGREGATES: dict[str, Workload] = {
             GRAPH, "graph", 3, checked=15_000,
         ),
         Workload(
+            "agg-triangle", "Triangle, COUNT(*)",  # the dataflows beside it have no row for a group without rows
+            f"SELECT COUNT(*) AS n {HOP3} AND G3.dst = G1.src HAVING COUNT(*) > 0", GRAPH, "graph", 3, prefix=300_000,
+        ),
+        Workload(
             "agg-2-hop-sum", "2-Hop, SUM by first",
             "SELECT G1.src AS a, SUM(G2.dst) AS s FROM G G1, G G2 WHERE G1.dst = G2.src GROUP BY G1.src", GRAPH,
             "graph", 2,

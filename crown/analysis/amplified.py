@@ -57,8 +57,8 @@ class Amplification:
         """Takes note of some deltas. O(1)."""
         self._deltas += deltas.num_rows
         if self._beyond is not None and self._sampled < _SAMPLE and deltas.num_rows:
-            self._sample.append(deltas.slice(0, _OF_BLOCK))
-            self._sampled += self._sample[-1].num_rows
+            self._sample.append(deltas)
+            self._sampled += min(deltas.num_rows, _OF_BLOCK)
 
     def found(self, changes: Iterable[Mapping[str, Any] | pa.Table]) -> Amplified | None:
         """Returns the change that was amplified most, if it was beyond the threshold; ``changes``: columns by name, of
@@ -68,7 +68,8 @@ class Amplification:
         given = [{name: one[name] for name in _names(one) if name != WEIGHT} for one in changes]
         rows = sum(len(next(iter(columns.values()))) for columns in given if columns)
         worst = Amplified("", None, max(rows, 1), self._deltas, self._deltas)
-        sample = pa.Table.from_batches(self._sample).flatten()  # the elements of a motif are structs
+        blocks = [block.slice(0, _OF_BLOCK) for block in self._sample]
+        sample = pa.Table.from_batches(blocks).flatten()  # the elements of a motif are structs
         for name in sample.column_names:
             if name == WEIGHT:
                 continue

@@ -12,6 +12,7 @@ from weakref import finalize
 import numpy as np
 import pyarrow as pa
 
+from crown.analysis.amplified import Amplification
 from crown.durable.journal import Journal
 from crown.durable.recovery import stamp
 from crown.errors import RecoveryWarning, SnapshotError
@@ -86,8 +87,8 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
                 warnings.warn(f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=4)
         return super()._prepared(changes)
 
-    def _closing(self, prepared: Prepared) -> Callable[[], None]:
-        before = super()._closing(prepared)
+    def _closing(self, prepared: Prepared, watch: Amplification | None) -> Callable[[], None]:
+        before = super()._closing(prepared, watch)
 
         def write_down() -> None:
             before()

@@ -53,7 +53,12 @@ class Delivery:
         taken back."""
         with self._uninterrupted:
             try:
-                return pa.Table.from_batches(self._batches if look is None else _shown(self._batches, look), schema)
+                found = []
+                for batch in self._batches:
+                    if look is not None:
+                        look(batch)
+                    found.append(batch)
+                return pa.Table.from_batches(found, schema)
             except BaseException:
                 self.abort()
                 raise
@@ -71,12 +76,6 @@ class Delivery:
     def __del__(self) -> None:
         if is_open(getattr(self, "_batches", None)):
             self.close()
-
-
-def _shown(batches: Batches, look: Callable[[pa.RecordBatch], None]) -> Batches:
-    for batch in batches:
-        look(batch)
-        yield batch
 
 
 class Guard:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from crown.engine.kernels import layout as L
 from crown.kernels.geometry import link_of, payload_words
@@ -98,12 +99,12 @@ class PayloadLayout:
             depth[i] = depth[node.parent] + 1 if node.parent >= 0 else 0
         return sorted((i for i in range(len(depth)) if self.has_groups(i)), key=lambda i: -depth[i])
 
-    @property
+    @cached_property
     def first_handle(self) -> int:
         """Returns the first column with handles: after the free attributes and the payload of a result."""
         return len(self._plan.free) + self.result.words
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Returns columns of an enumeration."""
         return self.first_handle + len(self.weighing)

@@ -106,8 +106,12 @@ class Checker:
         out: dict[str, Given] = {}
         for (name, kind, target), place in zip(self._wanted, self._places, strict=True):
             if place is not None:
+                given = column(place)
+                if isinstance(given, pa.Array) and given.type == target:
+                    out[name] = given
+                    continue
                 found = {} if name in self._unseen else bad
-                out[name] = converted(column(place), name, kind, target, found)
+                out[name] = converted(given, name, kind, target, found)
                 if found is not bad:
                     bad.update({row: why for row, why in found.items() if weights[row] > 0 and row not in bad})
             elif name in self._unseen and not (weights > 0).any():
@@ -254,9 +258,11 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     return out
 
 
+_TEXT = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
+
+
 def _is_text(type_: pa.DataType) -> bool:
-    kinds = pa.types
-    return bool(kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_))
+    return type_.id in _TEXT
 
 
 def _family(type_: pa.DataType) -> str:
@@ -277,7 +283,8 @@ def _family(type_: pa.DataType) -> str:
 
 def _weights(column: Any, name: str, bad: dict[int, str], upserts: bool) -> np.ndarray:
     own: dict[int, str] = {}
-    array = converted(_decoded(column, upserts), name, "int64", _INT64, own)
+    whole = not isinstance(column, list) and column.type == _INT64
+    array = column if whole else converted(_decoded(column, upserts), name, "int64", _INT64, own)
     if isinstance(array, np.ndarray):
         weights = array
     else:

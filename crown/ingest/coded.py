@@ -36,7 +36,7 @@ class CodedPreparer:
             _Columns(plan, relation, held.get(relation.name.lower(), frozenset()))
             for relation in stored_relations(plan)
         ]
-        self._names = {relation.stored.name.lower() for relation in self._relations}
+        self._names = frozenset(relation.name for relation in self._relations)
 
     def changes(self, nets: Mapping[str, Zset]) -> tuple[RelationChange, ...]:
         """Returns the changes for ``nets``: by name of a relation, with all columns of its table, in their order.
@@ -45,13 +45,9 @@ class CodedPreparer:
         stored relations may take from one net. Raises CrownError for a relation that the plan does not read. O(tuples).
         """
         given = {name.lower(): net for name, net in nets.items()}
-        if unknown := set(given) - self._names:
-            raise CrownError(f"the plan does not read the relation {sorted(unknown)[0]!r}")
-        return tuple(
-            self._change(relation, given[name])
-            for relation in self._relations
-            if (name := relation.stored.name.lower()) in given
-        )
+        if not self._names.issuperset(given):
+            raise CrownError(f"the plan does not read the relation {min(set(given) - self._names)!r}")
+        return tuple([self._change(of, given[of.name]) for of in self._relations if of.name in given])
 
     def _change(self, relation: _Columns, net: Zset) -> RelationChange:
         stored, n = relation.stored, len(net)
@@ -64,7 +60,7 @@ class CodedPreparer:
         rejected = n - len(net)
         if not relation.whole:
             net = net.project(relation.words).net()
-        if not net.rows.size or extent(net.flat())[0] != NULL:
+        if not net.rows.size or extent(net.words())[0] != NULL:
             return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
         joined = [alias.not_null for alias in stored.aliases]
         filtered = tuple(rejected + int(np.count_nonzero(null(net.rows, words))) for words in joined)
@@ -79,6 +75,7 @@ class _Columns:
 
     def __init__(self, plan: Plan, stored: StoredRelation, held: Parts) -> None:
         self.stored = stored
+        self.name = stored.name.lower()
         known = stored.predicate is None or held.issuperset(stored.predicate.conjuncts())
         self.predicate = None if known else stored.predicate
         columns = plan.table(stored.name).columns

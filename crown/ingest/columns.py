@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from operator import itemgetter
+from itertools import repeat
+from operator import eq, itemgetter, methodcaller
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ ABSENT = _Absent()
 
 WEIGHT = "_weight"
 
+_PLAIN_KINDS = frozenset("iuf")  # NumPy's integers and floats
 Column = Callable[[int], Any]  # position -> Arrow array, or a list where the values may have mixed types
 
 
@@ -69,7 +71,7 @@ def _opened_rows(relation: str, rows: list[Any]) -> tuple[list[str], int, Column
     if not rows:
         return [], 0, [].__getitem__
     keys = rows[0].keys()
-    if all(row.keys() == keys for row in rows):
+    if all(map(eq, map(methodcaller("keys"), rows), repeat(keys))):
         names = list(keys)
         return names, len(rows), lambda i: list(map(itemgetter(names[i]), rows))
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -135,10 +137,10 @@ def is_missing(value: Any) -> bool:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
-    return _plain(array)
+    if column.num_chunks == 1:
+        return _plain(column.chunk(0))
+    array = column.combine_chunks()
+    return _plain(pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array)
 
 
 def _plain(array: pa.Array) -> pa.Array:
@@ -156,6 +158,8 @@ def is_pandas(data: Any) -> bool:
 
 def _from_pandas(series: Any) -> Any:
     try:
+        if series.dtype.kind in _PLAIN_KINDS and not hasattr(series.dtype, "na_value"):
+            return pa.array(series.to_numpy(), from_pandas=True)  # a tenth of the time of the other way
         array = pa.Array.from_pandas(series)
         return _whole(array) if isinstance(array, pa.ChunkedArray) else array
     except REFUSED:

@@ -76,6 +76,10 @@ def _column(values: np.ndarray) -> Any:
 
 def _of_rows(relation: str, rows: list[Any], columns: Sequence[str]) -> Any:
     """Returns rows that are no dicts: dataclasses, tuples with or without names; or mappings of another kind."""
+    if set(map(type, rows)) <= {tuple, list} and len(lengths := set(map(len, rows))) == 1:
+        names = _names(columns, lengths.pop())
+        if names is not None:
+            return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     if all(isinstance(row, pa.RecordBatch) for row in rows):
         return pa.Table.from_batches(rows)
     return [_row(relation, row, columns) for row in rows]

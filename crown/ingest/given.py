@@ -56,7 +56,7 @@ class Columns(Mapping[str, pa.Array]):
         ``rows``: where these rows are in what came, if they are not all of it.
         """
         try:
-            return self.codes(name, intern)
+            return encode(self._given[name], self._kinds[name], intern)
         except UnencodableError as error:
             row = error.row if rows is None else int(rows[error.row])
             raise BadRowError(relation, row, f"column {name!r}: {error.reason}") from None

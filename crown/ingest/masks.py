@@ -42,6 +42,11 @@ def reads(masks: np.ndarray, bit: int) -> np.ndarray:
     return found
 
 
+def readers(masks: np.ndarray, n: int, bit: int) -> int:
+    """Returns how many of ``n`` rows with these masks (int64[n], or ``EVERY``) the bit's owner reads."""
+    return n if masks is EVERY else int(np.count_nonzero(reads(masks, bit)))
+
+
 def null(table: np.ndarray, words: tuple[int, ...]) -> np.ndarray:
     """Returns True (bool[n]) for every tuple of ``table`` (int64[n, width]) in which one of those words is NULL."""
     found: np.ndarray = (table[:, words] == NULL).any(axis=1)

@@ -15,11 +15,10 @@ import numpy as np
 from crown.errors import BadRowError, ChangeError
 from crown.ingest.batch import Prepared, RelationChange, for_aliases
 from crown.ingest.changes import CheckedBatch, Checker, relations_of
-from crown.ingest.masks import EVERY, null, reads
+from crown.ingest.masks import EVERY, null, readers, reads
 from crown.ingest.selection import Selection
 from crown.kernels.batches import extent
 from crown.store.codec import Intern
-from crown.store.flat import flags
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
 from plans.plan import Plan
@@ -39,12 +38,15 @@ class Preparer:
         for table in plan.tables:
             own = [relation for relation in self.relations if relation.name.lower() == table.name.lower()]
             self._tables[table.name.lower()] = _Table(table, own)
-        self._of = [self._tables[relation.name.lower()].name for relation in self.relations]
+        self._of = [self._tables[relation.name.lower()] for relation in self.relations]
         # For every relation the first that takes the same tuples: bags read some that others read, too.
         first: dict[tuple[Any, ...], int] = {}
         self._same = [
-            first.setdefault((name, relation.columns, str(relation.predicate)), i)
-            for i, (name, relation) in enumerate(zip(self._of, self.relations, strict=True))
+            first.setdefault((table.name, relation.columns, str(relation.predicate)), i)
+            for i, (table, relation) in enumerate(zip(self._of, self.relations, strict=True))
+        ]
+        self._selections = [
+            table.selection_of(relation) for table, relation in zip(self._of, self.relations, strict=True)
         ]
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
@@ -53,6 +55,8 @@ class Preparer:
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
         checked: dict[str, CheckedBatch] = {}
+        coded: dict[str, _Coded] = {}
+        rows = 0
         for name, data in relations_of(changes).items():
             table = self._tables.get(name.lower())
             if table is None:
@@ -65,44 +69,36 @@ class Preparer:
                 row, reason = next(iter(batch.bad.items()))
                 raise BadRowError(table.name, row, reason)
             checked[table.name] = batch
-        coded = {name: self._coded(name, batch) for name, batch in checked.items()}
+            rows += len(batch.weights)
+        for name, batch in checked.items():
+            coded[name] = self._coded(self._tables[name.lower()], batch)
         done: dict[int, _Net] = {}
         out = []
-        for relation, name, same in zip(self.relations, self._of, self._same, strict=True):
-            batch_of = coded.get(name)
+        for i, (relation, table, same) in enumerate(zip(self.relations, self._of, self._same, strict=True)):
+            batch_of = coded.get(table.name)
             if batch_of is not None:
                 if same not in done:
-                    done[same] = self._net(relation, batch_of)
+                    done[same] = self._net(relation, self._selections[i], batch_of)
                 out.append(_change(relation, batch_of, done[same]))
-        rows = sum(len(batch.weights) for batch in checked.values())
         return Prepared(tuple(out), rows, checked)
 
-    def _coded(self, relation: str, batch: CheckedBatch) -> _Coded:
+    def _coded(self, table: _Table, batch: CheckedBatch) -> _Coded:
         """Returns the codes of the rows that some relation of a table takes."""
-        table, n = self._tables[relation.lower()], len(batch.weights)
+        n, rejected = len(batch.weights), _NONE_REJECTED
         rows = table.selection.rows(batch.columns, n, self._intern) if table.selection is not None and n else None
-        rejected = EVERY[:0]
         if rows is not None:
-            masks = np.broadcast_to(batch.masks, n)
-            rejected = np.delete(masks, rows)
-            masks = batch.masks if batch.masks is EVERY else masks[rows]
+            rejected, masks = _Rejected.of(batch.masks, n, rows), _taken(batch.masks, rows)
             batch = replace(batch, columns=batch.columns.taken(rows), weights=batch.weights[rows], masks=masks)
-        codes = {name: batch.columns.coded(relation, name, self._intern, rows) for name in table.coded}
-        return _Coded(batch, codes, rejected, table.alike)
+        codes = {name: batch.columns.coded(table.name, name, self._intern, rows) for name in table.coded}
+        return _Coded(batch, codes, rejected)
 
-    def _net(self, relation: StoredRelation, coded: _Coded) -> _Net:
-        columns, weights, masks = coded.batch.columns, coded.batch.weights, coded.batch.masks
-        n = len(weights)
-        passed, rejected = coded.matrix(relation.columns), coded.rejected
-        if relation.predicate is not None and not coded.alike:
-            verdict = relation.predicate.evaluate(columns, n)
-            if verdict.null_count:
-                verdict = verdict.fill_null(False)
-            keep = flags(verdict)
-            if np.count_nonzero(keep) < n:
-                rejected = np.concatenate([rejected, np.broadcast_to(masks, n)[~keep]])
-                passed, weights = passed[keep], weights[keep]
-                masks = masks if masks is EVERY else masks[keep]
+    def _net(self, relation: StoredRelation, selection: Selection | None, coded: _Coded) -> _Net:
+        weights, masks, passed = coded.batch.weights, coded.batch.masks, coded.matrix(relation.columns)
+        rejected, n = [coded.rejected], len(weights)
+        rows = selection.rows(coded.batch.columns, n, self._intern) if selection is not None and n else None
+        if rows is not None:
+            rejected.append(_Rejected.of(masks, n, rows))
+            passed, weights, masks = passed[rows], weights[rows], _taken(masks, rows)
         net, kept = parted(Zset(passed, weights), masks)
         return _Net(net, kept, rejected, passed, masks)
 
@@ -137,21 +133,47 @@ class _Table:
         whole = not relations or len(predicates) < len(relations)
         kinds = {column.name: column.type for column in table.columns}
         self.selection = None if whole else Selection(conditions, kinds, False)
-        self.alike = not whole and len(conditions) == 1  # a row that one relation takes all take
+        self._alike = not whole and len(conditions) == 1  # a row that one relation takes all take
+        self._kinds = kinds
         self.coded = tuple(coded)
         self.checker = Checker(table, tuple(dict.fromkeys([*coded, *(c for columns in tested for c in columns)])))
+
+    def selection_of(self, relation: StoredRelation) -> Selection | None:
+        """Returns which of the rows that some relation takes this one takes; None for all of them."""
+        if relation.predicate is None or self._alike:
+            return None
+        return Selection({frozenset(relation.predicate.conjuncts())}, self._kinds, False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rejected:
+    """Rows that came and are not taken: how many, and their masks (int64[n], or ``EVERY``)."""
+
+    n: int
+    masks: np.ndarray
+
+    @classmethod
+    def of(cls, masks: np.ndarray, n: int, rows: np.ndarray) -> _Rejected:
+        """Returns those of ``n`` rows that are not at the positions ``rows``."""
+        return cls(n - len(rows), EVERY if masks is EVERY else np.delete(masks, rows))
+
+
+_NONE_REJECTED = _Rejected(0, EVERY)
+
+
+def _taken(masks: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return masks if masks is EVERY else masks[rows]
 
 
 class _Coded:
     """A batch in codes. Relations of the same columns take them from the same matrix.
 
-    ``rejected``: the masks of rows that came, too, but that no relation takes; ``alike``: all take those that are here.
+    ``rejected``: rows that came, too, but that no relation takes.
     """
 
-    def __init__(self, batch: CheckedBatch, codes: dict[str, np.ndarray], rejected: np.ndarray, alike: bool) -> None:
+    def __init__(self, batch: CheckedBatch, codes: dict[str, np.ndarray], rejected: _Rejected) -> None:
         self.batch = batch
         self.rejected = rejected
-        self.alike = alike
         self.nulls = any(map(batch.columns.null_count, batch.columns))
         self._codes = codes
         self._matrices: dict[tuple[str, ...], np.ndarray] = {}
@@ -170,14 +192,14 @@ class _Coded:
 @dataclass(frozen=True)
 class _Net:
     """The net of the rows that pass a predicate with its masks, these rows (int64[n, width]) and their masks, and the
-    masks of the others.
+    others.
 
     All masks are those that came with the batch: their bits are occurrences of the plan.
     """
 
     net: Zset
     masks: np.ndarray
-    rejected: np.ndarray
+    rejected: list[_Rejected]
     passed: np.ndarray
     passed_masks: np.ndarray
 
@@ -187,14 +209,16 @@ def _change(relation: StoredRelation, coded: _Coded, found: _Net) -> RelationCha
 
     It has masks if the batch has some, or NULLs in a column on which some alias joins.
     """
+    if found.masks is EVERY and not coded.nulls:
+        rejected = sum([one.n for one in found.rejected])
+        return RelationChange.of(relation, found.net, EVERY, (rejected,) * len(relation.aliases))
     joined: list[tuple[int, ...]] = [()] * len(relation.aliases)
     if coded.nulls:
         nullable = {w for w, name in enumerate(relation.columns) if coded.batch.columns.null_count(name)}
         joined = [tuple(w for w in alias.not_null if w in nullable) for alias in relation.aliases]
-    if found.masks is EVERY and not any(joined):
-        return RelationChange.of(relation, found.net, EVERY, (len(found.rejected),) * len(relation.aliases))
     filtered = []
     for alias, words in zip(relation.aliases, joined, strict=True):
         nulls = null(found.passed, words) & reads(found.passed_masks, alias.occurrence)
-        filtered.append(int(np.count_nonzero(nulls) + np.count_nonzero(reads(found.rejected, alias.occurrence))))
+        rejected = sum([readers(one.masks, one.n, alias.occurrence) for one in found.rejected])
+        filtered.append(int(np.count_nonzero(nulls)) + rejected)
     return for_aliases(relation, found.net, found.masks, joined, tuple(filtered))

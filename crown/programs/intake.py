@@ -65,6 +65,8 @@ def summed_columns(program: Program) -> dict[str, frozenset[str]]:
 
 def without_too_large(batch: CheckedBatch, columns: Iterable[str]) -> CheckedBatch:
     """Returns a batch in which rows with a double that cannot be summed are bad ones. O(rows)."""
+    if not columns:
+        return batch
     reasons: dict[int, str] = {}
     for name in columns:
         values = np.nan_to_num(batch.columns[name].to_numpy(zero_copy_only=False), nan=0.0, posinf=0.0, neginf=0.0)

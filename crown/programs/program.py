@@ -120,7 +120,8 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         """Returns the batch as a transaction. What it yields first is empty: from then on closing it applies the
         batch."""
         nets: dict[str | int, Zset] = {}
-        with self._transaction(prepared, nets):
+        self._open()
+        try:
             try:
                 yield self._nothing
             except GeneratorExit:
@@ -132,6 +133,10 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
                         yield self._decoded(part)
             if closing is not None:
                 closing()
+            self._stand(prepared, nets)
+        except BaseException as error:
+            self._roll_back(nets, error)
+            raise
 
     # Results
     # ------------------------------------------------------------------------------------------------------------------

@@ -115,5 +115,8 @@ class ResultOf:
 
 def slices(net: Zset) -> Iterator[Zset]:
     """Yields the rows of a net, some at a time."""
+    if 0 < len(net) <= SLICE:
+        yield net
+        return
     for start in range(0, len(net), SLICE):
         yield net[start : start + SLICE]

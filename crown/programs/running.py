@@ -10,8 +10,7 @@ gate's, then each stage's.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
 from typing import Any
 from weakref import ref
 
@@ -27,6 +26,7 @@ from crown.programs.intake import Intake, Nets, added_relations, summed_columns,
 from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
 from crown.stages.cells import Joins, cells_of, cuts_of
+from crown.stages.cyclic import CyclicCount
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.join import Join
@@ -79,7 +79,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self._used = used_columns(program, every)
         chosen = selected(program) if selecting and not every else {}
         self._held = holding(program, chosen)
-        self._unchanged = {name: Zset.empty(len(columns)) for name, columns in self._used.items()}
+        self._unchanged: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in self._used.items()}
         added = added_relations(program) if on_missing == "trust" else frozenset()
         upserts = upserts_of(program.tables, self._used)
         self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), upserts, program.windows, chosen)
@@ -93,6 +93,9 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             first += cells * parts_of(stage)
         if on_missing != "trust" and not whole:
             self._ask_joins()
+        self._sources = [tuple(_lower(source) for source in stage.inputs) for stage in self.stages]
+        self._resting = [not (isinstance(stage, Groups) and stage.stage.whole) for stage in self.stages]
+        self._nothing_of = [Zset.empty(len(stage.columns)) for stage in self.stages]
         self.tallies = Tallies(self.stages)
         self.epoch = 0  # grows whenever something changes, if only to be taken back
         self._batch: ref[Generator[Any, None, None]] | None = None  # being applied, while it is alive
@@ -108,6 +111,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(stage, JoinStage):
             known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
             known.update(self._used.items())
+            if stage.plan.count is not None:
+                return CyclicCount(stage, known, self.memory, first)
             added = self._only_read_by(len(self.stages), (GroupStage,))  # they add up its rows
             if cells > 1:
                 return Joins(stage, known, self.memory, first, cells, added)
@@ -183,25 +188,21 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self.ready()
         return with_room(self.memory.dictionary, lambda: self._intake.prepare(changes, strict), self.compact)
 
-    @contextmanager
-    def _transaction(self, given: Nets, nets: dict[str | int, Zset]) -> Iterator[None]:
-        """Opens a batch, which stands at the end, and is taken back if anything stops it; ``nets``: as in
-        ``_apply``."""
-        arena = self.memory.parts[0]
-        arena[A.H_OPEN] = 1
+    def _open(self) -> None:
+        """Opens a batch: whatever stops it, it is taken back (``_roll_back``), until it stands."""
+        self.memory.parts[0][A.H_OPEN] = 1
         self.epoch += 1
-        try:
-            yield
-            self._torn = True
-            for stage in self.stages:
+
+    def _stand(self, given: Nets, nets: Mapping[str | int, Zset]) -> None:
+        """Lets the open batch stand; ``nets``: what gate and stages let through."""
+        self._torn = True
+        for number, stage in enumerate(self.stages):
+            if not self._rests(number, self._inputs(number, nets)):
                 stage.settle()
-            self.gate.tally(given.nets, given.filtered, self.gate.missing)
-            arena[A.H_OPEN] = 0
-            self._torn = False
-            self.batches += 1
-        except BaseException as error:
-            self._roll_back(nets, error)
-            raise
+        self.gate.tally(given.nets, given.filtered, self.gate.missing)
+        self.memory.parts[0][A.H_OPEN] = 0
+        self._torn = False
+        self.batches += 1
 
     def _apply(self, given: Nets, nets: dict[str | int, Zset]) -> None:
         """Sends a batch through the gate and the stages; ``nets`` gets what each of them let through.
@@ -213,25 +214,27 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         try:
             nets.update(self.gate.apply(given.nets, given.advances))
             for number, stage in enumerate(self.stages):
+                inputs = self._inputs(number, nets)
+                if self._rests(number, inputs):
+                    nets[number] = self._nothing_of[number]
+                    continue
                 self._torn = False
                 self.uninterrupted.check()
-                inputs = self._inputs(stage, nets)
                 self._torn = True
-                nets[number] = stage.apply(inputs)
-                self.tallies.add(number, nets[number])
+                net = nets[number] = stage.apply(inputs)
+                self.tallies.add(number, net)
         except _REFUSALS:
             self._torn = False
             raise
         self._torn = False
 
-    def _inputs(self, stage: Stage, nets: Mapping[str | int, Zset]) -> list[Zset]:
-        return [self._input(source, nets) for source in stage.inputs]
+    def _inputs(self, number: int, nets: Mapping[str | int, Zset]) -> list[Zset]:
+        """Returns what the inputs of a stage are in a batch."""
+        return [nets[source] if source in nets else self._unchanged[source] for source in self._sources[number]]
 
-    def _input(self, source: str | int, nets: Mapping[str | int, Zset]) -> Zset:
-        if isinstance(source, int):
-            return nets[source]
-        name = source.lower()
-        return nets[name] if name in nets else self._unchanged[name]
+    def _rests(self, number: int, inputs: list[Zset]) -> bool:
+        """Returns True for a stage that is not even called: nothing comes in, and it does not count the batches."""
+        return self._resting[number] and not any(map(len, inputs))
 
     def _roll_back(self, nets: Mapping[str | int, Zset], error: BaseException) -> None:
         """Takes back what was applied of the batch that ``error`` stopped. UnusableStateError if that cannot be
@@ -243,8 +246,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             if self._torn:
                 raise UnusableStateError("how far the batch got is not known")
             for number in reversed(range(len(self.stages))):
-                if number in nets:
-                    self.stages[number].take_back(self._inputs(self.stages[number], nets))
+                if number in nets and not self._rests(number, inputs := self._inputs(number, nets)):
+                    self.stages[number].take_back(inputs)
                     self.tallies.add(number, nets[number], -1)
             self.gate.take_back({name: net for name, net in nets.items() if isinstance(name, str)})
         except (UnusableStateError, MemoryBudgetError) as why:
@@ -265,7 +268,11 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             nets: dict[str | int, Zset] = {}
             nets.update(self.gate.undo(given.nets, missing))
             for number, stage in enumerate(self.stages):
-                nets[number] = stage.undo(self._inputs(stage, nets)).negated()
+                inputs = self._inputs(number, nets)
+                if self._rests(number, inputs):
+                    nets[number] = self._nothing_of[number]
+                    continue
+                nets[number] = stage.undo(inputs).negated()
                 self.tallies.add(number, nets[number], -1)
             self.gate.tally(given.nets, given.filtered, missing, -1)
             arena[A.H_OPEN] = 0
@@ -334,3 +341,8 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             "reserved_bytes": 8 * sum(int(part[A.H_TOP]) for part in self.memory.parts),
             "stages": [stage.stats() for stage in self.stages],
         }
+
+
+def _lower(source: str | int) -> str | int:
+    """Returns a source as nets are named: relations in lower case."""
+    return source if isinstance(source, int) else source.lower()

@@ -44,11 +44,17 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         """
         self.ready()
         nets: dict[str | int, Zset] = {}
-        with self.uninterrupted, self._transaction(prepared, nets):
-            self._apply(prepared, nets)
-            found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
-            if closing is not None:
-                closing()
+        with self.uninterrupted:
+            self._open()
+            try:
+                self._apply(prepared, nets)
+                found = {name: self.results[name].delta(nets[i]) for name, i in self._numbers.items()} if deltas else {}
+                if closing is not None:
+                    closing()
+                self._stand(prepared, nets)
+            except BaseException as error:
+                self._roll_back(nets, error)
+                raise
         return found
 
     def changed(self, program: Program, memory_budget: int | None) -> SeveralResults:
@@ -88,7 +94,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
     def _fill(self, fresh: list[int]) -> None:
         """Applies the rows of what new stages read to them, as inserts; the first, empty batch is that of groups that
         are always there."""
-        outside = {_key(source) for n in fresh for source in self.stages[n].inputs} - set(fresh)
+        outside = {source for n in fresh for source in self._sources[n]} - set(fresh)
         if not self.batches or not fresh:
             return
         self._insert(fresh, {})
@@ -101,7 +107,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         for number in fresh:
             self.uninterrupted.check()
             stage = self.stages[number]
-            nets[number] = stage.apply([nets[s] if s in nets else self._nothing(s) for s in map(_key, stage.inputs)])
+            nets[number] = stage.apply([nets[s] if s in nets else self._nothing(s) for s in self._sources[number]])
             self.tallies.add(number, nets[number])
             stage.settle()
 
@@ -112,11 +118,7 @@ class SeveralResults(Running, instead="save(path) and crown.load_database(path) 
         if isinstance(source, str):
             return self.gate.scan(source)
         stage = self.stages[source]
-        return stage.scan([self._rows_of(_key(s)) for s in stage.inputs] if isinstance(stage, Linear) else [])
-
-
-def _key(source: str | int) -> str | int:
-    return source if isinstance(source, int) else source.lower()
+        return stage.scan([self._rows_of(s) for s in self._sources[source]] if isinstance(stage, Linear) else [])
 
 
 def _parts(program: Program) -> list[range]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+
 from crown.errors import CrownError
 from crown.kernels.arena import H_ROWS
 from crown.stages.protocol import Stage
@@ -30,7 +32,7 @@ class Tallies:
         """Notes that the rows of a stage have changed by a net, or (``sign`` -1) changed back. O(net)."""
         known = self.known(number)
         if known is not None and len(net):
-            self.set(number, known + sign * int(net.weights.sum()))
+            self.set(number, known + sign * int(np.add.reduce(net.weights)))
 
     def known(self, number: int) -> int | None:
         """Returns how many rows a stage has, None if that is not known. O(1)."""

@@ -42,19 +42,15 @@ class PlainOutputs:
 
     def __init__(self, plan: Plan, extern: Extern) -> None:
         self._extern = extern
-        self._positions = [plan.free.index(output.expr.value) for output in plan.output]
-        self._kinds = [output.type for output in plan.output]
         valid = never_null(plan)
-        self._nullable = [output.expr.value not in valid for output in plan.output]
+        self._positions = [plan.free.index(output.expr.value) for output in plan.output]
+        kinds = [(output.type, output.expr.value not in valid) for output in plan.output]
+        self._columns = [(i, kind, nullable) for i, (kind, nullable) in zip(self._positions, kinds, strict=True)]
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """See ``Outputs``. O(codes)."""
         columns = block.columns()
-        arrays = [
-            decode(columns[i], kind, self._extern, nullable)
-            for i, kind, nullable in zip(self._positions, self._kinds, self._nullable, strict=True)
-        ]
-        return arrays, block.weights
+        return [decode(columns[i], kind, self._extern, nullable) for i, kind, nullable in self._columns], block.weights
 
     def codes(self, block: Zset) -> Zset:
         """See ``Outputs``. O(codes)."""

@@ -151,7 +151,9 @@ class Joins:
 
 
 def cut_of(stage: JoinStage) -> Cut | None:
-    """Returns how a join stage is cut into cells; None if it cannot be."""
+    """Returns how a join stage is cut into cells; None if it cannot be, or is a count: that goes by itself."""
+    if stage.plan.count is not None:
+        return None
     names = [_named(source) for source in inputs(stage)]
     renamed = reading(stage, names)
     assert isinstance(renamed, JoinStage)

@@ -16,6 +16,7 @@ from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
+from crown.store.flat import flags, valid
 from crown.store.zset import Zset
 from plans.expressions.expr import Expr
 from plans.plan import Output
@@ -53,7 +54,7 @@ class Column:
         """Returns bool[n]: where there is a value; None for everywhere. Neither decodes nor codes anything. O(n)."""
         if self._codes is None:
             array = self._array
-            return np.asarray(array.is_valid().to_numpy(zero_copy_only=False)) if array.null_count else None
+            return valid(array) if array.null_count else None
         codes = self._codes
         return codes != NULL if len(codes) and extent(np.ascontiguousarray(codes))[0] == NULL else None
 
@@ -84,10 +85,14 @@ class Frame:
         self._dictionary = dictionary
 
     @classmethod
-    def of(cls, net: Zset, columns: Sequence[Declared], dictionary: Dictionary) -> Frame:
-        """Returns the frame of a net's tuples, whose codes are those of ``columns``."""
+    def of(
+        cls, net: Zset, columns: Sequence[Declared], dictionary: Dictionary, words: Sequence[int] | None = None
+    ) -> Frame:
+        """Returns the frame of a net's tuples, whose codes are those of ``columns``; ``words``: where each stands in a
+        tuple, if not in this order."""
         codes = net.columns()
-        named = {c.name: Column(c.type, dictionary, codes[i]) for i, c in enumerate(columns)}
+        at = range(len(columns)) if words is None else words
+        named = {c.name: Column(c.type, dictionary, codes[i]) for i, c in zip(at, columns, strict=True)}
         return cls(named, len(net), dictionary)
 
     def __getitem__(self, name: str) -> Column:
@@ -101,7 +106,7 @@ class Frame:
     def holds(self, predicate: Expr) -> np.ndarray:
         """Returns bool[n]: where the predicate is TRUE."""
         verdict = predicate.evaluate(self._read([predicate]), self.n)
-        return np.asarray(verdict.fill_null(False).to_numpy(zero_copy_only=False))
+        return flags(verdict.fill_null(False) if verdict.null_count else verdict)
 
     def computed(self, outputs: Sequence[Output]) -> list[Column]:
         """Returns the columns that expressions make; plain ones are not even decoded."""

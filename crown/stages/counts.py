@@ -23,6 +23,7 @@ class Counts:
         self.width = width
         self.leaves = leaves
         self._part = part
+        self._identity = np.arange(max(width, 1), dtype=np.int64)
 
     def __len__(self) -> int:
         return int(self._part.arena[self.table + T_COUNT])
@@ -81,7 +82,7 @@ class Counts:
 
     def _keys(self, rows: Zset) -> tuple[np.ndarray, np.ndarray]:
         keys = np.ascontiguousarray(rows.columns())
-        return keys, np.arange(max(self.width, 1), dtype=np.int64) * len(rows)
+        return keys, self._identity * len(rows)
 
     def scan(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields all tuples (int64[n, width]) with their counts (int64[n, leaves]), a block at a time."""

@@ -26,13 +26,14 @@ class Reader:
 
     def frame(self, net: Zset) -> tuple[Frame, np.ndarray]:
         """Returns the columns of the rows that enter, and their weights (int64[n]). O(net)."""
-        frame, weights = Frame.of(net, self._source, self._dictionary), net.weights
+        weights = net.weights if self.feed.weight == 1 else net.weights * self.feed.weight
+        if self._plain is not None and self.feed.where is None:
+            return Frame.of(net, self.columns, self._dictionary, self._plain), weights
+        frame = Frame.of(net, self._source, self._dictionary)
         if self.feed.where is not None:
             keep = frame.holds(self.feed.where)
             if not keep.all():
                 frame, weights = frame.chosen(keep), weights[keep]
-        if self.feed.weight != 1:
-            weights = weights * self.feed.weight
         made = frame.computed(self.feed.columns)
         named = {column.name: values for column, values in zip(self.columns, made, strict=True)}
         return Frame(named, frame.n, self._dictionary), weights

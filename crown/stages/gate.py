@@ -18,7 +18,7 @@ import numpy as np
 from crown.errors import MissingDeleteError
 from crown.ingest.batch import MissingDeletes
 from crown.kernels.arena import T_TALLIES
-from crown.kernels.batches import extent
+from crown.kernels.batches import extent, negatives
 from crown.kernels.tables import table_at
 from crown.stages.counts import Counts
 from crown.stages.keyed import Keyed, Upserts
@@ -115,9 +115,9 @@ class Gate:
             return self._replaced(name, net, missing)
         if name not in self._tables:
             return net
-        trusted = self.on_missing == "trust"
-        after = self._before(name, net) + net.weights
-        if trusted or not len(after) or extent(after)[0] >= 0:
+        after = self._before(name, net)
+        after += net.weights
+        if self.on_missing == "trust" or not len(after) or extent(after)[0] >= 0:
             return net
         absent = np.maximum(-after, 0)
         effective = _weighted(net, net.weights + absent)
@@ -134,12 +134,15 @@ class Gate:
         table, clamp = self._tables[name], self.on_missing != "trust"
         if name not in self._stored:
             return table.add(net, np.zeros(len(net), np.int64), clamp)[:, 0]
-        stored = self._stored[name]
-        before, rest = np.zeros(len(net), np.int64), stored.rest(net)
-        goes = (net.weights < 0) & ~rest
-        if goes.any():
-            before[goes] = stored.copies(net if goes.all() else net[goes])
-        if rest.any():
+        stored, gone = self._stored[name], int(negatives(net.weights))
+        rest = stored.rest(net)
+        if rest is None and gone == len(net):
+            return stored.copies(net)
+        before = np.zeros(len(net), np.int64)
+        if gone:
+            goes = net.weights < 0 if rest is None else (net.weights < 0) & ~rest
+            before[goes] = stored.copies(net[goes])
+        if rest is not None:
             before[rest] = table.add(net[rest], np.zeros(int(rest.sum()), np.int64), clamp)[:, 0]
         return before
 
@@ -182,7 +185,10 @@ class Gate:
         with self._part.budget.lifted():
             for name, net in nets.items():
                 if name in self._tables:
-                    own = net[self._stored[name].rest(net)] if name in self._stored else net
+                    own = net
+                    if name in self._stored:
+                        rest = self._stored[name].rest(net)
+                        own = net[:0] if rest is None else net[rest]
                     self._tables[name].add(own.negated(), np.zeros(len(own), np.int64))
                 elif name in self.retained:
                     self.retained[name].take_back()

@@ -45,16 +45,17 @@ class Join:
         added: bool = False,
         held: Mapping[str | int, Parts] = MappingProxyType({}),
     ) -> None:
-        plan = _narrowed(stage.plan, sources)
+        plan = narrowed(stage.plan, sources)
         self.stage = stage
         self._added = plan.payload is not None and (added or stage.mode == "payload")
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
         self._relations = [table.name for table in plan.tables]
         self.inputs = tuple(source_of(name.lower()) for name in self._relations)
-        self._words = []
+        self._words: list[list[int] | None] = []
         for table, source in zip(plan.tables, self.inputs, strict=True):
             place = {column.name.lower(): i for i, column in enumerate(sources[source])}
-            self._words.append([place[column.name.lower()] for column in table.columns])
+            words = [place[column.name.lower()] for column in table.columns]
+            self._words.append(None if words == list(range(len(place))) else words)  # None: all, as they come
         arena, n = memory.mapping(first, parts_of(stage)), memory.budget.words
         new = arena[A.H_MAGIC] == 0
         self._state = State(plan, arena, memory.file, memory.dictionary, n, Share(memory.budget, first))
@@ -82,8 +83,7 @@ class Join:
             self._refuse_too_large(change)
         if self._added:
             return self._gathered(list(self._core.events(changes)))
-        blocks = [block.copy() for block in self._core.apply(changes)]
-        return Zset.gathered(blocks, len(self.columns))
+        return self._gathered([block.copy() for block in self._core.apply(changes)])
 
     def _gathered(self, blocks: list[Zset]) -> Zset:
         return blocks[0] if len(blocks) == 1 else Zset.gathered(blocks, len(self.columns))
@@ -102,7 +102,7 @@ class Join:
 
     def _changes(self, nets: Sequence[Zset]) -> tuple[RelationChange, ...]:
         given = {
-            name: net.project(words)
+            name: net if words is None else net.project(words)
             for name, words, net in zip(self._relations, self._words, nets, strict=True)
             if len(net)
         }
@@ -144,7 +144,7 @@ class Join:
         return statistics(self._state)
 
 
-def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
+def narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
     """Returns the plan over tables that have only the columns that come."""
     come = [{column.name.lower() for column in sources[source_of(table.name.lower())]} for table in plan.tables]
     tables = tuple(

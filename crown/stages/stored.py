@@ -32,6 +32,7 @@ class StoredWhole:
         place = {column.name.lower(): i for i, column in enumerate(columns)}
         self._words = [place[name.lower()] for name in relation.columns]
         self._not_null = [alias.not_null for alias in relation.aliases]
+        self._leaves = all(self._not_null)  # it does not store a tuple that no alias can use
         self._columns = [self._words.index(i) for i in range(len(columns))]
         self._state, self._relation = state, relation
         self._record = state.compiled.record[relation.aliases[0].node]
@@ -44,10 +45,10 @@ class StoredWhole:
         """Returns the tuples that the join stores, with their copies. O(tuples)."""
         return tuples_of(self._state, self._relation).project(self._columns)
 
-    def rest(self, net: Zset) -> np.ndarray:
-        """Returns the mask (bool[n]) of the tuples that the join does not store. O(n)."""
-        if not all(self._not_null) or not net.rows.size or extent(net.flat())[0] != NULL:
-            return np.zeros(len(net), bool)
+    def rest(self, net: Zset) -> np.ndarray | None:
+        """Returns the mask (bool[n]) of the tuples that the join does not store; None if it stores all. O(n)."""
+        if not self._leaves or not net.rows.size or extent(net.words())[0] != NULL:
+            return None
         rows = net.rows[:, self._words]
         return np.logical_and.reduce([null(rows, words) for words in self._not_null])
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.store.flat import bits, flags, halves, words
+from crown.store.flat import bits, halves, valid, words
 from plans.schema import ONE_WORD_DIGITS, Column, arrow_type
 
 _MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
@@ -50,35 +50,41 @@ def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = 
     if isinstance(array, np.ndarray):
         return _whole(array, kind)
     if not array.null_count:
-        return _encode_valid(array, kind, intern, add)
-    valid = flags(array.is_valid())
+        return _encoder(kind)(array, intern, add)
+    there = valid(array)
     codes = np.full(len(array), NULL, np.int64)
-    if pa.types.is_decimal(array.type):
-        there = np.compress(valid, halves(array), axis=0)
-        rest = pa.Array.from_buffers(array.type, len(there), [None, pa.py_buffer(there)], 0)
+    if kind.startswith("decimal"):
+        pairs = np.compress(there, halves(array), axis=0)
+        rest = pa.Array.from_buffers(array.type, len(pairs), [None, pa.py_buffer(pairs)], 0)
     else:
         rest = array.drop_null()
     try:
-        codes[valid] = _encode_valid(rest, kind, intern, add)
+        codes[there] = _encoder(kind)(rest, intern, add)
     except UnencodableError as error:
-        raise UnencodableError(int(np.flatnonzero(valid)[error.row]), error.reason) from None
+        raise UnencodableError(int(np.flatnonzero(there)[error.row]), error.reason) from None
     return codes
 
 
-def _encode_valid(array: pa.Array, kind: str, intern: Intern, add: bool) -> np.ndarray:
+@cache
+def _encoder(kind: str) -> Callable[[pa.Array, Intern, bool], np.ndarray]:
+    """Returns what makes codes of arrays of a type without NULLs."""
     if uses_dictionary(kind):
-        return intern(_as_bytes(array), add)
+        return lambda array, intern, add: intern(_as_bytes(array), add)
     if kind.startswith("decimal"):
-        return halves(array)[:, 0].copy()
+        return lambda array, intern, add: halves(array)[:, 0].copy()
     if kind == "float64":
-        values = words(array, np.float64) + 0.0  # -0.0 + 0.0 is 0.0
-        values[np.isnan(values)] = np.nan
-        return values.view(np.int64)
+        return lambda array, intern, add: _float_codes(words(array, np.float64))
     if kind == "bool":
-        return words(array.cast(pa.int8()), np.int8).astype(np.int64)
+        return lambda array, intern, add: words(array.cast(pa.int8()), np.int8).astype(np.int64)
     if kind in ("date", "int32"):
-        return words(array, np.int32).astype(np.int64)
-    return _whole(words(array), kind)
+        return lambda array, intern, add: words(array, np.int32).astype(np.int64)
+    return lambda array, intern, add: _whole(words(array), kind)
+
+
+def _float_codes(values: np.ndarray) -> np.ndarray:
+    values = values + 0.0  # -0.0 + 0.0 is 0.0
+    values[np.isnan(values)] = np.nan
+    return values.view(np.int64)
 
 
 def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
@@ -112,22 +118,38 @@ def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) 
 
     O(n); the codes' buffer may be shared.
     """
+    target, values = _decoder(kind)
+    if values is None:
+        return extern(codes, target)
+    n, validity, count = len(codes), None, 0
+    if nullable and n and extent(codes)[0] == NULL:
+        nulls = codes == NULL
+        validity, count = bits(~nulls), int(np.count_nonzero(nulls))
+    return pa.Array.from_buffers(target, n, [validity, values(codes)], count)
+
+
+@cache
+def _decoder(kind: str) -> tuple[pa.DataType, Callable[[np.ndarray], pa.Buffer] | None]:
+    """Returns the Arrow type, and what makes the buffer of its values from codes; None if they are in the
+    dictionary."""
     target = arrow_type(kind)
     if uses_dictionary(kind):
-        return extern(codes, target)
-    nulls = codes == NULL if nullable and len(codes) and extent(codes)[0] == NULL else None
-    validity = None if nulls is None else bits(~nulls)
-    count = 0 if nulls is None else int(nulls.sum())
+        return target, None
     if kind.startswith("decimal"):
-        both = np.empty((len(codes), 2), np.int64)
-        both[:, 0] = codes
-        both[:, 1] = codes >> 63
-        return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(both)], count)
+        return target, lambda codes: pa.py_buffer(_pairs(codes))
     if kind == "bool":
-        return pa.Array.from_buffers(target, len(codes), [validity, bits(codes != 0)], count)
+        return target, lambda codes: bits(codes != 0)
     if kind in ("date", "int32"):
-        codes = codes.astype(np.int32)
-    return pa.Array.from_buffers(target, len(codes), [validity, pa.py_buffer(codes)], count)
+        return target, lambda codes: pa.py_buffer(codes.astype(np.int32))
+    return target, pa.py_buffer
+
+
+def _pairs(codes: np.ndarray) -> np.ndarray:
+    """Returns whole numbers as decimals of 128 bits: low and high words, int64[n, 2]."""
+    both = np.empty((len(codes), 2), np.int64)
+    both[:, 0] = codes
+    both[:, 1] = codes >> 63
+    return both
 
 
 def named_values(row: np.ndarray, columns: Sequence[Column], extern: Extern) -> dict[str, Any]:

@@ -29,10 +29,19 @@ def halves(array: pa.Array) -> np.ndarray:
 
 def flags(array: pa.Array) -> np.ndarray:
     """Returns bool[n] for an array of booleans without NULLs. O(n)."""
-    start, n = array.offset, len(array)
+    return _unpacked(array.buffers()[1], array.offset, len(array))
+
+
+def valid(array: pa.Array) -> np.ndarray:
+    """Returns bool[n]: where an array that has NULLs, but no array of nothing but the type NULL, has a value. O(n)."""
+    return _unpacked(array.buffers()[0], array.offset, len(array))
+
+
+def _unpacked(buffer: pa.Buffer, start: int, n: int) -> np.ndarray:
+    """Returns ``n`` bits of a buffer from bit ``start`` on."""
     if not n:
         return np.empty(0, bool)
-    packed = np.frombuffer(array.buffers()[1], np.uint8)[start // 8 : (start + n + 7) // 8]
+    packed = np.frombuffer(buffer, np.uint8)[start // 8 : (start + n + 7) // 8]
     found: np.ndarray = np.unpackbits(packed, bitorder="little")[start % 8 : start % 8 + n].view(bool)
     return found
 

@@ -22,6 +22,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -135,26 +136,35 @@ def _lines(kind: bytes, header: dict[str, Any], parts: Sequence[np.ndarray], crc
 
 
 def _written(file: BinaryIO, parts: Sequence[np.ndarray]) -> int:
-    """Writes the parts; returns their CRC-32. All but the last piece is on the disk then, and not in memory."""
+    """Writes the parts; returns their CRC-32. All but the last pieces are on the disk then, and not in memory.
+
+    While one piece goes to the disk the next one is summed up and written.
+    """
     crc = done = 0
-    for words in parts:
-        for start in range(0, len(words), _CHUNK):
-            chunk = words[start : start + _CHUNK].data
-            crc = zlib.crc32(chunk, crc)
-            file.write(chunk)
-            done += len(chunk)
-            if done >= _PIECE:
-                done = 0
-                _let_go(file)
+    with ThreadPoolExecutor(1) as disk:
+        going: Future[None] | None = None
+        for words in parts:
+            for start in range(0, len(words), _CHUNK):
+                chunk = words[start : start + _CHUNK].data
+                crc = zlib.crc32(chunk, crc)
+                file.write(chunk)
+                done += len(chunk)
+                if done >= _PIECE:
+                    done = 0
+                    file.flush()
+                    if going is not None:
+                        going.result()
+                    going = disk.submit(_let_go, file.fileno())
+        if going is not None:
+            going.result()
     return crc
 
 
-def _let_go(file: BinaryIO) -> None:
+def _let_go(file: int) -> None:
     """Puts what was written on the disk, and out of the page cache, where the system lets one ask for that."""
     if hasattr(os, "posix_fadvise"):
-        file.flush()
-        os.fdatasync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.fdatasync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def is_whole(value: object) -> bool:

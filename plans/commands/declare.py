@@ -114,13 +114,25 @@ def names_of(text: str | None) -> tuple[str, ...] | None:
 
 
 def query_text(text: str) -> str:
-    """Returns the text itself, or the content of the file of that name; of standard input for `-`."""
+    """Returns the text itself, or the content of the file of that name; of standard input for `-`.
+
+    PlanError if it can only be the name of a file, and that cannot be read.
+    """
     if text == "-":
         return sys.stdin.read()
+    if not text:  # which would be the name of the present folder
+        return text
     try:
         return Path(text).read_text(encoding="utf-8")
+    except (IsADirectoryError, PermissionError) as error:
+        reason = (error.strerror or "it cannot be read").lower()
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text"
     except (OSError, ValueError):  # no such file, or no name that a file can have: the query itself
-        return text
+        if any(sign in text for sign in " \t\n({"):
+            return text
+        reason = "there is no such file, and no query is a single word"
+    raise PlanError(f"cannot read {text}: {reason}", hint="give the name of a file, or the query itself in quotes")
 
 
 def add_query_arguments(parser: argparse.ArgumentParser) -> None:

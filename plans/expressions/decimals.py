@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,19 @@ def _decimal(value: Any) -> Any:
     if pa.types.is_decimal(value.type):
         return value
     if isinstance(value, pa.Scalar) and value.is_valid:
-        return pa.scalar(decimal.Decimal(value.as_py()), pa.decimal128(*digits(value.as_py())))
+        return _of_whole(value.as_py())
     return pc.cast(value, pa.decimal128(10 if value.type == pa.int32() else 20, 0))
+
+
+@lru_cache(maxsize=1024)
+def _of_whole(value: int) -> pa.Scalar:
+    """Returns a whole number as a decimal with no more digits than it has. It takes longer than a column of sums."""
+    return pa.scalar(decimal.Decimal(value), pa.decimal128(*digits(value)))
+
+
+@lru_cache(maxsize=1024)
+def _unscaled_literal(value: pa.Scalar) -> int:
+    return int(value.as_py().scaleb(value.type.scale))
 
 
 _WORDWISE = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
@@ -153,7 +165,7 @@ def _in_words(op: str, left: Any, right: Any, type_: pa.DataType) -> pa.Array | 
 def _word(value: Any, shift: int) -> Any:
     """Returns decimals of few digits times 10^shift as int64[n], or of a scalar as a whole number; 0 for NULL."""
     if isinstance(value, pa.Scalar):
-        return int(value.as_py().scaleb(value.type.scale)) * 10**shift
+        return _unscaled_literal(value) * 10**shift
     found = words(value, np.int64, 2)[::2]
     return found * 10**shift if shift else found
 

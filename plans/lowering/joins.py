@@ -9,10 +9,11 @@ from plans.expressions.build import cast
 from plans.lowering.computed import with_columns_for_joins
 from plans.lowering.existence import without_groups
 from plans.lowering.stages import Stages, condition, local, origin, passed
-from plans.plan import Output, Plan
+from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Output, Plan
 from plans.program import Feed, JoinStage
 from plans.queries.algebra import Query
 from plans.queries.conjunction import conjunction, is_set
+from plans.search.bounds import bound_of_count
 from plans.search.planning import plan_conjunction
 
 
@@ -51,7 +52,38 @@ def joined(query: Query, stages: Stages) -> int:
     if counted:
         query = counting(query, stages)
     made = plan_of(query, rates_of(query, stages.rates), None, counted)
+    if counted:
+        made = counting_only(made)
     return stages.add(JoinStage(typed(made, query), "bag" if counted else "set"))
+
+
+def counting_only(plan: Plan) -> Plan:
+    """Returns the plan of the number of triangles, if the plan is that of a bag of rows that are one triangle each and
+    show nothing of it; else the plan.
+
+    Each of its atoms counts, and joins by its two columns with the others.
+    """
+    root, *rest = plan.nodes
+    atoms = [node for node in rest if node.kind == "input" and len(node.attributes) == 2]
+    bags = [node.bag for node in rest if node.bag is not None and node.bag.method == "triangle"]
+    sound = root.kind == "virtual" and not plan.free and not plan.residual and not any(node.padded for node in atoms)
+    if not sound or len(bags) != 1 or len(atoms) != 3 or len(rest) != 4 or len(bags[0].outputs) != 3:
+        return plan
+    if any(node.name.endswith("]") for node in atoms):
+        return plan
+    read = tuple(BagAtom(node.name, node.relation, node.attributes, node.columns, node.predicate) for node in atoms)
+    bag = Bag(TRIANGLE_COUNT, (), bags[0].width, read)
+    node = Node(f"count[{','.join(bags[0].outputs)}]", "bag", (), -1, (), False, bag=bag)
+    only = Candidate(node.name, 0, plan.cost, {atom.name: 0.0 for atom in atoms})
+    return replace(
+        plan,
+        nodes=(node,),
+        payload=None,
+        height=0,
+        bounds=(bound_of_count(),),
+        candidates=(only,),
+        candidate_count=1,
+    )
 
 
 def counting(query: Query, stages: Stages) -> Query:

@@ -43,6 +43,11 @@ def bounds(
     return tuple(found)
 
 
+def bound_of_count() -> Bound:
+    """Returns the bound of the number of triangles: set intersection tables at ε = 1/2."""
+    return Bound(ANY, "O(√N) amortized; O(N) words, no triangle is kept", _TRIANGLE)
+
+
 def rows_by_keys(bag: Bag, tables: Sequence[Table]) -> str:
     """Returns how many rows a bag holds at most by declared keys, as a power of N; nothing where they say no more than
     its width."""

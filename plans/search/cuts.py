@@ -202,7 +202,8 @@ def _of_join(stage: JoinStage, by: _By) -> Iterator[tuple[object, list[_By]]]:
 def _counted(plan: Plan) -> tuple[str, ...]:
     """Returns the attributes of the atoms of a bag that count, of a type that can be hashed."""
     nodes = [node for node in plan.nodes if node.kind == "input" and not node.name.endswith("]")]
-    names = dict.fromkeys(name for node in nodes for name in node.attributes)
+    atoms = nodes if plan.count is None else plan.count.atoms
+    names = dict.fromkeys(name for atom in atoms for name in atom.attributes)
     private = padded_attributes(plan)
     return tuple(name for name in names if plan.attributes[name].type in HASHABLE and name not in private)
 

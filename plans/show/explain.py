@@ -9,7 +9,7 @@ from typing import Any
 
 from plans.expressions.expr import Expr
 from plans.expressions.sqltext import identifier
-from plans.plan import Bag, BagAtom, Candidate, Node, Plan
+from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Plan
 from plans.program import program_of
 from plans.reads import occurrences
 from plans.search.bounds import rows_by_keys
@@ -49,6 +49,8 @@ def text(plan: Plan, *, cells: int | None = None) -> str:
 
 def bag_line(plan: Plan, bag: Bag) -> str:
     """Returns how a bag is kept, its width, and how many rows it holds by declared keys, where these bound it."""
+    if plan.count is not None:
+        return f"{bag.method}, width {bag.width:.4g}"
     rows = rows_by_keys(bag, plan.tables)
     return f"{bag.method} bag, width {bag.width:.4g}" + (f", {rows} rows by keys" if rows else "")
 
@@ -56,6 +58,8 @@ def bag_line(plan: Plan, bag: Bag) -> str:
 def views(node: Node) -> list[str]:
     """Returns the views kept at a node: V_s its joinable rows, V_p their projection on the key, V_l those in some
     result; and whether a row of NULLs stands for those that it lacks."""
+    if node.bag is not None and node.bag.method == TRIANGLE_COUNT:
+        return []
     kept = ["V_s"]
     if node.parent >= 0:
         kept.append(f"V_p({', '.join(node.key)})")
@@ -180,7 +184,7 @@ def tree(plan: Plan) -> list[str]:
 
 def _detail(plan: Plan, index: int, known: Mapping[int, Edge]) -> str:
     node = plan.nodes[index]
-    parts = [" ".join(views(node))]
+    parts = [" ".join(views(node))] if views(node) else []
     if index in known:
         parts.append(f"payload {upkeep.payload_words(plan, index)}, {edge_mark(known[index])}")
     if node.kind == "input":

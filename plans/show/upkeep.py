@@ -64,6 +64,8 @@ def of_plan(plan: Plan) -> Upkeep:
 
 
 def _memory(plan: Plan) -> str:
+    if plan.count is not None:
+        return "the tuples of its atoms, and tables of what they have in common: O(N) words"
     rows = [f"{plan.nodes[i].name} {row_words(plan, i)}" for i in range(len(plan.nodes))]
     index = index_of(plan)
     edges = {of: [i for i in range(1, len(plan.nodes)) if index[i] == of] for of in index[1:]}

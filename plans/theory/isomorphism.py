@@ -234,7 +234,8 @@ def _weighed(stage: JoinStage) -> Iterator[tuple[Node | BagAtom, str]]:
     payload = stage.plan.payload
     for number, node in enumerate(stage.plan.nodes):
         if node.bag is not None:
-            yield from ((atom, "") for atom in node.bag.atoms)
+            weight = "" if stage.plan.count is None else COUNTED
+            yield from ((atom, weight) for atom in node.bag.atoms)
         elif node.kind != "input":
             continue
         elif payload is not None:

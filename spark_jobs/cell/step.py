@@ -26,7 +26,7 @@ from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.warm import warm_up
-from spark_jobs.cell.worker_input import complete
+from spark_jobs.cell.worker_input import ahead, complete
 from spark_jobs.dispatch.envelope import CELL, Envelope, stamp
 from spark_jobs.errors import BrokenChainError, CheckpointError
 from spark_jobs.log.delta_file import format_of
@@ -35,6 +35,9 @@ from spark_jobs.log.meta import check_meta, read_meta
 from spark_jobs.log.state_log import BACKFILL, CellLog, cell_folders
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
+
+AHEAD = 128 << 20
+"""Bytes of a table that are read while what came before them enters the engine."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     batch = context.getLocalProperty("streaming.sql.batchId")
     warm_up(maintainable(step.plan), step.engines)
     if step.root is None or step.backfill:
-        return one_shot(step, cell, complete(batches))
+        return one_shot(step, cell, complete(ahead(batches, AHEAD)))
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
         raise CheckpointError(
             "a micro-batch was read in a thread that does not know which one it is. In foreachBatch, start threads as "

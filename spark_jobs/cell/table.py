@@ -1,7 +1,8 @@
 """A table at a cell: insertions enter while the rest is still on its way, and the result is read at the end.
 
-So a batch job holds the state and one part of its input, not the input as a whole; and the first result leaves when the
-last row has come. Deletions wait until all insertions are in: what is left is the net of both.
+So a batch job holds the state and one part of its input (and what ``worker_input.ahead`` has read), not the input as
+a whole; and the first result leaves when the last row has come. Deletions wait until all insertions are in: what is
+left is the net of both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a task was given its whole input, or the JVM gave up in the middle.
+"""The input of a task: whether it was given whole, or the JVM gave up in the middle; and reading it ahead.
 
 When a task fails or is cancelled in the JVM (a bad row, a stopped query, a lost executor), Spark closes the connection
 to the worker. Arrow takes that for the end of the rows if it falls between two record batches, and the function under
@@ -11,6 +11,8 @@ something more to be read.
 from __future__ import annotations
 
 import sys
+import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
@@ -35,6 +37,57 @@ def complete(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise CutShortError("Spark ended this task before its input was complete") from None
     if channel is not None and not channel.peek(1):
         raise CutShortError("Spark ended this task before its input was complete")
+
+
+def ahead(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Yields the same batches, which a thread reads in the meantime: so the JVM goes on while the engine works.
+
+    It is ahead by ``most`` bytes, and a batch. If the caller stops early, the thread ends with its next batch, or with
+    the process.
+    """
+    waiting: deque[pa.RecordBatch | BaseException | None] = deque()
+    changed = threading.Condition()
+    held, wanted = 0, True
+
+    def room() -> bool:
+        return held < max(most, 1) or not wanted
+
+    def read() -> None:
+        nonlocal held
+        last: BaseException | None = None
+        try:
+            for batch in batches:
+                with changed:
+                    changed.wait_for(room)
+                    if not wanted:
+                        return
+                    waiting.append(batch)
+                    held += batch.nbytes
+                    changed.notify()
+        except BaseException as error:  # whatever it is, the caller is to know
+            last = error
+        with changed:
+            waiting.append(last)
+            changed.notify()
+
+    threading.Thread(target=read, name="input", daemon=True).start()
+    try:
+        while True:
+            with changed:
+                changed.wait_for(lambda: waiting)
+                found = waiting.popleft()
+                if isinstance(found, pa.RecordBatch):
+                    held -= found.nbytes
+                    changed.notify()
+            if found is None:
+                return
+            if isinstance(found, BaseException):
+                raise found
+            yield found
+    finally:
+        with changed:
+            wanted = False
+            changed.notify()
 
 
 def _channel() -> Any:

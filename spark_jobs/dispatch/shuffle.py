@@ -70,15 +70,23 @@ def dispatched(
     cells = given.grid.cells
     if counter is not None:
         union = union.observe(counter, F.count(F.lit(1)).alias("rows"))
-        # The time is a number in the generated code, which is compiled anew for every batch. The observation ends what
-        # is compiled together, so that is one short projection, and not the reading and checking of all relations.
-        begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
-        union = union.withColumn(CELL, (begun * cells + F.col(CELL)).cast("int"))
+        union = union.withColumn(CELL, (_stamped(cells) + F.col(CELL)).cast("int"))
     if anchored:
         return pinned(union, cells)
     if cells == 1 and 0 < cores <= ONE_TASK_CORES:
         return union.coalesce(1)
     return union.repartitionById(cells, F.col(CELL))
+
+
+def _stamped(cells: int) -> Column:
+    """Returns what the rows of a micro-batch have in ``_cell`` beside the number of their cell.
+
+    Spark writes the time into the plan of every batch. As a number in generated code it would have the code compiled
+    anew each time, 25 ms. ``zip_with`` generates none for what it works out, so the code is the same in every batch.
+    """
+    begun = F.pmod(F.unix_millis(F.current_timestamp()), F.lit(stamp_period(cells)))  # of the batch, to Spark
+    one = F.array(F.lit(0))
+    return F.get(F.zip_with(one, one, lambda _x, _y: begun * cells), F.lit(0))
 
 
 def base_relations(given: Round, envelope: Envelope) -> list[str]:
@@ -96,9 +104,7 @@ def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, lat
     names = {envelope.relations[tag].lower() for tag in tags}
     table, placed = replace(plan.table(envelope.relations[tags[0]]), name=base), envelope.placed[tags[0]]
     rows = made_by_cells(frame, list(placed)) if later else check(frame, table, list(placed))
-    selected = [
-        rows.columns[name].cast(spark_type(envelope.slots[slot])).alias(f"s{slot}") for name, slot in placed.items()
-    ]
+    selected = [rows.columns[name].alias(f"s{slot}") for name, slot in placed.items()]
     selected.append(_strict_weight(rows, table.name, envelope.quarantine).alias(WEIGHT))
     if envelope.quarantine:
         selected.append(_bad(rows, table.name).alias(BAD))
@@ -109,10 +115,12 @@ def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, lat
     if not (envelope.masked or envelope.whole) and all(condition is not None for condition in wanted.values()):
         keep = reduce(Column.__or__, [condition for condition in wanted.values() if condition is not None])
         typed = typed.filter(keep | _noteworthy(envelope))
+    made: dict[str, Column] = {}
     if given.grid.cells == 1:
-        sent = typed.select("*", F.lit(0).alias(CELL), F.lit(tags[0]).alias(TAG))
+        sent, made = typed, {CELL: F.lit(0), TAG: F.lit(tags[0])}
     elif isinstance(plan, Plan):
-        sent = _masked(plan, envelope, given.grid, typed, mine, wanted, column).withColumn(TAG, F.lit(tags[0]))
+        sent = _masked(plan, envelope, given.grid, typed, mine, wanted, column)
+        made = {TAG: F.lit(tags[0])}
     else:
         sent = _cut(given, envelope, typed, tags, column)
     slots = [
@@ -120,7 +128,8 @@ def _relation(given: Round, envelope: Envelope, base: str, frame: DataFrame, lat
         for i, t in enumerate(envelope.slots)
     ]
     carried = [CELL, *([TAG] if envelope.tagged else []), *([MASK] if envelope.masked else []), WEIGHT]
-    return sent.select(*carried, *([BAD] if envelope.quarantine else []), *slots)
+    words = [made[name].alias(name) if name in made else F.col(name) for name in carried]
+    return sent.select(*words, *([BAD] if envelope.quarantine else []), *slots)
 
 
 def _strict_weight(rows: CheckedRows, relation: str, quarantine: bool) -> Column:

@@ -4,6 +4,9 @@ A row is bad if it could not be read at all, if its weight or change code is not
 column's type: ``"12a"`` or ``1.5`` for an int64, 300 digits for a decimal(10,2), NULL where the schema says NOT NULL.
 Values are cast with ``try_cast`` and
 compared with what they were; nothing is nulled, truncated or rounded silently. All of it is generated JVM code.
+
+Spark analyzes and optimizes these expressions anew for every micro-batch: each node less is time of a small one. So
+there are no casts to the type that is there, and text is put together only where it is not known beforehand.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ class CheckedRows:
     """The rows of one relation, as expressions over ``frame``.
 
     ``columns``: typed values by declared column name; ``weight``: bigint; ``bad``: true of a bad row, false or NULL of
-    a good one (None if none of this frame can be bad); ``reason``: why a row is bad, NULL for good ones; ``text``: the
-    row as it came, as JSON.
+    a good one (None if none of this frame can be bad); ``reason``: why a bad row is bad, anything for a good one;
+    ``text``: the row as it came, as JSON.
     """
 
     frame: DataFrame
@@ -73,14 +76,13 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str]) -> CheckedRows:
         columns[column.name] = value
         if bad is not None:
             bad = bad & (weight > 0) if unseen else bad
-            faults.append((bad, _misfit(column.name, F.col(f"`{field.name}`"), column.type)))
+            faults.append((bad, _misfit(column.name, F.col(f"`{field.name}`"), field.dataType, column.type)))
         if table.required(column.name):
             null = value.isNull() & (weight > 0) if unseen else value.isNull()
             faults.append((null, F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
     kept = [F.col(f"`{field.name}`") for field in frame.schema.fields if field.name != UNREADABLE]
     bad = reduce(Column.__or__, [fault for fault, _ in faults]) if faults else None
-    reason = F.coalesce(*(F.when(fault, why) for fault, why in faults)) if faults else _no_text()
-    return CheckedRows(frame, columns, weight, bad, reason, F.to_json(F.struct(*kept)))
+    return CheckedRows(frame, columns, weight, bad, _first(faults), F.to_json(F.struct(*kept)))
 
 
 def made_by_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
@@ -93,9 +95,31 @@ def _no_text() -> Column:
     return F.lit(None).cast("string")
 
 
-def _misfit(name: str, value: Column, type_: str) -> Column:
-    shown = F.substring(value.cast("string"), 1, 100)
-    return F.concat(F.lit(f"column '{name}': "), F.lit("'"), shown, F.lit(f"' is not a value of type {type_}"))
+def _first(faults: Sequence[tuple[Column, Column]]) -> Column:
+    """Returns the reason of the first fault that a row has, if it has one."""
+    if not faults:
+        return _no_text()
+    *others, (_, last) = faults
+    if not others:
+        return last
+    return reduce(lambda cases, fault: cases.when(*fault), others[1:], F.when(*others[0])).otherwise(last)
+
+
+def _long(value: int) -> Column:
+    """Returns a bigint literal, also of a number that is an int to ``F.lit``."""
+    return F.expr(f"{value}L")
+
+
+def _misfit(name: str, value: Column, source: T.DataType, type_: str) -> Column:
+    begin, end = f"column '{name}': '", f"' is not a value of type {type_}"
+    if isinstance(source, T.LongType) and type_ == "int64":  # one value is none of an int64
+        return F.lit(f"{begin}{_RESERVED}{end}")
+    return F.concat(F.lit(begin), F.substring(value.cast("string"), 1, 100), F.lit(end))
+
+
+def _bigint(value: Column, source: T.DataType) -> Column:
+    """Returns a whole number as bigint."""
+    return value if isinstance(source, T.LongType) else value.cast("bigint")
 
 
 def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, list[tuple[Column, Column]]]:
@@ -103,7 +127,7 @@ def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, lis
     codes = weights_of_codes(table.upserts)
     field = fields.get(WEIGHT.lower())
     if field is None:
-        return F.lit(1).cast("bigint"), []
+        return _long(1), []
     code = F.col(f"`{field.name}`")
     if isinstance(field.dataType, T.StringType):
         weight = F.coalesce(
@@ -114,7 +138,7 @@ def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, lis
             code.try_cast("bigint"),
         ).cast("bigint")
     elif isinstance(field.dataType, T.ByteType | T.ShortType | T.IntegerType | T.LongType):
-        weight = code.cast("bigint")
+        weight = _bigint(code, field.dataType)
     elif isinstance(field.dataType, T.FractionalType):
         weight = code.try_cast("bigint")
         weight = F.when(weight.cast(field.dataType) == code, weight)  # 1.0 is 1, 1.5 is no weight
@@ -123,22 +147,29 @@ def _weight(fields: dict[str, T.StructField], table: Table) -> tuple[Column, lis
             f"relation {table.name!r}: the change column {field.name!r} has type {field.dataType.simpleString()}: "
             "give whole numbers or change codes"
         )
-    shown = F.coalesce(F.concat(F.lit("'"), F.substring(code.cast("string"), 1, 100), F.lit("'")), F.lit("NULL"))
-    unknown = F.concat(F.lit("unknown change code "), shown, F.lit(f"; use a whole number or one of {known()}"))
-    out_of_range = F.concat(F.lit("weight "), shown, F.lit(" is out of range"))
-    faults = [(weight.isNull(), unknown), (F.abs(weight) > MAX_WEIGHT, out_of_range)]
+    shown = F.substring(code.cast("string"), 1, 100)
+    if isinstance(field.dataType, T.IntegralType):
+        unknown = F.lit(f"unknown change code NULL; use a whole number or one of {known()}")
+    else:
+        said = F.coalesce(F.concat(F.lit("'"), shown, F.lit("'")), F.lit("NULL"))
+        unknown = F.concat(F.lit("unknown change code "), said, F.lit(f"; use a whole number or one of {known()}"))
+    faults = [
+        (weight.isNull(), unknown),
+        (F.abs(weight) > _long(MAX_WEIGHT), F.concat(F.lit("weight '"), shown, F.lit("' is out of range"))),
+    ]
     if table.upserts:
-        once = F.lit(": of a relation with upserts a row is there once; use 1 or -1")
-        faults.append((F.abs(weight) > 1, F.concat(F.lit("weight "), shown, once)))
+        once = F.lit("': of a relation with upserts a row is there once; use 1 or -1")
+        faults.append((F.abs(weight) > _long(1), F.concat(F.lit("weight '"), shown, once)))
     return weight, faults
 
 
 def _fit(value: Column, source: T.DataType, type_: str) -> tuple[Column, Column | None]:
     """Returns the value in the planner's type, and the condition under which it does not fit (None: it always does)."""
     target = spark_type(type_)
-    reserved = value == F.lit(_RESERVED).cast("bigint")
+    reserved = value == _long(_RESERVED)
     if type(source) is type(target) and not isinstance(target, T.DecimalType):
-        return value, reserved if type_ == "int64" else None
+        same = value if source == target else value.cast(target)  # two types of text can differ in their collation
+        return same, reserved if type_ == "int64" else None
     if isinstance(source, T.StringType):
         return _parse(value, type_)
     if type_of_spark(source) == type_ or (type_ == "int64" and type_of_spark(source) == "int32"):
@@ -170,5 +201,5 @@ def _parse(text: Column, type_: str) -> tuple[Column, Column]:
     elif type_ == "date":  # the cast drops a time of day
         bad = bad | (~text.try_cast("timestamp_ntz").eqNullSafe(value.cast("timestamp_ntz")))
     elif type_ == "int64":
-        bad = bad | (value == F.lit(_RESERVED).cast("bigint"))
+        bad = bad | (value == _long(_RESERVED))
     return value, text.isNotNull() & bad

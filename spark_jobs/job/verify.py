@@ -139,7 +139,7 @@ def _typed(plan: Maintainable, relation: str, frames: Mapping[str, DataFrame]) -
     table = plan.table(relation)
     frame = next(frame for name, frame in frames.items() if name.lower() == table.name.lower())
     rows = check(frame, table, [column.name for column in used(table, occurrences(plan))])
-    good = rows.frame if rows.bad is None else rows.frame.filter(rows.reason.isNull())
+    good = rows.frame if rows.bad is None else rows.frame.filter(~F.coalesce(rows.bad, F.lit(False)))
     return good.select(
         *(value.alias(name) for name, value in rows.columns.items()), rows.weight.alias(WEIGHT), F.col(BATCH)
     )

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 
 from crown.errors import CrownError
 from plans.schema import Schema
@@ -215,6 +216,6 @@ def test_a_null_where_the_schema_says_not_null_is_a_bad_row(spark):
     tables = Schema.of({"r": {"id": "int64 not null", "x": "int64"}, "t": {"columns": {"id": "int64"}, "key": ["id"]}})
     frame = spark.createDataFrame([(1, None), (None, 2)], "id bigint, x bigint")
     for table, needed in ((tables["r"], ["id", "x"]), (tables["t"], ["id"])):
-        reason = check(frame, table, needed).reason
-        reasons = [row[0] for row in frame.select(reason.alias("reason")).collect()]
+        rows = check(frame, table, needed)
+        reasons = [row[0] for row in frame.select(F.when(rows.bad, rows.reason)).collect()]
         assert reasons == [None, "column 'id' is NULL, and declared NOT NULL"]

@@ -118,6 +118,14 @@ pub fn build(setup: &mut Setup) -> Result<()> {
             let rows = two_hops(&edges).join_core(by_target, |_, (), &a| Some(a)).count_total();
             setup.deliver(rows, |&(a, n), f| f(&[a as i64, n as i64]));
         }
+        "agg-triangle" => {
+            let by_source = edges.clone().arrange_by_key();
+            let by_target = edges.clone().map(|(s, d)| (d, s)).arrange_by_key();
+            let closing = edges.map(|(c, a)| (a, c)).arrange_by_self();
+            let wedges = by_target.join_core(by_source, |_, &a, &c| Some((a, c))).arrange_by_self();
+            let rows = wedges.join_core(closing, |_, (), ()| Some(())).count_total();
+            setup.deliver(rows, |&((), n), f| f(&[n as i64]));
+        }
         other => bail!("no dataflow is written for {other}"),
     }
     Ok(())

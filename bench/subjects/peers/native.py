@@ -24,10 +24,10 @@ _CRATES = Path(__file__).resolve().parents[2] / "peers"
 DIFFERENTIAL = _CRATES / "target" / "release" / "crown-bench-peers"
 DBSP = _CRATES / "dbsp" / "target" / "release" / "crown-bench-dbsp"
 _JOINS = ("3-hop", "4-hop", "4-hop-jp", "2-comb", "triangle", "4-cycle")
-_COUNTS = ("agg-star", "agg-3-hop", "agg-3-hop-by")
+_COUNTS = ("agg-star", "agg-3-hop", "agg-3-hop-by", "agg-triangle")
 _TABLES = ("agg-tpch-q3", "agg-tpch-q5", "agg-tpch-q10", "snb-q4")
 _ALL = _JOINS + _COUNTS + _TABLES
-WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle"), "dbsp": _ALL}
+WRITTEN = {"dd": _ALL, "dd-delta": ("3-hop", "4-hop", "triangle", "agg-triangle"), "dbsp": _ALL}
 """The workloads that the crates have, by subject."""
 NULL = -(2**63)
 _SMALL = 2**31

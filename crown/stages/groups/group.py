@@ -96,6 +96,10 @@ class Groups(Lasting):
         self._distinct = set(stage.keys) <= plain  # no two groups have the same row
         changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
         self._changing = np.array(changing, np.int64)
+        made = self._types | {one.name: one.type for one in stage.aggregates}
+        same = [o.expr.value for o in stage.outputs if o.expr.op == "col" and made.get(o.expr.value) == o.type]
+        # The names of the columns of a row, if all are keys and aggregates as they are, and every group has its row.
+        self._kept = same if stage.having is None and len(same) == len(stage.outputs) else None
         if part.open(2) and stage.whole:
             self._make_whole()
 
@@ -162,7 +166,7 @@ class Groups(Lasting):
             matrix([frame[name] for name in self.stage.keys], size) for frame, size in zip(frames, sizes, strict=True)
         ]
         keys = every[0] if len(every) == 1 else np.concatenate(every, axis=1)
-        strides = np.arange(max(self._k, 1), dtype=np.int64) * n
+        strides = self._identity * n
         handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
 
         def work() -> bool:
@@ -268,6 +272,8 @@ class Groups(Lasting):
         for columns_of, place in self._tells:
             told = zip(columns_of, digits(totals.rows[:, place]), strict=True)
             named |= {name: Column("int64", dictionary, codes) for name, codes in told}
+        if self._kept is not None:
+            return matrix([named[name] for name in self._kept], n), there
         frame = Frame(named, n, dictionary)
         if self.stage.having is not None:
             there = there & frame.holds(self.stage.having)

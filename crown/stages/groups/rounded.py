@@ -10,6 +10,7 @@ import pyarrow as pa
 from crown.kernels.strings import NULL
 from crown.stages.groups.terms import product
 from crown.stages.kernels import rounding, sums
+from crown.store.flat import bits
 
 _NAN = np.float64("nan")
 
@@ -79,7 +80,7 @@ def decimals(rows: np.ndarray, null: np.ndarray, type_: pa.Decimal128Type) -> tu
     out = np.empty((len(rows), 2), np.int64)
     refused = int(rounding.pairs(rows, rows.shape[1], _bounds(type_.precision), out))
     nulls = int(np.count_nonzero(null))
-    validity = pa.array(~null).buffers()[1] if nulls else None
+    validity = bits(~null) if nulls else None
     return pa.Array.from_buffers(type_, len(rows), [validity, pa.py_buffer(out)], nulls), refused
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from crown.kernels.arena import H_BUDGET, H_LIVE, H_STEPS, alloc
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import hash_key
 from crown.stages.kernels.trees import BEFORE, COPIES, add, fell, following, grow, locate
 
 ORDERED, BY_ROW, UNDO, EARLIER = 0, 1, 2, 3
@@ -54,9 +53,7 @@ def change(arena, root_at, spec, strides, width, keys, changes, values, octets, 
         if node == 0:
             if d <= 0:
                 continue
-            node = grow(
-                arena, width, root_at, last, side, keys, strides, i, hash_key(arena, strides, 0, width, keys, i)
-            )
+            node = grow(arena, width, root_at, last, side, keys, strides, i)
         elif d < 0:
             d = max(d, -arena[node + width + COPIES])
         taken[i] = d

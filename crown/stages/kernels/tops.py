@@ -92,8 +92,7 @@ def change(arena, t, keyed, k, spec, strides, width, keys, changes, values, octe
             m = _shifted(arena, width, arena[root_at], rank, d, offset, end, 1, rows, weights, m, room)
             m = _own(width, rank, d, offset, end, 1, keys, strides, i, rows, weights, m)
             if node == 0:
-                priority = hash_key(arena, strides, 0, width, keys, i)
-                node = grow(arena, width, root_at, last, side, keys, strides, i, priority)
+                node = grow(arena, width, root_at, last, side, keys, strides, i)
                 arena[t + T_TALLIES] += 1
             add(arena, width, node, d)
         else:

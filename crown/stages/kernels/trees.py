@@ -17,9 +17,10 @@ compare equal are equal. The row that a node is compared with is ``keys[strides[
 
 from __future__ import annotations
 
-from crown.kernels.arena import alloc, release
+from crown.kernels.arena import ZERO, alloc, release
 from crown.kernels.jit import device
 from crown.kernels.strings import NULL
+from crown.kernels.tables import hash_key, mix
 from crown.stages.kernels.orders import less
 
 COPIES, TOTAL, BEFORE, AFTER, PARENT, PRIORITY = 0, 1, 2, 3, 4, 5
@@ -117,14 +118,24 @@ def add(arena, width, node, copies):
 
 
 @device
-def grow(arena, width, root_at, last, side, keys, strides, i, priority):
+def _priority(tag):
+    """Returns the priority of a row whose hash is ``tag``.
+
+    Tags of rows that come in order are steps of an arithmetic progression, whose records are not those of random
+    numbers: the spine of a tree with such priorities can be ten times as long.
+    """
+    return mix(mix(ZERO, tag), ZERO)
+
+
+@device
+def grow(arena, width, root_at, last, side, keys, strides, i):
     """Returns a new node for a row, without copies, below the node that ``locate`` met last."""
     node = alloc(arena, width + NODE)
     for c in range(width):
         arena[node + c] = keys[strides[c] + i]
     for j in range(NODE):
         arena[node + width + j] = 0
-    arena[node + width + PRIORITY] = priority
+    arena[node + width + PRIORITY] = _priority(hash_key(arena, strides, 0, width, keys, i))
     arena[node + width + PARENT] = last
     if last == 0:
         arena[root_at] = node

@@ -22,7 +22,9 @@ OWN_PARTS = 2  # the dictionary's and the gate's
 
 
 def parts_of(stage: Stage) -> int:
-    """Returns how many parts a stage takes: a join stage one and one per bag; a linear stage none."""
+    """Returns how many parts a stage takes: a join stage one and one per bag, a count one; a linear stage none."""
+    if isinstance(stage, JoinStage) and stage.plan.count is not None:
+        return 1
     if isinstance(stage, JoinStage):
         return 1 + sum(node.bag is not None for node in stage.plan.nodes)
     return 0 if isinstance(stage, LinearStage) else 1

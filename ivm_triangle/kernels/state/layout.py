@@ -44,6 +44,7 @@ C_SHIFTS = CONTROL + 25  # theta of R, S, T is N^eps times two to this power
 C_WANTED = CONTROL + 28  # the powers that would be best now
 MAX_SHIFT = 3
 C_VIEWS = CONTROL + 32  # per view: the list of its records (2 words), spare (2 words)
+C_NORMS = CONTROL + 80  # bounds on the Euclidean norms of R, S, T, float64
 C_MARKS = CONTROL + 128  # a bitmap of 2^13 vertices by hash, zero between any two scans
 MARK_WORDS = 128
 

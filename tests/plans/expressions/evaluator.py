@@ -205,6 +205,11 @@ def products(plan: Plan, binding: dict[str, object]) -> tuple[int, ...]:
 
 
 def counts_every_atom(plan: Plan) -> None:
+    if plan.count is not None:
+        assert plan.payload is None
+        assert len(plan.nodes) == 1
+        assert not any("[" in atom.name for atom in plan.count.atoms)
+        return
     assert plan.payload is not None
     assert not plan.support
     counted = [node.name for node, kind in zip(plan.nodes, plan.payload.kinds, strict=True) if kind == "counted"]

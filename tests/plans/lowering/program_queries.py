@@ -99,6 +99,16 @@ SELECT a, COUNT(*) AS n, COUNT(*) + 1 AS m FROM r GROUP BY a HAVING MAX(b) < 3
 SELECT CASE WHEN a > 1 THEN 'big' ELSE 'small' END AS size, COUNT(*) AS n FROM r GROUP BY size
 """
 
+COUNTS = """
+SELECT COUNT(*) AS n FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a
+SELECT COUNT(*) + 1 AS n FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a AND x.a < x.b HAVING n > 2
+SELECT COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a JOIN r z ON z.a = x.a AND z.b = y.b
+SELECT COUNT(*) AS n FROM r x, s y, s z WHERE x.b = y.b AND y.c = z.c AND z.b = x.a
+SELECT 7 AS seven, 'x' AS x FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT a, b FROM r) x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a
+SELECT COUNT(*) AS n FROM r x, r y, r z WHERE x.b IS NOT DISTINCT FROM y.a AND y.b = z.a AND z.b = x.a
+"""
+
 SETS = """
 SELECT a FROM r UNION SELECT b FROM s
 SELECT a FROM r UNION ALL SELECT b FROM s
@@ -254,4 +264,4 @@ def lines(block: str) -> list[str]:
     return [line for line in block.strip().splitlines() if line]
 
 
-QUERIES = [query for block in (BAGS, GROUPS, SETS, OUTER, SUBQUERIES) for query in lines(block)]
+QUERIES = [query for block in (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES) for query in lines(block)]

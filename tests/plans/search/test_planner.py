@@ -6,12 +6,14 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crown
 from plans import Plan, plan
 from plans.commands.declare import query_text
+from plans.errors import PlanError
 from plans.reads import occurrences
 from plans.search.planning import MAX_CHILDREN
 from plans.search.shares import hashable, load, solve
@@ -175,3 +177,18 @@ def test_a_query_is_a_text_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "query.sql"
     file.write_text("SELECT 1")
     assert query_text(str(file)) == "SELECT 1"
+
+
+def test_what_can_only_be_a_file_is_read_or_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.sql").write_bytes("SELECT 'ä'".encode("latin-1"))
+    wrong = {
+        "query.sql": "cannot read query.sql: there is no such file, and no query is a single word",
+        str(tmp_path): "is a directory",
+        str(tmp_path / "latin.sql"): "it is not UTF-8 text",
+    }
+    for text, said in wrong.items():
+        with pytest.raises(PlanError, match=said) as raised:
+            query_text(text)
+        assert "give the name of a file" in str(raised.value)
+    for text in ("", "SELECT a\nFROM r", "Q(a):-r(a,b).", "(a)-[e]->(b)", '{"nodes":[]}'):
+        assert query_text(text) == text

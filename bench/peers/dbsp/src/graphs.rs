@@ -99,6 +99,12 @@ pub fn build(setup: &mut Setup) -> Result<Output> {
                 counts(&found.weighted_count().map(|(a, n)| Tup2(*a, *n)))
             }
         }
+        "agg-triangle" => {
+            let closing = edges.map_index(|Tup2(c, a)| (Tup2(*a, *c), ()));
+            let wedges = by_target.join_index(&by_source, |_, a, c| Some((Tup2(*a, *c), ())));
+            let all = wedges.join(&closing, |_, (), ()| ());
+            deliver(&all.weighted_count().map(|((), n)| *n), |&n, f| f(&[n]))
+        }
         other => bail!("no circuit is written for {other}"),
     })
 }

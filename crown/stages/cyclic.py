@@ -1,0 +1,141 @@
+"""How many rows a cyclic join has, as a stage of a program: a row of constants, as often as they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crown.bags.counts import CountSpec, open_count
+from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
+from crown.ingest.coded import CodedPreparer
+from crown.kernels import arena as A
+from crown.results.head import OutputHead
+from crown.stages.join import narrowed
+from crown.stages.protocol import Lasting
+from crown.stages.state.memory import ProgramMemory
+from crown.store.codec import uses_dictionary
+from crown.store.zset import Zset
+from plans.program import JoinStage
+from plans.schema import Column, source_of
+
+_SLICE = 1 << 13  # rows between two looks at the budget
+
+
+class CyclicCount(Lasting):
+    """Runs a join stage whose plan is a count (see ``crown.stages.protocol.Stage``).
+
+    ``sources``: the columns of what it reads, by relation; its part in ``memory`` has number ``first``.
+    """
+
+    def __init__(
+        self,
+        stage: JoinStage,
+        sources: Mapping[str | int, Sequence[Column]],
+        memory: ProgramMemory,
+        first: int,
+    ) -> None:
+        plan = narrowed(stage.plan, sources)
+        assert plan.count is not None
+        self._part = memory.part(first)
+        arena = self._part.arena
+        self.parts: tuple[np.ndarray, ...] = (arena,)
+        self.columns = tuple(Column(output.name, output.type) for output in plan.output)
+        self._relations = [table.name for table in plan.tables]
+        self.inputs = tuple(source_of(name.lower()) for name in self._relations)
+        self._words = []
+        for table, source in zip(plan.tables, self.inputs, strict=True):
+            place = {column.name.lower(): i for i, column in enumerate(sources[source])}
+            self._words.append([place[column.name.lower()] for column in table.columns])
+        self._types = {name: attribute.type for name, attribute in plan.attributes.items()}
+        reserved = int(arena[A.H_LIMIT])
+        self._count = open_count(plan.count.method, CountSpec.of_bag(plan.count), arena)
+        arena[A.H_LIMIT] = len(arena) if memory.file is None else reserved
+        dictionary = memory.dictionary
+        self._coded = CodedPreparer(plan, dictionary.extern, {})
+        once = Zset(np.empty((1, 0), np.int64), np.ones(1, np.int64))
+        self._row = OutputHead(plan, dictionary.intern, dictionary.extern).codes(once).rows
+
+    def apply(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.apply``. Amortized O(√N) per change for triangles.
+
+        Raises ChangeError if the number could leave 64 bits; MemoryBudgetError.
+        """
+        rows, before, done = self._changed(nets), self._count.total, 0
+        try:
+            while done < len(rows):
+                self._send(rows[done : done + _SLICE])
+                done = min(done + _SLICE, len(rows))
+        except (ChangeError, MemoryBudgetError):
+            self._take(rows[:done])
+            raise
+        return self._times(self._count.total - before)
+
+    def undo(self, nets: Sequence[Zset]) -> Zset:
+        """See ``Stage.undo``."""
+        before = self._count.total
+        self._take(self._changed(nets))
+        return self._times(self._count.total - before)
+
+    def _changed(self, nets: Sequence[Zset]) -> np.ndarray:
+        """Returns the rows of atoms that go, then those that come."""
+        given = {
+            name: net.project(words)
+            for name, words, net in zip(self._relations, self._words, nets, strict=True)
+            if len(net)
+        }
+        changes = self._coded.changes(given)
+        return np.concatenate(
+            [
+                self._count.rows({alias.atom: rows for change in changes for alias, rows in change.of_aliases(sign)})
+                for sign in (-1, 1)
+            ]
+        )
+
+    def _take(self, rows: np.ndarray) -> None:
+        """Takes back rows that were applied, the last ones first."""
+        inverse = rows[::-1] * np.array([1, 1, 1, -1])
+        with self._part.budget.lifted():
+            for start in range(0, len(inverse), _SLICE):
+                self._send(inverse[start : start + _SLICE])
+
+    def _send(self, rows: np.ndarray) -> None:
+        """Applies rows at once. MemoryBudgetError, before anything has changed, if there is no room for them."""
+        part, arena = self._part, self._part.arena
+        expected = self._count.words(len(rows))
+        part.budget.allow(part.number, expected)
+        if arena[A.H_LIVE] > arena[A.H_BUDGET] and not part.budget.extend(part.number, expected):
+            raise part.budget.refusal()
+        try:
+            self._count.apply(rows)
+        except MemoryBudgetError as error:
+            raise UnusableStateError(f"{error}: how far the batch got is not known") from error
+
+    def _times(self, copies: int) -> Zset:
+        """Returns the row of constants, so often."""
+        if not copies:
+            return Zset.empty(len(self.columns))
+        return Zset(self._row.copy(), np.array([copies], np.int64))
+
+    def scan(self, sources: Sequence[Iterable[Zset]] = ()) -> Iterator[Zset]:
+        """See ``Stage.scan``. O(1)."""
+        yield self._times(self._count.total)
+
+    def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
+        """See ``Stage.multiplicity``. O(1)."""
+        return self._count.total if (self._row[0] == row).all() else 0
+
+    def mark_values(self) -> None:
+        """See ``Stage.mark_values``."""
+        for name in self._count.spec.attributes:
+            if uses_dictionary(self._types[name]):
+                self._part.dictionary.mark_codes(self._count.values(name))
+
+    def check_invariants(self) -> None:
+        """See ``Stage.check_invariants``."""
+        self._count.check_invariants()
+
+    def stats(self) -> dict[str, Any]:
+        """See ``Stage.stats``."""
+        return self._count.stats()

@@ -1,0 +1,24 @@
+"""A small batch takes what Spark takes to prepare it: its code must be that of the batch before."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.marks import slow
+from tests.spark.streams import ChangeFiles, run
+
+GRAPH = {"g": {"src": "int64", "dst": "int64"}}
+HOPS = "SELECT DISTINCT x.src a, y.src b, y.dst c FROM g x, g y WHERE x.dst = y.src"
+
+
+@pytest.mark.parametrize("cells", [1, slow(2)])
+def test_no_batch_after_the_first_has_code_compiled(spark, tmp_path, cells):
+    """The time when a batch began is in its plan, and no part of the code that Spark makes of it."""
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount
+    files = ChangeFiles(tmp_path / "in", GRAPH)
+    counts = []
+    for batch in range(4):
+        files.add({"g": [(batch, batch + 1, 1)]})
+        run(spark, HOPS, files, tmp_path / "state", schema=GRAPH, cells=cells)
+        counts.append(compiled())
+    assert counts[1] == counts[3]
