@@ -72,8 +72,7 @@ class TriangleCount:
 
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute in the rows of its atoms."""
-        domain = 0 if self._copies == 1 else self._corners.index(attribute)
-        domains = range(3) if self._copies == 1 else (domain,)
+        domains = range(3) if self._copies == 1 else [self._corners.index(attribute)]
         return np.concatenate([column_of_table(self._triangle._state.words, d, 0) for d in domains])
 
     def check_invariants(self) -> None:

@@ -112,7 +112,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
             known.update(self._used.items())
             if stage.plan.count is not None:
-                return CyclicCount(stage, known, self.memory, first)
+                return CyclicCount(stage, known, self.memory, first, self._held)
             added = self._only_read_by(len(self.stages), (GroupStage,))  # they add up its rows
             if cells > 1:
                 return Joins(stage, known, self.memory, first, cells, added)

@@ -12,13 +12,14 @@ from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.coded import CodedPreparer
 from crown.kernels import arena as A
 from crown.results.head import OutputHead
-from crown.stages.join import narrowed
+from crown.stages.join import Taken
 from crown.stages.protocol import Lasting
 from crown.stages.state.memory import ProgramMemory
 from crown.store.codec import uses_dictionary
 from crown.store.zset import Zset
 from plans.program import JoinStage
-from plans.schema import Column, source_of
+from plans.reads import Parts
+from plans.schema import Column
 
 _SLICE = 1 << 13  # rows between two looks at the budget
 
@@ -26,7 +27,7 @@ _SLICE = 1 << 13  # rows between two looks at the budget
 class CyclicCount(Lasting):
     """Runs a join stage whose plan is a count (see ``crown.stages.protocol.Stage``).
 
-    ``sources``: the columns of what it reads, by relation; its part in ``memory`` has number ``first``.
+    Arguments as for ``Join``; its part in ``memory`` has number ``first``.
     """
 
     def __init__(
@@ -35,25 +36,21 @@ class CyclicCount(Lasting):
         sources: Mapping[str | int, Sequence[Column]],
         memory: ProgramMemory,
         first: int,
+        held: Mapping[str | int, Parts],
     ) -> None:
-        plan = narrowed(stage.plan, sources)
+        self._taken = Taken(stage.plan, sources)
+        plan, self.inputs = self._taken.plan, self._taken.inputs
         assert plan.count is not None
         self._part = memory.part(first)
         arena = self._part.arena
         self.parts: tuple[np.ndarray, ...] = (arena,)
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
-        self._relations = [table.name for table in plan.tables]
-        self.inputs = tuple(source_of(name.lower()) for name in self._relations)
-        self._words = []
-        for table, source in zip(plan.tables, self.inputs, strict=True):
-            place = {column.name.lower(): i for i, column in enumerate(sources[source])}
-            self._words.append([place[column.name.lower()] for column in table.columns])
         self._types = {name: attribute.type for name, attribute in plan.attributes.items()}
         reserved = int(arena[A.H_LIMIT])
         self._count = open_count(plan.count.method, CountSpec.of_bag(plan.count), arena)
         arena[A.H_LIMIT] = len(arena) if memory.file is None else reserved
         dictionary = memory.dictionary
-        self._coded = CodedPreparer(plan, dictionary.extern, {})
+        self._coded = CodedPreparer(plan, dictionary.extern, self._taken.known(held))
         once = Zset(np.empty((1, 0), np.int64), np.ones(1, np.int64))
         self._row = OutputHead(plan, dictionary.intern, dictionary.extern).codes(once).rows
 
@@ -80,12 +77,7 @@ class CyclicCount(Lasting):
 
     def _changed(self, nets: Sequence[Zset]) -> np.ndarray:
         """Returns the rows of atoms that go, then those that come."""
-        given = {
-            name: net.project(words)
-            for name, words, net in zip(self._relations, self._words, nets, strict=True)
-            if len(net)
-        }
-        changes = self._coded.changes(given)
+        changes = self._coded.changes(self._taken.nets(nets))
         return np.concatenate(
             [
                 self._count.rows({alias.atom: rows for change in changes for alias, rows in change.of_aliases(sign)})

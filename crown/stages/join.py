@@ -28,6 +28,36 @@ from plans.reads import Parts
 from plans.schema import Column, Table, source_of
 
 
+class Taken:
+    """What a join takes of the nets of its inputs, ``inputs``, and its ``plan`` over that.
+
+    ``sources``: the columns of what it reads, by relation.
+    """
+
+    def __init__(self, plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> None:
+        self.plan = _narrowed(plan, sources)
+        self._relations = [table.name for table in self.plan.tables]
+        self.inputs = tuple(source_of(name.lower()) for name in self._relations)
+        self._words: list[list[int] | None] = []
+        for table, source in zip(self.plan.tables, self.inputs, strict=True):
+            place = {column.name.lower(): i for i, column in enumerate(sources[source])}
+            words = [place[column.name.lower()] for column in table.columns]
+            self._words.append(None if words == list(range(len(place))) else words)  # None: all, as they come
+
+    def nets(self, nets: Sequence[Zset]) -> dict[str, Zset]:
+        """Returns the nets that have rows, with the columns of the plan's tables, by name of the relation."""
+        return {
+            name: net if words is None else net.project(words)
+            for name, words, net in zip(self._relations, self._words, nets, strict=True)
+            if len(net)
+        }
+
+    def known(self, held: Mapping[str | int, Parts]) -> dict[str, Parts]:
+        """Returns the conditions that all rows of a source are known to meet by relation, in lower case."""
+        relations = zip(self._relations, self.inputs, strict=True)
+        return {name.lower(): held[source] for name, source in relations if source in held}
+
+
 class Join:
     """Runs a join stage (see ``crown.stages.protocol.Stage``).
 
@@ -45,17 +75,11 @@ class Join:
         added: bool = False,
         held: Mapping[str | int, Parts] = MappingProxyType({}),
     ) -> None:
-        plan = narrowed(stage.plan, sources)
+        self._taken = Taken(stage.plan, sources)
+        plan, self.inputs = self._taken.plan, self._taken.inputs
         self.stage = stage
         self._added = plan.payload is not None and (added or stage.mode == "payload")
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
-        self._relations = [table.name for table in plan.tables]
-        self.inputs = tuple(source_of(name.lower()) for name in self._relations)
-        self._words: list[list[int] | None] = []
-        for table, source in zip(plan.tables, self.inputs, strict=True):
-            place = {column.name.lower(): i for i, column in enumerate(sources[source])}
-            words = [place[column.name.lower()] for column in table.columns]
-            self._words.append(None if words == list(range(len(place))) else words)  # None: all, as they come
         arena, n = memory.mapping(first, parts_of(stage)), memory.budget.words
         new = arena[A.H_MAGIC] == 0
         self._state = State(plan, arena, memory.file, memory.dictionary, n, Share(memory.budget, first))
@@ -63,9 +87,7 @@ class Join:
             self._state.format(n)
         self.parts = tuple(self._state.parts)
         self._dictionary = memory.dictionary
-        relations = zip(self._relations, self.inputs, strict=True)
-        known = {name.lower(): held[source] for name, source in relations if source in held}
-        self._core = Core(self._state, known)
+        self._core = Core(self._state, self._taken.known(held))
         self._floats = _summed_floats(plan)
 
     @property
@@ -101,12 +123,7 @@ class Join:
                     raise ChangeError(f"column {column!r}: {float(values[found.argmax()])!r} {TOO_LARGE}")
 
     def _changes(self, nets: Sequence[Zset]) -> tuple[RelationChange, ...]:
-        given = {
-            name: net if words is None else net.project(words)
-            for name, words, net in zip(self._relations, self._words, nets, strict=True)
-            if len(net)
-        }
-        return self._core.changes(given)
+        return self._core.changes(self._taken.nets(nets))
 
     def settle(self) -> None:
         """See ``Stage.settle``."""
@@ -144,7 +161,7 @@ class Join:
         return statistics(self._state)
 
 
-def narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
+def _narrowed(plan: Plan, sources: Mapping[str | int, Sequence[Column]]) -> Plan:
     """Returns the plan over tables that have only the columns that come."""
     come = [{column.name.lower() for column in sources[source_of(table.name.lower())]} for table in plan.tables]
     tables = tuple(

@@ -184,7 +184,8 @@ def tree(plan: Plan) -> list[str]:
 
 def _detail(plan: Plan, index: int, known: Mapping[int, Edge]) -> str:
     node = plan.nodes[index]
-    parts = [" ".join(views(node))] if views(node) else []
+    kept = views(node)
+    parts = [" ".join(kept)] if kept else []
     if index in known:
         parts.append(f"payload {upkeep.payload_words(plan, index)}, {edge_mark(known[index])}")
     if node.kind == "input":
