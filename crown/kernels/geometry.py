@@ -31,7 +31,7 @@ is known. The copies then are where that would be. Its handle is the word before
 
     k          low: children list    high: its length (count[k] of S-UPDATE; the key is in V_p iff > 0)
     k+1        low: parents list     high: its length (rows of R_p with that key, live ones first)
-    k+2        low: live parents     high: log2 room of the children list (8 bits), of the parents list (8 bits)
+    k+2        low: live parents     high: room of the children list (8 bits), of the parents list (8 bits)
     k+3        above a free node with children, low: references (rows of R_c with that key, in V_s or not)
     k+3 ..     in payload plans, above a bound node: what its parents have been told (``Pub``, some words), and after it
                a word, low: the entry with what they have not (0 if there is none)
@@ -44,11 +44,11 @@ they are where the children list would be: it is only counted.
     0          low: the group, 0 if it has emptied     high: the next entry of the edge
     1 ..       what is to be added to ``Pub``
 
-**List**: a *field*, a word as above (low: where it is, high: its length), and the
-log2 of the entries that it has room for. A list with room for 1 is its own field; a longer one is a block of int32 row
-handles. The children list of a free leaf with one non-key attribute carries a copy of that attribute (as many int64
-words as there is room, before the handles), so that the innermost loop of an enumeration is a copy. The root's edge has
-one group, without key, with one live parent that is not there.
+**List**: a *field*, a word as above (low: where it is, high: its length), and its *room*: the log2 of the entries that
+it has room for, and ``WIDE``. A list with room for 1 is its own field; a longer one is a block of int32 row handles.
+The children list of a free leaf with one non-key attribute *carries* a copy of that attribute, before the handles, so
+that the innermost loop of an enumeration is a copy. It carries int32, or if it is wide int64. The root's edge has one
+group, without key, with one live parent that is not there.
 
 **Table numbers**: the rows of node i (a source's records, if it is the first alias), then the groups above node i, then
 the dictionary and the support counts. Kernels pay nothing for these functions: they are inlined.
@@ -65,6 +65,7 @@ _GROUP = 3  # words of a group besides its key, its references and its payload
 OWN_LINK = ONE  # the link of a row to the group that it is a child in
 UNREAD = np.int64(-(2**31))  # the place of the row of an alias that does not read the tuple
 CHILDREN, PARENTS = np.int64(0), np.int64(1)  # lists of a group
+WIDE = 128  # bit of a list's room: what it carries are words, and not half words
 # Half words of a group, from its first, with its references: above a leaf, above a bound node with children, else.
 IN_LENGTH, IN_FIELD, IN_WORD = 1, 0, 6
 
@@ -353,33 +354,44 @@ def set_list_block(halves, field, block):
 
 
 @device
-def list_log(halves, field, side):
-    """Returns the log2 room of the list with that field, ``side`` CHILDREN or PARENTS of its group."""
+def list_room(halves, field, side):
+    """Returns the room of the list with that field, ``side`` CHILDREN or PARENTS of its group."""
     return hi(halves, field + 2 - side) >> 8 * side & 255
 
 
 @device
-def set_list_log(halves, field, side, log_room):
-    """Writes the log2 room of a list."""
+def set_list_room(halves, field, side, room):
+    """Writes the room of a list."""
     word = field + 2 - side
-    set_hi(halves, word, hi(halves, word) & ~(255 << 8 * side) | log_room << 8 * side)
+    set_hi(halves, word, hi(halves, word) & ~(255 << 8 * side) | room << 8 * side)
 
 
 @device
-def list_words(log_room, carried):
+def room_log(room):
+    """Returns the log2 of the entries that there is room for."""
+    return room & (WIDE - 1)
+
+
+@device
+def list_words(room, carried):
     """Returns words of the block of a list with room for more than 1."""
-    room = 1 << log_room
-    if carried != PLAIN:
-        return room + (room >> 1)
-    return room >> 1
+    entries = 1 << room_log(room)
+    if carried == PLAIN:
+        return entries >> 1
+    if room & WIDE:
+        return entries + (entries >> 1)
+    return entries
 
 
 @device
-def block_handles(block, log_room, carried):
+def block_handles(block, room, carried):
     """Returns the half word of the first handle in the block of a list, behind carried values."""
+    at = 2 * block
     if carried != PLAIN:
-        return 2 * (block + (1 << log_room))
-    return 2 * block
+        at += 1 << room_log(room)
+        if room & WIDE:
+            at += 1 << room_log(room)
+    return at
 
 
 @device
@@ -388,10 +400,10 @@ def list_base(halves, field, side, carried):
 
     ``carried``: the word, counted from a row, whose value the list carries, or PLAIN.
     """
-    log_room = list_log(halves, field, side)
-    if log_room == 0:
+    room = list_room(halves, field, side)
+    if room == 0:
         return 2 * field
-    return block_handles(list_block(halves, field), log_room, carried)
+    return block_handles(list_block(halves, field), room, carried)
 
 
 @device
@@ -407,12 +419,22 @@ def parents_base(halves, g, k):
 
 
 @device
-def carried_base(halves, field, carried):
-    """Returns the word of the first value that the children list with that field carries, or has in its only row."""
+def carries_words(halves, field, side):
+    """Returns whether the values that a list carries are words: if it is wide, or they are only in its row."""
+    room = list_room(halves, field, side)
+    return room == 0 or room & WIDE != 0
+
+
+@device
+def carried_base(halves, field, side, carried):
+    """Returns the first value that a list carries, or has in its only row: a word, or if these are not words a half."""
     base = list_block(halves, field)
-    if list_log(halves, field, CHILDREN) == 0:
-        base += carried
-    return base
+    room = list_room(halves, field, side)
+    if room == 0:
+        return base + carried
+    if room & WIDE:
+        return base
+    return 2 * base
 
 
 # Tables

@@ -1,39 +1,70 @@
 """Lists of rows that a group has. See ``geometry`` for the words.
 
 Invariants: a row's position field points at its entry; a list has room for a power of two, at most four times its
-length (or 1). Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
+length (or 1); one that carries values is wide from the first that does not fit a half word until it is back in its
+field. Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
 say that they are in V_s, point nowhere.
 """
 
 from __future__ import annotations
 
-from crown.kernels.arena import COUNTED, PLAIN, alloc, at32, release
+from crown.kernels.arena import COUNTED, PLAIN, ZERO, alloc, at32, release
 from crown.kernels.geometry import (
     CHILDREN,
     OWN_LINK,
     PARENTS,
+    WIDE,
     block_handles,
     children_field,
     list_base,
     list_block,
     list_length,
-    list_log,
+    list_room,
     list_words,
     parents_field,
+    room_log,
     set_linked_position,
     set_list_block,
     set_list_length,
-    set_list_log,
+    set_list_room,
 )
-from crown.kernels.jit import device
+from crown.kernels.jit import device, kernel
+
+
+@kernel
+def least_entries(log_room):
+    """Returns with how many entries a list with that log2 room, above 0, gets half of it."""
+    if log_room < 5:
+        return 3 << log_room >> 3
+    return 7 << log_room >> 4
+
+
+@device
+def _wide(value):
+    """Returns ``WIDE`` if a value does not fit a half word, else 0."""
+    if -(2**31) <= value < 2**31:
+        return 0
+    return WIDE
+
+
+@device
+def _carry(ctx, block, room, at, value):
+    """Writes value number ``at`` of those that a block carries."""
+    if room & WIDE:
+        ctx.arena[block + at] = value
+    else:
+        ctx.halves[2 * block + at] = value
 
 
 @device
 def _list_resize(ctx, field, side, carried, new):
-    """Moves a list to a block with room for 2^new (1 = back into the field), as far as it is in the old one."""
+    """Moves a list to a block with that room (0 = back into the field), as far as it is in the old one.
+
+    The new one MUST be wide if the old one is, or if there is none and the value of its only row is.
+    """
     arena, halves = ctx.arena, ctx.halves
-    present = list_log(halves, field, side)
-    n = min(list_length(halves, field), 1 << present)
+    present = list_room(halves, field, side)
+    n = min(list_length(halves, field), 1 << room_log(present))
     old = list_base(halves, field, side, carried)
     old_block = list_block(halves, field)
     if new == 0:
@@ -42,58 +73,74 @@ def _list_resize(ctx, field, side, carried, new):
     else:
         block = alloc(arena, list_words(new, carried))
         ids = block_handles(block, new, carried)
-        if carried != PLAIN and present > 0:
-            for i in range(n):
-                arena[block + i] = arena[old_block + i]
+        if carried != PLAIN:
+            if present == 0:
+                if old_block != 0:  # it may be empty
+                    _carry(ctx, block, new, ZERO, arena[old_block + carried])
+            elif present & WIDE:
+                for i in range(n):
+                    arena[block + i] = arena[old_block + i]
+            elif new & WIDE:
+                for i in range(n):
+                    arena[block + i] = at32(halves, 2 * old_block + i)
+            else:
+                for i in range(n):
+                    halves[2 * block + i] = at32(halves, 2 * old_block + i)
         for i in range(n):
             halves[ids + i] = at32(halves, old + i)
         set_list_block(halves, field, block)
-    set_list_log(halves, field, side, new)
+    set_list_room(halves, field, side, new)
     if present > 0:
         release(arena, old_block, list_words(present, carried))
 
 
 @device
+def _room_for(ctx, field, carried, room, log_room):
+    """Returns the room of a list that is to get that log2 room, and has ``room``."""
+    if carried != PLAIN and room == 0 and list_block(ctx.halves, field) != 0:
+        return log_room | _wide(ctx.arena[list_block(ctx.halves, field) + carried])
+    return log_room | room & WIDE
+
+
+@device
 def list_fit(ctx, field, side, carried):
     """Gives a list the room that its length asks for. Entries beyond the old room MUST be written then."""
-    arena, halves = ctx.arena, ctx.halves
+    halves = ctx.halves
     n = list_length(halves, field)
-    present = list_log(halves, field, side)
-    if n <= 1 << present:
-        return
-    new = present
-    while n > 1 << new:
-        new += 1
-    first = list_block(halves, field)
-    _list_resize(ctx, field, side, carried, new)
-    if carried != PLAIN and present == 0 and first != 0:  # it may be empty
-        arena[list_block(halves, field)] = arena[first + carried]
+    room = list_room(halves, field, side)
+    new = room_log(room)
+    if n > 1 << new:
+        while n > 1 << new:
+            new += 1
+        _list_resize(ctx, field, side, carried, _room_for(ctx, field, carried, room, new))
 
 
 @device
 def list_write(ctx, field, side, carried, at, row):
-    """Writes entry ``at`` of a list that has room for it."""
+    """Writes entry ``at`` of a list that has room for it, or becomes wide."""
     arena, halves = ctx.arena, ctx.halves
-    halves[list_base(halves, field, side, carried) + at] = row
-    if carried != PLAIN and list_log(halves, field, side) > 0:
-        arena[list_block(halves, field) + at] = arena[row + carried]
+    room = list_room(halves, field, side)
+    if room == 0:
+        set_list_block(halves, field, row)
+        return
+    if carried != PLAIN:
+        value = arena[row + carried]
+        if room | _wide(value) != room:
+            room |= WIDE
+            _list_resize(ctx, field, side, carried, room)
+        _carry(ctx, list_block(halves, field), room, at, value)
+    halves[block_handles(list_block(halves, field), room, carried) + at] = row
 
 
 @device
 def list_append(ctx, field, side, carried, row):
     """Appends a row; ``field``, ``side``, ``carried`` as in ``list_base``. Position of the entry. Amortized O(1)."""
-    arena, halves = ctx.arena, ctx.halves
+    halves = ctx.halves
     n = list_length(halves, field)
-    log_room = list_log(halves, field, side)
-    if n == 1 << log_room:
-        first = list_block(halves, field)
-        _list_resize(ctx, field, side, carried, log_room + 1)
-        if carried != PLAIN and log_room == 0:
-            arena[list_block(halves, field)] = arena[first + carried]
-        log_room += 1
-    halves[list_base(halves, field, side, carried) + n] = row
-    if carried != PLAIN and log_room > 0:
-        arena[list_block(halves, field) + n] = arena[row + carried]
+    room = list_room(halves, field, side)
+    if n == 1 << room_log(room):
+        _list_resize(ctx, field, side, carried, _room_for(ctx, field, carried, room, room_log(room) + 1))
+    list_write(ctx, field, side, carried, n, row)
     set_list_length(halves, field, n + 1)
     return n
 
@@ -106,18 +153,24 @@ def list_remove(ctx, field, side, carried, at, link):
     """
     arena, halves = ctx.arena, ctx.halves
     n = list_length(halves, field) - 1
-    log_room = list_log(halves, field, side)
+    room = list_room(halves, field, side)
     if at != n:
         base = list_base(halves, field, side, carried)
         moved = at32(halves, base + n)
         halves[base + at] = moved
-        if carried != PLAIN and log_room > 0:
+        if carried != PLAIN and room > 0:
             block = list_block(halves, field)
-            arena[block + at] = arena[block + n]
+            if room & WIDE:
+                arena[block + at] = arena[block + n]
+            else:
+                halves[2 * block + at] = at32(halves, 2 * block + n)
         set_linked_position(halves, moved, link, at)
     set_list_length(halves, field, n)
-    if log_room > 0 and 8 * n <= 3 << log_room:
-        _list_resize(ctx, field, side, carried, log_room - 1)
+    log_room = room_log(room)
+    if log_room > 0 and n <= least_entries(log_room):
+        _list_resize(ctx, field, side, carried, ZERO if log_room == 1 else room - 1)
+    if n == 0:
+        set_list_block(halves, field, ZERO)  # it shows that there is no row whose value is carried
 
 
 @device

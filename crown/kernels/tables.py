@@ -9,7 +9,7 @@ A key is named by where it lies: word ``j`` of it is ``src[base + plan[pos + j]]
 and ``plan`` the array that holds the positions. In the record, the key's words are the first ones, in order.
 
 Invariant: every record is reachable from its home slot ``tag & (capacity - 1)`` without meeting an empty slot;
-``count <= 4/5 * capacity``; capacity shrinks when ``count < 1/8 * capacity`` (never below ``MIN_SLOTS``).
+``count <= 3/4 * capacity``; capacity shrinks when ``count < 1/8 * capacity`` (never below ``MIN_SLOTS``).
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _resize(arena, t, capacity):
 @kernel
 def is_full(count, capacity):
     """Returns True if so many records are too many for so many slots."""
-    return 5 * count > 4 * capacity
+    return 4 * count > 3 * capacity
 
 
 @device

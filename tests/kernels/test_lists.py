@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crown.engine.kernels import layout
 from crown.kernels import arena as A
-from crown.kernels.geometry import CHILDREN, IN_WORD, list_log
+from crown.kernels.geometry import CHILDREN, IN_WORD, WIDE, carried_base, carries_words, list_room, room_log
 from crown.kernels.tables import LOW32, table_at
 from tests.kernels.wrappers import (
     alloc,
@@ -64,8 +64,12 @@ class List:
         self.rows.remove(row)
 
     @property
+    def wide(self) -> bool:
+        return bool(list_room(self.halves_, self.group, CHILDREN) & WIDE)
+
+    @property
     def room(self) -> int:
-        return 1 << int(list_log(self.halves_, self.group, CHILDREN))
+        return 1 << int(room_log(list_room(self.halves_, self.group, CHILDREN)))
 
     def check(self) -> None:
         n, capacity = len(self.model), self.room
@@ -77,21 +81,28 @@ class List:
         blocks = {self.group: GROUP, **dict.fromkeys(self.rows, ROW)}
         if capacity > 1:
             block = int(self.halves_[2 * self.group])
-            blocks[block] = capacity // 2 + (capacity if self.carried != A.PLAIN else 0)
+            blocks[block] = capacity // 2
             if self.carried != A.PLAIN:
-                assert self.arena[block : block + n].tolist() == [int(self.arena[row + VALUE]) for row in self.model]
+                blocks[block] += capacity if self.wide else capacity // 2
+                assert carries_words(self.halves_, self.group, CHILDREN) == self.wide
+                words = self.arena if self.wide else self.halves_
+                first = int(carried_base(self.halves_, self.group, CHILDREN, self.carried))
+                values = [int(self.arena[row + VALUE]) for row in self.model]
+                assert words[first : first + n].tolist() == values
+                assert self.wide or all(-(2**31) <= value < 2**31 for value in values)
         check_allocator(self.arena, blocks)
 
 
+@pytest.mark.parametrize("large", [2**31, 2**31 + 2**26, 2**62], ids=["half words", "a few words", "words"])
 @pytest.mark.parametrize("carried", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
 @given(st.integers(0, 2**32))
-def test_a_list_is_a_list(carried: int, seed: int) -> None:
+def test_a_list_is_a_list(carried: int, large: int, seed: int) -> None:
     rng = random.Random(seed)
     rows = List(carried)
     for growing in (0.9, 0.5, 0.2):
         for _ in range(40):
             if not rows.model or rng.random() < growing:
-                rows.append(rng.randrange(-(2**62), 2**62))
+                rows.append(rng.randrange(-large, large))
             else:
                 rows.remove(rng.randrange(len(rows.model)))
             if len(rows.model) < 5:
@@ -104,7 +115,7 @@ def test_a_list_is_a_list(carried: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("carried", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
-def test_a_list_doubles_when_it_is_full_and_halves_when_three_eighths_are_left(carried: int) -> None:
+def test_a_list_doubles_when_it_is_full_and_halves_when_less_than_half_is_left(carried: int) -> None:
     rows = List(carried)
     grown, shrunk = [], []
     for i in range(40):
@@ -115,13 +126,36 @@ def test_a_list_doubles_when_it_is_full_and_halves_when_three_eighths_are_left(c
         rows.remove(0)
         shrunk.append((len(rows.model), rows.room))
     assert [a for a, b in zip(shrunk[1:], shrunk, strict=False) if a[1] != b[1]] == [
-        (24, 32),
-        (12, 16),
+        (28, 32),
+        (14, 16),
         (6, 8),
         (3, 4),
         (1, 2),
         (0, 1),
     ]
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, -(2**63)])
+def test_a_list_is_wide_from_the_first_value_that_needs_it_until_it_is_back_in_its_field(value: int) -> None:
+    for before in (0, 1, 2, 3, 40):
+        rows = List(VALUE)
+        for small in range(before):
+            rows.append(small)
+        assert not rows.wide
+        rows.append(value)
+        rows.append(1)
+        rows.check()
+        assert rows.wide
+        while len(rows.model) > 2:
+            rows.remove(len(rows.model) - 2)
+            rows.check()
+            assert rows.wide, "also when the value has gone"
+        rows.remove(1)
+        rows.remove(0)
+        rows.append(2**31 - 1)
+        rows.append(-(2**31))
+        rows.check()
+        assert not rows.wide
 
 
 def test_a_list_that_cannot_grow_refuses_and_changes_nothing() -> None:

@@ -107,8 +107,9 @@ class _Reader:
         handles, many = self._entries(field, int(at.CHILDREN), carried)
         if carried == A.PLAIN or not many:
             return handles, None
-        first = int(at.list_block(self.halves, field))
-        return handles, [int(v) for v in self.arena[first : first + len(handles)]]
+        first = int(at.carried_base(self.halves, field, at.CHILDREN, carried))
+        words = self.arena if at.carries_words(self.halves, field, at.CHILDREN) else self.halves
+        return handles, [int(v) for v in words[first : first + len(handles)]]
 
     def parents_of(self, node: int, g: int) -> list[int]:
         """Returns the handles in the parents list of a group above a node."""
@@ -147,7 +148,7 @@ class _Reader:
         """Returns the handles in a list, and whether they are in a block of their own."""
         n = int(at.list_length(self.halves, field))
         base = int(at.list_base(self.halves, field, side, carried))
-        many = bool(at.list_log(self.halves, field, side))
+        many = bool(at.list_room(self.halves, field, side))
         assert many or n <= 1, "a list of capacity 1 holds more"
         return [int(x) for x in self.halves[base : base + n]], many
 
@@ -331,10 +332,10 @@ def _check_words(
         words = int(reader.plan_array[reader.plan_array[node_at(i) + N_INDEX] + I_WORDS]) if i else root
         total += len(bundles) * block(words)
         for g in groups[i].values():
-            children = int(at.list_log(reader.halves, at.children_field(g, k), at.CHILDREN))
+            children = int(at.list_room(reader.halves, at.children_field(g, k), at.CHILDREN))
             if children:
                 total += block(at.list_words(children, reader.carried(i)))
-            parents = int(at.list_log(reader.halves, at.parents_field(g, k), at.PARENTS))
+            parents = int(at.list_room(reader.halves, at.parents_field(g, k), at.PARENTS))
             if parents:
                 total += block(at.list_words(parents, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):

@@ -41,9 +41,11 @@ from crown.engine.kernels.layout import (
 )
 from crown.kernels.arena import COUNTED, ONE, PLAIN, ZERO, at32
 from crown.kernels.geometry import (
+    CHILDREN,
     OWN_LINK,
     UNREAD,
     carried_base,
+    carries_words,
     children_base,
     children_count,
     children_field,
@@ -141,6 +143,17 @@ def _group_ahead(ctx, rec, d, node_of_edge, q, at):
 
 
 @device
+def _fetch_carried(ctx, g, k, carried, at):
+    """Prefetches value number ``at`` of those that a group's children list carries."""
+    field = children_field(g, k)
+    first = carried_base(ctx.halves, field, CHILDREN, carried)
+    if carries_words(ctx.halves, field, CHILDREN):
+        prefetch(ctx.arena, first + at)
+    else:
+        prefetch(ctx.halves, first + at)
+
+
+@device
 def _fetch_children_end(ctx, g, k, carried):
     """Prefetches the end of a group's children list, where the next entry goes."""
     halves = ctx.halves
@@ -148,7 +161,7 @@ def _fetch_children_end(ctx, g, k, carried):
         n = children_count(halves, g, k)
         prefetch(halves, children_base(halves, g, k, carried) + n)
         if carried != PLAIN:
-            prefetch(ctx.arena, carried_base(halves, children_field(g, k), carried) + n)
+            _fetch_carried(ctx, g, k, carried, n)
 
 
 @device
@@ -327,7 +340,8 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                         size = children_count(halves, g, k)
                         _fetch_entries(halves, children_base(halves, g, k, carried), at, size)
                         if carried != PLAIN:
-                            _fetch_entries(arena, carried_base(halves, children_field(g, k), carried), at, size)
+                            _fetch_carried(ctx, g, k, carried, at)
+                            _fetch_carried(ctx, g, k, carried, size - 1)
                     for j in range(plan[d + N_CHILDREN]):
                         h = linked_group(halves, row, link_of(j))
                         k = plan[node_at(child_at(plan, d, j)) + N_KEY]

@@ -105,8 +105,9 @@ FRAME = 4  # words of a frame of the walk
 F_ROW, F_NODE, F_POSITION, F_PHASE = 0, 1, 2, 3  # position: in the parents list that P-UPDATE goes through
 LFRAME = 4  # words of a live frame
 LF_ROW, LF_NODE, LF_CHILD, LF_POSITION = 0, 1, 2, 3  # child whose group it is at, position in its children or -1
-OPEN = 3  # words of an opened list: of a step or a leaf of the enumeration
+OPEN = 4  # words of an opened list: of a step or a leaf of the enumeration
 O_AT, O_LENGTH, O_BASE, O_REPEAT = 0, 1, 2, 0  # position (of a step) or repeat (of a leaf); first handle or value
+O_WORDS = 3  # of a leaf whose list carries values: 1 if they are words, 0 if half words
 
 MODE_VIEWS, MODE_LIVE, MODE_DELTAS = 0, 1, 2
 

@@ -71,7 +71,7 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
         d, after = node_at(i), rows[i] + more[i]
         carried = plan[d + N_CARRIED]
         if touched[i] and carried != COUNTED:  # room is below twice the length, and it has doubled up to there
-            words += (2 if carried == PLAIN else 6) * after
+            words += (2 if carried == PLAIN else 7) * after  # and become wide there, at most
         parent = int(plan[d + N_PARENT])
         if parent < 0:
             continue
