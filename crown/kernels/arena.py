@@ -41,7 +41,7 @@ H_WRAPPED = 24  # of a payload plan: 0, or that a count has left 63 bits since s
 H_ROWS = 25  # of a stage, which no kernel reads: 0, or one more than the rows that the stage has
 H_LOW, H_HIGH, H_CHAIN = 26, 27, 28  # secrets of the tables' hash (``tables.step``)
 H_CUT, H_LEFT = 29, 30  # the block that is being cut up: what is left of it, in words
-H_LARGE = 31  # free blocks of classes above EXACT
+H_LARGE = 31  # 0 if there is no free block of a class above EXACT, 1 if there may be one
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
@@ -124,21 +124,27 @@ def class_words(c):
 
 @kernel
 def _cut(arena, size):
-    """Returns a block of ``size`` <= EXACT words, off the block that is being cut up, or off a free one above EXACT."""
+    """Returns a block of ``size`` <= EXACT words, off the block that is being cut up, or off a free one above EXACT.
+
+    0 if there is none.
+    """
     if arena[H_LEFT] < size:
+        c = EXACT + 1
+        while c < CLASSES and arena[H_FREE + c] == 0:
+            c += 1
+        if c == CLASSES:
+            arena[H_LARGE] = 0
+            return 0
         if arena[H_LEFT] > 0:
             arena[arena[H_CUT]] = arena[H_FREE + arena[H_LEFT]]
             arena[H_FREE + arena[H_LEFT]] = arena[H_CUT]
-        c = EXACT + 1
-        while arena[H_FREE + c] == 0:
-            c += 1
         arena[H_CUT] = arena[H_FREE + c]
         arena[H_LEFT] = class_words(c)
         arena[H_FREE + c] = arena[arena[H_CUT]]
-        arena[H_LARGE] -= 1
     block = arena[H_CUT]
     arena[H_CUT] = block + size
     arena[H_LEFT] -= size
+    arena[H_LIVE] += size
     return block
 
 
@@ -156,12 +162,11 @@ def alloc(arena, words):
         following = arena[head]
         arena[H_FREE + c] = following
         prefetch(arena, following)  # its link is read at the next allocation of this size
-        if size > EXACT:
-            arena[H_LARGE] -= 1
         return head
-    if size <= EXACT and (arena[H_LEFT] >= size or arena[H_LARGE] > 0):
-        arena[H_LIVE] += size
-        return _cut(arena, size)
+    if size <= EXACT and (arena[H_LEFT] >= size or arena[H_LARGE] != 0):
+        head = _cut(arena, size)
+        if head != 0:
+            return head
     head = arena[H_TOP]
     if head + size > arena[H_LIMIT]:
         raise MemoryError("arena exhausted")
@@ -178,7 +183,7 @@ def release(arena, handle, words):
     arena[handle] = arena[H_FREE + c]
     arena[H_FREE + c] = handle
     if c > EXACT:
-        arena[H_LARGE] += 1
+        arena[H_LARGE] = 1
 
 
 @device

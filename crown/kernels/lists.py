@@ -95,11 +95,13 @@ def _list_resize(ctx, field, side, carried, new):
 
 
 @device
-def _room_for(ctx, field, carried, room, log_room):
-    """Returns the room of a list that is to get that log2 room, and has ``room``."""
-    if carried != PLAIN and room == 0 and list_block(ctx.halves, field) != 0:
-        return log_room | _wide(ctx.arena[list_block(ctx.halves, field) + carried])
-    return log_room | room & WIDE
+def _room_with(ctx, field, carried, room, log_room):
+    """Returns the room of a list that has ``room``, or gets more, up to that log2 room: with all its entries in it."""
+    if log_room > room_log(room):
+        if carried != PLAIN and room == 0 and list_block(ctx.halves, field) != 0:
+            room = _wide(ctx.arena[list_block(ctx.halves, field) + carried])
+        room = log_room | room & WIDE
+    return room
 
 
 @device
@@ -108,28 +110,37 @@ def list_fit(ctx, field, side, carried):
     halves = ctx.halves
     n = list_length(halves, field)
     room = list_room(halves, field, side)
-    new = room_log(room)
-    if n > 1 << new:
-        while n > 1 << new:
-            new += 1
-        _list_resize(ctx, field, side, carried, _room_for(ctx, field, carried, room, new))
+    log_room = room_log(room)
+    if n > 1 << log_room:
+        while n > 1 << log_room:
+            log_room += 1
+        _list_resize(ctx, field, side, carried, _room_with(ctx, field, carried, room, log_room))
+
+
+@device
+def _write(ctx, field, side, carried, at, row, room, new):
+    """Writes entry ``at`` of a list with ``room``, which gets room ``new``, and is wide if the row's value asks it."""
+    arena, halves = ctx.arena, ctx.halves
+    value = ZERO
+    if carried != PLAIN and new > 0:
+        value = arena[row + carried]
+        new |= _wide(value)
+    if new != room:
+        _list_resize(ctx, field, side, carried, new)
+    if new == 0:
+        set_list_block(halves, field, row)
+        return
+    block = list_block(halves, field)
+    if carried != PLAIN:
+        _carry(ctx, block, new, at, value)
+    halves[block_handles(block, new, carried) + at] = row
 
 
 @device
 def list_write(ctx, field, side, carried, at, row):
-    """Writes entry ``at`` of a list that has room for it, or becomes wide."""
-    arena, halves = ctx.arena, ctx.halves
-    room = list_room(halves, field, side)
-    if room == 0:
-        set_list_block(halves, field, row)
-        return
-    if carried != PLAIN:
-        value = arena[row + carried]
-        if room | _wide(value) != room:
-            room |= WIDE
-            _list_resize(ctx, field, side, carried, room)
-        _carry(ctx, list_block(halves, field), room, at, value)
-    halves[block_handles(list_block(halves, field), room, carried) + at] = row
+    """Writes entry ``at`` of a list that has room for it."""
+    room = list_room(ctx.halves, field, side)
+    _write(ctx, field, side, carried, at, row, room, room)
 
 
 @device
@@ -138,9 +149,10 @@ def list_append(ctx, field, side, carried, row):
     halves = ctx.halves
     n = list_length(halves, field)
     room = list_room(halves, field, side)
+    new = room
     if n == 1 << room_log(room):
-        _list_resize(ctx, field, side, carried, _room_for(ctx, field, carried, room, room_log(room) + 1))
-    list_write(ctx, field, side, carried, n, row)
+        new = _room_with(ctx, field, carried, room, room_log(room) + 1)
+    _write(ctx, field, side, carried, n, row, room, new)
     set_list_length(halves, field, n + 1)
     return n
 

@@ -143,14 +143,15 @@ def _group_ahead(ctx, rec, d, node_of_edge, q, at):
 
 
 @device
-def _fetch_carried(ctx, g, k, carried, at):
-    """Prefetches value number ``at`` of those that a group's children list carries."""
-    field = children_field(g, k)
+def _fetch_carried(ctx, field, carried, at, last):
+    """Prefetches two of the values that the children list with that field carries."""
     first = carried_base(ctx.halves, field, CHILDREN, carried)
     if carries_words(ctx.halves, field, CHILDREN):
         prefetch(ctx.arena, first + at)
+        prefetch(ctx.arena, first + last)
     else:
         prefetch(ctx.halves, first + at)
+        prefetch(ctx.halves, first + last)
 
 
 @device
@@ -161,7 +162,7 @@ def _fetch_children_end(ctx, g, k, carried):
         n = children_count(halves, g, k)
         prefetch(halves, children_base(halves, g, k, carried) + n)
         if carried != PLAIN:
-            _fetch_carried(ctx, g, k, carried, n)
+            _fetch_carried(ctx, children_field(g, k), carried, n, n)
 
 
 @device
@@ -340,8 +341,7 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
                         size = children_count(halves, g, k)
                         _fetch_entries(halves, children_base(halves, g, k, carried), at, size)
                         if carried != PLAIN:
-                            _fetch_carried(ctx, g, k, carried, at)
-                            _fetch_carried(ctx, g, k, carried, size - 1)
+                            _fetch_carried(ctx, children_field(g, k), carried, at, size - 1)
                     for j in range(plan[d + N_CHILDREN]):
                         h = linked_group(halves, row, link_of(j))
                         k = plan[node_at(child_at(plan, d, j)) + N_KEY]

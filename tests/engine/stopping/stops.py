@@ -60,7 +60,7 @@ def full_arena(run: Run, at: float) -> str:
     arena = arenas[run.random.randrange(len(arenas))]
     needed = _taken(run, arena)
     arena[A.H_FREE : A.H_FREE + A.CLASSES] = 0  # nothing that was freed before is used again,
-    arena[A.H_LEFT] = arena[A.H_LARGE] = 0  # nor cut up: to look for a block that is not there would never end
+    arena[A.H_LEFT] = 0  # nor what is left of a block that is being cut up
     arena[A.H_LIMIT] = min(int(arena[A.H_TOP]) + int(at * needed), int(arena[A.H_LIMIT]))
     try:
         run.view.apply(run.changes)
