@@ -39,11 +39,6 @@ is known. The copies then are where that would be. Its handle is the word before
 The rows of a leaf are all in V_s: the references are the length of the children list. Above a bound node with children
 they are where the children list would be: it is only counted.
 
-**Entry** of a changed payload (1 word, and as many as the payload)::
-
-    0          low: the group, 0 if it has emptied     high: the next entry of the edge
-    1 ..       what is to be added to ``Pub``
-
 **List**: a *field*, a word as above (low: where it is, high: its length), and its *room*: the log2 of the entries that
 it has room for, and ``WIDE``. A list with room for 1 is its own field; a longer one is a block of int32 row handles.
 The children list of a free leaf with one non-key attribute *carries* a copy of that attribute, before the handles, so
@@ -283,46 +278,6 @@ def change_references(halves, g, k, where, change):
     """Changes the number of rows of the child's relation that have the group's key; above a leaf it changes itself."""
     if where != IN_LENGTH:
         halves[2 * (g + k) + where] += change
-
-
-# Entries
-# ----------------------------------------------------------------------------------------------------------------------
-
-
-@device
-def entry_words(words):
-    """Returns the words of an entry of a payload of that many words."""
-    return 1 + words
-
-
-@device
-def entry_group(halves, entry):
-    """Returns the group that the entry is for; 0 if it has emptied."""
-    return lo(halves, entry)
-
-
-@device
-def set_entry_group(halves, entry, g):
-    """Writes the group that the entry is for."""
-    set_lo(halves, entry, g)
-
-
-@device
-def entry_next(halves, entry):
-    """Returns the next entry of the edge, or 0."""
-    return hi(halves, entry)
-
-
-@device
-def set_entry_next(halves, entry, following):
-    """Writes the next entry of the edge."""
-    set_hi(halves, entry, following)
-
-
-@device
-def entry_change(entry):
-    """Returns the first word of what is to be added to the payload."""
-    return entry + 1
 
 
 # Lists

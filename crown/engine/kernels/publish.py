@@ -36,6 +36,10 @@ from crown.engine.kernels.layout import (
 from crown.engine.kernels.payload import (
     TELLING,
     add_parts,
+    entry_change,
+    entry_group,
+    entry_next,
+    entry_words,
     first_entry,
     pend,
     resume_deltas,
@@ -46,11 +50,7 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
     T_TOUCHED,
-    entry_change,
     entry_field,
-    entry_group,
-    entry_next,
-    entry_words,
     live_parents,
     parents_base,
     parents_count,
