@@ -108,6 +108,10 @@ def hottest(state: State, node: int, most: int) -> list[HotKey]:
 
 
 def _sizes(state: State, node: int, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows of the parent and of the child per group above a node, int64[n] each."""
+    """Returns rows of the parent and of the child per group above a node, int64[n] each; of a summed leaf, with their
+    copies."""
     k, where = len(state.plan.nodes[node].key), int(state.plan_array[node_at(node) + L.N_REFERENCES])
-    return at.parents_count(state.halves, handles, k), at.references(state.halves, handles, k, where)
+    parents = at.parents_count(state.halves, handles, k)
+    if node in state.compiled.summed:
+        return parents, state.arena[at.published(handles, k)]
+    return parents, at.references(state.halves, handles, k, where)
