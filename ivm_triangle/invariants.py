@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from crown.kernels.arena import H_LIVE, T_COUNT, T_MASK, T_SLOTS, class_words, size_class
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.arena import H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, class_words, size_class
+from crown.kernels.tables import LOW32, home_of, table_at
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.state.views import listing_at
 from ivm_triangle.reference.parts import IndexedSet, Node
@@ -25,15 +25,15 @@ class Walk:
     def records(self, table: int, words: int) -> Iterator[int]:
         """Yields handles of a table's records; checks count and reachability of each slot."""
         t = table_at(table)
-        slots, mask = int(self.arena[t + T_SLOTS]), int(self.arena[t + T_MASK])
-        self.words += _block(mask + 1)
+        slots, capacity = int(self.arena[t + T_SLOTS]), int(self.arena[t + T_CAPACITY])
+        self.words += _block(capacity)
         found = 0
-        for i in range(mask + 1):
+        for i in range(capacity):
             slot = int(self.arena[slots + i])
             if slot:
                 found += 1
-                home = (slot >> 32) & mask
-                assert all(self.arena[slots + (home + j) % (mask + 1)] for j in range((i - home) % (mask + 1)))
+                home = int(home_of(slot >> 32, capacity))
+                assert all(self.arena[slots + (home + j) % capacity] for j in range((i - home) % capacity))
                 self.words += _block(words)
                 yield slot & LOW32
         assert found == self.arena[t + T_COUNT], "a table counts its records"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crown.engine.kernels import layout as L
+from crown.engine.kernels.groups import node_at
 from crown.engine.state.arenas import State
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
@@ -44,26 +45,26 @@ class Fan:
 
 def groups(state: State, node: int) -> np.ndarray:
     """Returns the handles of all groups above a node that are in use (int64[groups]). O(keys of the index)."""
-    compiled, k = state.compiled, len(state.plan.nodes[node].key)
+    compiled = state.compiled
     table = int(table_at(at.groups_table(len(state.plan.nodes), compiled.index[node])))
     handles = _handles(state, table) + compiled.shift[node]
-    parents, children = _sizes(state, node, handles, k)
+    parents, children = _sizes(state, node, handles)
     return handles[(parents > 0) | (children > 0)]
 
 
 def _handles(state: State, table: int) -> np.ndarray:
     """Returns the handles in a table, int64[n]. O(capacity)."""
     slots = int(state.arena[table + A.T_SLOTS])
-    words = state.arena[slots : slots + int(state.arena[table + A.T_MASK]) + 1]
+    words = state.arena[slots : slots + int(state.arena[table + A.T_CAPACITY])]
     return words[words != 0] & LOW32
 
 
 def fan(state: State, node: int) -> Fan:
     """Returns the fan of the edge above a node as it is now. O(groups + rows)."""
-    handles, k = groups(state, node), len(state.plan.nodes[node].key)
+    handles = groups(state, node)
     if not len(handles):
         return Fan(0, 0, 0, True, True)
-    parents, children = _sizes(state, node, handles, k)
+    parents, children = _sizes(state, node, handles)
     once = (_once(state, state.plan.nodes[node].parent), _once(state, node))
     return Fan(len(handles), int(parents.max()), int(children.max()), *once)
 
@@ -80,10 +81,10 @@ def _once(state: State, node: int) -> bool:
 def hottest(state: State, node: int, most: int) -> list[HotKey]:
     """Returns the keys of the edge above a node that most rows of the parent have, at most ``most``. O(groups)."""
     plan, child = state.plan, state.plan.nodes[node]
-    handles, k = groups(state, node), len(child.key)
+    handles = groups(state, node)
     if not len(handles):
         return []
-    parents, children = _sizes(state, node, handles, k)
+    parents, children = _sizes(state, node, handles)
     chosen = np.argpartition(-parents, min(most, len(parents)) - 1)[:most]
     chosen = chosen[np.lexsort((-children[chosen], -parents[chosen]))]
     columns = {
@@ -106,9 +107,11 @@ def hottest(state: State, node: int, most: int) -> list[HotKey]:
     ]
 
 
-def _sizes(state: State, node: int, handles: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows of the parent and of the child per group, int64[n] each; of a summed leaf, with their copies."""
+def _sizes(state: State, node: int, handles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows of the parent and of the child per group above a node, int64[n] each; of a summed leaf, with their
+    copies."""
+    k, where = len(state.plan.nodes[node].key), int(state.plan_array[node_at(node) + L.N_REFERENCES])
     parents = at.parents_count(state.halves, handles, k)
     if node in state.compiled.summed:
         return parents, state.arena[at.published(handles, k)]
-    return parents, at.references(state.halves, handles, k)
+    return parents, at.references(state.halves, handles, k, where)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crown.engine.statistics import tallies_of
 from crown.kernels import arena as A
-from crown.kernels.geometry import groups_table, tallies_of
+from crown.kernels.geometry import groups_table
 from crown.kernels.tables import table_at
 from plans.plan import Plan
 from plans.search.indexes import index_of

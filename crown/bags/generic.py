@@ -17,7 +17,18 @@ from crown.bags.kernels import layout as L
 from crown.bags.kernels import tries
 from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table, handles_of_table
 from crown.errors import MemoryBudgetError, SnapshotError
-from crown.kernels.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_PLAN0, H_TOP, T_COUNT, T_MASK, T_SLOTS, is_arena
+from crown.kernels.arena import (
+    H_BUDGET,
+    H_LIMIT,
+    H_LIVE,
+    H_MAGIC,
+    H_PLAN0,
+    H_TOP,
+    T_CAPACITY,
+    T_COUNT,
+    T_SLOTS,
+    is_arena,
+)
 from crown.kernels.geometry import counted_words, counter_of, list_length
 from crown.kernels.tables import LOW32, table_at
 from crown.store.zset import Zset
@@ -240,7 +251,7 @@ class GenericBag:
     def _records(self, table: int, words: int) -> list[list[int]]:
         """Returns the first `words` words of each record of a table, and the handle."""
         t = int(table_at(table))
-        slots = self._arena[int(self._arena[t + T_SLOTS]) :][: int(self._arena[t + T_MASK]) + 1]
+        slots = self._arena[int(self._arena[t + T_SLOTS]) :][: int(self._arena[t + T_CAPACITY])]
         handles = [int(slot) & LOW32 for slot in slots if slot]
         assert len(handles) == self._arena[t + T_COUNT]
         return [[*self._arena[h : h + words].tolist(), h] for h in handles]

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from crown.errors import CrownError
-from crown.kernels.arena import T_MASK, T_SLOTS
+from crown.kernels.arena import T_CAPACITY, T_SLOTS
 from crown.kernels.tables import LOW32, table_at
 from crown.store.zset import Zset
 
@@ -114,7 +114,7 @@ class Bag(Protocol):
 def handles_of_table(arena: np.ndarray, table: int) -> np.ndarray:
     """Returns the handles of all records of hash table number ``table``: int64[records]. O(table)."""
     t = int(table_at(table))
-    slots = arena[int(arena[t + T_SLOTS]) :][: int(arena[t + T_MASK]) + 1]
+    slots = arena[int(arena[t + T_SLOTS]) :][: int(arena[t + T_CAPACITY])]
     handles: np.ndarray = slots[slots != 0] & LOW32
     return handles
 

@@ -16,7 +16,17 @@ import numpy as np
 from crown.engine.kernels import layout as L
 from crown.engine.payload import PayloadLayout
 from crown.kernels.arena import COUNTED, PLAIN
-from crown.kernels.geometry import SHORT_ROW, group_words, groups_table, link_of, row_words, rows_table, table_total
+from crown.kernels.geometry import (
+    IN_FIELD,
+    IN_LENGTH,
+    IN_WORD,
+    group_words,
+    groups_table,
+    link_of,
+    row_words,
+    rows_table,
+    table_total,
+)
 from crown.kernels.tables import table_at
 from crown.store.relations import stored_relations
 from crown.store.zset import Zset
@@ -135,11 +145,12 @@ def compile_plan(plan: Plan, exact: bool = False) -> CompiledPlan:
     weighing = payloads.weighing if payloads is not None else ()
     for members, width in records:
         end = width
-        for place, i in enumerate(sorted(members, key=lambda i: not children[i])):
-            short = place > 0 and not children[i] and payloads is None
+        for place, i in enumerate(sorted(members, key=lambda i: (i != 0, not children[i]))):
+            short = payloads is None and (place > 0 or (i == 0 and width > 0))
             short_rows |= {i} if short else set()
             words[i], offset[i] = members[i], end - short
-            end += SHORT_ROW if short else row_words(len(children[i])) + (i in weighing)
+            below = len(children[i])
+            end += row_words(below) + (i in weighing) - short
         lookups, numbers = _lookups(plan, members, children, index)
         look = out.place([w for i, key in lookups for w in (indexes[i], out.place(key))])
         aliases = out.place(list(members))
@@ -219,9 +230,21 @@ def _place_index(
     end = 0
     for i in edges:
         shift[i] = end
-        end += int(group_words(payloads.extra_words(i) if payloads is not None else 0))
+        end += int(group_words(payloads.extra_words(i) if payloads is not None else 0, _references(plan, i)))
     table = table_at(groups_table(len(plan.nodes), first))
-    return out.place([table, k, k + end, len(edges), out.place([shift[i] for i in edges])])
+    groups = out.place([word for i in edges for word in (shift[i], _references(plan, i))])
+    return out.place([table, k, k + end, len(edges), groups])
+
+
+def _references(plan: Plan, i: int) -> int:
+    """Returns where the groups above node ``i`` have their references; see ``geometry.references``.
+
+    The padding is a child that refers to nothing.
+    """
+    node = plan.nodes[i]
+    if node.parent >= 0 and not node.padded and not any(other.parent == i for other in plan.nodes):
+        return IN_LENGTH
+    return IN_WORD if node.parent < 0 or node.free else IN_FIELD
 
 
 def _lookups(
@@ -257,6 +280,7 @@ def _descriptor(plan: Plan, compiled: CompiledPlan, i: int, branch_of: Mapping[s
     d[L.N_EDGE] = table_at(groups_table(len(nodes), i))
     d[L.N_SHIFT] = compiled.shift[i]
     d[L.N_PADDED] = int(node.padded)
+    d[L.N_REFERENCES] = _references(plan, i)
     d[L.N_INNER] = int(any(nodes[c].free for c in children[i]))
     if node.parent >= 0:
         d[L.N_PPOS] = out.place([words[node.parent][a] for a in node.key])

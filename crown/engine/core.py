@@ -16,11 +16,11 @@ from crown.engine.kernels import layout
 from crown.engine.kernels import state as kernels
 from crown.engine.propagation import Blocks, Propagation
 from crown.engine.state.arenas import State
+from crown.engine.statistics import tallies_of
 from crown.errors import MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.coded import CodedPreparer
 from crown.kernels import arena as A
-from crown.kernels.geometry import tallies_of
 from crown.results.head import OutputHead
 from crown.results.result import enumerated, results_of
 from crown.store.zset import Zset

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from crown.engine.state.arenas import State
 from crown.kernels import arena as A
-from crown.kernels.geometry import groups_table, tallies_of
+from crown.kernels.geometry import T_ROWS, T_TOUCHED, groups_table, rows_table
 from crown.kernels.tables import table_at
+
+
+class Tallies(NamedTuple):
+    """Returns the header words of what is counted per node beside its tables."""
+
+    missing: int  # copies that deletes did not find
+    updates: int  # tuples of the changes that the node read
+    rows: int  # rows of the node
+    filtered: int  # rows that the source's predicate rejected
+    touched: int  # parent rows that publications of the edge above the node have looked at
+
+
+def tallies_of(nodes: int, node: int) -> Tallies:
+    """Returns where the tallies of a node are, in a plan of ``nodes`` nodes."""
+    own, above = int(table_at(rows_table(node))), int(table_at(groups_table(nodes, node)))
+    return Tallies(own + A.T_TALLIES, own + A.T_TALLIES + 1, own + T_ROWS, above + A.T_TALLIES, above + T_TOUCHED)
 
 
 def statistics(state: State) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def tuples_of(state: State, relation: StoredRelation) -> Zset:
     record = state.compiled.record[alias.node]
     width, table = int(state.plan_array[record + L.R_WIDTH]), int(state.plan_array[record + L.R_TABLE])
     slots = int(state.arena[table + A.T_SLOTS])
-    words = state.arena[slots : slots + int(state.arena[table + A.T_MASK]) + 1]
+    words = state.arena[slots : slots + int(state.arena[table + A.T_CAPACITY])]
     handles = words[words != 0] & LOW32
     copies = at.copies(state.halves, handles, width).astype(np.int64)
     return Zset(state.arena[handles[:, None] + np.arange(width)], copies)

@@ -7,8 +7,9 @@ O(1), and nothing ever has to be pickled.
 
 Word 0 up to ``header_words(tables)`` is the header: identity, allocator, counters, table descriptors. The allocator
 keeps exact size classes up to ``EXACT`` words and the classes 2^k and 3*2^(k-1) above; a freed block goes to the free
-list of its class (its first word links to the next). Blocks are not split or merged: memory is flat for a stream whose
-live data has a stable shape, and never more than twice what its largest shape took.
+list of its class (its first word links to the next). Blocks are not merged. One of a class above ``EXACT`` is cut up
+where a smaller one is asked for and none is free: so what a table leaves when it grows holds its next records. Memory
+is flat for a stream whose live data has a stable shape.
 
 Invariant: ``H_LIVE`` = header + sum of the class sizes of all blocks handed out and not freed; ``H_LIVE <= H_TOP <=
 H_LIMIT``.
@@ -22,7 +23,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import prefetch
 
 MAGIC = 0x314E574F5243  # "CROWN1" little endian
-FORMAT = 5
+FORMAT = 6
 
 # Header words.
 H_MAGIC, H_FORMAT, H_PLAN0, H_PLAN1 = 0, 1, 2, 3  # plan fingerprint: its first 16 bytes
@@ -39,6 +40,8 @@ H_OPEN = 23  # 1 while a batch is being applied: what is here is then neither be
 H_WRAPPED = 24  # of a payload plan: 0, or that a count has left 63 bits since somebody looked
 H_ROWS = 25  # of a stage, which no kernel reads: 0, or one more than the rows that the stage has
 H_LOW, H_HIGH, H_CHAIN = 26, 27, 28  # secrets of the tables' hash (``tables.step``)
+H_CUT, H_LEFT = 29, 30  # the block that is being cut up: what is left of it, in words
+H_LARGE = 31  # 0 if there is no free block of a class above EXACT, 1 if there may be one
 H_FREE = 32  # heads of the free lists
 
 EXACT = 64  # block sizes up to this many words have a class of their own
@@ -46,7 +49,7 @@ LINE = 8  # words of a line of the processor's cache
 CLASSES = EXACT + 1 + 2 * 26
 H_TABLES = H_FREE + CLASSES  # table descriptors, TABLE_WORDS each
 TABLE_WORDS = 6
-T_SLOTS, T_MASK, T_COUNT = 0, 1, 2
+T_SLOTS, T_CAPACITY, T_COUNT = 0, 1, 2
 T_TALLIES = 3  # the first of three counters that the owner of a table may keep with it
 
 MAX_WORDS = 2**31 - 1
@@ -119,6 +122,32 @@ def class_words(c):
     return 1 << k
 
 
+@kernel
+def _cut(arena, size):
+    """Returns a block of ``size`` <= EXACT words, off the block that is being cut up, or off a free one above EXACT.
+
+    0 if there is none.
+    """
+    if arena[H_LEFT] < size:
+        c = EXACT + 1
+        while c < CLASSES and arena[H_FREE + c] == 0:
+            c += 1
+        if c == CLASSES:
+            arena[H_LARGE] = 0
+            return 0
+        if arena[H_LEFT] > 0:
+            arena[arena[H_CUT]] = arena[H_FREE + arena[H_LEFT]]
+            arena[H_FREE + arena[H_LEFT]] = arena[H_CUT]
+        arena[H_CUT] = arena[H_FREE + c]
+        arena[H_LEFT] = class_words(c)
+        arena[H_FREE + c] = arena[arena[H_CUT]]
+    block = arena[H_CUT]
+    arena[H_CUT] = block + size
+    arena[H_LEFT] -= size
+    arena[H_LIVE] += size
+    return block
+
+
 @device
 def alloc(arena, words):
     """Returns the handle of a block of at least ``words`` words, contents undefined. O(1).
@@ -134,6 +163,10 @@ def alloc(arena, words):
         arena[H_FREE + c] = following
         prefetch(arena, following)  # its link is read at the next allocation of this size
         return head
+    if size <= EXACT and (arena[H_LEFT] >= size or arena[H_LARGE] != 0):
+        head = _cut(arena, size)
+        if head != 0:
+            return head
     head = arena[H_TOP]
     if head + size > arena[H_LIMIT]:
         raise MemoryError("arena exhausted")
@@ -149,6 +182,8 @@ def release(arena, handle, words):
     arena[H_LIVE] -= class_words(c)
     arena[handle] = arena[H_FREE + c]
     arena[H_FREE + c] = handle
+    if c > EXACT:
+        arena[H_LARGE] = 1
 
 
 @device

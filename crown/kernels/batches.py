@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, T_COUNT, T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, ZERO, alloc, release
 from crown.kernels.geometry import counted_words, counter_of
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
@@ -165,7 +165,7 @@ def support_scan(arena, t, width, start, out):
     """
     slots = arena[t + T_SLOTS]
     n = 0
-    for s in range(start, arena[t + T_MASK] + 1):
+    for s in range(start, arena[t + T_CAPACITY]):
         word = arena[slots + s]
         if word != 0:
             if n == out.shape[1]:

@@ -3,45 +3,47 @@
 **Record**: a tuple of a source with ``a`` words, and a row per alias that reads it::
 
     0 .. a-1   the values (int64 codes)
-    a ..       the rows of its aliases, those of nodes with children first
+    a ..       the rows of its aliases: the root's first, then those of nodes with children
 
-**Row** of a node with children ``0..n-1`` (``2 + n`` words). Its handle is that of its own first word; the values lie
-before it, ``N_OFFSET`` words from the record's beginning::
+**Row** of a node with children ``0..n-1``. Its handle is that of its own first word; the values lie before it,
+``N_OFFSET`` words from the record's beginning::
 
-    0          low: count (non-empty child groups)     high: copies of the tuple (in the record's first row), its weight
-    1          low: group of the edge to the parent    high: position in that group's children, -1 outside V_s
+    0          low: copies of the tuple (in the record's first row); in payload plans its weight
+    1          low: group of the edge to the parent    high: its *place*
     2+j        low: group of the edge to child j       high: position in that group's parents
 
-A word with a group and a position in one of its lists is a *link*. An alias that does not read the tuple has group 0. A
-row of a virtual node is a record of its own. In payload plans every row has in word 0 the
-*weight* with which it has been accounted: while the copies of a tuple change, its aliases follow one after the other.
-Some rows of free nodes have one more word there, their own handle: so an enumeration writes it like a value. A row of a
-node without children, if it is not the record's first, has no word 0: its handle is the word before, another row's.
+A word with a group and a position in one of its lists is a *link*. The place of a row of V_s is its position in the
+children of its group. Outside V_s it is ``-1 - count``, where count is the number of its child groups that are not
+empty; in V_s that is all of them. An alias that does not read the tuple has the place ``UNREAD``. A row of a virtual
+node is a record of its own. In payload plans every row has in word 0 the *weight* with which it has been accounted:
+while the copies of a tuple change, its aliases follow one after the other. Some rows of free nodes have one more word
+there, their own handle: so an enumeration writes it like a value.
+
+A row is *short* if it has no word 0, in plans without payload: all but the record's first, and the root's, whose group
+is known. The copies then are where that would be. Its handle is the word before, another row's or a value's.
 
 **Bundle** of a key of ``k`` attributes, the only index there is: the groups of all edges that share it::
 
     0 .. k-1   the key
     k ..       group of the first edge, of the second, ...
 
-**Group** of an edge (4 words, and its payload). Its handle lies ``k`` words before them, as if each had the key::
+**Group** of an edge (3 or 4 words, and its payload). Its handle lies ``k`` words before them, as if each had the key::
 
     k          low: children list    high: its length (count[k] of S-UPDATE; the key is in V_p iff > 0)
     k+1        low: parents list     high: its length (rows of R_p with that key, live ones first)
-    k+2        low: live parents     high: references (rows of R_c with that key, in V_s or not)
-    k+3        low: log2 capacity of the children list    high: of the parents list
-    k+4 ..     in payload plans, above a bound node: what its parents have been told (``Pub``, some words), and after it
+    k+2        low: live parents     high: room of the children list (8 bits), of the parents list (8 bits)
+    k+3        above a free node with children, low: references (rows of R_c with that key, in V_s or not)
+    k+3 ..     in payload plans, above a bound node: what its parents have been told (``Pub``, some words), and after it
                a word, low: the entry with what they have not (0 if there is none)
 
-**Entry** of a changed payload (1 word, and as many as the payload)::
+The rows of a leaf are all in V_s: the references are the length of the children list. Above a bound node with children
+they are where the children list would be: it is only counted.
 
-    0          low: the group, 0 if it has emptied     high: the next entry of the edge
-    1 ..       what is to be added to ``Pub``
-
-**List**: a *field*, a word as above (low: where it is, high: its length), and the half word with its log2 capacity. A
-list of capacity 1 is its own field; a longer one is a block of int32 row handles. The children list of a free leaf with
-one non-key attribute carries a copy of that attribute (``capacity`` int64 words before the handles), so that the
-innermost loop of an enumeration is a copy. The root's edge has one group, without key, with one live parent that is
-not there.
+**List**: a *field*, a word as above (low: where it is, high: its length), and its *room*: the log2 of the entries that
+it has room for, and ``WIDE``. A list with room for 1 is its own field; a longer one is a block of int32 row handles.
+The children list of a free leaf with one non-key attribute *carries* a copy of that attribute, before the handles, so
+that the innermost loop of an enumeration is a copy. It carries int32, or if it is wide int64. The root's edge has one
+group, without key, with one live parent that is not there.
 
 **Table numbers**: the rows of node i (a source's records, if it is the first alias), then the groups above node i, then
 the dictionary and the support counts. Kernels pay nothing for these functions: they are inlined.
@@ -49,15 +51,18 @@ the dictionary and the support counts. Kernels pay nothing for these functions: 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import numpy as np
 
 from crown.kernels.arena import ONE, PLAIN, T_TALLIES, at32, hi, lo, set_hi, set_lo
 from crown.kernels.jit import device
-from crown.kernels.tables import table_at
 
-_GROUP = 4  # words of a group besides its key and its payload
-SHORT_ROW = 1  # words of a row without word 0
+_GROUP = 3  # words of a group besides its key, its references and its payload
 OWN_LINK = ONE  # the link of a row to the group that it is a child in
+UNREAD = np.int64(-(2**31))  # the place of the row of an alias that does not read the tuple
+CHILDREN, PARENTS = np.int64(0), np.int64(1)  # lists of a group
+WIDE = 128  # bit of a list's room: what it carries are words, and not half words
+# Half words of a group, from its first, with its references: above a leaf, above a bound node with children, else.
+IN_LENGTH, IN_FIELD, IN_WORD = 1, 0, 6
 
 # Records
 # ----------------------------------------------------------------------------------------------------------------------
@@ -66,13 +71,13 @@ OWN_LINK = ONE  # the link of a row to the group that it is a child in
 @device
 def copies(halves, record, width):
     """Returns how many copies of the record's tuple, of ``width`` words, there are."""
-    return hi(halves, record + width)
+    return lo(halves, record + width)
 
 
 @device
 def set_copies(halves, record, width, n):
     """Writes how many copies of the record's tuple there are."""
-    set_hi(halves, record + width, n)
+    set_lo(halves, record + width, n)
 
 
 @device
@@ -98,32 +103,20 @@ def row_words(children):
 
 
 @device
-def row_count(halves, row):
-    """Returns count[t] of R-UPDATE, how many children have the row's key in V_p."""
-    return lo(halves, row)
-
-
-@device
-def set_row_count(halves, row, count):
-    """Writes count[t]."""
-    set_lo(halves, row, count)
-
-
-@device
 def row_weight(halves, row):
     """Returns the weight with which the row has been accounted, in payload plans."""
-    return hi(halves, row)
+    return lo(halves, row)
 
 
 @device
 def set_row_weight(halves, row, weight):
     """Writes the weight. In a record's first row this is the number of copies."""
-    set_hi(halves, row, weight)
+    set_lo(halves, row, weight)
 
 
 @device
 def row_group(halves, row):
-    """Returns the group in which the row is a child; 0 for an alias that does not read the tuple."""
+    """Returns the group in which the row, which is not the root's, is a child."""
     return lo(halves, row + OWN_LINK)
 
 
@@ -134,15 +127,33 @@ def set_row_group(halves, row, g):
 
 
 @device
-def row_position(halves, row):
-    """Returns the position among the children of its group, -1 while the row is outside V_s."""
+def row_place(halves, row):
+    """Returns the place of the row: in V_s its position among the children of its group, else below 0."""
     return hi(halves, row + OWN_LINK)
 
 
 @device
-def set_row_position(halves, row, at):
-    """Writes the position among the children of its group."""
-    set_hi(halves, row + OWN_LINK, at)
+def set_row_place(halves, row, place):
+    """Writes the place of the row."""
+    set_hi(halves, row + OWN_LINK, place)
+
+
+@device
+def place_outside(count):
+    """Returns the place of a row outside V_s, whose key so many children have in V_p: count[t] of R-UPDATE."""
+    return -1 - count
+
+
+@device
+def place_after(children):
+    """Returns the place of a row that has left V_s: one of so many children has lost its key, or the row goes."""
+    return min(-children, -1)
+
+
+@device
+def counted(place, change):
+    """Returns the place of a row outside V_s, after so many more children have its key."""
+    return place - change
 
 
 @device
@@ -180,9 +191,9 @@ def set_linked_position(halves, row, link, at):
 
 
 @device
-def group_words(extra):
-    """Returns the words of a group, ``extra`` of them for a payload (``payload_words``)."""
-    return _GROUP + extra
+def group_words(extra, references):
+    """Returns the words of a group, ``extra`` of them for a payload; ``references``: where they are."""
+    return _GROUP + extra + (references == IN_WORD)
 
 
 @device
@@ -205,7 +216,7 @@ def entry_field(g, k, words):
 
 @device
 def last_group_word(g, k):
-    """Returns the last word of a group that an update reads or writes, its payload left out."""
+    """Returns the last word of a group that an update reads or writes, its references and its payload left out."""
     return g + k + _GROUP - 1
 
 
@@ -233,18 +244,6 @@ def parents_field(g, k):
 
 
 @device
-def children_log(field):
-    """Returns the half word with the log2 capacity of the children list with that field."""
-    return 2 * (field + 3)
-
-
-@device
-def parents_log(field):
-    """Returns the half word with the log2 capacity of the parents list with that field."""
-    return 2 * (field + 2) + 1
-
-
-@device
 def children_count(halves, g, k):
     """Returns count[k] of S-UPDATE: the group's rows in V_s. Its key is in V_p iff there are any."""
     return list_length(halves, children_field(g, k))
@@ -269,55 +268,16 @@ def set_live_parents(halves, g, k, n):
 
 
 @device
-def references(halves, g, k):
-    """Returns the rows of the child's relation with the group's key, in V_s or not."""
-    return hi(halves, g + k + 2)
+def references(halves, g, k, where):
+    """Returns the rows of the child's relation with the group's key, in V_s or not; ``where``: see the IN_ above."""
+    return at32(halves, 2 * (g + k) + where)
 
 
 @device
-def set_references(halves, g, k, n):
-    """Writes how many rows of the child's relation have the group's key."""
-    set_hi(halves, g + k + 2, n)
-
-
-# Entries
-# ----------------------------------------------------------------------------------------------------------------------
-
-
-@device
-def entry_words(words):
-    """Returns the words of an entry of a payload of that many words."""
-    return 1 + words
-
-
-@device
-def entry_group(halves, entry):
-    """Returns the group that the entry is for; 0 if it has emptied."""
-    return lo(halves, entry)
-
-
-@device
-def set_entry_group(halves, entry, g):
-    """Writes the group that the entry is for."""
-    set_lo(halves, entry, g)
-
-
-@device
-def entry_next(halves, entry):
-    """Returns the next entry of the edge, or 0."""
-    return hi(halves, entry)
-
-
-@device
-def set_entry_next(halves, entry, following):
-    """Writes the next entry of the edge."""
-    set_hi(halves, entry, following)
-
-
-@device
-def entry_change(entry):
-    """Returns the first word of what is to be added to the payload."""
-    return entry + 1
+def change_references(halves, g, k, where, change):
+    """Changes the number of rows of the child's relation that have the group's key; above a leaf it changes itself."""
+    if where != IN_LENGTH:
+        halves[2 * (g + k) + where] += change
 
 
 # Lists
@@ -349,55 +309,87 @@ def set_list_block(halves, field, block):
 
 
 @device
-def list_words(log_capacity, carried):
-    """Returns words of the block of a list with capacity 2^log_capacity > 1."""
-    capacity = 1 << log_capacity
-    if carried != PLAIN:
-        return capacity + (capacity >> 1)
-    return capacity >> 1
+def list_room(halves, field, side):
+    """Returns the room of the list with that field, ``side`` CHILDREN or PARENTS of its group."""
+    return hi(halves, field + 2 - side) >> 8 * side & 255
 
 
 @device
-def block_handles(block, log_capacity, carried):
-    """Returns the half word of the first handle in the block of a list with capacity > 1, behind carried values."""
-    if carried != PLAIN:
-        return 2 * block + (2 << log_capacity)
-    return 2 * block
+def set_list_room(halves, field, side, room):
+    """Writes the room of a list."""
+    word = field + 2 - side
+    set_hi(halves, word, hi(halves, word) & ~(255 << 8 * side) | room << 8 * side)
 
 
 @device
-def list_base(halves, field, log_at, carried):
-    """Returns the half word of the first handle of the list with that field; its log2 capacity is in ``log_at``.
+def room_log(room):
+    """Returns the log2 of the entries that there is room for."""
+    return room & (WIDE - 1)
+
+
+@device
+def list_words(room, carried):
+    """Returns words of the block of a list with room for more than 1."""
+    entries = 1 << room_log(room)
+    if carried == PLAIN:
+        return entries >> 1
+    if room & WIDE:
+        return entries + (entries >> 1)
+    return entries
+
+
+@device
+def block_handles(block, room, carried):
+    """Returns the half word of the first handle in the block of a list, behind carried values."""
+    at = 2 * block
+    if carried != PLAIN:
+        at += 1 << room_log(room)
+        if room & WIDE:
+            at += 1 << room_log(room)
+    return at
+
+
+@device
+def list_base(halves, field, side, carried):
+    """Returns the half word of the first handle of the list with that field, ``side`` CHILDREN or PARENTS of its group.
 
     ``carried``: the word, counted from a row, whose value the list carries, or PLAIN.
     """
-    log_capacity = at32(halves, log_at)
-    if log_capacity == 0:
+    room = list_room(halves, field, side)
+    if room == 0:
         return 2 * field
-    return block_handles(list_block(halves, field), log_capacity, carried)
+    return block_handles(list_block(halves, field), room, carried)
 
 
 @device
 def children_base(halves, g, k, carried):
     """Returns the half word of the first handle of the group's children list."""
-    field = children_field(g, k)
-    return list_base(halves, field, children_log(field), carried)
+    return list_base(halves, children_field(g, k), CHILDREN, carried)
 
 
 @device
 def parents_base(halves, g, k):
     """Returns the half word of the first handle of the group's parents list."""
-    field = parents_field(g, k)
-    return list_base(halves, field, parents_log(field), PLAIN)
+    return list_base(halves, parents_field(g, k), PARENTS, PLAIN)
 
 
 @device
-def carried_base(halves, field, carried):
-    """Returns the word of the first value that the children list with that field carries, or has in its only row."""
+def carries_words(halves, field, side):
+    """Returns whether the values that a list carries are words: if it is wide, or they are only in its row."""
+    room = list_room(halves, field, side)
+    return room == 0 or room & WIDE != 0
+
+
+@device
+def carried_base(halves, field, side, carried):
+    """Returns the first value that a list carries, or has in its only row: a word, or if these are not words a half."""
     base = list_block(halves, field)
-    if at32(halves, children_log(field)) == 0:
-        base += carried
-    return base
+    room = list_room(halves, field, side)
+    if room == 0:
+        return base + carried
+    if room & WIDE:
+        return base
+    return 2 * base
 
 
 # Tables
@@ -432,19 +424,3 @@ def table_total(nodes: int) -> int:
 T_ROWS = T_TALLIES + 2  # of a rows table: rows of the node
 T_ENTRIES = T_PADDING = T_TALLIES + 1  # of a groups table: the edge's first entry; above a padded node its padding
 T_TOUCHED = T_TALLIES + 2  # of a groups table: parent rows that publications of the edge have looked at
-
-
-class Tallies(NamedTuple):
-    """Returns the header words of what is counted per node beside its tables."""
-
-    missing: int  # copies that deletes did not find
-    updates: int  # tuples of the changes that the node read
-    rows: int  # rows of the node
-    filtered: int  # rows that the source's predicate rejected
-    touched: int  # parent rows that publications of the edge above the node have looked at
-
-
-def tallies_of(nodes: int, node: int) -> Tallies:
-    """Returns where the tallies of a node are, in a plan of ``nodes`` nodes."""
-    own, above = int(table_at(rows_table(node))), int(table_at(groups_table(nodes, node)))
-    return Tallies(own + T_TALLIES, own + T_TALLIES + 1, own + T_ROWS, above + T_TALLIES, above + T_TOUCHED)

@@ -1,124 +1,188 @@
 """Lists of rows that a group has. See ``geometry`` for the words.
 
-Invariants: a row's position field points at its entry; list capacity is 1 or a power of two, at most four times the
-length (or 1). Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
+Invariants: a row's position field points at its entry; a list has room for a power of two, at most four times its
+length (or 1); one that carries values is wide from the first that does not fit a half word until it is back in its
+field. Of the children of a bound node nobody asks which they are: they are COUNTED, and their positions, which
 say that they are in V_s, point nowhere.
 """
 
 from __future__ import annotations
 
-from crown.kernels.arena import COUNTED, ONE, PLAIN, alloc, at32, release
+from crown.kernels.arena import COUNTED, PLAIN, ZERO, alloc, at32, release
 from crown.kernels.geometry import (
+    CHILDREN,
     OWN_LINK,
+    PARENTS,
+    WIDE,
     block_handles,
     children_field,
-    children_log,
     list_base,
     list_block,
     list_length,
+    list_room,
     list_words,
     parents_field,
-    parents_log,
+    room_log,
     set_linked_position,
     set_list_block,
     set_list_length,
+    set_list_room,
 )
-from crown.kernels.jit import device
+from crown.kernels.jit import device, kernel
+
+
+@kernel
+def least_entries(log_room):
+    """Returns with how many entries a list with that log2 room, above 0, gets half of it."""
+    if log_room < 5:
+        return 3 << log_room >> 3
+    return 7 << log_room >> 4
 
 
 @device
-def _list_resize(ctx, field, log_at, carried, log_new):
-    """Moves a list to a block of capacity 2^log_new (1 = back into the field), as far as it is in the old one."""
+def _wide(value):
+    """Returns ``WIDE`` if a value does not fit a half word, else 0."""
+    if -(2**31) <= value < 2**31:
+        return 0
+    return WIDE
+
+
+@device
+def _carry(ctx, block, room, at, value):
+    """Writes value number ``at`` of those that a block carries."""
+    if room & WIDE:
+        ctx.arena[block + at] = value
+    else:
+        ctx.halves[2 * block + at] = value
+
+
+@device
+def _list_resize(ctx, field, side, carried, new):
+    """Moves a list to a block with that room (0 = back into the field), as far as it is in the old one.
+
+    The new one MUST be wide if the old one is, or if there is none and the value of its only row is.
+    """
     arena, halves = ctx.arena, ctx.halves
-    log_old = at32(halves, log_at)
-    n = min(list_length(halves, field), 1 << log_old)
-    old = list_base(halves, field, log_at, carried)
+    present = list_room(halves, field, side)
+    n = min(list_length(halves, field), 1 << room_log(present))
+    old = list_base(halves, field, side, carried)
     old_block = list_block(halves, field)
-    if log_new == 0:
+    if new == 0:
         if n > 0:
             set_list_block(halves, field, at32(halves, old))
-        halves[log_at] = 0
     else:
-        block = alloc(arena, list_words(log_new, carried))
-        ids = block_handles(block, log_new, carried)
-        if carried != PLAIN and log_old > 0:
-            for i in range(n):
-                arena[block + i] = arena[old_block + i]
+        block = alloc(arena, list_words(new, carried))
+        ids = block_handles(block, new, carried)
+        if carried != PLAIN:
+            if present == 0:
+                if old_block != 0:  # it may be empty
+                    _carry(ctx, block, new, ZERO, arena[old_block + carried])
+            elif present & WIDE:
+                for i in range(n):
+                    arena[block + i] = arena[old_block + i]
+            elif new & WIDE:
+                for i in range(n):
+                    arena[block + i] = at32(halves, 2 * old_block + i)
+            else:
+                for i in range(n):
+                    halves[2 * block + i] = at32(halves, 2 * old_block + i)
         for i in range(n):
             halves[ids + i] = at32(halves, old + i)
         set_list_block(halves, field, block)
-        halves[log_at] = log_new
-    if log_old > 0:
-        release(arena, old_block, list_words(log_old, carried))
+    set_list_room(halves, field, side, new)
+    if present > 0:
+        release(arena, old_block, list_words(present, carried))
 
 
 @device
-def list_fit(ctx, field, log_at, carried):
-    """Gives a list the capacity that its length asks for. Entries beyond the old capacity MUST be written then."""
-    arena, halves = ctx.arena, ctx.halves
+def _room_with(ctx, field, carried, room, log_room):
+    """Returns the room of a list that has ``room``, or gets more, up to that log2 room: with all its entries in it."""
+    if log_room > room_log(room):
+        if carried != PLAIN and room == 0 and list_block(ctx.halves, field) != 0:
+            room = _wide(ctx.arena[list_block(ctx.halves, field) + carried])
+        room = log_room | room & WIDE
+    return room
+
+
+@device
+def list_fit(ctx, field, side, carried):
+    """Gives a list the room that its length asks for. Entries beyond the old room MUST be written then."""
+    halves = ctx.halves
     n = list_length(halves, field)
-    log_old = at32(halves, log_at)
-    if n <= 1 << log_old:
+    room = list_room(halves, field, side)
+    log_room = room_log(room)
+    if n > 1 << log_room:
+        while n > 1 << log_room:
+            log_room += 1
+        _list_resize(ctx, field, side, carried, _room_with(ctx, field, carried, room, log_room))
+
+
+@device
+def _write(ctx, field, side, carried, at, row, room, new):
+    """Writes entry ``at`` of a list with ``room``, which gets room ``new``, and is wide if the row's value asks it."""
+    arena, halves = ctx.arena, ctx.halves
+    value = ZERO
+    if carried != PLAIN and new > 0:
+        value = arena[row + carried]
+        new |= _wide(value)
+    if new != room:
+        _list_resize(ctx, field, side, carried, new)
+    if new == 0:
+        set_list_block(halves, field, row)
         return
-    log_new = log_old
-    while n > 1 << log_new:
-        log_new += 1
-    first = list_block(halves, field)
-    _list_resize(ctx, field, log_at, carried, log_new)
-    if carried != PLAIN and log_old == 0 and first != 0:  # it may be empty
-        arena[list_block(halves, field)] = arena[first + carried]
+    block = list_block(halves, field)
+    if carried != PLAIN:
+        _carry(ctx, block, new, at, value)
+    halves[block_handles(block, new, carried) + at] = row
 
 
 @device
-def list_write(ctx, field, log_at, carried, at, row):
+def list_write(ctx, field, side, carried, at, row):
     """Writes entry ``at`` of a list that has room for it."""
-    arena, halves = ctx.arena, ctx.halves
-    halves[list_base(halves, field, log_at, carried) + at] = row
-    if carried != PLAIN and at32(halves, log_at) > 0:
-        arena[list_block(halves, field) + at] = arena[row + carried]
+    room = list_room(ctx.halves, field, side)
+    _write(ctx, field, side, carried, at, row, room, room)
 
 
 @device
-def list_append(ctx, field, log_at, carried, row):
-    """Appends a row; ``field``, ``log_at``, ``carried`` as in ``list_base``. Position of the entry. Amortized O(1)."""
-    arena, halves = ctx.arena, ctx.halves
+def list_append(ctx, field, side, carried, row):
+    """Appends a row; ``field``, ``side``, ``carried`` as in ``list_base``. Position of the entry. Amortized O(1)."""
+    halves = ctx.halves
     n = list_length(halves, field)
-    log_capacity = at32(halves, log_at)
-    if n == (1 << log_capacity):
-        if carried != PLAIN and log_capacity == 0:
-            first = list_block(halves, field)
-            _list_resize(ctx, field, log_at, carried, ONE)
-            arena[list_block(halves, field)] = arena[first + carried]
-        else:
-            _list_resize(ctx, field, log_at, carried, log_capacity + 1)
-        log_capacity += 1
-    halves[list_base(halves, field, log_at, carried) + n] = row
-    if carried != PLAIN and log_capacity > 0:
-        arena[list_block(halves, field) + n] = arena[row + carried]
+    room = list_room(halves, field, side)
+    new = room
+    if n == 1 << room_log(room):
+        new = _room_with(ctx, field, carried, room, room_log(room) + 1)
+    _write(ctx, field, side, carried, n, row, room, new)
     set_list_length(halves, field, n + 1)
     return n
 
 
 @device
-def list_remove(ctx, field, log_at, carried, at, link):
+def list_remove(ctx, field, side, carried, at, link):
     """Takes out entry ``at``.
 
     The last entry moves there. ``link``: the row's link that holds its position. Amortized O(1).
     """
     arena, halves = ctx.arena, ctx.halves
     n = list_length(halves, field) - 1
-    log_capacity = at32(halves, log_at)
+    room = list_room(halves, field, side)
     if at != n:
-        base = list_base(halves, field, log_at, carried)
+        base = list_base(halves, field, side, carried)
         moved = at32(halves, base + n)
         halves[base + at] = moved
-        if carried != PLAIN and log_capacity > 0:
+        if carried != PLAIN and room > 0:
             block = list_block(halves, field)
-            arena[block + at] = arena[block + n]
+            if room & WIDE:
+                arena[block + at] = arena[block + n]
+            else:
+                halves[2 * block + at] = at32(halves, 2 * block + n)
         set_linked_position(halves, moved, link, at)
     set_list_length(halves, field, n)
-    if log_capacity > 0 and 4 * n <= (1 << log_capacity):
-        _list_resize(ctx, field, log_at, carried, log_capacity - 1)
+    log_room = room_log(room)
+    if log_room > 0 and n <= least_entries(log_room):
+        _list_resize(ctx, field, side, carried, ZERO if log_room == 1 else room - 1)
+    if n == 0:
+        set_list_block(halves, field, ZERO)  # it shows that there is no row whose value is carried
 
 
 @device
@@ -130,7 +194,7 @@ def children_append(ctx, g, k, carried, row):
         n = list_length(halves, field)
         set_list_length(halves, field, n + 1)
         return n
-    return list_append(ctx, field, children_log(field), carried, row)
+    return list_append(ctx, field, CHILDREN, carried, row)
 
 
 @device
@@ -142,18 +206,18 @@ def children_remove(ctx, g, k, carried, at):
         n = list_length(halves, field) - 1
         set_list_length(halves, field, n)
         return
-    list_remove(ctx, field, children_log(field), carried, at, OWN_LINK)
+    list_remove(ctx, field, CHILDREN, carried, at, OWN_LINK)
 
 
 @device
 def parents_append(ctx, g, k, row):
     """Appends a row to the parents of a group that it has a link to. Its position. Amortized O(1)."""
     field = parents_field(g, k)
-    return list_append(ctx, field, parents_log(field), PLAIN, row)
+    return list_append(ctx, field, PARENTS, PLAIN, row)
 
 
 @device
 def parents_remove(ctx, g, k, at, link):
     """Takes out the parent at position ``at``; parents have that link to the group. Amortized O(1)."""
     field = parents_field(g, k)
-    list_remove(ctx, field, parents_log(field), PLAIN, at, link)
+    list_remove(ctx, field, PARENTS, PLAIN, at, link)

@@ -14,8 +14,8 @@ from crown.kernels.arena import (
     H_BUDGET,
     H_DICT_SWEPT,
     H_LIVE,
+    T_CAPACITY,
     T_COUNT,
-    T_MASK,
     T_SLOTS,
     ZERO,
     alloc,
@@ -23,7 +23,7 @@ from crown.kernels.arena import (
 )
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import words
-from crown.kernels.tables import LOW32, first, insert, make_room, remove, spread, step
+from crown.kernels.tables import LOW32, after_slot, first, home_of, insert, make_room, remove, spread, step
 
 NULL = -(2**63)  # the code of NULL in every domain
 MARK = 1 << 62
@@ -54,8 +54,8 @@ def _bytes_at(handle):
 @device
 def _lookup(arena, octets, t, tag, data, start, length):
     slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    s = tag & mask
+    capacity = arena[t + T_CAPACITY]
+    s = home_of(tag, capacity)
     while True:
         word = arena[slots + s]
         if word == 0:
@@ -71,7 +71,7 @@ def _lookup(arena, octets, t, tag, data, start, length):
                         break
                 if same:
                     return handle
-        s = (s + 1) & mask
+        s = after_slot(s, capacity)
 
 
 @kernel
@@ -138,7 +138,7 @@ def mark(arena, owner, t, attribute):
     O(table).
     """
     slots = owner[t + T_SLOTS]
-    for s in range(slots, slots + owner[t + T_MASK] + 1):
+    for s in range(slots, slots + owner[t + T_CAPACITY]):
         if owner[s] != 0:
             code = owner[(owner[s] & LOW32) + attribute]
             if code != NULL:
@@ -161,7 +161,7 @@ def sweep(arena, t):
     # A removal moves later slots back and may shrink the table: first find the doomed, then remove them.
     n = 0
     slots = arena[t + T_SLOTS]
-    for s in range(slots, slots + arena[t + T_MASK] + 1):
+    for s in range(slots, slots + arena[t + T_CAPACITY]):
         if arena[s] != 0:
             handle = arena[s] & LOW32
             if arena[handle] & MARK:

@@ -8,7 +8,7 @@ records. Handle 0 is "none".
 A key is named by where it lies: word ``j`` of it is ``src[base + plan[pos + j]]`` with ``src`` the arena or a batch,
 and ``plan`` the array that holds the positions. In the record, the key's words are the first ones, in order.
 
-Invariant: every record is reachable from its home slot ``tag & mask`` without meeting an empty slot;
+Invariant: every record is reachable from its home slot ``tag & (capacity - 1)`` without meeting an empty slot;
 ``count <= 3/4 * capacity``; capacity shrinks when ``count < 1/8 * capacity`` (never below ``MIN_SLOTS``).
 """
 
@@ -21,8 +21,9 @@ from crown.kernels.arena import (
     H_HIGH,
     H_LOW,
     H_TABLES,
+    NONE,
+    T_CAPACITY,
     T_COUNT,
-    T_MASK,
     T_SLOTS,
     TABLE_WORDS,
     ZERO,
@@ -99,86 +100,144 @@ def _fresh_slots(arena, capacity):
 def new_table(arena, t):
     """Makes table descriptor ``t`` (a header word, see ``table_at``) an empty table."""
     arena[t + T_SLOTS] = _fresh_slots(arena, MIN_SLOTS)
-    arena[t + T_MASK] = MIN_SLOTS - 1
+    arena[t + T_CAPACITY] = MIN_SLOTS
     arena[t + T_COUNT] = 0
+
+
+@device
+def home_of(tag, capacity):
+    """Returns the home of a tag, of which only the low bits count, among so many slots."""
+    return tag & (capacity - 1)
+
+
+@device
+def after_slot(s, capacity):
+    """Returns the slot after slot ``s``."""
+    return (s + 1) & (capacity - 1)
+
+
+@device
+def _holds(arena, word, tag, plan, pos, k, src, base):
+    """Returns True if the word of a slot, which is not empty, is that of the key."""
+    same = ((word >> 32) & LOW32) == tag
+    j = 0
+    while same and j < k:
+        same = arena[(word & LOW32) + j] == src[base + plan[pos + j]]
+        j += 1
+    return same
+
+
+@device
+def seek(arena, t, tag, plan, pos, k, src, base, note):
+    """Returns the number of the slot with the record of that key, or of the empty one that it would be in. O(1).
+
+    ``note``: a slot where to look first, or any other number.
+    """
+    slots = arena[t + T_SLOTS]
+    capacity = arena[t + T_CAPACITY]
+    if 0 <= note < capacity:
+        word = arena[slots + note]
+        if word != 0 and _holds(arena, word, tag, plan, pos, k, src, base):
+            return note
+    s = home_of(tag, capacity)
+    while True:
+        word = arena[slots + s]
+        if word == 0 or _holds(arena, word, tag, plan, pos, k, src, base):
+            return s
+        s = after_slot(s, capacity)
+
+
+@device
+def record_in(arena, t, s):
+    """Returns the record in slot number ``s``, or 0."""
+    return arena[arena[t + T_SLOTS] + s] & LOW32
 
 
 @device
 def find(arena, t, tag, plan, pos, k, src, base):
     """Returns the handle of the record with that key, or 0. Expected O(1)."""
-    slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    s = tag & mask
-    while True:
-        word = arena[slots + s]
-        if word == 0:
-            return 0
-        if ((word >> 32) & LOW32) == tag:
-            handle = word & LOW32
-            same = True
-            for j in range(k):
-                if arena[handle + j] != src[base + plan[pos + j]]:
-                    same = False
-                    break
-            if same:
-                return handle
-        s = (s + 1) & mask
+    return record_in(arena, t, seek(arena, t, tag, plan, pos, k, src, base, NONE))
 
 
 @device
-def tagged(arena, t, tag):
-    """Returns the first record with that tag, or 0: its key is not compared, which would touch it. Expected O(1)."""
+def tagged(arena, t, tag, notes, at):
+    """Returns a record with that tag, or 0: its key is not compared, which would touch it. Expected O(1).
+
+    ``notes[at]``: a slot where to look first, or any other number. It becomes the one in which the record is.
+    """
     slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    s = tag & mask
+    capacity = arena[t + T_CAPACITY]
+    s = notes[at]
+    if 0 <= s < capacity:
+        word = arena[slots + s]
+        if word != 0 and ((word >> 32) & LOW32) == tag:
+            return word & LOW32
+    s = home_of(tag, capacity)
     while True:
         word = arena[slots + s]
         if word == 0 or ((word >> 32) & LOW32) == tag:
+            notes[at] = s
             return word & LOW32
-        s = (s + 1) & mask
+        s = after_slot(s, capacity)
 
 
 @device
 def _resize(arena, t, capacity):
     """Moves all slots to a new array. O(capacity), amortized O(1) per change."""
     old = arena[t + T_SLOTS]
-    old_capacity = arena[t + T_MASK] + 1
+    old_capacity = arena[t + T_CAPACITY]
     slots = _fresh_slots(arena, capacity)
-    mask = capacity - 1
     for i in range(old, old + old_capacity):
         word = arena[i]
         if word != 0:
-            s = (word >> 32) & mask
+            s = home_of(word >> 32, capacity)
             while arena[slots + s] != 0:
-                s = (s + 1) & mask
+                s = after_slot(s, capacity)
             arena[slots + s] = word
     release(arena, old, old_capacity)
     arena[t + T_SLOTS] = slots
-    arena[t + T_MASK] = mask
+    arena[t + T_CAPACITY] = capacity
+
+
+@kernel
+def is_full(count, capacity):
+    """Returns True if so many records are too many for so many slots."""
+    return 4 * count > 3 * capacity
 
 
 @device
 def make_room(arena, t):
     """See to it that the next ``insert`` allocates nothing. Amortized O(1)."""
-    capacity = arena[t + T_MASK] + 1
-    if 4 * (arena[t + T_COUNT] + 1) > 3 * capacity:
+    capacity = arena[t + T_CAPACITY]
+    if is_full(arena[t + T_COUNT] + 1, capacity):
         _resize(arena, t, 2 * capacity)
 
 
 @device
 def reserve(arena, t, more):
     """See to it that the next ``more`` calls of ``insert`` allocate nothing. O(capacity) if the table has to grow."""
-    capacity = arena[t + T_MASK] + 1
-    while 4 * (arena[t + T_COUNT] + more) > 3 * capacity:
+    capacity = arena[t + T_CAPACITY]
+    while is_full(arena[t + T_COUNT] + more, capacity):
         capacity *= 2
-    if capacity > arena[t + T_MASK] + 1:
+    if capacity > arena[t + T_CAPACITY]:
         _resize(arena, t, capacity)
 
 
 @device
 def slot_of(arena, t, tag):
     """Returns the word of the home slot of a tag, of which only the low bits count."""
-    return arena[t + T_SLOTS] + (tag & arena[t + T_MASK])
+    return arena[t + T_SLOTS] + home_of(tag, arena[t + T_CAPACITY])
+
+
+@device
+def _first_empty(arena, t, tag):
+    """Returns the number of the slot that a record with that tag goes to, if no other has its key."""
+    slots = arena[t + T_SLOTS]
+    capacity = arena[t + T_CAPACITY]
+    s = home_of(tag, capacity)
+    while arena[slots + s] != 0:
+        s = after_slot(s, capacity)
+    return s
 
 
 @device
@@ -186,36 +245,48 @@ def insert(arena, t, tag, handle):
     """Adds a record whose key MUST NOT be in the table. Amortized O(1)."""
     make_room(arena, t)
     arena[t + T_COUNT] += 1
-    slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    s = tag & mask
-    while arena[slots + s] != 0:
-        s = (s + 1) & mask
-    arena[slots + s] = (tag << 32) | handle
+    arena[arena[t + T_SLOTS] + _first_empty(arena, t, tag)] = (tag << 32) | handle
 
 
 @device
-def remove(arena, t, tag, handle):
-    """Takes out a record that MUST be in the table. Amortized O(1); later slots of the run move back."""
+def insert_in(arena, t, tag, handle, s):
+    """Adds a record as ``insert`` does; ``s``: the empty slot where its key was not found. Amortized O(1)."""
+    if is_full(arena[t + T_COUNT] + 1, arena[t + T_CAPACITY]):
+        insert(arena, t, tag, handle)
+    else:
+        arena[t + T_COUNT] += 1
+        arena[arena[t + T_SLOTS] + s] = (tag << 32) | handle
+
+
+@device
+def remove_from(arena, t, hole):
+    """Takes out the record in slot number ``hole``. Amortized O(1); later slots of the run move back."""
     slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    word = (tag << 32) | handle
-    s = tag & mask
-    while arena[slots + s] != word:
-        s = (s + 1) & mask
-    hole = s
+    capacity = arena[t + T_CAPACITY]
+    s = hole
     while True:
-        s = (s + 1) & mask
+        s = after_slot(s, capacity)
         word = arena[slots + s]
         if word == 0:
             break
-        home = (word >> 32) & mask
-        if ((s - home) & mask) >= ((s - hole) & mask):
+        home = home_of(word >> 32, capacity)
+        if (s - home) & (capacity - 1) >= (s - hole) & (capacity - 1):
             arena[slots + hole] = word
             hole = s
     arena[slots + hole] = 0
     count = arena[t + T_COUNT] - 1
     arena[t + T_COUNT] = count
-    capacity = mask + 1
     if capacity > MIN_SLOTS and 8 * count < capacity:
         _resize(arena, t, capacity // 2)
+
+
+@device
+def remove(arena, t, tag, handle):
+    """Takes out a record that MUST be in the table. Amortized O(1)."""
+    slots = arena[t + T_SLOTS]
+    capacity = arena[t + T_CAPACITY]
+    word = (tag << 32) | handle
+    s = home_of(tag, capacity)
+    while arena[slots + s] != word:
+        s = after_slot(s, capacity)
+    remove_from(arena, t, s)

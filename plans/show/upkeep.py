@@ -13,7 +13,7 @@ from plans.search.indexes import index_of
 from plans.serial import kind_name
 
 ORDERED = ("min", "max")
-_ROW, _GROUP = 2, 4  # words of a row besides its values and children, of a group
+_ROW, _GROUP = 2, 3  # words of a row besides its values and children, of a group
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _memory(plan: Plan) -> str:
 def row_words(plan: Plan, i: int) -> int:
     """Returns the words of a row of a node: its values, which aliases of a relation share, and its links.
 
-    Without a payload, an alias below which nothing hangs and that shares its values has one word less.
+    Without a payload, the root has one word less, and so has an alias that is not the first of its relation.
     """
     return len(plan.nodes[i].attributes) + _ROW + len(plan.children(i))
 
@@ -86,8 +86,10 @@ def key_words(plan: Plan, i: int) -> int:
     """Returns the words of a key in the index of the edge above a node: its values, and per edge that shares the index
     a group with its payload."""
     index = index_of(plan)
-    payloads = [payload_words(plan, e) for e in range(1, len(plan.nodes)) if index[e] == index[i]]
-    return len(plan.nodes[i].key) + sum(_GROUP + (words + 1 if words else 0) for words in payloads)
+    edges = [e for e in range(1, len(plan.nodes)) if index[e] == index[i]]
+    payloads = [payload_words(plan, e) for e in edges]
+    referred = [plan.nodes[e].padded or (plan.nodes[e].free and bool(plan.children(e))) for e in edges]
+    return len(plan.nodes[i].key) + sum(_GROUP + (words + 1 if words else 0) for words in payloads) + sum(referred)
 
 
 def payload_words(plan: Plan, i: int) -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from crown.engine.kernels import layout
 from crown.kernels import arena as A
+from crown.kernels.geometry import CHILDREN, IN_WORD, WIDE, carried_base, carries_words, list_room, room_log
 from crown.kernels.tables import LOW32, table_at
 from tests.kernels.wrappers import (
     alloc,
@@ -28,7 +29,7 @@ from tests.kernels.wrappers import (
 )
 
 ROW, LINK, VALUE = 4, 2, 3  # words of a row here: its position stands in word 2, an attribute in word 3
-GROUP = 4  # words of a group without key
+GROUP = 3  # words of a group without key
 
 
 @dataclass
@@ -44,50 +45,64 @@ class List:
         self.halves_ = halves(self.arena)
         self.group = int(alloc(self.arena, GROUP))
         self.arena[self.group : self.group + GROUP] = 0
-        self.log_at = 2 * (self.group + 3)
 
     def append(self, value: int) -> None:
         row = int(alloc(self.arena, ROW))
         self.arena[row + VALUE] = value
         self.rows.append(row)
-        at = list_append(self.arena, self.halves_, self.group, self.log_at, self.carried, row, LINK)
+        at = list_append(self.arena, self.halves_, self.group, CHILDREN, self.carried, row, LINK)
         assert at == len(self.model)
         self.model.append(row)
 
     def remove(self, at: int) -> None:
         """The last entry takes the place of one that goes."""
-        list_remove(self.arena, self.halves_, self.group, self.log_at, self.carried, at, LINK)
+        list_remove(self.arena, self.halves_, self.group, CHILDREN, self.carried, at, LINK)
         row, last = self.model[at], self.model.pop()
         if at < len(self.model):
             self.model[at] = last
         A.release(self.arena, row, ROW)
         self.rows.remove(row)
 
+    @property
+    def wide(self) -> bool:
+        return bool(list_room(self.halves_, self.group, CHILDREN) & WIDE)
+
+    @property
+    def room(self) -> int:
+        return 1 << int(room_log(list_room(self.halves_, self.group, CHILDREN)))
+
     def check(self) -> None:
-        n, capacity = len(self.model), 1 << int(self.halves_[self.log_at])
+        n, capacity = len(self.model), self.room
         assert self.halves_[2 * self.group + 1] == n <= capacity
         assert capacity == 1 or capacity <= 4 * n
-        base = int(list_base(self.halves_, self.group, self.log_at, self.carried))
+        base = int(list_base(self.halves_, self.group, CHILDREN, self.carried))
         assert self.halves_[base : base + n].tolist() == self.model
         assert [int(self.halves_[2 * (row + LINK) + 1]) for row in self.model] == list(range(n))
         blocks = {self.group: GROUP, **dict.fromkeys(self.rows, ROW)}
         if capacity > 1:
             block = int(self.halves_[2 * self.group])
-            blocks[block] = capacity // 2 + (capacity if self.carried != A.PLAIN else 0)
+            blocks[block] = capacity // 2
             if self.carried != A.PLAIN:
-                assert self.arena[block : block + n].tolist() == [int(self.arena[row + VALUE]) for row in self.model]
+                blocks[block] += capacity if self.wide else capacity // 2
+                assert carries_words(self.halves_, self.group, CHILDREN) == self.wide
+                words = self.arena if self.wide else self.halves_
+                first = int(carried_base(self.halves_, self.group, CHILDREN, self.carried))
+                values = [int(self.arena[row + VALUE]) for row in self.model]
+                assert words[first : first + n].tolist() == values
+                assert self.wide or all(-(2**31) <= value < 2**31 for value in values)
         check_allocator(self.arena, blocks)
 
 
+@pytest.mark.parametrize("large", [2**31, 2**31 + 2**26, 2**62], ids=["half words", "a few words", "words"])
 @pytest.mark.parametrize("carried", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
 @given(st.integers(0, 2**32))
-def test_a_list_is_a_list(carried: int, seed: int) -> None:
+def test_a_list_is_a_list(carried: int, large: int, seed: int) -> None:
     rng = random.Random(seed)
     rows = List(carried)
     for growing in (0.9, 0.5, 0.2):
         for _ in range(40):
             if not rows.model or rng.random() < growing:
-                rows.append(rng.randrange(-(2**62), 2**62))
+                rows.append(rng.randrange(-large, large))
             else:
                 rows.remove(rng.randrange(len(rows.model)))
             if len(rows.model) < 5:
@@ -100,24 +115,47 @@ def test_a_list_is_a_list(carried: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("carried", [int(A.PLAIN), VALUE], ids=["plain", "with values"])
-def test_a_list_doubles_when_it_is_full_and_halves_when_a_quarter_is_left(carried: int) -> None:
+def test_a_list_doubles_when_it_is_full_and_halves_when_less_than_half_is_left(carried: int) -> None:
     rows = List(carried)
     grown, shrunk = [], []
     for i in range(40):
         rows.append(i)
-        grown.append(1 << int(rows.halves_[rows.log_at]))
+        grown.append(rows.room)
     assert grown == [1, 2, 4, 4, *[8] * 4, *[16] * 8, *[32] * 16, *[64] * 8]
     while rows.model:
         rows.remove(0)
-        shrunk.append((len(rows.model), 1 << int(rows.halves_[rows.log_at])))
+        shrunk.append((len(rows.model), rows.room))
     assert [a for a, b in zip(shrunk[1:], shrunk, strict=False) if a[1] != b[1]] == [
-        (16, 32),
-        (8, 16),
-        (4, 8),
-        (2, 4),
+        (28, 32),
+        (14, 16),
+        (6, 8),
+        (3, 4),
         (1, 2),
         (0, 1),
     ]
+
+
+@pytest.mark.parametrize("value", [2**31, -(2**31) - 1, -(2**63)])
+def test_a_list_is_wide_from_the_first_value_that_needs_it_until_it_is_back_in_its_field(value: int) -> None:
+    for before in (0, 1, 2, 3, 40):
+        rows = List(VALUE)
+        for small in range(before):
+            rows.append(small)
+        assert not rows.wide
+        rows.append(value)
+        rows.append(1)
+        rows.check()
+        assert rows.wide
+        while len(rows.model) > 2:
+            rows.remove(len(rows.model) - 2)
+            rows.check()
+            assert rows.wide, "also when the value has gone"
+        rows.remove(1)
+        rows.remove(0)
+        rows.append(2**31 - 1)
+        rows.append(-(2**31))
+        rows.check()
+        assert not rows.wide
 
 
 def test_a_list_that_cannot_grow_refuses_and_changes_nothing() -> None:
@@ -138,12 +176,14 @@ SHIFTS = (0, 4)
 def _plan(k: int) -> np.ndarray:
     """The plan array of a node whose edge has a key of ``k`` words, and the second group of an index of two edges."""
     index = layout.P_NODES + layout.ND * (NODE + 1)
-    words = [TABLE, k, k + 4 * len(SHIFTS), len(SHIFTS), index + 5, *SHIFTS, *range(k)]
+    groups = [word for shift in SHIFTS for word in (shift, IN_WORD)]
+    words = [TABLE, k, k + 4 * len(SHIFTS), len(SHIFTS), index + 5, *groups, *range(k)]
     plan = np.zeros(index + len(words), np.int64)
     plan[index:] = words
     d = layout.P_NODES + layout.ND * NODE
     plan[layout.P_IDENTITY] = len(plan) - k
     plan[d + layout.N_KEY], plan[d + layout.N_INDEX], plan[d + layout.N_SHIFT] = k, index, SHIFTS[1]
+    plan[d + layout.N_REFERENCES] = IN_WORD
     return plan
 
 
@@ -168,13 +208,13 @@ def test_a_bundle_is_there_as_long_as_one_side_of_an_edge_refers_to_a_group_of_i
         assert tuple(arena[bundle : bundle + k].tolist()) == key
         used = rng.choice([(0, 0), (1, 0), (0, 1), (2, 2)])
         g = bundle + rng.choice(SHIFTS)
-        halves_[2 * (g + k + 1) + 1], halves_[2 * (g + k + 2) + 1] = used
-        others = [halves_[2 * (bundle + s + k + w) + 1] for s in SHIFTS for w in (1, 2)]
+        halves_[2 * (g + k + 1) + 1], halves_[2 * (g + k) + IN_WORD] = used
+        others = [halves_[2 * (bundle + s + k) + half] for s in SHIFTS for half in (3, IN_WORD)]
         group_drop(arena, halves_, plan, NODE, bundle + SHIFTS[1])
         if not any(others):
             del bundles[key]
         assert arena[TABLE + A.T_COUNT] == len(bundles)
-    slots = arena[int(arena[TABLE + A.T_SLOTS]) :][: int(arena[TABLE + A.T_MASK]) + 1]
+    slots = arena[int(arena[TABLE + A.T_SLOTS]) :][: int(arena[TABLE + A.T_CAPACITY])]
     assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(bundles.values())
     for bundle in bundles.values():
         arena[bundle + k : bundle + k + 8] = 0

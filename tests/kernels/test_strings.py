@@ -53,7 +53,7 @@ class Strings:
         assert self.decode(list(self.model.values())) == list(self.model)
         assert self.encode(list(self.model), add=False)[1] == list(self.model.values())
         blocks = {code: 1 + (len(value) + 7) // 8 for value, code in self.model.items()}
-        slots = {int(self.arena[t + A.T_SLOTS]): int(self.arena[t + A.T_MASK]) + 1 for t in (T, RECORDS)}
+        slots = {int(self.arena[t + A.T_SLOTS]): int(self.arena[t + A.T_CAPACITY]) for t in (T, RECORDS)}
         check_allocator(self.arena, {**blocks, **slots}, 2)
 
     def sweep(self, kept: list[bytes]) -> int:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crown.kernels import arena as A
-from crown.kernels.tables import LOW32, MIN_SLOTS, table_at
+from crown.kernels.tables import LOW32, MIN_SLOTS, home_of, table_at
 from tests.kernels.wrappers import (
     SEED,
     alloc,
@@ -73,7 +73,7 @@ class Table:
 
     @property
     def capacity(self) -> int:
-        return int(self.arena[T + A.T_MASK]) + 1
+        return int(self.arena[T + A.T_CAPACITY])
 
     def check(self) -> None:
         """The invariants of the module, and the records one by one."""
@@ -85,10 +85,10 @@ class Table:
         assert self.capacity == MIN_SLOTS or 8 * size >= self.capacity
         assert sorted((slots[slots != 0] & LOW32).tolist()) == sorted(self.model.values())
         for s in np.flatnonzero(slots):
-            at = (int(slots[s]) >> 32) & (self.capacity - 1)
+            at = int(home_of(int(slots[s]) >> 32, self.capacity))
             while at != s:
                 assert slots[at] != 0, "an empty slot between a record and its home"
-                at = (at + 1) & (self.capacity - 1)
+                at = (at + 1) % self.capacity
         check_allocator(self.arena, {**dict.fromkeys(self.model.values(), K), self._slots: self.capacity}, 1)
 
     @property
@@ -219,11 +219,11 @@ def test_neighbouring_keys_and_other_seeds_have_other_tags() -> None:
 
 def _probes(arena: np.ndarray) -> float:
     """Returns how many slots a lookup of a record of the table reads on average."""
-    slots, mask = int(arena[T + A.T_SLOTS]), int(arena[T + A.T_MASK])
-    words = arena[slots : slots + mask + 1]
+    slots, capacity = int(arena[T + A.T_SLOTS]), int(arena[T + A.T_CAPACITY])
+    words = arena[slots : slots + capacity]
     taken = np.flatnonzero(words)
-    home = (words[taken] >> 32) & LOW32 & mask
-    return float((((taken - home) & mask) + 1).mean())
+    home = home_of(words[taken] >> 32, capacity)
+    return float(((taken - home) % capacity + 1).mean())
 
 
 TOP = [i << 56 for i in range(-64, 64)]

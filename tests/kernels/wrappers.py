@@ -51,7 +51,9 @@ def check_allocator(arena: np.ndarray, live: dict[int, int], tables_: int = 0) -
     taken = [(handle, int(A.class_words(A.size_class(words_)))) for handle, words_ in live.items()]
     at = int(A.header_words(tables_))
     assert sum(size for _, size in taken) + at == arena[A.H_LIVE]
-    for handle, size in sorted(taken + free_blocks(arena)):
+    rest = [(int(arena[A.H_CUT]), int(arena[A.H_LEFT]))] if arena[A.H_LEFT] else []
+    assert arena[A.H_LARGE] == 1 or all(size <= A.EXACT for _, size in free_blocks(arena))
+    for handle, size in sorted(taken + free_blocks(arena) + rest):
         assert handle == at, f"the block at {handle} does not begin where the one before it ends, {at}"
         at += size
     assert at == arena[A.H_TOP]
@@ -99,29 +101,29 @@ def remove(arena, t, tag, handle):
 
 
 @kernel
-def list_append(arena, halves_, field, log_at, carried, row, link):
+def list_append(arena, halves_, field, side, carried, row, link):
     """``lists.list_append``, and what its callers do next: the row remembers where it stands."""
     ctx = Context(words(arena), words(halves_), words(arena), words(arena))
-    at = lists.list_append(ctx, field, log_at, carried, row)
+    at = lists.list_append(ctx, field, side, carried, row)
     geometry.set_linked_position(ctx.halves, row, link, at)
     return at
 
 
 @kernel
-def list_remove(arena, halves_, field, log_at, carried, at, link):
+def list_remove(arena, halves_, field, side, carried, at, link):
     ctx = Context(words(arena), words(halves_), words(arena), words(arena))
-    lists.list_remove(ctx, field, log_at, carried, at, link)
+    lists.list_remove(ctx, field, side, carried, at, link)
 
 
 @kernel
-def list_base(halves_, field, log_at, carried):
-    return geometry.list_base(words(halves_), field, log_at, carried)
+def list_base(halves_, field, side, carried):
+    return geometry.list_base(words(halves_), field, side, carried)
 
 
 @kernel
 def bundle_get(arena, halves_, plan, index, tag, src, base, pos):
     ctx = Context(words(arena), words(halves_), constants(plan), words(arena))
-    return groups.bundle_get(ctx, index, tag, words(src), base, pos)
+    return groups.bundle_get(ctx, index, tag, words(src), base, pos, A.NONE)
 
 
 @kernel

@@ -5,7 +5,7 @@ Lists are those of ``geometry``. Records, in words:
 | record | words |
 |---|---|
 | row | values, multiplicity (a counted tuple) |
-| prefix | bound attributes B, list of pairs, log2 capacity of that list |
+| prefix | bound attributes B, list of pairs, its room, as of a group's parents |
 | pair | B, v, rows, position in the prefix's list (high half) |
 | output | values, number of results (a counted tuple) |
 
@@ -17,7 +17,7 @@ attributes of B and v); a check is (row table, width, attributes).
 from __future__ import annotations
 
 from crown.kernels.arena import at32
-from crown.kernels.geometry import list_block
+from crown.kernels.geometry import PARENTS, carried_base, carries_words
 from crown.kernels.jit import device
 
 P_ATTRS, P_OUTS, P_OUTS_AT, P_COUNTED, P_OUT_TABLE, P_IDENTITY, P_ATOMS = 0, 1, 2, 3, 4, 5, 6
@@ -35,6 +35,8 @@ CHECK_TABLE, CHECK_WIDTH, CHECK_ATTRIBUTES = range(3)
 C_ROW, C_PHASE, C_DEPTH, C_OVER, C_STACK = 0, 1, 2, 3, 4
 LEVEL = 3
 V_PREFIX, V_POSITION, V_PART = range(3)  # the list that is walked (0: none is open), how far, whose it is
+
+PAIRS = PARENTS  # which list of a group the list of pairs is like: its room is in the word after its field
 
 # Record handles + words; k: words of B.
 
@@ -76,17 +78,12 @@ def pairs_field(prefix, k):
 
 
 @device
-def pairs_log(field):
-    """Returns the half word with the log2 capacity of the list of pairs with that field."""
-    return 2 * (field + 1)
-
-
-@device
 def value_at(arena, halves, field, k, i):
     """Returns the value of pair number ``i`` in the list with that field."""
-    if at32(halves, pairs_log(field)) == 0:
-        return arena[list_block(halves, field) + value_word(k)]
-    return arena[list_block(halves, field) + i]
+    at = carried_base(halves, field, PAIRS, value_word(k)) + i
+    if carries_words(halves, field, PAIRS):
+        return arena[at]
+    return at32(halves, at)
 
 
 def rows_table(atom: int) -> int:

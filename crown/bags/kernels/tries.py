@@ -42,6 +42,7 @@ from crown.bags.kernels.layout import (
     P_OUT_TABLE,
     P_OUTS,
     P_OUTS_AT,
+    PAIRS,
     PART_ATTRIBUTES,
     PART_INDEX,
     PART_WORDS,
@@ -56,7 +57,6 @@ from crown.bags.kernels.layout import (
     pair_rows,
     pair_words,
     pairs_field,
-    pairs_log,
     prefix_words,
     value_at,
     value_word,
@@ -65,7 +65,7 @@ from crown.kernels.arena import (
     H_BUDGET,
     H_LIVE,
     ONE,
-    T_MASK,
+    T_CAPACITY,
     T_SLOTS,
     ZERO,
     alloc,
@@ -125,7 +125,7 @@ def _index_row(ctx, index, row):
             arena[prefix + j] = 0
         insert(arena, t, tag, prefix)
     field = pairs_field(prefix, k)
-    at = list_append(ctx, field, pairs_log(field), value_word(k), pair)
+    at = list_append(ctx, field, PAIRS, value_word(k), pair)
     set_linked_position(halves, pair, pair_link(k), at)
 
 
@@ -145,7 +145,7 @@ def _unindex_row(ctx, index, row):
     tag, prefix = _found(ctx, t, columns, k, row)
     field = pairs_field(prefix, k)
     at = linked_position(halves, pair, pair_link(k))
-    list_remove(ctx, field, pairs_log(field), value_word(k), at, pair_link(k))
+    list_remove(ctx, field, PAIRS, value_word(k), at, pair_link(k))
     release(arena, pair, pair_words(k))
     if list_length(halves, field) == 0:
         remove(arena, t, tag, prefix)
@@ -401,7 +401,7 @@ def all_rows(arena, halves, plan, bound, cur, out):
     counted = plan[P_COUNTED] == 1
     a = P_ATOMS
     t = plan[P_OUT_TABLE] if counted else plan[a + A_ROWS]
-    while cur[C_ROW] <= arena[t + T_MASK]:
+    while cur[C_ROW] < arena[t + T_CAPACITY]:
         word = arena[arena[t + T_SLOTS] + cur[C_ROW]]
         if word != 0:
             record = word & LOW32

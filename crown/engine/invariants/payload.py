@@ -64,7 +64,7 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
 def _handles(arena: np.ndarray, table: int) -> list[int]:
     """Returns what a table holds."""
     slots = int(arena[table + A.T_SLOTS])
-    return [int(word) & LOW32 for word in arena[slots : slots + int(arena[table + A.T_MASK]) + 1] if word]
+    return [int(word) & LOW32 for word in arena[slots : slots + int(arena[table + A.T_CAPACITY])] if word]
 
 
 def _groups(arena: np.ndarray, compiled: CompiledPlan, i: int) -> list[int]:
@@ -81,14 +81,15 @@ def _children(arena: np.ndarray, plan: Plan, compiled: CompiledPlan, i: int) -> 
         rows = []
         for g in _groups(arena, compiled, c):
             field = at.parents_field(g, len(plan.nodes[c].key))
-            base = int(at.list_base(halves, field, at.parents_log(field), int(A.PLAIN)))
+            base = int(at.list_base(halves, field, at.PARENTS, int(A.PLAIN)))
             rows += [int(h) for h in halves[base : base + int(at.list_length(halves, field))]]
     else:
         rows = [h + compiled.offset[i] for h in _handles(arena, int(compiled.array[compiled.record[i] + R_TABLE]))]
     found: dict[int, list[int]] = {}
     for row in rows:
-        if at.row_group(halves, row) != 0 and at.row_position(halves, row) >= 0:
-            found.setdefault(int(at.row_group(halves, row)), []).append(row)
+        if at.row_place(halves, row) >= 0:
+            g = int(at.row_group(halves, row)) if i else int(arena[A.H_ROOT])
+            found.setdefault(g, []).append(row)
     return found
 
 

@@ -19,18 +19,19 @@ from crown.engine.kernels.layout import (
     N_CARRIED,
     N_EXTRA,
     N_INDEX,
-    N_SHORT,
+    N_REFERENCES,
     R_NODES,
     R_TABLE,
     R_WIDTH,
     R_WORDS,
 )
 from crown.engine.state.arenas import State
+from crown.engine.statistics import tallies_of
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels import strings
 from crown.kernels.arena import class_words, size_class
-from crown.kernels.tables import LOW32, table_at
+from crown.kernels.tables import LOW32, home_of, table_at
 
 _SUM = 0  # stands for the rows of a group of a summed leaf
 
@@ -39,10 +40,9 @@ _SUM = 0  # stands for the rows of a group of a summed leaf
 class _Row:
     handle: int
     values: tuple[int, ...]
-    count: int
+    place: int
     copies: int
     group: int
-    position: int
     below: list[tuple[int, int]]  # (group, position in its parents) per child
 
 
@@ -59,13 +59,13 @@ class _Reader:
 
     def handles(self, table: int) -> list[int]:
         """Returns all records of a table; each MUST be reachable from its home slot."""
-        slots, mask = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_MASK])
-        words = [int(w) for w in self.arena[slots : slots + mask + 1]]
+        slots, capacity = int(self.arena[table + A.T_SLOTS]), int(self.arena[table + A.T_CAPACITY])
+        words = [int(w) for w in self.arena[slots : slots + capacity]]
         for s, word in enumerate(words):
-            home = (word >> 32) & mask
+            home = int(home_of(word >> 32, capacity))
             while word and home != s:
                 assert words[home] != 0, f"table {table}: slot {s} is cut off from its home"
-                home = (home + 1) & mask
+                home = (home + 1) % capacity
         found = [word & LOW32 for word in words if word]
         assert len(found) == int(self.arena[table + A.T_COUNT]), f"table {table}: wrong count"
         assert len(found) == len(set(found)), f"table {table}: a record stands twice"
@@ -81,10 +81,9 @@ class _Reader:
         return _Row(
             handle,
             values,
-            count=0 if self.plan_array[node_at(node) + N_SHORT] else int(at.row_count(self.halves, handle)),
+            place=int(at.row_place(self.halves, handle)),
             copies=int(at.copies(self.halves, record, width)),
-            group=int(at.row_group(self.halves, handle)),
-            position=int(at.row_position(self.halves, handle)),
+            group=int(at.row_group(self.halves, handle)) if node else int(self.arena[A.H_ROOT]),
             below=[
                 (int(at.linked_group(self.halves, handle, link)), int(at.linked_position(self.halves, handle, link)))
                 for link in links
@@ -96,7 +95,7 @@ class _Reader:
         record = self.layout.record[node]
         offset = self.layout.offset[node]
         blocks = [handle + offset for handle in self.handles(int(self.plan_array[record + R_TABLE]))]
-        return {block for block in blocks if at.row_group(self.halves, block) != 0}
+        return {block for block in blocks if at.row_place(self.halves, block) != at.UNREAD}
 
     def children_of(self, node: int, g: int) -> tuple[list[int], list[int] | None]:
         """Returns the handles in the children list of a group above a node, and the values carried beside them.
@@ -107,32 +106,37 @@ class _Reader:
         field = at.children_field(g, len(self.plan.nodes[node].key))
         if carried == A.COUNTED:
             return list(range(int(at.list_length(self.halves, field)))), None
-        handles, many = self._entries(field, at.children_log(field), carried)
+        handles, many = self._entries(field, int(at.CHILDREN), carried)
         if carried == A.PLAIN or not many:
             return handles, None
-        first = int(at.list_block(self.halves, field))
-        return handles, [int(v) for v in self.arena[first : first + len(handles)]]
+        first = int(at.carried_base(self.halves, field, at.CHILDREN, carried))
+        words = self.arena if at.carries_words(self.halves, field, at.CHILDREN) else self.halves
+        return handles, [int(v) for v in words[first : first + len(handles)]]
 
     def parents_of(self, node: int, g: int) -> list[int]:
         """Returns the handles in the parents list of a group above a node."""
         field = at.parents_field(g, len(self.plan.nodes[node].key))
-        return self._entries(field, at.parents_log(field), int(A.PLAIN))[0]
+        return self._entries(field, int(at.PARENTS), int(A.PLAIN))[0]
 
     def unused(self, node: int, g: int) -> bool:
         """Returns whether neither end of the edge above a node has rows with the key of the group; checks that it is
         then as it was made."""
         k = len(self.plan.nodes[node].key)
-        used = bool(at.parents_count(self.halves, g, k) or at.references(self.halves, g, k))
+        used = bool(at.parents_count(self.halves, g, k) or self.references(node, g))
         extra = int(self.plan_array[node_at(node) + N_EXTRA])
+        words = int(at.group_words(extra, self.plan_array[node_at(node) + N_REFERENCES]))
         empty = used or not (
             at.children_count(self.halves, g, k)
             or at.live_parents(self.halves, g, k)
-            or self.halves[at.children_log(at.children_field(g, k))]
-            or self.halves[at.parents_log(at.parents_field(g, k))]
-            or self.arena[g + k + at.group_words(0) : g + k + at.group_words(extra)].any()
+            or self.arena[g + k + 2 : g + k + words].any()
         )
         assert empty, f"{self.plan.nodes[node].name}: a group that nobody refers to is not empty"
         return not used
+
+    def references(self, node: int, g: int) -> int:
+        """Returns how many rows of a node refer to a group above it as children."""
+        k, where = len(self.plan.nodes[node].key), int(self.plan_array[node_at(node) + N_REFERENCES])
+        return int(at.references(self.halves, g, k, where))
 
     def padding_of(self, node: int) -> int:
         """Returns the row of NULLs of a padded node."""
@@ -142,11 +146,11 @@ class _Reader:
         """Returns the word, counted from a row of the node, that its children lists carry, or PLAIN."""
         return int(self.plan_array[node_at(node) + N_CARRIED])
 
-    def _entries(self, field: int, log_at: int, carried: int) -> tuple[list[int], bool]:
+    def _entries(self, field: int, side: int, carried: int) -> tuple[list[int], bool]:
         """Returns the handles in a list, and whether they are in a block of their own."""
         n = int(at.list_length(self.halves, field))
-        base = int(at.list_base(self.halves, field, log_at, carried))
-        many = bool(self.halves[log_at])
+        base = int(at.list_base(self.halves, field, side, carried))
+        many = bool(at.list_room(self.halves, field, side))
         assert many or n <= 1, "a list of capacity 1 holds more"
         return [int(x) for x in self.halves[base : base + n]], many
 
@@ -174,7 +178,7 @@ def check(core: Core) -> None:
                 found |= set(reader.parents_of(c, g))
         else:
             found = reader.rows_of(i)
-        assert len(found) == int(state.arena[at.tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
+        assert len(found) == int(state.arena[tallies_of(count, i).rows]), f"{node.name}: wrong number of rows"
         rows.append({h: reader.row(i, h) for h in found})
         assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
         assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
@@ -253,14 +257,15 @@ def _check_rows(
     node = reader.plan.nodes[i]
     for h, row in rows[i].items():
         assert row.group == groups[i].get(_key(reader, i, i, row.values)), f"{node.name}: a row names a wrong group"
-        assert (row.position >= 0) == (h in in_view[i]), f"{node.name}: row {row.values} in V_s: {row.position >= 0}"
+        assert (row.place >= 0) == (h in in_view[i]), f"{node.name}: row {row.values} in V_s: {row.place >= 0}"
         full = 0
         for j, c in enumerate(reader.children[i]):
             g, position = row.below[j]
             assert g == groups[c].get(_key(reader, c, i, row.values)), f"{node.name}: a row names a wrong child group"
             assert reader.parents_of(c, g)[position] == h, f"{node.name}: a position in a parents list is wrong"
             full += bool(reader.children_of(c, g)[0])
-        assert row.count == full, f"{node.name}: count of {row.values} is {row.count}, not {full}"
+        counted = row.place >= 0 or row.place == at.place_outside(full)
+        assert counted, f"{node.name}: {row.values} has the place {row.place}, but {full} children with its key"
 
 
 def _check_groups(
@@ -287,7 +292,7 @@ def _check_groups(
         assert set(groups[i]) == set(below) | set(above), f"{node.name}: groups without rows, or rows without groups"
     for key, g in groups[i].items():
         live_count = int(at.live_parents(reader.halves, g, k))
-        assert at.references(reader.halves, g, k) == len(below.get(key, ())), f"{node.name}: references of group {key}"
+        assert reader.references(i, g) == len(below.get(key, ())), f"{node.name}: references of group {key}"
         handles, values = reader.children_of(i, g)
         assert len(handles) == len(set(handles)), f"{node.name}: a row stands twice in V_s"
         expected = below.get(key, set()) & in_view[i]
@@ -296,7 +301,7 @@ def _check_groups(
         assert len(handles) == len(expected), f"{node.name}: number of children of group {key}"
         assert carried == A.COUNTED or set(handles) == expected, f"{node.name}: children of group {key}"
         for position, h in enumerate(handles if carried != A.COUNTED else ()):
-            at_home = h not in rows[i] or rows[i][h].position == position  # the padding is in many groups
+            at_home = h not in rows[i] or rows[i][h].place == position  # the padding is in many groups
             assert at_home, f"{node.name}: a position in a children list is wrong"
             assert values is None or values[position] == int(reader.arena[h + carried]), (
                 f"{node.name}: a carried value is stale"
@@ -323,7 +328,7 @@ def _check_words(
 
     plan = state.plan
     total = A.header_words(state.compiled.tables)
-    total += sum(block(int(state.arena[table_at(t) + A.T_MASK]) + 1) for t in range(state.compiled.tables))
+    total += sum(block(int(state.arena[table_at(t) + A.T_CAPACITY])) for t in range(state.compiled.tables))
     for i, node in enumerate(plan.nodes):
         if i == _owner(reader, i):
             records = len(rows[i]) if node.kind == "virtual" else len(reader.handles(table_at(at.rows_table(i))))
@@ -332,15 +337,16 @@ def _check_words(
             total += block(int(reader.plan_array[reader.layout.record[i] + R_WORDS]))
         k = len(node.key)
         bundles = reader.handles(table_at(at.groups_table(len(plan.nodes), i))) if i else [0]
-        words = int(reader.plan_array[reader.plan_array[node_at(i) + N_INDEX] + I_WORDS]) if i else at.group_words(0)
+        root = int(at.group_words(0, at.IN_WORD))
+        words = int(reader.plan_array[reader.plan_array[node_at(i) + N_INDEX] + I_WORDS]) if i else root
         total += len(bundles) * block(words)
         for g in groups[i].values():
-            children_log = int(reader.halves[at.children_log(at.children_field(g, k))])
-            if children_log:
-                total += block(at.list_words(children_log, reader.carried(i)))
-            parents_log = int(reader.halves[at.parents_log(at.parents_field(g, k))])
-            if parents_log:
-                total += block(at.list_words(parents_log, int(A.PLAIN)))
+            children = int(at.list_room(reader.halves, at.children_field(g, k), at.CHILDREN))
+            if children:
+                total += block(at.list_words(children, reader.carried(i)))
+            parents = int(at.list_room(reader.halves, at.parents_field(g, k), at.PARENTS))
+            if parents:
+                total += block(at.list_words(parents, int(A.PLAIN)))
     for h in reader.handles(table_at(at.dictionary_table(len(plan.nodes)))):
         total += block(int(strings.entry_words(int(state.arena[h]) & strings.LENGTH)))
     total += len(reader.handles(state.counts.table)) * block(at.counted_words(len(plan.output)))

@@ -9,7 +9,7 @@ time it is applied, but the row itself stays where it is, and so do the groups t
 
 from __future__ import annotations
 
-from crown.engine.kernels.groups import child_at, lookup_at, node_at
+from crown.engine.kernels.groups import child_at, lookup_at, node_at, note_of, own_group
 from crown.engine.kernels.layout import (
     I_KEY,
     I_TABLE,
@@ -41,8 +41,11 @@ from crown.engine.kernels.layout import (
 )
 from crown.kernels.arena import COUNTED, ONE, PLAIN, ZERO, at32
 from crown.kernels.geometry import (
+    CHILDREN,
     OWN_LINK,
+    UNREAD,
     carried_base,
+    carries_words,
     children_base,
     children_count,
     children_field,
@@ -52,8 +55,7 @@ from crown.kernels.geometry import (
     linked_position,
     parents_base,
     parents_count,
-    row_group,
-    row_position,
+    row_place,
 )
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
@@ -107,6 +109,13 @@ def tag_groups(ctx, rec, src, base, at):
 
 
 @device
+def _record_ahead(ctx, t, i):
+    """Returns the record of tuple ``i`` in table ``t``, as far as its tag says, or 0."""
+    at = ring_at(ctx.scratch, i)
+    return tagged(ctx.arena, t, ctx.scratch[at], ctx.scratch, note_of(ctx.scratch, at))
+
+
+@device
 def _fetch(arena, handle, last):
     """Prefetches a small record, from its first word to word ``last``: it may lie across two lines."""
     prefetch(arena, handle)
@@ -127,10 +136,22 @@ def _group_ahead(ctx, rec, d, node_of_edge, q, at):
     arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
     i = plan[plan[d + N_LOOKUPS] + q]
     index = plan[lookup_at(plan, rec, i) + LOOKUP_INDEX]
-    bundle = tagged(arena, plan[index + I_TABLE], scratch[at + 1 + i])
+    bundle = tagged(arena, plan[index + I_TABLE], scratch[at + 1 + i], scratch, note_of(scratch, at + 1 + i))
     if bundle == 0:
         return 0
     return bundle + plan[node_of_edge + N_SHIFT]
+
+
+@device
+def _fetch_carried(ctx, field, carried, at, last):
+    """Prefetches two of the values that the children list with that field carries."""
+    first = carried_base(ctx.halves, field, CHILDREN, carried)
+    if carries_words(ctx.halves, field, CHILDREN):
+        prefetch(ctx.arena, first + at)
+        prefetch(ctx.arena, first + last)
+    else:
+        prefetch(ctx.halves, first + at)
+        prefetch(ctx.halves, first + last)
 
 
 @device
@@ -141,7 +162,7 @@ def _fetch_children_end(ctx, g, k, carried):
         n = children_count(halves, g, k)
         prefetch(halves, children_base(halves, g, k, carried) + n)
         if carried != PLAIN:
-            prefetch(ctx.arena, carried_base(halves, children_field(g, k), carried) + n)
+            _fetch_carried(ctx, children_field(g, k), carried, n, n)
 
 
 @device
@@ -173,9 +194,8 @@ def _fetch_parents(ctx, d, g, children, start, what):
         if what == ROWS:
             prefetch(arena, row)
         else:
-            above = row_group(halves, row)
-            if above != 0:
-                _fetch_group(ctx, node_at(ctx.plan[d + N_PARENT]), above)
+            dp = node_at(ctx.plan[d + N_PARENT])
+            _fetch_group(ctx, dp, own_group(ctx, dp, row))
 
 
 @device
@@ -197,8 +217,9 @@ def _ahead_flips_delete(ctx, rec, record, what):
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
         d = node_at(plan[q])
         if _tells_bound_rows(plan, d):
-            g = row_group(halves, record + plan[d + N_OFFSET])
-            if g != 0:
+            row = record + plan[d + N_OFFSET]
+            if row_place(halves, row) != UNREAD:
+                g = own_group(ctx, d, row)
                 start = max(parents_count(halves, g, plan[d + N_KEY]) - PARENTS, ZERO)
                 _fetch_parents(ctx, d, g, ONE, start, what)
 
@@ -226,7 +247,7 @@ def ahead_insert(ctx, rec, rows, n, i, ring):
         at = ring_at(scratch, i + MIDDLE)
         for q in range(lookups):
             index = plan[lookup_at(plan, rec, q) + LOOKUP_INDEX]
-            bundle = tagged(arena, plan[index + I_TABLE], scratch[at + 1 + q])
+            bundle = tagged(arena, plan[index + I_TABLE], scratch[at + 1 + q], scratch, note_of(scratch, at + 1 + q))
             for w in range(bundle, bundle + plan[index + I_WORDS], LINE):
                 prefetch(arena, w)
             prefetch(arena, bundle + plan[index + I_WORDS] - 1)
@@ -262,12 +283,12 @@ def _ahead_moves(ctx, rec, record):
     for q in range(nodes, nodes + plan[rec + R_ALIASES]):
         d = node_at(plan[q])
         row = record + plan[d + N_OFFSET]
-        g = row_group(halves, row)
-        if g == 0:
+        if row_place(halves, row) == UNREAD:
             continue
+        g = own_group(ctx, d, row)
         k = plan[d + N_KEY]
         carried = plan[d + N_CARRIED]
-        if row_position(halves, row) >= 0 and carried != COUNTED:
+        if row_place(halves, row) >= 0 and carried != COUNTED:
             end = children_base(halves, g, k, carried) + children_count(halves, g, k)
             prefetch(arena, at32(halves, end - 1) + OWN_LINK)
         for j in range(plan[d + N_CHILDREN]):
@@ -293,50 +314,50 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
         ready += 1
     scratch[X_READY] = ready
     if i + MIDDLE < n:
-        _fetch(arena, tagged(arena, t, scratch[ring_at(scratch, i + MIDDLE)]), plan[rec + R_WORDS] - 1)
+        _fetch(arena, _record_ahead(ctx, t, i + MIDDLE), plan[rec + R_WORDS] - 1)
     if i + NEAR < n:
-        record = tagged(arena, t, scratch[ring_at(scratch, i + NEAR)])
+        record = _record_ahead(ctx, t, i + NEAR)
         if record != 0:
             for q in range(nodes, nodes + aliases):
                 d = node_at(plan[q])
                 row = record + plan[d + N_OFFSET]
-                if row_group(halves, row) != 0:
-                    _fetch_group(ctx, d, row_group(halves, row))
+                if row_place(halves, row) != UNREAD:
+                    _fetch_group(ctx, d, own_group(ctx, d, row))
                     for j in range(plan[d + N_CHILDREN]):
                         dc = node_at(child_at(plan, d, j))
                         _fetch_group(ctx, dc, linked_group(halves, row, link_of(j)))
     if i + NEXT < n:
-        record = tagged(arena, t, scratch[ring_at(scratch, i + NEXT)])
+        record = _record_ahead(ctx, t, i + NEXT)
         if record != 0:
             for q in range(nodes, nodes + aliases):
                 d = node_at(plan[q])
                 row = record + plan[d + N_OFFSET]
-                g = row_group(halves, row)
-                if g != 0:
+                if row_place(halves, row) != UNREAD:
+                    g = own_group(ctx, d, row)
                     k = plan[d + N_KEY]
-                    at = row_position(halves, row)
+                    at = row_place(halves, row)
                     carried = plan[d + N_CARRIED]
                     if at >= 0 and carried != COUNTED:
                         size = children_count(halves, g, k)
                         _fetch_entries(halves, children_base(halves, g, k, carried), at, size)
                         if carried != PLAIN:
-                            _fetch_entries(arena, carried_base(halves, children_field(g, k), carried), at, size)
+                            _fetch_carried(ctx, children_field(g, k), carried, at, size - 1)
                     for j in range(plan[d + N_CHILDREN]):
                         h = linked_group(halves, row, link_of(j))
                         k = plan[node_at(child_at(plan, d, j)) + N_KEY]
                         at = linked_position(halves, row, link_of(j))
                         _fetch_entries(halves, parents_base(halves, h, k), at, parents_count(halves, h, k))
     if i + LAST < n:
-        record = tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
+        record = _record_ahead(ctx, t, i + LAST)
         if record != 0:
             _ahead_moves(ctx, rec, record)
     if ring is not None:
         if i + SOON < n:
-            record = tagged(arena, t, scratch[ring_at(scratch, i + SOON)])
+            record = _record_ahead(ctx, t, i + SOON)
             if record != 0:
                 _ahead_flips_delete(ctx, rec, record, ROWS)
         if i + LAST < n:
-            record = tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
+            record = _record_ahead(ctx, t, i + LAST)
             if record != 0:
                 _ahead_flips_delete(ctx, rec, record, GROUPS)
 

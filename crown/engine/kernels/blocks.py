@@ -6,6 +6,8 @@ innermost).
 
 from __future__ import annotations
 
+import numpy as np
+
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
     DOWN,
@@ -26,6 +28,7 @@ from crown.engine.kernels.layout import (
     O_BASE,
     O_LENGTH,
     O_REPEAT,
+    O_WORDS,
     OPEN,
     STEP_CHILD,
     STEP_KIND,
@@ -36,7 +39,9 @@ from crown.engine.kernels.layout import (
 )
 from crown.kernels.arena import H_ROOT, PLAIN, ZERO, at32
 from crown.kernels.geometry import (
+    CHILDREN,
     carried_base,
+    carries_words,
     children_base,
     children_count,
     children_field,
@@ -77,22 +82,22 @@ def fill_rows(out, at, m, v):
 
 
 @device
-def _value(ctx, entry, word):
+def _value(ctx, entries, entry, word):
     """Returns the value of an entry of a leaf's list: the entry itself, or (``word`` not None) that word of its row."""
     if word is None:
-        return ctx.arena[entry]
-    return ctx.arena[at32(ctx.halves, entry) + word]
+        return np.int64(entries[entry])
+    return ctx.arena[at32(entries, entry) + word]
 
 
 @device
-def _emit_digits(ctx, out, j, m, s, base, n, repeat, word):
-    """Writes digits s .. s+m of a leaf with entries from ``base`` on to words j .. j+m; ``word``: see ``_value``."""
+def _emit_digits(ctx, out, j, m, s, entries, base, n, repeat, word):
+    """Writes digits s .. s+m of a leaf, with entries from ``base`` on, to words j .. j+m; ``word``: see ``_value``."""
     if repeat == 1:
         at = s % n
         while m > 0:
             run = min(n - at, m)
             for x in range(run):
-                out[j + x] = _value(ctx, base + at + x, word)
+                out[j + x] = _value(ctx, entries, base + at + x, word)
             j += run
             m -= run
             at = 0
@@ -101,7 +106,7 @@ def _emit_digits(ctx, out, j, m, s, base, n, repeat, word):
         run = repeat - s % repeat
         while m > 0:
             run = min(run, m)
-            fill_rows(out, j, run, _value(ctx, base + at, word))
+            fill_rows(out, j, run, _value(ctx, entries, base + at, word))
             j += run
             m -= run
             run = repeat
@@ -121,7 +126,8 @@ def open_block(ctx, cur, leaf, prog):
         p = q + LEAF * i
         field, base, n = open_list(ctx, cur, p)
         if plan[p + LEAF_CARRIED] != PLAIN:
-            base = carried_base(halves, field, plan[p + LEAF_CARRIED])
+            base = carried_base(halves, field, CHILDREN, plan[p + LEAF_CARRIED])
+            scratch[leaf + OPEN * i + O_WORDS] = carries_words(halves, field, CHILDREN)
         scratch[leaf + OPEN * i + O_BASE] = base
         scratch[leaf + OPEN * i + O_LENGTH] = n
         if n > scratch[leaf + OPEN * longest + O_LENGTH]:
@@ -140,7 +146,7 @@ def open_block(ctx, cur, leaf, prog):
 @device
 def emit_block(ctx, cur, leaf, prog, out, j, m, s):
     """Writes tuples s .. s+m of the open block to rows j .. j+m of ``out``."""
-    arena, plan, scratch = ctx.arena, ctx.plan, ctx.scratch
+    arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     capacity = scratch[X_CAPACITY]
     q = plan[prog + G_FIX0]
     for i in range(plan[prog + G_FIXED]):
@@ -155,8 +161,12 @@ def emit_block(ctx, cur, leaf, prog, out, j, m, s):
         n = scratch[leaf + OPEN * i + O_LENGTH]
         repeat = scratch[leaf + OPEN * i + O_REPEAT]
         if plan[p + LEAF_CARRIED] != PLAIN:
-            _emit_digits(ctx, out, plan[plan[p + LEAF_PAIRS]] * capacity + j, m, s, base, n, repeat, None)
+            column = plan[plan[p + LEAF_PAIRS]] * capacity
+            if scratch[leaf + OPEN * i + O_WORDS] == 1:
+                _emit_digits(ctx, out, column + j, m, s, arena, base, n, repeat, None)
+            else:
+                _emit_digits(ctx, out, column + j, m, s, halves, base, n, repeat, None)
         else:
             for c in range(plan[p + LEAF_COLUMNS]):
                 pair = plan[p + LEAF_PAIRS] + 2 * c
-                _emit_digits(ctx, out, plan[pair] * capacity + j, m, s, base, n, repeat, plan[pair + 1])
+                _emit_digits(ctx, out, plan[pair] * capacity + j, m, s, halves, base, n, repeat, plan[pair + 1])

@@ -56,7 +56,16 @@ from crown.engine.kernels.layout import (
 )
 from crown.kernels.arena import H_BLOCKS, H_EMITTED, H_GAP, H_STEPS, PLAIN, ZERO, at32
 from crown.kernels.context import Context
-from crown.kernels.geometry import carried_base, children_count, children_field, link_of, linked_group, list_block
+from crown.kernels.geometry import (
+    CHILDREN,
+    carried_base,
+    carries_words,
+    children_count,
+    children_field,
+    link_of,
+    linked_group,
+    list_block,
+)
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, prefetch, words
 
@@ -118,9 +127,14 @@ def _sweep(ctx, cur, step, prog, out, fill):
         m = children_count(halves, g, k)
         if m > capacity - fill:
             break
-        values = carried_base(halves, children_field(g, k), carried)
-        for x in range(m):
-            out[column + fill + x] = arena[values + x]
+        field = children_field(g, k)
+        values = carried_base(halves, field, CHILDREN, carried)
+        if carries_words(halves, field, CHILDREN):
+            for x in range(m):
+                out[column + fill + x] = arena[values + x]
+        else:
+            for x in range(m):
+                out[column + fill + x] = at32(halves, values + x)
         for i in range(varying):
             p = fix + FIX * i
             fill_rows(out, plan[p + FIX_COLUMN] * capacity + fill, m, arena[row + plan[p + FIX_WORD]])

@@ -24,6 +24,7 @@ from crown.engine.kernels.layout import (
     LEAF_PAIRS,
     O_BASE,
     O_LENGTH,
+    O_WORDS,
     OPEN,
     P_BRANCH0,
     P_BRANCHES,
@@ -48,11 +49,15 @@ def factored_rows(ctx, leaf, prog):
 
 
 @device
-def _entry(ctx, p, base, at, word):
+def _entry(ctx, p, opened, at, word):
     """Returns the value of entry ``at`` of the list of leaf ``p``: the entry itself, or that word of its row."""
-    if ctx.plan[p + LEAF_CARRIED] != PLAIN:
-        return ctx.arena[base + at]
-    return ctx.arena[at32(ctx.halves, base + at) + word]
+    scratch = ctx.scratch
+    at += scratch[opened + O_BASE]
+    if ctx.plan[p + LEAF_CARRIED] == PLAIN:
+        return ctx.arena[at32(ctx.halves, at) + word]
+    if scratch[opened + O_WORDS] == 1:
+        return ctx.arena[at]
+    return at32(ctx.halves, at)
 
 
 @device
@@ -98,17 +103,17 @@ def emit_factored(ctx, cur, leaf, prog, out, s):
         _put(ctx, out, plan[p + FIX_COLUMN], arena[scratch[cur + plan[p + FIX_NODE]] + plan[p + FIX_WORD]])
     for i in range(plan[prog + G_LEAVES]):
         p = plan[prog + G_LEAF0] + LEAF * i
-        base = scratch[leaf + OPEN * i + O_BASE]
-        n = scratch[leaf + OPEN * i + O_LENGTH]
+        opened = leaf + OPEN * i
+        n = scratch[opened + O_LENGTH]
         b = plan[p + LEAF_BRANCH]
         for c in range(plan[p + LEAF_COLUMNS]):
             pair = plan[p + LEAF_PAIRS] + 2 * c
             if b < 0:
-                _put(ctx, out, plan[pair], _entry(ctx, p, base, s % n, plan[pair + 1]))
+                _put(ctx, out, plan[pair], _entry(ctx, p, opened, s % n, plan[pair + 1]))
             else:
                 at = plan[pair] * capacity + scratch[lists + 2 * b]
                 for x in range(n):
-                    out[at + x] = _entry(ctx, p, base, x, plan[pair + 1])
+                    out[at + x] = _entry(ctx, p, opened, x, plan[pair + 1])
         if b < 0:
             s //= n
     for b in range(branches):

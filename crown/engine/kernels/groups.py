@@ -7,9 +7,12 @@ In a group's parents list the first ``live`` entries are the live rows.
 from __future__ import annotations
 
 from crown.engine.kernels.layout import (
+    GROUP,
+    GROUP_REFERENCES,
+    GROUP_SHIFT,
+    I_GROUP0,
     I_GROUPS,
     I_KEY,
-    I_SHIFT0,
     I_TABLE,
     I_WORDS,
     LOOKUP,
@@ -19,17 +22,22 @@ from crown.engine.kernels.layout import (
     N_INDEX,
     N_KEY,
     N_LOOKUPS,
+    N_PARENT,
     N_RECORD,
+    N_REFERENCES,
     N_SHIFT,
+    N_SHORT,
     ND,
     P_IDENTITY,
     P_NODES,
     R_LOOKUP0,
+    RING,
+    X_STRIDE,
 )
-from crown.kernels.arena import alloc, release
-from crown.kernels.geometry import parents_count, references
+from crown.kernels.arena import H_ROOT, alloc, release
+from crown.kernels.geometry import change_references, parents_count, references, row_group, set_row_group
 from crown.kernels.jit import device, kernel
-from crown.kernels.tables import find, hash_key, insert, remove
+from crown.kernels.tables import hash_key, insert_in, record_in, remove, seek
 
 
 @kernel
@@ -58,15 +66,43 @@ def look_of(plan, rec, d, q):
 
 
 @device
-def bundle_get(ctx, index, tag, src, base, pos):
+def own_group(ctx, d, row):
+    """Returns the group in which a row of the node with descriptor ``d`` is a child, in V_s or not."""
+    if ctx.plan[d + N_PARENT] < 0:
+        return ctx.arena[H_ROOT]
+    return row_group(ctx.halves, row)
+
+
+@device
+def set_own_group(ctx, d, row, g):
+    """Writes the group in which a row is a child, unless that is known."""
+    if ctx.plan[d + N_PARENT] >= 0 or ctx.plan[d + N_SHORT] == 0:
+        set_row_group(ctx.halves, row, g)
+
+
+@device
+def refer(ctx, d, g, change):
+    """Changes the number of rows that refer to a group above the node with descriptor ``d``, as children."""
+    change_references(ctx.halves, g, ctx.plan[d + N_KEY], ctx.plan[d + N_REFERENCES], change)
+
+
+@device
+def note_of(scratch, at):
+    """Returns where it is noted in which slot the tag at ``scratch[at]`` of a row of the ring was found."""
+    return at + (RING + 1) * scratch[X_STRIDE]
+
+
+@device
+def bundle_get(ctx, index, tag, src, base, pos, note):
     """Returns the bundle of an index with the key at ``src[base + plan[pos + j]]``, made if absent. Expected O(1).
 
-    ``tag``: the key's.
+    ``tag``: the key's; ``note``: see ``tables.seek``.
     """
     arena, plan = ctx.arena, ctx.plan
     k = plan[index + I_KEY]
     t = plan[index + I_TABLE]
-    bundle = find(arena, t, tag, plan, pos, k, src, base)
+    s = seek(arena, t, tag, plan, pos, k, src, base, note)
+    bundle = record_in(arena, t, s)
     if bundle == 0:
         size = plan[index + I_WORDS]
         bundle = alloc(arena, size)
@@ -74,7 +110,7 @@ def bundle_get(ctx, index, tag, src, base, pos):
             arena[bundle + j] = src[base + plan[pos + j]]
         for j in range(k, size):
             arena[bundle + j] = 0
-        insert(arena, t, tag, bundle)
+        insert_in(arena, t, tag, bundle, s)
     return bundle
 
 
@@ -90,7 +126,8 @@ def bundle_of(ctx, d, q, record, tags, found):
     bundle = scratch[found + i]
     if bundle == 0:
         at = lookup_at(plan, plan[d + N_RECORD], i)
-        bundle = bundle_get(ctx, plan[at + LOOKUP_INDEX], scratch[tags + i], ctx.arena, record, plan[at + LOOKUP_POS])
+        tag, note = scratch[tags + i], scratch[note_of(scratch, tags + i)]
+        bundle = bundle_get(ctx, plan[at + LOOKUP_INDEX], tag, ctx.arena, record, plan[at + LOOKUP_POS], note)
         scratch[found + i] = bundle
     return bundle
 
@@ -104,15 +141,17 @@ def group_drop(ctx, node, g):
     arena, halves, plan = ctx.arena, ctx.halves, ctx.plan
     d = node_at(node)
     k = plan[d + N_KEY]
-    if parents_count(halves, g, k) != 0 or references(halves, g, k) != 0:
+    if parents_count(halves, g, k) != 0 or references(halves, g, k, plan[d + N_REFERENCES]) != 0:
         return
     index = plan[d + N_INDEX]
     bundle = g - plan[d + N_SHIFT]
-    shifts = plan[index + I_SHIFT0]
-    for i in range(shifts, shifts + plan[index + I_GROUPS]):
-        other = bundle + plan[i]
-        if parents_count(halves, other, k) != 0 or references(halves, other, k) != 0:
+    group = plan[index + I_GROUP0]
+    for _ in range(plan[index + I_GROUPS]):
+        other = bundle + plan[group + GROUP_SHIFT]
+        where = plan[group + GROUP_REFERENCES]
+        if parents_count(halves, other, k) != 0 or references(halves, other, k, where) != 0:
             return
+        group += GROUP
     tag = hash_key(arena, plan, plan[P_IDENTITY], k, arena, bundle)
     remove(arena, plan[index + I_TABLE], tag, bundle)
     release(arena, bundle, plan[index + I_WORDS])

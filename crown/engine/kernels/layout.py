@@ -19,14 +19,14 @@ P_ENDS = 11  # first column with the ends of lists in factorized rows
 P_NODES = 12
 
 # Words of a node descriptor in the plan array.
-ND = 23
+ND = 24
 N_RECORD = 0  # plan offset of the record descriptor
 N_OFFSET = 1  # words from the record's first word to the row
 N_CHILDREN, N_CHILD = 2, 3  # number of children; plan offset of the child nodes
 N_FREE, N_VIRTUAL = 4, 5
 N_PARENT = 6  # parent node, -1 at the root
 N_KEY, N_PPOS = 7, 8  # key length; where it is in the parent's record
-N_SHORT = 9  # 1 if rows have no word 0
+N_SHORT = 9  # 1 if rows have no word 0; those of the root then have no group either
 N_VPOS = 10  # where a virtual parent's attributes are in this node's record
 N_CARRIED = 11  # word carried in the children list, counted from the row, or PLAIN, or COUNTED
 N_ROWS, N_EDGE = 12, 13  # header words: of the counters of the node, of the edge above it
@@ -39,11 +39,14 @@ N_SELF = 19  # word with the row's own handle, counted from the row, of a free n
 N_INDEX = 20  # plan offset of the descriptor of the index that the edge above has
 N_SHIFT = 21  # words from a bundle of that index to the group of this edge
 N_PADDED = 22  # 1 if a row of NULLs stands for those that it lacks
+N_REFERENCES = 23  # half word of the groups above the node in which their references are
 
 # Words of the descriptor of an index.
 I_TABLE, I_KEY = 0, 1  # header words of the table; words of a key
 I_WORDS = 2  # words of a bundle
-I_GROUPS, I_SHIFT0 = 3, 4  # how many groups are in it; plan offset of where each is, from the bundle
+I_GROUPS, I_GROUP0 = 3, 4  # how many groups are in it; plan offset of the first of them
+GROUP = 2  # words of a group of an index
+GROUP_SHIFT, GROUP_REFERENCES = 0, 1  # where it is, from the bundle, and the half word of its references
 
 # Words of a payload descriptor: of a bound node's payload, or of what a free node's rows multiply a result by. The
 # parts are integers of one limb first, then those of two, then the others.
@@ -102,8 +105,9 @@ FRAME = 4  # words of a frame of the walk
 F_ROW, F_NODE, F_POSITION, F_PHASE = 0, 1, 2, 3  # position: in the parents list that P-UPDATE goes through
 LFRAME = 4  # words of a live frame
 LF_ROW, LF_NODE, LF_CHILD, LF_POSITION = 0, 1, 2, 3  # child whose group it is at, position in its children or -1
-OPEN = 3  # words of an opened list: of a step or a leaf of the enumeration
+OPEN = 4  # words of an opened list: of a step or a leaf of the enumeration
 O_AT, O_LENGTH, O_BASE, O_REPEAT = 0, 1, 2, 0  # position (of a step) or repeat (of a leaf); first handle or value
+O_WORDS = 3  # of a leaf whose list carries values: 1 if they are words, 0 if half words
 
 MODE_VIEWS, MODE_LIVE, MODE_DELTAS = 0, 1, 2
 
@@ -117,7 +121,7 @@ def new_scratch(nodes: int, payload: int = 0, limbs: int = 0) -> np.ndarray:
     ring = X_AREAS + (FRAME + LFRAME) * (nodes + 1) + current + steps + leaves
     lookups = 2 * nodes  # of a record, at most: two per node, of its group and of its parent's link to it
     stride = 1 + lookups  # tags: of the record, of each look-up
-    found = ring + (RING + 1) * stride
+    found = ring + 2 * (RING + 1) * stride  # and for each tag the slot in which it was found last
     value = found + 2 * lookups
     lists = value + payload + 3 * limbs
     scratch = np.zeros(lists + 2 * nodes, np.int64)

@@ -7,6 +7,11 @@ of would count twice. So a hub is walked once per batch.
 
 What kernels say to these functions is void in plain plans: there ``ring`` is None, a type of its own, and the compiler
 drops them.
+
+**Entry** of a changed payload (1 word, and as many as the payload)::
+
+    0          low: the group, 0 if it has emptied     high: the next entry of the edge
+    1 ..       what is to be added to ``Pub``
 """
 
 from __future__ import annotations
@@ -15,9 +20,7 @@ from crown.engine.kernels.enumerate import (
     delta_enum,
     enumerate_resume,
 )
-from crown.engine.kernels.groups import (
-    node_at,
-)
+from crown.engine.kernels.groups import node_at, own_group
 from crown.engine.kernels.layout import (
     MODE_DELTAS,
     N_EDGE,
@@ -62,22 +65,19 @@ from crown.kernels.arena import (
     NONE,
     ZERO,
     alloc,
+    hi,
     lo,
+    set_hi,
     set_lo,
 )
 from crown.kernels.geometry import (
     T_ENTRIES,
     children_count,
-    entry_change,
     entry_field,
-    entry_words,
     live_parents,
     published,
-    row_group,
-    row_position,
+    row_place,
     row_weight,
-    set_entry_group,
-    set_entry_next,
     set_row_weight,
 )
 from crown.kernels.jit import (
@@ -95,6 +95,42 @@ WEIGHING, TELLING = 3, 4  # phases of a change of weight: an alias is to follow,
 
 # Groups
 # ----------------------------------------------------------------------------------------------------------------------
+
+
+@device
+def entry_words(words):
+    """Returns the words of an entry of a payload of that many words."""
+    return 1 + words
+
+
+@device
+def entry_group(halves, entry):
+    """Returns the group that the entry is for; 0 if it has emptied."""
+    return lo(halves, entry)
+
+
+@device
+def set_entry_group(halves, entry, g):
+    """Writes the group that the entry is for."""
+    set_lo(halves, entry, g)
+
+
+@device
+def entry_next(halves, entry):
+    """Returns the next entry of the edge, or 0."""
+    return hi(halves, entry)
+
+
+@device
+def set_entry_next(halves, entry, following):
+    """Writes the next entry of the edge."""
+    set_hi(halves, entry, following)
+
+
+@device
+def entry_change(entry):
+    """Returns the first word of what is to be added to the payload."""
+    return entry + 1
 
 
 @device
@@ -279,8 +315,8 @@ def reweigh(ctx, ring, rec, out):
             if scratch[X_MODE] == MODE_DELTAS and not resume_deltas(ctx, ring, out):
                 return False
             scratch[X_PHASE] = WEIGHING
-        elif y != 0 and plan[y + Y_WEIGHED] == 1 and row_position(halves, row) >= 0:
-            g = row_group(halves, row)
+        elif y != 0 and plan[y + Y_WEIGHED] == 1 and row_place(halves, row) >= 0:
+            g = own_group(ctx, d, row)
             if plan[d + N_FREE] == 0:
                 begin(ctx, y, change)
                 multiply_by_row(ctx, y, row, NONE, ZERO)

@@ -7,7 +7,7 @@ published one after the other: so the changes of a product telescope.
 from __future__ import annotations
 
 from crown.engine.kernels.enumerate import delta_enum
-from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.groups import node_at, own_group
 from crown.engine.kernels.layout import (
     MODE_DELTAS,
     N_EDGE,
@@ -36,6 +36,10 @@ from crown.engine.kernels.layout import (
 from crown.engine.kernels.payload import (
     TELLING,
     add_parts,
+    entry_change,
+    entry_group,
+    entry_next,
+    entry_words,
     first_entry,
     pend,
     resume_deltas,
@@ -46,17 +50,12 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, ONE, ZERO, at32, release
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
     T_TOUCHED,
-    entry_change,
     entry_field,
-    entry_group,
-    entry_next,
-    entry_words,
     live_parents,
     parents_base,
     parents_count,
     published,
-    row_group,
-    row_position,
+    row_place,
 )
 from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import is_zero
@@ -77,12 +76,12 @@ def _tell_bound(ctx, d, dp, g, delta):
         if i + 8 < n:
             prefetch(arena, at32(halves, base + i + 8))
         if i + 4 < n:
-            prefetch(arena, row_group(halves, at32(halves, base + i + 4)))
+            prefetch(arena, own_group(ctx, dp, at32(halves, base + i + 4)))
         row = at32(halves, base + i)
-        if row_position(halves, row) >= 0:
+        if row_place(halves, row) >= 0:
             begin(ctx, y, weight_of(ctx, y, row))
             multiply_by_row(ctx, y, row, link, delta)
-            pend(ctx, dp, row_group(halves, row))
+            pend(ctx, dp, own_group(ctx, dp, row))
 
 
 @device
@@ -105,7 +104,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
             return True
         row = at32(halves, parents_base(halves, g, k) + scratch[X_PARENT])
         ctx.arena[plan[d + N_EDGE] + T_TOUCHED] += 1
-        if row_position(halves, row) < 0 or live_parents(halves, row_group(halves, row), above) == 0:
+        if row_place(halves, row) < 0 or live_parents(halves, own_group(ctx, node_at(parent), row), above) == 0:
             scratch[X_PARENT] += 1  # it is in no result
             continue
         delta_enum(ctx, parent, row)

@@ -6,7 +6,7 @@ Source: "Change Propagation Without Joins", section 4.2 (Algorithm 4).
 from __future__ import annotations
 
 from crown.engine.kernels.ahead import nothing_found, spare_tags, tag_groups
-from crown.engine.kernels.groups import bundle_of, child_at, group_drop, node_at
+from crown.engine.kernels.groups import bundle_of, child_at, group_drop, node_at, own_group, refer, set_own_group
 from crown.engine.kernels.layout import (
     N_CHILDREN,
     N_KEY,
@@ -16,7 +16,6 @@ from crown.engine.kernels.layout import (
     N_RECORD,
     N_ROWS,
     N_SHIFT,
-    N_SHORT,
     R_WIDTH,
     R_WORDS,
 )
@@ -28,15 +27,11 @@ from crown.kernels.geometry import (
     link_of,
     linked_group,
     linked_position,
-    references,
-    row_group,
+    place_outside,
     set_copies,
     set_linked_group,
     set_linked_position,
-    set_references,
-    set_row_count,
-    set_row_group,
-    set_row_position,
+    set_row_place,
 )
 from crown.kernels.jit import device
 from crown.kernels.lists import parents_append, parents_remove
@@ -66,9 +61,8 @@ def r_update_insert(ctx, node, record, tags, found):
         g = bundle_of(ctx, d, ZERO, record, tags, found) + plan[d + N_SHIFT]
     else:
         g = arena[H_ROOT]
-    set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) + 1)
-    set_row_group(halves, row, g)
-    set_row_position(halves, row, NONE)
+    refer(ctx, d, g, ONE)
+    set_own_group(ctx, d, row, g)
     children = plan[d + N_CHILDREN]
     count = 0
     for j in range(children):
@@ -79,8 +73,7 @@ def r_update_insert(ctx, node, record, tags, found):
         set_linked_position(halves, row, link_of(j), parents_append(ctx, h, k, row))
         if children_count(halves, h, k) > 0:
             count += 1
-    if plan[d + N_SHORT] == 0:
-        set_row_count(halves, row, count)
+    set_row_place(halves, row, place_outside(count))
     arena[plan[d + N_ROWS] + T_ROWS] += 1
     return count == children
 
@@ -102,8 +95,8 @@ def r_update_delete(ctx, node, row):
         if plan[node_at(c) + N_PADDED] == 1:
             forget_padding(ctx, node_at(c), h)
         group_drop(ctx, c, h)
-    g = row_group(halves, row)
-    set_references(halves, g, plan[d + N_KEY], references(halves, g, plan[d + N_KEY]) - 1)
+    g = own_group(ctx, d, row)
+    refer(ctx, d, g, NONE)
     if plan[d + N_PARENT] >= 0:
         group_drop(ctx, node, g)
     arena[plan[d + N_ROWS] + T_ROWS] -= 1

@@ -30,7 +30,7 @@ from crown.kernels.arena import (
     H_ROOT,
     ONE,
     PLAIN,
-    T_MASK,
+    T_CAPACITY,
     T_SLOTS,
     ZERO,
     alloc,
@@ -39,6 +39,7 @@ from crown.kernels.arena import (
 )
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
+    IN_WORD,
     children_base,
     children_count,
     copies,
@@ -48,12 +49,12 @@ from crown.kernels.geometry import (
     linked_group,
     parents_base,
     parents_count,
-    row_position,
+    row_place,
     set_live_parents,
 )
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, prefetch, words
-from crown.kernels.tables import LOW32, find, hash_key, new_table, table_at
+from crown.kernels.tables import LOW32, find, hash_key, new_table, slot_of, table_at
 
 AHEAD = 8  # tuples: how far before its turn a record is fetched
 
@@ -65,7 +66,7 @@ def create(arena, halves, plan, tables, limit, budget, seed):
     format_arena(arena, tables, limit, seed)
     for t in range(tables):
         new_table(arena, table_at(t))
-    size = group_words(ZERO)
+    size = group_words(ZERO, IN_WORD)
     g = alloc(arena, size)
     for j in range(size):
         arena[g + j] = 0
@@ -105,11 +106,11 @@ def row_in_view(arena, halves, plan, node, values):
         tag = hash_key(arena, plan, identity, plan[rec + R_WIDTH], values, ZERO)
         record = find(arena, plan[rec + R_TABLE], tag, plan, identity, plan[rec + R_WIDTH], values, ZERO)
         row = record + plan[d + N_OFFSET]
-        if plan[d + N_PADDED] == 1 and (record == 0 or row_position(halves, row) < 0):
+        if plan[d + N_PADDED] == 1 and (record == 0 or row_place(halves, row) < 0):
             return padding_for(Context(arena, halves, plan, arena), node, values)
         if record == 0:
             return 0
-    if row_position(halves, row) < 0:
+    if row_place(halves, row) < 0:
         return 0
     return row
 
@@ -146,10 +147,10 @@ def copies_of(arena, halves, plan, rec, rows, out):
     for i in range(n):
         if i + 2 * AHEAD < n:
             tag = hash_key(arena, plan, identity, width, rows, (i + 2 * AHEAD) * width)
-            prefetch(arena, arena[t + T_SLOTS] + (tag & arena[t + T_MASK]))
+            prefetch(arena, slot_of(arena, t, tag))
         if i + AHEAD < n:
             tag = hash_key(arena, plan, identity, width, rows, (i + AHEAD) * width)
-            prefetch(arena, arena[arena[t + T_SLOTS] + (tag & arena[t + T_MASK])] & LOW32)
+            prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)
         tag = hash_key(arena, plan, identity, width, rows, i * width)
         record = find(arena, t, tag, plan, identity, width, rows, i * width)
         out[i] = 0
@@ -166,7 +167,7 @@ def clear_live(arena, halves, plan):
         k = plan[d + N_KEY]
         t = plan[plan[d + N_INDEX] + I_TABLE]
         slots = arena[t + T_SLOTS]
-        for s in range(slots, slots + arena[t + T_MASK] + 1):
+        for s in range(slots, slots + arena[t + T_CAPACITY]):
             if arena[s] != 0:
                 set_live_parents(halves, (arena[s] & LOW32) + plan[d + N_SHIFT], k, ZERO)
     arena[H_LIVE_ON] = 0
@@ -208,7 +209,7 @@ def count_results(arena, halves, plan, scratch, ring, sums, order):
         if node > 0:
             t = plan[plan[d + N_INDEX] + I_TABLE]
             slots = arena[t + T_SLOTS]
-            groups = arena[t + T_MASK] + 1
+            groups = arena[t + T_CAPACITY]
         for s in range(groups):
             g = arena[H_ROOT]
             if node > 0:

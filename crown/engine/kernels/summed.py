@@ -28,23 +28,22 @@ from crown.engine.kernels.layout import (
     X_VALUE,
     Y_WORDS,
 )
-from crown.engine.kernels.payload import add_parts, pend
+from crown.engine.kernels.payload import add_parts, entry_change, pend
 from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.engine.kernels.worth import begin, multiply_by_row
-from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ONE, ZERO, alloc, at32, lo, release
+from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, alloc, at32, lo, release
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
-    entry_change,
     entry_field,
     parents_base,
     parents_count,
+    place_outside,
     published,
     row_group,
-    row_position,
-    set_references,
+    row_place,
     set_row_group,
-    set_row_position,
+    set_row_place,
     set_row_weight,
 )
 from crown.kernels.jit import device, kernel
@@ -75,7 +74,7 @@ def _add(ctx, d, row, g, weight):
     begin(ctx, y, weight)
     multiply_by_row(ctx, y, row, NONE, ZERO)
     parents = parents_count(halves, g, k)
-    if parents == 0 or (parents == 1 and row_position(halves, at32(halves, parents_base(halves, g, k))) < 0):
+    if parents == 0 or (parents == 1 and row_place(halves, at32(halves, parents_base(halves, g, k))) < 0):
         add_parts(ctx, y, ctx.arena, published(g, k), scratch, scratch[X_VALUE])
     else:
         pend(ctx, d, g)
@@ -87,7 +86,7 @@ def _fill(ctx, node, row, g, weight):
     halves, scratch = ctx.halves, ctx.scratch
     set_row_weight(halves, row, weight)
     set_row_group(halves, row, g)
-    set_row_position(halves, row, NONE)
+    set_row_place(halves, row, place_outside(ZERO))
     push(scratch, row, node)
     scratch[X_PHASE] = WALKING
 
@@ -122,7 +121,6 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
             else:
                 if not delete_walk(ctx, ring, out):
                     return FULL
-                set_references(halves, row_group(halves, row), k, ZERO)
                 group_drop(ctx, node, row_group(halves, row))
             scratch[X_PHASE] = IDLE
             scratch[X_I] += 1
@@ -140,14 +138,13 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
         for j in range(width):
             arena[record + j] = rows[i * width + j]
         if sign > 0:
-            g = bundle_get(ctx, index, tag, rows, i * width, pos) + plan[d + N_SHIFT]
+            g = bundle_get(ctx, index, tag, rows, i * width, pos, NONE) + plan[d + N_SHIFT]
             present = rows_of(ctx, d, g)
             if weights[i] > MAX_COPIES or sum_leaves(present, weights[i]):
                 group_drop(ctx, node, g)
                 status = TOO_MANY
                 break
             if present == 0:
-                set_references(halves, g, k, ONE)
                 _fill(ctx, node, row, g, weights[i])
                 continue
             _add(ctx, d, row, g, weights[i])

@@ -29,7 +29,7 @@ from crown.kernels.geometry import (
     parents_count,
     set_copies,
     set_row_group,
-    set_row_position,
+    set_row_place,
     set_row_weight,
 )
 from crown.kernels.jit import device, kernel
@@ -55,16 +55,16 @@ def make_paddings(arena, halves, plan):
             row = record + plan[d + N_OFFSET]
             if plan[d + N_SHORT] == 0:
                 set_row_weight(halves, row, ONE)
-            set_row_position(halves, row, NONE)
+            set_row_place(halves, row, NONE)
             arena[plan[d + N_EDGE] + T_PADDING] = row
 
 
 @device
-def _begin(ctx, node, g, position):
+def _begin(ctx, node, g, place):
     """Puts the padding on top of the walk, as a row of that group."""
     row = padding_of(ctx, node_at(node))
     set_row_group(ctx.halves, row, g)
-    set_row_position(ctx.halves, row, position)
+    set_row_place(ctx.halves, row, place)
     push(ctx.scratch, row, node)
     ctx.scratch[X_PHASE] = WALKING
 

@@ -7,7 +7,7 @@ A batch can be left where ``out`` is full, or before a tuple that does not fit, 
 from __future__ import annotations
 
 from crown.engine.kernels.ahead import ahead_delete, ahead_insert, found_at, nothing_found, ring_at
-from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.groups import node_at, note_of
 from crown.engine.kernels.layout import (
     N_OFFSET,
     P_IDENTITY,
@@ -29,17 +29,10 @@ from crown.engine.kernels.rows import r_update_delete, r_update_insert, store
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, release
 from crown.kernels.context import Context
-from crown.kernels.geometry import (
-    copies,
-    row_group,
-    row_position,
-    set_copies,
-    set_row_group,
-    set_row_position,
-)
+from crown.kernels.geometry import UNREAD, copies, row_place, set_copies, set_row_place
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import find, insert, remove
+from crown.kernels.tables import insert_in, record_in, remove_from, seek
 
 IDLE, TURN, WALKING = 0, 1, 2  # phases of a change: none, an alias is to enter or leave, it is being walked
 MAX_COPIES = 2**31 - 1
@@ -104,9 +97,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
                     scratch[X_PHASE] = WALKING
                     continue
             else:
-                row = scratch[X_RECORD] + plan[d + N_OFFSET]
-                set_row_group(halves, row, ZERO)
-                set_row_position(halves, row, NONE)
+                set_row_place(halves, scratch[X_RECORD] + plan[d + N_OFFSET], UNREAD)
             scratch[X_ALIAS] = j + 1
             continue
         if i == n:
@@ -118,7 +109,8 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         tag = scratch[ring_at(scratch, i)]
-        record = find(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width)
+        s = seek(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width, NONE)
+        record = record_in(arena, t, s)
         if record != 0:
             present = copies(halves, record, width) + weights[i]
             if present > MAX_COPIES:
@@ -131,7 +123,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
         else:
             record = store(ctx, rec, rows, i * width, plan[P_IDENTITY])
             set_copies(halves, record, width, weights[i])
-            insert(arena, t, tag, record)
+            insert_in(arena, t, tag, record, s)
             nothing_found(ctx, rec, ZERO)
             scratch[X_RECORD] = record
             scratch[X_ALIAS] = 0
@@ -173,11 +165,11 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring
                 continue
             node = plan[plan[rec + R_NODES] + j]
             row = scratch[X_RECORD] + plan[node_at(node) + N_OFFSET]
-            if row_position(halves, row) >= 0:  # it leaves V_s first
+            if row_place(halves, row) >= 0:  # it leaves V_s first
                 push(scratch, row, node)
                 scratch[X_PHASE] = WALKING
                 continue
-            if row_group(halves, row) != 0:
+            if row_place(halves, row) != UNREAD:
                 r_update_delete(ctx, node, row)
             scratch[X_ALIAS] = j + 1
             continue
@@ -188,7 +180,9 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         tag = scratch[ring_at(scratch, i)]
-        record = find(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width)
+        note = scratch[note_of(scratch, ring_at(scratch, i))]
+        s = seek(arena, t, tag, plan, plan[P_IDENTITY], width, rows, i * width, note)
+        record = record_in(arena, t, s)
         present = 0
         if record != 0:
             present = copies(halves, record, width)
@@ -203,7 +197,7 @@ def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring
         if record == 0:
             scratch[X_I] = i + 1
             continue
-        remove(arena, t, tag, record)
+        remove_from(arena, t, s)
         scratch[X_RECORD] = record
         scratch[X_ALIAS] = 0
         scratch[X_PHASE] = TURN

@@ -18,7 +18,7 @@ Source: "Change Propagation Without Joins", sections 4.2 (Algorithms 2 and 3) an
 from __future__ import annotations
 
 from crown.engine.kernels.enumerate import delta_enum
-from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.groups import node_at, own_group
 from crown.engine.kernels.layout import (
     F_NODE,
     F_PHASE,
@@ -45,14 +45,14 @@ from crown.engine.kernels.rows import add_virtual, drop_virtual
 from crown.kernels.arena import H_P_UPDATES, H_S_UPDATES, NONE, ONE, ZERO, at32
 from crown.kernels.geometry import (
     children_count,
+    counted,
     live_parents,
     parents_base,
     parents_count,
-    row_count,
-    row_group,
-    row_position,
-    set_row_count,
-    set_row_position,
+    place_after,
+    place_outside,
+    row_place,
+    set_row_place,
 )
 from crown.kernels.jit import device
 from crown.kernels.lists import children_append, children_remove
@@ -97,7 +97,7 @@ def s_update_insert(ctx, ring, f, d, g):
     k = plan[d + N_KEY]
     row = scratch[f + F_ROW]
     at = children_append(ctx, g, k, plan[d + N_CARRIED], row)
-    set_row_position(halves, row, at)
+    set_row_place(halves, row, at)
     entered(ctx, ring, d, row, g, at == 0)
     arena[H_S_UPDATES] += 1
     parent = plan[d + N_PARENT]
@@ -119,7 +119,7 @@ def p_update_insert(ctx, f, d, g):
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
     parent = plan[d + N_PARENT]
-    children = plan[node_at(parent) + N_CHILDREN]
+    full = place_outside(plan[node_at(parent) + N_CHILDREN])
     n = parents_count(halves, g, k)
     base = parents_base(halves, g, k)
     i = scratch[f + F_POSITION]
@@ -129,9 +129,9 @@ def p_update_insert(ctx, f, d, g):
         above = at32(halves, base + i)
         i += 1
         arena[H_P_UPDATES] += 1
-        count = row_count(halves, above) + 1
-        set_row_count(halves, above, count)
-        if count == children:
+        place = counted(row_place(halves, above), ONE)
+        set_row_place(halves, above, place)
+        if place == full:
             scratch[f + F_POSITION] = i
             push(scratch, above, parent)
             return S_UPDATE
@@ -147,7 +147,7 @@ def insert_walk(ctx, ring, out):
         row = scratch[f + F_ROW]
         node = scratch[f + F_NODE]
         d = node_at(node)
-        g = row_group(halves, row)
+        g = own_group(ctx, d, row)
         phase = scratch[f + F_PHASE]
         if phase == S_UPDATE:
             phase = s_update_insert(ctx, ring, f, d, g)
@@ -157,7 +157,7 @@ def insert_walk(ctx, ring, out):
             parent = plan[d + N_PARENT]
             above = add_virtual(ctx, parent, row - plan[d + N_OFFSET], plan[d + N_VPOS])
             scratch[f + F_PHASE] = FINISH
-            if row_count(halves, above) == plan[node_at(parent) + N_CHILDREN]:
+            if row_place(halves, above) == place_outside(plan[node_at(parent) + N_CHILDREN]):
                 push(scratch, above, parent)
                 phase = S_UPDATE
         if phase == S_UPDATE:  # of the row on top
@@ -195,8 +195,6 @@ def p_update_delete(ctx, f, d, g):
     arena, halves, plan, scratch = ctx.arena, ctx.halves, ctx.plan, ctx.scratch
     k = plan[d + N_KEY]
     parent = plan[d + N_PARENT]
-    dp = node_at(parent)
-    children = plan[dp + N_CHILDREN]
     base = parents_base(halves, g, k)
     i = scratch[f + F_POSITION]
     while i >= 0:
@@ -205,13 +203,14 @@ def p_update_delete(ctx, f, d, g):
         above = at32(halves, base + i)
         i -= 1
         arena[H_P_UPDATES] += 1
-        count = row_count(halves, above) - 1
-        set_row_count(halves, above, count)
-        if count == children - 1:
+        place = row_place(halves, above)
+        if place < 0:
+            set_row_place(halves, above, counted(place, NONE))
+        else:
             scratch[f + F_POSITION] = i
             push(scratch, above, parent)
             return S_UPDATE
-    return UNION if plan[dp + N_VIRTUAL] == 1 else FINISH
+    return UNION if plan[node_at(parent) + N_VIRTUAL] == 1 else FINISH
 
 
 @device
@@ -223,7 +222,7 @@ def delete_walk(ctx, ring, out):
         row = scratch[f + F_ROW]
         node = scratch[f + F_NODE]
         d = node_at(node)
-        g = row_group(halves, row)
+        g = own_group(ctx, d, row)
         phase = scratch[f + F_PHASE]
         if phase == S_UPDATE:
             phase = s_update_delete(ctx, ring, f, d, g)
@@ -231,7 +230,7 @@ def delete_walk(ctx, ring, out):
             phase = p_update_delete(ctx, f, d, g)
         if phase == UNION:
             above = at32(halves, parents_base(halves, g, plan[d + N_KEY]))
-            if row_count(halves, above) == 0:
+            if row_place(halves, above) == place_outside(ZERO):
                 drop_virtual(ctx, plan[d + N_PARENT], above)
         if phase == S_UPDATE:  # of the row on top
             continue
@@ -240,8 +239,8 @@ def delete_walk(ctx, ring, out):
                 return False
             set_live(ctx, node, row, ZERO)
         leaves(ctx, ring, d, row, g)
-        children_remove(ctx, g, plan[d + N_KEY], plan[d + N_CARRIED], row_position(halves, row))
-        set_row_position(halves, row, NONE)
+        children_remove(ctx, g, plan[d + N_KEY], plan[d + N_CARRIED], row_place(halves, row))
+        set_row_place(halves, row, place_after(plan[d + N_CHILDREN]))
         arena[H_S_UPDATES] += 1
         scratch[X_SP] -= 1
     return True

@@ -32,8 +32,9 @@ from crown.engine.kernels.layout import (
     R_TABLE,
     R_WORDS,
 )
-from crown.kernels.arena import COUNTED, LINE, PLAIN, T_COUNT, T_MASK, class_words, size_class
+from crown.kernels.arena import COUNTED, LINE, PLAIN, T_CAPACITY, T_COUNT, class_words, size_class
 from crown.kernels.geometry import T_ROWS
+from crown.kernels.tables import is_full
 
 
 def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, total: int) -> int:
@@ -69,8 +70,8 @@ def words_for(arena: np.ndarray, compiled: CompiledPlan, record: int, n: int, to
     for i in nodes:
         d, after = node_at(i), rows[i] + more[i]
         carried = plan[d + N_CARRIED]
-        if touched[i] and carried != COUNTED:  # capacity is below twice the length, and it has doubled up to there
-            words += (2 if carried == PLAIN else 6) * after
+        if touched[i] and carried != COUNTED:  # room is below twice the length, and it has doubled up to there
+            words += (2 if carried == PLAIN else 7) * after  # and become wide there, at most
         parent = int(plan[d + N_PARENT])
         if parent < 0:
             continue
@@ -97,7 +98,7 @@ def _block(words: int) -> int:
 
 def _slots(arena: np.ndarray, table: int, more: int) -> int:
     """Returns the words of the slots that a table of so many more records takes, with all that it takes before."""
-    capacity = present = int(arena[table + T_MASK]) + 1
-    while 4 * (int(arena[table + T_COUNT]) + more) > 3 * capacity:
+    capacity = present = int(arena[table + T_CAPACITY])
+    while is_full(int(arena[table + T_COUNT]) + more, capacity):
         capacity *= 2
     return 2 * capacity if capacity > present else 0

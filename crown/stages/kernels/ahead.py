@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
-from crown.kernels.tables import LOW32, hash_key
+from crown.kernels.tables import LOW32, hash_key, slot_of
 
 _AHEAD = 8  # events
 
@@ -15,7 +14,7 @@ def look_ahead(arena, t, strides, k, keys, i, n):
     """Starts loading what coming events will read: first their slot, then, nearer to them, the record in it."""
     if i + 2 * _AHEAD < n:
         tag = hash_key(arena, strides, 0, k, keys, i + 2 * _AHEAD)
-        prefetch(arena, arena[t + T_SLOTS] + (tag & arena[t + T_MASK]))
+        prefetch(arena, slot_of(arena, t, tag))
     if i + _AHEAD < n:
         tag = hash_key(arena, strides, 0, k, keys, i + _AHEAD)
-        prefetch(arena, arena[arena[t + T_SLOTS] + (tag & arena[t + T_MASK])] & LOW32)
+        prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)

@@ -15,7 +15,7 @@ Keys lie in columns: word ``j`` of the key of event ``i`` is ``keys[strides[j] +
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remove
@@ -140,7 +140,7 @@ def scan(arena, t, start, handles):
     """
     n = 0
     slots = arena[t + T_SLOTS]
-    for s in range(start, arena[t + T_MASK] + 1):
+    for s in range(start, arena[t + T_CAPACITY]):
         word = arena[slots + s]
         if word != 0:
             if n == handles.size:

@@ -16,7 +16,7 @@ Values are compared by type: ``order`` says how, see ``crown.stages.kernels.orde
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
@@ -211,7 +211,7 @@ def codes_of(arena, t, multiset, out):
     """Copies the values of a multiset over all groups, the dead ones in heaps, too; returns how many. O(table)."""
     n = 0
     slots = arena[t + T_SLOTS]
-    for s in range(slots, slots + arena[t + T_MASK] + 1):
+    for s in range(slots, slots + arena[t + T_CAPACITY]):
         if arena[s] != 0 and arena[(arena[s] & LOW32) + 1] == multiset:
             out[n] = arena[(arena[s] & LOW32) + 2]
             n += 1
@@ -222,7 +222,7 @@ def codes_of(arena, t, multiset, out):
 def recount(arena, t, multiset, handles, out):
     """Returns per group of sorted ``handles`` how many values of a multiset occur, by going over all. O(table log)."""
     slots = arena[t + T_SLOTS]
-    for s in range(slots, slots + arena[t + T_MASK] + 1):
+    for s in range(slots, slots + arena[t + T_CAPACITY]):
         if arena[s] != 0:
             record = arena[s] & LOW32
             if arena[record + 1] == multiset and arena[record + _COUNT] > 0:

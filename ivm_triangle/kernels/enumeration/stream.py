@@ -8,7 +8,7 @@ and O(1) per triple. Where only the number of the middles is kept, they are soug
 
 from __future__ import annotations
 
-from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_MASK, T_SLOTS, ZERO, alloc, release
+from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import find, hash_key, insert, remove, table_at
@@ -215,7 +215,7 @@ def walk_rows(arena, halves, pairs, keys, cur, out):
     pairs, keys = constants(pairs), constants(keys)
     t = table_at(3 + R)
     rows = ZERO
-    while cur[ROW] <= arena[t + T_MASK]:
+    while cur[ROW] < arena[t + T_CAPACITY]:
         slot = arena[arena[t + T_SLOTS] + cur[ROW]]
         if slot != 0:
             word = arena[right(slot)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import T_CAPACITY, T_SLOTS, alloc, release
 from crown.kernels.jit import device
-from crown.kernels.tables import LOW32, first, insert, remove, spread, table_at
+from crown.kernels.tables import LOW32, after_slot, first, home_of, insert, remove, spread, table_at
 from ivm_triangle.kernels.state.geometry import (
     clear_list,
     edge_position,
@@ -56,8 +56,8 @@ def tag_of(arena, word):
 def find_word(arena, t, tag, word):
     """Returns the handle of the record with that one-word key, or 0."""
     slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    s = tag & mask
+    capacity = arena[t + T_CAPACITY]
+    s = home_of(tag, capacity)
     while True:
         slot = arena[slots + s]
         if slot == 0:
@@ -66,7 +66,7 @@ def find_word(arena, t, tag, word):
             handle = right(slot)
             if arena[handle] == word:
                 return handle
-        s = (s + 1) & mask
+        s = after_slot(s, capacity)
 
 
 @device

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS
+from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.tables import table_at
@@ -44,7 +44,7 @@ def squares(arena, sums):
     arena, sums = words(arena), words(sums)
     for k in range(3):
         t = table_at(3 + k)
-        for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_MASK] + 1):
+        for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_CAPACITY]):
             if arena[s] != 0:
                 sums[k] += float(multiplicity_of(arena, right(arena[s]))) ** 2
 
@@ -55,7 +55,7 @@ def heavy_values(arena, halves, plan, counts):
     arena, halves, plan, counts = words(arena), words(halves), constants(plan), words(counts)
     for d in range(3):
         t = table_at(d)
-        for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_MASK] + 1):
+        for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_CAPACITY]):
             if arena[s] != 0:
                 v = right(arena[s])
                 if is_heavy(halves, out_list(v)):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS, alloc, release
+from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS, alloc, release
 from crown.kernels.jit import device, kernel
-from crown.kernels.tables import LOW32, insert, mix, new_table, remove, table_at
+from crown.kernels.tables import LOW32, after_slot, home_of, insert, mix, new_table, remove, table_at
 from ivm_triangle.kernels.state.geometry import (
     GROUP_PLACE,
     MIDDLE_PLACE,
@@ -134,14 +134,14 @@ def change_set(arena, halves, view, ab, c, flip):
         insert(arena, t, tag, record)
         return
     slots = arena[t + T_SLOTS]
-    mask = arena[t + T_MASK]
-    s = tag & mask
+    capacity = arena[t + T_CAPACITY]
+    s = home_of(tag, capacity)
     while True:
         slot = arena[slots + s]
         record = right(slot)
         if ((slot >> 32) & LOW32) == tag and arena[record] == ab and payload(arena, record) == c:
             break
-        s = (s + 1) & mask
+        s = after_slot(s, capacity)
     _unlist(arena, halves, w, listing_place(arena, record), SUM_PLACE)
     remove(arena, t, tag, record)
     release(arena, record, WORD(SET_WORDS))
@@ -233,13 +233,13 @@ def _release_list(arena, halves, w):
 def _empty_table(arena, halves, t, words, list_word):
     """Releases all records of a table, their list at offset `list_word` (0: none), and the slots."""
     slots = arena[t + T_SLOTS]
-    for s in range(slots, slots + arena[t + T_MASK] + 1):
+    for s in range(slots, slots + arena[t + T_CAPACITY]):
         if arena[s] != 0:
             record = right(arena[s])
             if list_word > 0:
                 _release_list(arena, halves, record + list_word)
             release(arena, record, words)
-    release(arena, slots, arena[t + T_MASK] + 1)
+    release(arena, slots, arena[t + T_CAPACITY])
     new_table(arena, t)
 
 

@@ -7,10 +7,10 @@ slots name, rows `NEAR` ahead the edge's slot and the lists. These are hints and
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK, T_SLOTS, ZERO
+from crown.kernels.arena import ZERO
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
-from crown.kernels.tables import table_at
+from crown.kernels.tables import slot_of, table_at
 from ivm_triangle.kernels.state.geometry import (
     in_list,
     list_address,
@@ -28,8 +28,7 @@ FAR, MIDDLE, NEAR = 15, 10, 5
 
 @device
 def _home(arena, table, word):
-    t = table_at(table)
-    return arena[t + T_SLOTS] + (tag_of(arena, word) & arena[t + T_MASK])
+    return slot_of(arena, table_at(table), tag_of(arena, word))
 
 
 @device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from crown.kernels.arena import T_COUNT, T_MASK, T_SLOTS
+from crown.kernels.arena import T_CAPACITY, T_COUNT, T_SLOTS
 from crown.kernels.jit import device
 from crown.kernels.tables import table_at
 from ivm_triangle.kernels.state.geometry import (
@@ -147,7 +147,7 @@ def major(ctx, totals):
     for split in range(2):
         for d in range(3):
             t = table_at(d)
-            for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_MASK] + 1):
+            for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_CAPACITY]):
                 if arena[s] == 0:
                     continue
                 v = right(arena[s])
@@ -167,7 +167,7 @@ def major(ctx, totals):
     for mode in range(LOAD, LOAD_LOOKUPS + 1):
         for k in range(3):
             t = table_at(3 + k)
-            for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_MASK] + 1):
+            for s in range(arena[t + T_SLOTS], arena[t + T_SLOTS] + arena[t + T_CAPACITY]):
                 if arena[s] != 0:
                     e = right(arena[s])
                     x = source(arena, e)

@@ -59,7 +59,8 @@ def full_arena(run: Run, at: float) -> str:
     arenas = [part for engine in run.engines for part in engine.parts]
     arena = arenas[run.random.randrange(len(arenas))]
     needed = _taken(run, arena)
-    arena[A.H_FREE : A.H_FREE + A.CLASSES] = 0  # nothing that was freed before is used again
+    arena[A.H_FREE : A.H_FREE + A.CLASSES] = 0  # nothing that was freed before is used again,
+    arena[A.H_LEFT] = 0  # nor what is left of a block that is being cut up
     arena[A.H_LIMIT] = min(int(arena[A.H_TOP]) + int(at * needed), int(arena[A.H_LIMIT]))
     try:
         run.view.apply(run.changes)

@@ -113,7 +113,7 @@ def edges(n: int, keys: int, seed: int = 1) -> pa.Table:
 def capacities(view: crown.View) -> list[int]:
     """The slots of every table of the tree."""
     arena = view._engine.arena
-    return [int(arena[table_at(t) + A.T_MASK]) + 1 for t in range(view._engine.state.compiled.tables)]
+    return [int(arena[table_at(t) + A.T_CAPACITY]) for t in range(view._engine.state.compiled.tables)]
 
 
 @pytest.mark.parametrize("keys", [200, 9_000, 40_000])

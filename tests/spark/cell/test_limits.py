@@ -117,8 +117,8 @@ def test_a_cell_in_less_memory_than_it_has_state_gives_the_same_deltas(cell_of, 
     plan = plans.plan("Q(a,b,c) :- g(a,b), h(b,c).", {name: {"src": "int64", "dst": "int64"} for name in "gh"})
     oracle, rng, limit = Engine.create(plan), random.Random(7), 16 << 20
     spilled = 0
-    for batch in range(7):
-        size = 15_000
+    for batch in range(10):
+        size = 20_000
         changes = {
             name: pa.table(
                 {

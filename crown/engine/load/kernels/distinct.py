@@ -72,8 +72,9 @@ def add_keys(ctx, pos, k, width, rows, n, sample, level, count):
 def new_keys(arena, t, sample, level, most):
     """Returns about how many of the keys are not in table ``t``: rather too many than too few; at most ``most``."""
     absent = 0
+    sample[SLOTS] = 0
     for s in range(SLOTS):
-        if sample[s] >= 0 and tagged(arena, t, sample[s]) == 0:
+        if sample[s] >= 0 and tagged(arena, t, sample[s], sample, SLOTS) == 0:
             absent += 1
     absent <<= level
     if level > 0:

@@ -7,7 +7,7 @@ be; and the list gets the room, and the row is written.
 
 from __future__ import annotations
 
-from crown.engine.kernels.groups import bundle_get, child_at, node_at
+from crown.engine.kernels.groups import bundle_get, child_at, node_at, own_group, refer, set_own_group
 from crown.engine.kernels.layout import (
     F_PHASE,
     FRAME,
@@ -35,29 +35,25 @@ from crown.engine.kernels.worth import begin, multiply_by_row, weight_of
 from crown.engine.load.kernels.partition import reads
 from crown.kernels.arena import COUNTED, H_ROOT, H_S_UPDATES, NONE, ONE, PLAIN, ZERO
 from crown.kernels.geometry import (
+    CHILDREN,
+    PARENTS,
     children_count,
     children_field,
-    children_log,
+    counted,
     link_of,
     linked_position,
     list_length,
     live_parents,
     parents_count,
     parents_field,
-    parents_log,
+    place_outside,
     published,
-    references,
-    row_count,
-    row_group,
-    row_position,
+    row_place,
     set_linked_group,
     set_linked_position,
     set_list_length,
     set_live_parents,
-    set_references,
-    set_row_count,
-    set_row_group,
-    set_row_position,
+    set_row_place,
 )
 from crown.kernels.jit import device
 from crown.kernels.lists import list_fit, list_write
@@ -108,14 +104,14 @@ def _find_bundles(ctx, rec, look, entries, start, end, n):
         if i + _NEAR < n:
             prefetch(arena, arena[slot_of(arena, t, entries[i + _NEAR] >> 32)] & LOW32)
         record = entries[i] & LOW32
-        bundle = bundle_get(ctx, index, (entries[i] >> 32) & LOW32, arena, record, pos)
+        bundle = bundle_get(ctx, index, (entries[i] >> 32) & LOW32, arena, record, pos, NONE)
         entries[i] = (bundle << 32) | record
 
 
 @device
 def _enters(ctx, d, row):
     """Returns True if all children of a row have its key: it is to enter V_s."""
-    return ctx.plan[d + N_CHILDREN] == 0 or row_count(ctx.halves, row) == ctx.plan[d + N_CHILDREN]
+    return row_place(ctx.halves, row) == place_outside(ctx.plan[d + N_CHILDREN])
 
 
 @device
@@ -138,13 +134,12 @@ def _link_parents(ctx, node, j, entries, start, end):
         set_linked_group(halves, row, link, g)
         set_linked_position(halves, row, link, at)
         if children_count(halves, g, k) > 0:
-            set_row_count(halves, row, row_count(halves, row) + 1)
+            set_row_place(halves, row, counted(row_place(halves, row), ONE))
     for i in range(start, end):
         row = (entries[i] & LOW32) + offset
         field = parents_field((entries[i] >> 32) + shift, k)
-        log_at = parents_log(field)
-        list_fit(ctx, field, log_at, PLAIN)
-        list_write(ctx, field, log_at, PLAIN, linked_position(halves, row, link), row)
+        list_fit(ctx, field, PARENTS, PLAIN)
+        list_write(ctx, field, PARENTS, PLAIN, linked_position(halves, row, link), row)
 
 
 @device
@@ -163,30 +158,29 @@ def _enter_groups(ctx, ring, node, entries, start, end, opened, out):
     for i in range(start, end):
         row = (entries[i] & LOW32) + offset
         g = (entries[i] >> 32) + shift
-        set_references(halves, g, k, references(halves, g, k) + 1)
-        set_row_group(halves, row, g)
+        refer(ctx, d, g, ONE)
+        set_own_group(ctx, d, row, g)
         if _enters(ctx, d, row):
             at = children_count(halves, g, k)
             set_list_length(halves, children_field(g, k), at + 1)
-            set_row_position(halves, row, at)
+            set_row_place(halves, row, at)
             if at == 0:
                 opened[first] = row
                 first += 1
                 _mark(ctx, ring, d, g, ONE)
     for i in range(start, end):
         row = (entries[i] & LOW32) + offset
-        at = row_position(halves, row)
+        at = row_place(halves, row)
         if at >= 0:
             g = (entries[i] >> 32) + shift
             if carried != COUNTED:
                 field = children_field(g, k)
-                log_at = children_log(field)
-                list_fit(ctx, field, log_at, carried)
-                list_write(ctx, field, log_at, carried, at, row)
+                list_fit(ctx, field, CHILDREN, carried)
+                list_write(ctx, field, CHILDREN, carried, at, row)
             _account(ctx, ring, d, row, g)
             arena[H_S_UPDATES] += 1
     for i in range(first):
-        _mark(ctx, ring, d, row_group(halves, opened[i]), ZERO)
+        _mark(ctx, ring, d, own_group(ctx, d, opened[i]), ZERO)
         _tell(ctx, ring, node, opened[i], out)
 
 
@@ -205,21 +199,20 @@ def enter_root(ctx, ring, node, fresh, n, bit):
         if reads(fresh[i], bit):
             row = (fresh[i] & LOW32) + offset
             rows += 1
-            set_row_group(halves, row, g)
+            set_own_group(ctx, d, row, g)
             if _enters(ctx, d, row):
-                set_row_position(halves, row, size)
+                set_row_place(halves, row, size)
                 size += 1
     arena[H_S_UPDATES] += size - list_length(halves, field)
-    set_references(halves, g, ZERO, references(halves, g, ZERO) + rows)
+    refer(ctx, d, g, rows)
     set_list_length(halves, field, size)
-    log_at = children_log(field)
-    list_fit(ctx, field, log_at, carried)
+    list_fit(ctx, field, CHILDREN, carried)
     for i in range(n):
         if reads(fresh[i], bit):
             row = (fresh[i] & LOW32) + offset
-            at = row_position(halves, row)
+            at = row_place(halves, row)
             if at >= 0:
-                list_write(ctx, field, log_at, carried, at, row)
+                list_write(ctx, field, CHILDREN, carried, at, row)
                 entered(ctx, ring, d, row, g, False)
     return rows
 
@@ -261,7 +254,7 @@ def _tell(ctx, ring, node, row, out):
     halves, plan, scratch = ctx.halves, ctx.plan, ctx.scratch
     d = node_at(node)
     phase = P_UPDATE
-    if parents_count(halves, row_group(halves, row), plan[d + N_KEY]) == 0:
+    if parents_count(halves, own_group(ctx, d, row), plan[d + N_KEY]) == 0:
         if plan[node_at(plan[d + N_PARENT]) + N_VIRTUAL] == 0:
             return
         phase = UNION

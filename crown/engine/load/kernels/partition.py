@@ -8,9 +8,9 @@ together, and so do the groups that are made for it.
 
 from __future__ import annotations
 
-from crown.kernels.arena import T_MASK
+from crown.kernels.arena import T_CAPACITY
 from crown.kernels.jit import device
-from crown.kernels.tables import LOW32, hash_key
+from crown.kernels.tables import LOW32, hash_key, home_of
 
 REGIONS = 1 << 11  # most regions of a table: a batch is written to all of them at once
 _REGION = 10  # log2 of the slots of a region, if the table is not too large for that
@@ -20,7 +20,7 @@ _REGION = 10  # log2 of the slots of a region, if the table is not too large for
 def _region_bits(arena, t):
     """Returns how many of a slot's low bits say where in its region it is."""
     bits = 0
-    while arena[t + T_MASK] >> bits > 0:
+    while (arena[t + T_CAPACITY] - 1) >> bits > 0:
         bits += 1
     return max(bits - 11, min(bits, _REGION))
 
@@ -43,20 +43,20 @@ def partition(ctx, t, pos, k, src, stride, fresh, n, bit, entries, starts):
     """
     arena, plan = ctx.arena, ctx.plan
     region = _region_bits(arena, t)
-    mask = arena[t + T_MASK]
+    capacity = arena[t + T_CAPACITY]
     for r in range(REGIONS + 1):
         starts[r] = 0
     for i in range(n):
         if reads(fresh[i], bit):
             tag = hash_key(arena, plan, pos, k, src, (fresh[i] & LOW32) * stride)
-            starts[((tag & mask) >> region) + 1] += 1
+            starts[(home_of(tag, capacity) >> region) + 1] += 1
     for r in range(REGIONS):
         starts[r + 1] += starts[r]
     total = starts[REGIONS]
     for i in range(n):
         if reads(fresh[i], bit):
             tag = hash_key(arena, plan, pos, k, src, (fresh[i] & LOW32) * stride)
-            r = (tag & mask) >> region
+            r = home_of(tag, capacity) >> region
             entries[starts[r]] = (tag << 32) | (fresh[i] & LOW32)
             starts[r] += 1
     return total

@@ -1,17 +1,17 @@
 """The records of a batch: every tuple is stored, those that are there already are found, copies are added up.
 
-Rows of a record that is new have ``NEW`` for their own link until they enter their groups. One whose tuple is stored
-twice is a *double*: it has no copies, in its first row the weight of its tuple, and in the link the record that stays.
+Rows of a record that is new have ``NEW`` for their own group until they enter it, and count none of their children. One
+whose tuple is stored twice is a *double*: it has no copies, and one of its words has the copies of its tuple and the
+record that stays.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from crown.engine.kernels.groups import node_at
+from crown.engine.kernels.groups import node_at, set_own_group
 from crown.engine.kernels.layout import (
     N_OFFSET,
-    N_SHORT,
     P_IDENTITY,
     R_ALIASES,
     R_NODES,
@@ -28,7 +28,7 @@ from crown.engine.kernels.rows import store
 from crown.engine.kernels.update import IDLE, MAX_COPIES
 from crown.engine.load.kernels.partition import reads
 from crown.kernels.arena import NONE, ZERO, align, release
-from crown.kernels.geometry import OWN_LINK, copies, row_count, set_copies, set_row_count, set_row_group
+from crown.kernels.geometry import OWN_LINK, UNREAD, copies, place_outside, row_group, set_copies, set_row_place
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
 from crown.kernels.tables import LOW32, find, hash_key, insert, remove, slot_of
@@ -68,9 +68,8 @@ def store_all(ctx, ring, rec, batch, entries, n, fresh):
         for q in range(plan[rec + R_ALIASES]):
             d = node_at(plan[plan[rec + R_NODES] + q])
             row = record + plan[d + N_OFFSET]
-            arena[row + OWN_LINK] = NEW
-            if plan[d + N_SHORT] == 0:
-                set_row_count(halves, row, ZERO)
+            set_own_group(ctx, d, row, NEW)
+            set_row_place(halves, row, place_outside(ZERO))
         set_copies(halves, record, width, weights[number])
         weigh_rows(ctx, ring, rec, record)
         mask = batch.masks[number] if batch.masked else NONE
@@ -87,6 +86,14 @@ def weigh_rows(ctx, ring, rec, record):
     weight = copies(ctx.halves, record, plan[rec + R_WIDTH])
     for q in range(plan[rec + R_ALIASES]):
         weigh(ctx, ring, record + plan[node_at(plan[plan[rec + R_NODES] + q]) + N_OFFSET], weight)
+
+
+@device
+def _double_word(record, width):
+    """Returns the word of a double that says which record stays: a value, or if it has none the link of its row."""
+    if width == 0:
+        return record + OWN_LINK
+    return record
 
 
 @device
@@ -116,9 +123,8 @@ def enter_all(ctx, rec, fresh, entries, n, total):
                     remove(arena, t, hash_key(arena, plan, identity, width, arena, record), record)
             return NONE
         else:
-            set_row_count(halves, record + width, copies(halves, record, width))
+            arena[_double_word(record, width)] = (copies(halves, record, width) << 32) | there
             set_copies(halves, record, width, ZERO)
-            arena[record + width + OWN_LINK] = there
             entries[doubles] = i
             doubles += 1
     return doubles
@@ -134,11 +140,11 @@ def merge_doubles(ctx, ring, rec, doubles, number, fresh, n, out):
     width = plan[rec + R_WIDTH]
     for x in range(number):
         record = fresh[doubles[x]] & LOW32
-        there = arena[record + width + OWN_LINK]
-        change = row_count(halves, record + width)
+        there = arena[_double_word(record, width)] & LOW32
+        change = arena[_double_word(record, width)] >> 32
         fresh[doubles[x]] = 0
         release(arena, record, plan[rec + R_WORDS])
-        if ring is None or arena[there + width + OWN_LINK] == NEW:
+        if ring is None or row_group(halves, there + width) == NEW:
             set_copies(halves, there, width, copies(halves, there, width) + change)
             weigh_rows(ctx, ring, rec, there)
         else:
@@ -158,13 +164,15 @@ def merge_doubles(ctx, ring, rec, doubles, number, fresh, n, out):
 
 @device
 def leave_out(ctx, rec, fresh, n):
-    """Gives the rows of aliases that do not read a record the group that says so."""
+    """Gives the rows of aliases that do not read a record the place that says so."""
     plan = ctx.plan
     for i in range(n):
         for q in range(plan[rec + R_ALIASES]):
             if not reads(fresh[i], q):
                 d = node_at(plan[plan[rec + R_NODES] + q])
-                set_row_group(ctx.halves, (fresh[i] & LOW32) + plan[d + N_OFFSET], ZERO)
+                row = (fresh[i] & LOW32) + plan[d + N_OFFSET]
+                set_own_group(ctx, d, row, ZERO)
+                set_row_place(ctx.halves, row, UNREAD)
 
 
 @device
