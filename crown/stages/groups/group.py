@@ -259,8 +259,8 @@ class Groups(Lasting):
         keys = np.empty((len(handles), self._k), np.int64)
         groups.gather(self.parts[0], handles, 0, self._k, keys)
         columns = np.empty((self._k, n), np.int64)
-        for start in range(0, n, max(len(handles), 1)):
-            columns[:, start : start + len(handles)] = keys.T
+        if n:
+            columns.reshape(self._k, n // len(handles), len(handles))[:] = keys.T[:, None]
         named = {key.name: Column(key.type, dictionary, columns[i]) for i, key in enumerate(self._keys)}
         for rule in self._rules:
             try:
