@@ -150,6 +150,8 @@ def native(scale: str) -> list[Cell]:
             grouped = name in AGGREGATES
             ours = (("crown-view", "delta"),) if grouped else (("crown", "delta"), ("crown", "arrow"))
             cells += [cell(name, engine, mode, scale, **at) for engine, mode in ours]
+            if grouped:  # the others take the stream's word that every delete finds its row
+                cells.append(cell(name, "crown-view", "delta", scale, arguments={"on_missing": "trust"}, **at))
             cells += [cell(name, peer, "delta", scale, **at) for peer, written in WRITTEN.items() if name in written]
     return cells
 

@@ -66,6 +66,12 @@ def engine(cell: dict[str, Any]) -> str:
     return str(cell["engine_title"]).replace(" (this project)", "")
 
 
+def mode(cell: dict[str, Any]) -> str:
+    """Returns the mode of a cell, and whether the view takes the stream's word that every delete finds its row."""
+    trusted = cell.get("arguments", {}).get("on_missing") == "trust"
+    return f"{cell['mode']} rows trusted" if trusted else str(cell["mode"])
+
+
 def size(value: float | None) -> str:
     """Returns bytes for people."""
     if value is None:

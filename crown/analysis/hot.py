@@ -47,7 +47,7 @@ def groups(state: State, node: int) -> np.ndarray:
     compiled, k = state.compiled, len(state.plan.nodes[node].key)
     table = int(table_at(at.groups_table(len(state.plan.nodes), compiled.index[node])))
     handles = _handles(state, table) + compiled.shift[node]
-    parents, children = _sizes(state, handles, k)
+    parents, children = _sizes(state, node, handles, k)
     return handles[(parents > 0) | (children > 0)]
 
 
@@ -63,7 +63,7 @@ def fan(state: State, node: int) -> Fan:
     handles, k = groups(state, node), len(state.plan.nodes[node].key)
     if not len(handles):
         return Fan(0, 0, 0, True, True)
-    parents, children = _sizes(state, handles, k)
+    parents, children = _sizes(state, node, handles, k)
     once = (_once(state, state.plan.nodes[node].parent), _once(state, node))
     return Fan(len(handles), int(parents.max()), int(children.max()), *once)
 
@@ -83,7 +83,7 @@ def hottest(state: State, node: int, most: int) -> list[HotKey]:
     handles, k = groups(state, node), len(child.key)
     if not len(handles):
         return []
-    parents, children = _sizes(state, handles, k)
+    parents, children = _sizes(state, node, handles, k)
     chosen = np.argpartition(-parents, min(most, len(parents)) - 1)[:most]
     chosen = chosen[np.lexsort((-children[chosen], -parents[chosen]))]
     columns = {
@@ -106,6 +106,9 @@ def hottest(state: State, node: int, most: int) -> list[HotKey]:
     ]
 
 
-def _sizes(state: State, handles: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows of the parent and of the child per group, int64[n] each."""
-    return at.parents_count(state.halves, handles, k), at.references(state.halves, handles, k)
+def _sizes(state: State, node: int, handles: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows of the parent and of the child per group, int64[n] each; of a summed leaf, with their copies."""
+    parents = at.parents_count(state.halves, handles, k)
+    if node in state.compiled.summed:
+        return parents, state.arena[at.published(handles, k)]
+    return parents, at.references(state.halves, handles, k)

@@ -90,7 +90,7 @@ def _report(engine: Queryable, part: StageParts, stats: dict[str, Any], last: La
         return replace(made, holds=stats)
     plan, n = part.stage.plan, len(part.stage.plan.nodes)
     inner = range(1, n)
-    so_far = work(plan, [header(state) for state in part.states])
+    so_far = work(plan, [header(state) for state in part.states], None, part.states[0].compiled.summed)
     latest = None if last is None else _latest(part, last)
     fans = {i: _widest([fan(state, i) for state in part.states]) for i in inner}
     keys = [key for state in part.states for i in inner for key in hottest(state, i, HOTTEST)]
@@ -147,7 +147,10 @@ def _stage(stage: StageReport) -> list[str]:
 def _nodes(done: Work) -> list[str]:
     """Returns the table of a join's nodes."""
     head = ("node", "rows", "keys above", "changes", "touched above")
-    rows = [(n.name, f"{n.rows:,}", f"{n.groups:,}", f"{n.updates:,}", f"{n.touched:,}") for n in done.nodes]
+    rows = [
+        (n.name, "sums" if n.summed else f"{n.rows:,}", f"{n.groups:,}", f"{n.updates:,}", f"{n.touched:,}")
+        for n in done.nodes
+    ]
     wide = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     return [
         "  " + "  ".join([row[0].ljust(wide[0]), *(cell.rjust(w) for cell, w in zip(row[1:], wide[1:], strict=True))])

@@ -16,7 +16,7 @@ from plans.search.indexes import index_of
 @dataclass(frozen=True)
 class NodeWork:
     """A node: its rows and the groups above it (or their change), the changes it read, the rows that publications on
-    the edge above it touched.
+    the edge above it touched. Of a ``summed`` leaf no rows are kept.
     """
 
     name: str
@@ -24,6 +24,7 @@ class NodeWork:
     groups: int
     updates: int
     touched: int
+    summed: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,12 @@ class Work:
     nodes: tuple[NodeWork, ...]
 
 
-def work(plan: Plan, headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
+def work(
+    plan: Plan,
+    headers: list[np.ndarray],
+    since: list[np.ndarray] | None = None,
+    summed: frozenset[int] = frozenset(),
+) -> Work:
     """Returns what the headers of the cells of a join say, or how they differ from those of before. O(nodes)."""
     now = np.sum(headers, axis=0)
     if since is not None:
@@ -47,7 +53,8 @@ def work(plan: Plan, headers: list[np.ndarray], since: list[np.ndarray] | None =
         tally = tallies_of(n, i)
         groups = int(now[int(table_at(groups_table(n, index[i]))) + A.T_COUNT]) if i else 0
         updates = int(now[tally.updates]) if node.kind != "virtual" else 0
-        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, int(now[tally.touched]) if i else 0))
+        touched = int(now[tally.touched]) if i else 0
+        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, touched, i in summed))
     published = sum(node.touched for node in nodes)
     flips = int(now[A.H_R_UPDATES] + now[A.H_S_UPDATES] + now[A.H_P_UPDATES] + now[A.H_LIVE_FLIPS])
     return Work(sum(node.updates for node in nodes), flips + published, int(now[A.H_EMITTED]), tuple(nodes))

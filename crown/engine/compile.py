@@ -30,7 +30,8 @@ class CompiledPlan:
 
     Per node: ``children``; ``record``, the offset of its record descriptor; ``words``, the word of the record that
     each attribute is; ``offset`` of its row in the record; ``index``, the node whose table the edge above it has its
-    groups in, and ``shift``, where in a bundle they are. ``payload``: of a payload plan, where what is.
+    groups in, and ``shift``, where in a bundle they are. ``payload``: of a payload plan, where what is. ``summed``: the
+    leaves of which no rows are kept (``kernels.summed``).
     """
 
     array: np.ndarray
@@ -42,6 +43,7 @@ class CompiledPlan:
     index: tuple[int, ...]
     shift: tuple[int, ...]
     payload: PayloadLayout | None = None
+    summed: frozenset[int] = frozenset()
 
     @property
     def ring(self) -> int | None:
@@ -112,8 +114,10 @@ def children_of(nodes: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(c for c, child in enumerate(nodes) if child.parent == i) for i in range(len(nodes)))
 
 
-def compile_plan(plan: Plan) -> CompiledPlan:
+def compile_plan(plan: Plan, exact: bool = False) -> CompiledPlan:
     """Returns the compiled form of ``plan``. Table numbers: see ``crown.kernels.geometry``.
+
+    ``exact``: every delete will find its row, so that leaves which are only summed need not keep theirs.
 
     Raises PlanError if the plan has a payload that cannot be maintained on its tree.
     """
@@ -153,6 +157,7 @@ def compile_plan(plan: Plan) -> CompiledPlan:
         index,
         tuple(shift),
         payloads,
+        _summed(plan, payloads, children) if exact and payloads is not None else frozenset(),
     )
     branches = _branches(plan, compiled)
     branch_of = {a: b for b, attributes in enumerate(branches) for a in attributes}
@@ -172,6 +177,17 @@ def compile_plan(plan: Plan) -> CompiledPlan:
     for at, value in payloads.header(out.place).items() if payloads is not None else ():
         out.words[at] = value
     return replace(compiled, array=np.array(out.words, np.int64))
+
+
+def _summed(plan: Plan, payloads: PayloadLayout, children: Sequence[Sequence[int]]) -> frozenset[int]:
+    """Returns the bound leaves whose rows count, and whose relation no other node stores."""
+    found = set()
+    for source in stored_relations(plan):
+        i = source.aliases[0].node
+        alone = len(source.aliases) == 1 and plan.nodes[i].kind == "input" and not children[i]
+        if alone and payloads.has_groups(i) and payloads.weighs(i):
+            found.add(i)
+    return frozenset(found)
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:

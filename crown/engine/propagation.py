@@ -21,7 +21,7 @@ from crown.bags.protocol import Bag, BagBudgetError
 from crown.engine.buffers import Buffers
 from crown.engine.compile import CompiledPlan
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, publish, turns, update
+from crown.engine.kernels import layout, publish, summed, turns, update
 from crown.engine.kernels import state as kernels
 from crown.engine.load.loader import Loader
 from crown.engine.padded import Paddings
@@ -190,10 +190,14 @@ class Propagation:
         )
 
     def _turns(self, sign: int) -> Sequence[int]:
-        """Returns the numbers of the changes in the order in which they are applied, which only deltas could tell."""
-        if sign < 0 or self._scratch[layout.X_MODE] != layout.MODE_VIEWS or len(self._changes) == 1:
+        """Returns the numbers of the changes in the order in which they are applied, which only deltas could tell.
+
+        Payloads add up: the less there is above a group when it changes, the fewer rows have to be told.
+        """
+        ordered = self._ring is not None or (sign > 0 and self._scratch[layout.X_MODE] == layout.MODE_VIEWS)
+        if not ordered or len(self._changes) == 1:
             return range(len(self._changes))
-        return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])
+        return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])[::sign]
 
     def _all(self) -> Blocks:
         """Yields the whole result, until nobody wants any more of it."""
@@ -254,7 +258,7 @@ class Propagation:
         missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
         values, copies = _for_kernels(tuples, sign)
         scratch[layout.X_I] = 0
-        if sign > 0 and scratch[layout.X_MODE] == layout.MODE_VIEWS:
+        if sign > 0 and scratch[layout.X_MODE] == layout.MODE_VIEWS and alias.node not in self._compiled.summed:
             scratch[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
         self._budget.allow(0)
         while True:
@@ -273,7 +277,7 @@ class Propagation:
         if status == update.TOO_MANY:
             raise ChangeError(
                 f"relation {self._changes[number].relation.name!r}: a row would get more than {update.MAX_COPIES} "
-                "copies; the batch was undone. Check the weights of its inserts"
+                "copies, or a key more rows than 63 bits count; the batch was undone. Check the weights of its inserts"
             )
 
     def _through_bag(self, number: int, tuples: Zset, sign: int) -> Blocks:
@@ -330,6 +334,8 @@ class Propagation:
         """Enters the kernel of a sign, once more if it was left."""
         state = (self._arena, self._halves, self._compiled.array, self._scratch, self._compiled.record[node])
         try:
+            if node in self._compiled.summed:
+                return summed.sum_batch(*state, values, copies, missing, sign, self._ring, self.buffers.out)
             if sign > 0:
                 return update.insert_batch(*state, values, copies, masks, self._ring, self.buffers.out)
             return update.delete_batch(*state, values, copies, missing, self._ring, self.buffers.out)

@@ -82,7 +82,7 @@ class Join:
         self.columns = tuple(Column(output.name, output.type) for output in plan.output)
         arena, n = memory.mapping(first, parts_of(stage)), memory.budget.words
         new = arena[A.H_MAGIC] == 0
-        self._state = State(plan, arena, memory.file, memory.dictionary, n, Share(memory.budget, first))
+        self._state = State(plan, arena, memory.file, memory.dictionary, n, Share(memory.budget, first), True)
         if new:
             self._state.format(n)
         self.parts = tuple(self._state.parts)

@@ -63,7 +63,7 @@ class StoredWhole:
 def stored_whole(state: State, columns: dict[str, tuple[Column, ...]]) -> dict[str, StoredWhole]:
     """Returns the relations (in lower case) that a join stores with all ``columns`` that are read of them, unfiltered.
 
-    A bag keeps its relations in tables of its own, and is not asked.
+    A bag keeps its relations in tables of its own, and is not asked; of a summed leaf no tuple is stored.
     """
     found = {}
     for relation in stored_relations(state.plan):
@@ -71,6 +71,7 @@ def stored_whole(state: State, columns: dict[str, tuple[Column, ...]]) -> dict[s
         names = {column.lower() for column in relation.columns}
         wanted = [column.name.lower() for column in columns.get(name, ())]
         whole = bool(wanted) and names == set(wanted) and relation.width == len(wanted)
-        if whole and relation.predicate is None and not any(a.node in state.bags for a in relation.aliases):
+        apart = any(a.node in state.bags or a.node in state.compiled.summed for a in relation.aliases)
+        if whole and relation.predicate is None and not apart:
             found[name] = StoredWhole(state, relation, columns[name])
     return found

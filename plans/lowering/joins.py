@@ -8,6 +8,7 @@ from dataclasses import replace
 from plans.expressions.build import cast
 from plans.lowering.computed import with_columns_for_joins
 from plans.lowering.existence import without_groups
+from plans.lowering.folding import folded
 from plans.lowering.stages import Stages, condition, local, origin, passed
 from plans.plan import TRIANGLE_COUNT, Bag, BagAtom, Candidate, Node, Output, Plan
 from plans.program import Feed, JoinStage
@@ -87,8 +88,9 @@ def counting_only(plan: Plan) -> Plan:
 
 
 def counting(query: Query, stages: Stages) -> Query:
-    """Returns an equivalent query whose sources all count, and join by columns."""
-    return with_columns_for_joins(without_groups(query, stages, lambda inner: joined(inner, stages)), stages)
+    """Returns an equivalent query whose sources all count, and join by columns; without cycles where keys undo them."""
+    query = with_columns_for_joins(without_groups(query, stages, lambda inner: joined(inner, stages)), stages)
+    return folded(query, stages, lambda inner: joined(inner, stages))
 
 
 def typed(plan: Plan, query: Query) -> Plan:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.report.style import Cell, title_of
 from bench.report.tables import Table, outcome, rate, spread
-from bench.report.text import median_rate, quantity, times
+from bench.report.text import median_rate, mode, quantity, times
 
 OURS = "crown-view"
 MODEL, FOLDER, FLINK = "crown-model", "crown-folder", "flink-restart"
@@ -17,13 +17,12 @@ def rates(cells: Sequence[Cell]) -> Table:
     rows = []
     for cell in (c for c in cells if c["engine"] in (OURS, MODEL)):
         other = _beside(cells, cell, "duckdb-recompute", cell["workload"])
-        gone = "rows trusted" if cell.get("arguments", {}).get("on_missing") == "trust" else ""
         rows.append(
             (
                 cell["title"],
                 cell.get("data", "–"),
                 f"{cell['batch_rows']:,}",
-                " ".join(filter(None, (cell["mode"], gone))),
+                mode(cell),
                 rate(cell),
                 spread(cell),
                 quantity(cell.get("deltas_per_s") or None),

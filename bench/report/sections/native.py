@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.report.style import Cell
 from bench.report.tables import Table, outcome, rate, spread
-from bench.report.text import engine, median_rate, quantity, size, times
+from bench.report.text import engine, median_rate, mode, quantity, size, times
 
 
 def beside(cells: Sequence[Cell]) -> Table:
@@ -24,7 +24,7 @@ def beside(cells: Sequence[Cell]) -> Table:
                 cell["title"],
                 f"{cell['batch_rows']:,}",
                 engine(cell),
-                cell["mode"],
+                mode(cell),
                 rate(cell),
                 spread(cell),
                 quantity(cell.get("deltas_per_s") or None),

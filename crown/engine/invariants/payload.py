@@ -1,6 +1,7 @@
 """The invariants of payloads, executable: every group's is recomputed from the rows of its children and compared.
 
 Between batches no change waits, a group is worth the sum of its children's worth, and an empty one is worth nothing.
+Of a summed leaf there are no rows to compare with: its groups count some, or are worth nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def check(arena: np.ndarray, plan: Plan, compiled: CompiledPlan) -> None:
             n = int(at.children_count(halves, g, k))
             worth = [_own(arena, halves, plan, compiled, payload, i, h) for h in children.get(g, [])]
             expected = {term: sum(own[term] for own in worth) for term in parts.terms}
-            assert found == expected, f"{name}: a group is worth {found}, its rows {expected}"
+            unknown = i in compiled.summed and n == 1
+            assert unknown or found == expected, f"{name}: a group is worth {found}, its rows {expected}"
             assert (found[_COUNT] > 0) == (n > 0), f"{name}: {n} rows count as {found[_COUNT]}"
             assert at.lo(halves, at.entry_field(g, k, parts.words)) == 0, f"{name}: a group has an entry"
 

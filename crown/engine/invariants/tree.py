@@ -3,7 +3,7 @@
 Checked: V_s, V_p, V_l and the counters against their definitions; the rows of virtual nodes; group membership,
 positions, live prefixes, carried values; the support counts of results against an enumeration; reachability in the hash
 tables; and that the blocks in use account for every word handed out. Not checked: that a string stands once in the
-dictionary, and the counters that only ``stats`` shows.
+dictionary, and the counters that only ``stats`` shows. A summed leaf has no rows: its V_p is what its groups say.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from crown.kernels import geometry as at
 from crown.kernels import strings
 from crown.kernels.arena import class_words, size_class
 from crown.kernels.tables import LOW32, table_at
+
+_SUM = 0  # stands for the rows of a group of a summed leaf
 
 
 @dataclass
@@ -176,7 +178,7 @@ def check(core: Core) -> None:
         rows.append({h: reader.row(i, h) for h in found})
         assert len({r.values for r in rows[i].values()}) == len(rows[i]), f"{node.name}: a tuple is stored twice"
         assert all(r.copies > 0 for r in rows[i].values()), f"{node.name}: a stored row has no copies"
-    in_view, live = _definitions(reader, rows)
+    in_view, live = _definitions(reader, rows, groups)
     for i in range(count):
         _check_rows(reader, i, rows, groups, in_view)
         _check_groups(reader, i, rows, groups, in_view, live, bool(state.arena[A.H_LIVE_ON]))
@@ -207,7 +209,9 @@ def _key(reader: _Reader, child: int, node: int, values: tuple[int, ...]) -> tup
     return tuple(values[attributes.index(a)] for a in reader.plan.nodes[child].key)
 
 
-def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set[int]], list[set[int]]]:
+def _definitions(
+    reader: _Reader, rows: list[dict[int, _Row]], groups: list[dict[tuple[int, ...], int]]
+) -> tuple[list[set[int]], list[set[int]]]:
     """Returns V_s of every node bottom-up and V_l of every free node top-down, by definition, as sets of handles."""
     nodes, children = reader.plan.nodes, reader.children
     in_view: list[set[int]] = [set() for _ in nodes]
@@ -217,6 +221,9 @@ def _definitions(reader: _Reader, rows: list[dict[int, _Row]]) -> tuple[list[set
             if all(nodes[c].padded or _key(reader, c, i, row.values) in keys[c] for c in children[i]):
                 in_view[i].add(h)
         keys[i] = {_key(reader, i, i, rows[i][h].values) for h in in_view[i]}
+        if i in reader.layout.summed:
+            keys[i] = {key for key, g in groups[i].items() if reader.children_of(i, g)[0]}
+            in_view[i] = {_SUM}
         if nodes[i].kind == "virtual":
             union = {_key_values(reader, c, i, k) for c in children[i] for k in keys[c]}
             assert {r.values for r in rows[i].values()} == union, f"{nodes[i].name}: not the union of its children"
@@ -271,6 +278,8 @@ def _check_groups(
     below: dict[tuple[int, ...], set[int]] = {}
     for h, row in rows[i].items():
         below.setdefault(_key(reader, i, i, row.values), set()).add(h)
+    if i in reader.layout.summed:
+        below = {key: {_SUM} for key, g in groups[i].items() if reader.children_of(i, g)[0]}
     above: dict[tuple[int, ...], set[int]] = {}
     if node.parent >= 0:
         for h, row in rows[node.parent].items():

@@ -57,7 +57,7 @@ from crown.kernels.geometry import (
 )
 from crown.kernels.jit import device
 from crown.kernels.pointers import prefetch
-from crown.kernels.tables import hash_key, slot_of, tagged
+from crown.kernels.tables import LOW32, hash_key, slot_of, tagged
 
 FAR, MIDDLE, NEAR, SOON, NEXT, LAST = 12, 8, 5, 3, 2, 1
 ROWS, GROUPS = ZERO, ONE  # of parents: what is fetched of them
@@ -339,3 +339,16 @@ def ahead_delete(ctx, rec, rows, n, i, ring):
             record = tagged(arena, t, scratch[ring_at(scratch, i + LAST)])
             if record != 0:
                 _ahead_flips_delete(ctx, rec, record, GROUPS)
+
+
+@device
+def ahead_by_key(ctx, at, k, rows, base, left, width):
+    """Prefetches what tuples to come find by look-up ``at``, ``left`` of them after the one at ``base``: slots, then
+    bundles."""
+    arena, plan = ctx.arena, ctx.plan
+    pos, t = plan[at + LOOKUP_POS], plan[plan[at + LOOKUP_INDEX] + I_TABLE]
+    if left > 2 * MIDDLE:
+        prefetch(arena, slot_of(arena, t, hash_key(arena, plan, pos, k, rows, base + 2 * MIDDLE * width)))
+    if left > MIDDLE:
+        tag = hash_key(arena, plan, pos, k, rows, base + MIDDLE * width)
+        prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)

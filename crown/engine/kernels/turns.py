@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from crown.engine.kernels.ahead import ahead_by_key
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
-    I_TABLE,
-    LOOKUP_INDEX,
-    LOOKUP_POS,
     N_EDGE,
     N_KEY,
     N_OFFSET,
@@ -35,11 +33,8 @@ from crown.kernels.geometry import (
     set_row_weight,
 )
 from crown.kernels.jit import device, kernel
-from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
-from crown.kernels.tables import LOW32, hash_key, slot_of
-
-_AHEAD = 8  # tuples
 
 
 @kernel
@@ -62,18 +57,6 @@ def make_paddings(arena, halves, plan):
                 set_row_weight(halves, row, ONE)
             set_row_position(halves, row, NONE)
             arena[plan[d + N_EDGE] + T_PADDING] = row
-
-
-@device
-def _look_ahead(ctx, at, k, rows, base, left, width):
-    """Asks for what tuples to come will read, ``left`` of them after the one at ``base``: slots, then bundles."""
-    arena, plan = ctx.arena, ctx.plan
-    pos, t = plan[at + LOOKUP_POS], plan[plan[at + LOOKUP_INDEX] + I_TABLE]
-    if left > 2 * _AHEAD:
-        prefetch(arena, slot_of(arena, t, hash_key(arena, plan, pos, k, rows, base + 2 * _AHEAD * width)))
-    if left > _AHEAD:
-        tag = hash_key(arena, plan, pos, k, rows, base + _AHEAD * width)
-        prefetch(arena, arena[slot_of(arena, t, tag)] & LOW32)
 
 
 @device
@@ -107,7 +90,7 @@ def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit
                 return FULL
             scratch[X_PHASE] = IDLE
         elif masks[i if every else 0] >> bit & 1:
-            _look_ahead(ctx, at, plan[d + N_KEY], rows, i * width, n - i, width)
+            ahead_by_key(ctx, at, plan[d + N_KEY], rows, i * width, n - i, width)
             g = group_of(ctx, d, at, rows, i * width)
             if g != 0 and is_padded(ctx, d, g):
                 _begin(ctx, node, g, ZERO)
@@ -137,7 +120,7 @@ def give_padding(arena, halves, plan, scratch, node, at, width, rows, ring, out)
                 return FULL
             scratch[X_PHASE] = IDLE
         else:
-            _look_ahead(ctx, at, k, rows, i * width, n - i, width)
+            ahead_by_key(ctx, at, k, rows, i * width, n - i, width)
             g = group_of(ctx, d, at, rows, i * width)
             if g != 0 and children_count(halves, g, k) == 0 and parents_count(halves, g, k) > 0:
                 _begin(ctx, node, g, NONE)

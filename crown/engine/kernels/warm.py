@@ -22,6 +22,7 @@ from crown.engine.kernels.enumerate import enumerate_resume
 from crown.engine.kernels.live import set_live
 from crown.engine.kernels.publish import publish_batch
 from crown.engine.kernels.rows import r_update_delete, r_update_insert
+from crown.engine.kernels.summed import sum_batch
 from crown.engine.kernels.turns import give_padding, take_padding
 from crown.engine.kernels.update import delete_batch, insert_batch
 from crown.kernels.batches import consolidate, extent, negatives, pick, write_record
@@ -44,7 +45,8 @@ _SHARED: list[tuple[Any, Any]] = [
 _CHILD = "from crown.engine.kernels.warm import compile_inserts; compile_inserts()"
 _PUBLISH = (_WORDS, _HALVES, _WORDS, _WORDS, int64, int64[:, ::1])
 _WEIGHED = tuple(int64 if part is none else part for part in _ENTRY)
-_WEIGHING = ((insert_batch, _WEIGHED), (delete_batch, _WEIGHED), (publish_batch, _PUBLISH))
+_SUMMED = (_WORDS, _HALVES, _WORDS, _WORDS, int64, _WORDS, _WORDS, _WORDS, int64, int64, int64[:, ::1])
+_WEIGHING = ((insert_batch, _WEIGHED), (delete_batch, _WEIGHED), (sum_batch, _SUMMED), (publish_batch, _PUBLISH))
 _done: set[str] = set()
 _STATE = (_WORDS, _HALVES, _WORDS, _WORDS)
 _GROUPS = (int64, int64, int64, _WORDS)

@@ -38,6 +38,7 @@ class Loader:
         self._compiled = compiled
         self._budget = budget
         self._state = (arena, arena.view(np.int32), compiled.array, scratch)
+        self._depths: dict[int, int] = {}  # of the deepest alias of the source of a node
 
     def load(self, node: int, values: np.ndarray, copies: np.ndarray, masks: np.ndarray, out: np.ndarray) -> int:
         """Inserts tuples into the source of ``node``, as ``update.insert_batch`` does without deltas and live views.
@@ -65,7 +66,10 @@ class Loader:
 
     def deepest_first(self, nodes: Sequence[int]) -> list[int]:
         """Returns the positions of ``nodes`` in the order in which their sources are loaded with the least work."""
-        return sorted(range(len(nodes)), key=lambda i: -max(map(self._depth, aliases_of(self._compiled, nodes[i]))))
+        for node in nodes:
+            if node not in self._depths:
+                self._depths[node] = max(map(self._depth, aliases_of(self._compiled, node)))
+        return sorted(range(len(nodes)), key=lambda i: -self._depths[nodes[i]])
 
     def _fitting(self, record: int, n: int, total: int) -> int:
         """Returns how many tuples, at most ``n``, can enter at once; tables are made for ``total``."""

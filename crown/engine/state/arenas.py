@@ -23,6 +23,7 @@ from crown.guards.uncopyable import NotCopyable
 from crown.kernels import arena as A
 from crown.kernels.geometry import (
     dictionary_table,
+    groups_table,
     rows_table,
     support_table,
     table_total,
@@ -42,7 +43,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     ``arena``: the memory, of which every part is new (zero) or holds a state of the plan; ``file``: what it is mapped
     from, if it is; ``words``: the budget of all parts together, unless a ``budget`` is given, of which
-    these parts are some.
+    these parts are some. ``exact``: every delete will find its row (see ``compile_plan``).
     """
 
     def __init__(
@@ -53,11 +54,12 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         dictionary: Dictionary | None = None,
         words: int = ADDRESSABLE,
         budget: Budget | None = None,
+        exact: bool = False,
     ) -> None:
         ensure_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
         self.plan = plan
         self._file = file
-        self.compiled = compile_plan(plan)
+        self.compiled = compile_plan(plan, exact)
         n = len(plan.nodes)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
         # The state of each bag lies in an equal part of the same mapping, with a header of its own.
@@ -173,6 +175,11 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
             for a, word in words.items():
                 if uses_dictionary(attributes[a].type):
                     dictionary.mark_column(self.arena, table_at(rows_table(i)), word)
+        for i in self.compiled.summed:  # no row is there, but keys are
+            for place, a in enumerate(self.plan.nodes[i].key):
+                if uses_dictionary(attributes[a].type):
+                    table = groups_table(len(self.plan.nodes), self.compiled.index[i])
+                    dictionary.mark_column(self.arena, table_at(table), place)
         for bag in self.bags.values():
             for a in bag.spec.attributes:
                 if uses_dictionary(attributes[a].type):

@@ -8,10 +8,11 @@ change whenever a row below it does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from plans.payloads.payload import COUNTED, EXISTS
-from plans.plan import Plan
+from plans.plan import Node, Plan
 from plans.search.logs.amplification import Replay
 from plans.search.logs.updates import Copies, Row
 
@@ -36,6 +37,17 @@ class PayloadReplay(Replay):
         for i, node in enumerate(plan.nodes[1:], 1):
             depth[i] = depth[node.parent] + 1
         self.edges = sorted((i for i, pays in enumerate(self.pays) if pays), key=lambda i: -depth[i])
+        stored = [_stored(node) for node in plan.nodes]
+        deepest: dict[object, int] = {}
+        for i, of in enumerate(stored):
+            deepest[of] = max(deepest.get(of, 0), depth[i])
+        turns = sorted(deepest, key=lambda of: -deepest[of])
+        uses = Counter(stored)
+        self.summed = [
+            uses[of] == 1 and self.pays[i] and self.counted[i] and not self.children[i] for i, of in enumerate(stored)
+        ]
+        self.turn = [turns.index(of) for of in stored]
+        """Per node, when its rows come in a batch; they go the other way round."""
 
     def reweigh(self, node: int, row: Row, before: int, after: int) -> None:
         """Changes how many copies of a row of an input node there are; the first comes, the last one goes."""
@@ -100,13 +112,24 @@ class PayloadReplay(Replay):
         return weight
 
     def _pend(self, node: int, key: Row, value: int) -> None:
-        self.change[node][key] = self.change[node].get(key, 0) + value
+        parent, rows = self.parent[node], self.rows_by_key[node].get(key, ())
+        unread = not rows or (len(rows) == 1 and all(self.missing[parent][row] > 0 for row in rows))
+        if self.summed[node] and unread:
+            self.told[node][key] += value
+        else:
+            self.change[node][key] = self.change[node].get(key, 0) + value
+
+
+def _stored(node: Node) -> object:
+    """Returns what nodes have in common whose rows the engine stores once."""
+    return node.relation.lower(), frozenset(name.lower() for name in node.columns), str(node.predicate)
 
 
 def replayed(plan: Plan, changes: Iterable[Copies], batch: int) -> PayloadReplay:
     """Returns the replay of a plan with a payload after changes in batches of so many events of the log.
 
-    As the engine does it, a batch is netted per row, deletions go before insertions, and relations one after the other.
+    As the engine does it, a batch is netted per row, deletions go before insertions, and relations one after the other,
+    the deepest first where rows come, last where they go.
     """
     replay = PayloadReplay(plan)
     number = {node.name: i for i, node in enumerate(plan.nodes)}
@@ -124,7 +147,9 @@ def replayed(plan: Plan, changes: Iterable[Copies], batch: int) -> PayloadReplay
 
 def _apply(replay: PayloadReplay, net: dict[tuple[int, Row], tuple[int, int]]) -> None:
     for sign in (-1, 1):
-        for (node, row), (before, after) in sorted(net.items(), key=lambda item: item[0][0]):
+        for (node, row), (before, after) in sorted(
+            net.items(), key=lambda item: (sign * replay.turn[item[0][0]], item[0][0])
+        ):
             if (after - before) * sign > 0:
                 replay.reweigh(node, row, before, after)
     replay.publish()

@@ -9,7 +9,7 @@ import numpy as np
 from crown.engine.compile import compile_plan
 from crown.engine.invariants import payload as payload_invariants
 from crown.engine.kernels import enumerate as enumeration
-from crown.engine.kernels import layout, publish, state, update
+from crown.engine.kernels import layout, publish, state, summed, update
 from crown.kernels import arena as A
 from crown.kernels.strings import NULL
 from crown.store.relations import StoredRelation, stored_relations
@@ -21,13 +21,16 @@ RING = 1
 
 
 class Driver:
-    """Applies batches to a plan with a payload. ``rows``: those of the output buffer."""
+    """Applies batches to a plan with a payload.
 
-    def __init__(self, plan: Plan, rows: int = 64, words: int = 1 << 18) -> None:
+    ``rows``: those of the output buffer; ``exact``: leaves that are only summed keep no rows.
+    """
+
+    def __init__(self, plan: Plan, rows: int = 64, words: int = 1 << 18, exact: bool = False) -> None:
         self.plan = plan
         assert plan.payload is not None
         self.payload = plan.payload
-        self.compiled = compile_plan(plan)
+        self.compiled = compile_plan(plan, exact)
         assert self.compiled.payload is not None
         self.layout = self.compiled.payload
         self.arena = np.random.default_rng(1).integers(1, 2**62, words, np.int64)
@@ -78,7 +81,9 @@ class Driver:
         rec = self.compiled.record[source.aliases[0].node]
         given = (self.arena, self.halves, self.array, self.scratch, rec, values, weights)
         while True:
-            if sign > 0:
+            if source.aliases[0].node in self.compiled.summed:
+                status = summed.sum_batch(*given, missing, sign, RING, self.out)
+            elif sign > 0:
                 status = update.insert_batch(*given, np.array(masks, np.int64), RING, self.out)
             else:
                 status = update.delete_batch(*given, missing, RING, self.out)

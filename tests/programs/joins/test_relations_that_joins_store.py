@@ -24,7 +24,7 @@ ASKED = {
     "SELECT COUNT(*) AS n FROM r x JOIN r y ON x.b = y.a": set(),  # each alias has one column
     "SELECT x.b AS b, COUNT(*) AS n FROM r x JOIN r y ON x.b = y.b GROUP BY x.b": {"r"},
     "SELECT r.a, s.c FROM r JOIN s USING (b)": {"r", "s"},
-    "SELECT s.c, SUM(r.a) AS t FROM r JOIN s USING (b) GROUP BY s.c HAVING COUNT(*) > 1": {"r", "s"},
+    "SELECT s.c, SUM(r.a) AS t FROM r JOIN s USING (b) GROUP BY s.c HAVING COUNT(*) > 1": {"s"},  # r is only summed
     "SELECT COUNT(*) AS n FROM r JOIN s USING (b) WHERE s.c > 'p'": {"r"},
     "SELECT a, COUNT(*) AS n FROM r GROUP BY a": set(),
     "SELECT a FROM r EXCEPT SELECT b FROM s": set(),
