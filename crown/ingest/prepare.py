@@ -99,7 +99,7 @@ class Preparer:
         rows = selection.rows(coded.columns, n, self._intern) if selection is not None and n else None
         if rows is not None:
             rejected.append(_Rejected.of(masks, n, rows))
-            passed, weights, masks = passed[rows], weights[rows], _taken(masks, rows)
+            passed, weights, masks = passed.take(rows, axis=0), weights[rows], _taken(masks, rows)
         net, gone, kept = parted(Zset(passed, weights), masks)
         return _Net(net, gone, kept, rejected, passed, masks)
 
