@@ -109,8 +109,9 @@ PARTS = (
         "and every delta is looked at. They take it that a row is there when its delete comes. This engine is fed "
         "Arrow batches of 64-bit integers, strings, dates and decimals from Python: <b>delta</b> enumerates into a "
         "reused buffer, <b>arrow</b> delivers Arrow batches, groups come through the public view, which knows every "
-        "live row and ignores deletes of others. Times: this engine's median over theirs. Memory: the peak of the "
-        "whole process, and what the run added to it, from before the first batch: state, and what a batch needs.",
+        "live row and ignores deletes of others, and once more with <b>rows trusted</b>, as the others have them. "
+        "Times: this engine's median over theirs, rows not trusted. Memory: the peak of the whole process, and what "
+        "the run added to it, from before the first batch: state, and what a batch needs.",
         None, (native.beside,),
     ),
     Part(
