@@ -180,7 +180,9 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
     def _close(self, prepared: Prepared, watch: Amplification | None) -> None:
         """Tells of a change that was amplified beyond what is allowed: where that is an error, the batch is taken back,
         and no delta is lost. Quarantines the rows of the batch that could not be taken."""
-        found = None if watch is None else watch.found(batch.columns for batch in prepared.checked.values())
+        found = None
+        if watch is not None and watch.beyond:
+            found = watch.found(batch.columns for batch in prepared.checked.values())
         if watch is not None and found is not None:
             watch.told = f"batch {self._engine.batches + 1}: {found.line()}"
             said = f"{watch.told}; view.explain(analyze=True) shows why"

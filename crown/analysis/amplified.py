@@ -60,10 +60,15 @@ class Amplification:
             self._sample.append(deltas)
             self._sampled += min(deltas.num_rows, _OF_BLOCK)
 
+    @property
+    def beyond(self) -> bool:
+        """Returns True if there are more deltas than one changed row may give."""
+        return self._beyond is not None and self._deltas > self._beyond
+
     def found(self, changes: Iterable[Mapping[str, Any] | pa.Table]) -> Amplified | None:
         """Returns the change that was amplified most, if it was beyond the threshold; ``changes``: columns by name, of
         each relation. O(sample + changed rows)."""
-        if self._beyond is None or self._deltas <= self._beyond:
+        if self._beyond is None or not self.beyond:
             return None
         given = [{name: one[name] for name in _names(one) if name != WEIGHT} for one in changes]
         rows = sum(len(next(iter(columns.values()))) for columns in given if columns)

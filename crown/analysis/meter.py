@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -27,10 +28,12 @@ class Meter:
     """Remembers the last batch that an engine has finished. A few microseconds per batch."""
 
     def __init__(self, engine: Queryable) -> None:
-        self._headers = [[header(state) for state in part.states] for part in stages_of(engine)]
-        self._started: tuple[float, Headers] | None = None
+        parts = [[header(state) for state in part.states] for part in stages_of(engine)]
+        self._sizes = list(map(len, parts))
+        self._headers = [one for part in parts for one in part]
+        self._started: tuple[float, list[np.ndarray]] | None = None
+        self._ended: tuple[float, list[np.ndarray], list[np.ndarray]] | None = None
         self._applied = engine.uninterrupted
-        self.last: LastBatch | None = None
 
     @property
     def begun(self) -> float | None:
@@ -40,14 +43,23 @@ class Meter:
 
     def begin(self) -> None:
         """Notes that a batch begins."""
-        self._started = (perf_counter(), self._copies())
+        self._started = (perf_counter(), [one.copy() for one in self._headers])
 
     def end(self) -> None:
         """Notes that the batch is done; one that fails never gets here."""
         if self._started is not None:
-            seconds, before = self._started
-            self.last = LastBatch(perf_counter() - seconds, before, self._copies())
+            started, before = self._started
+            self._ended = (perf_counter() - started, before, [one.copy() for one in self._headers])
             self._started = None
 
-    def _copies(self) -> Headers:
-        return [[one.copy() for one in stage] for stage in self._headers]
+    @property
+    def last(self) -> LastBatch | None:
+        """Returns the last batch; None before the first."""
+        if self._ended is None:
+            return None
+        seconds, before, after = self._ended
+        return LastBatch(seconds, self._by_stage(before), self._by_stage(after))
+
+    def _by_stage(self, headers: list[np.ndarray]) -> Headers:
+        rest = iter(headers)
+        return [list(islice(rest, size)) for size in self._sizes]

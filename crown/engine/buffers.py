@@ -46,15 +46,18 @@ class Buffers:
         """Doubles the buffer, which is empty: what comes next has no room in it."""
         self._out = np.empty((self._columns, 2 * self.out.shape[1]), np.int64)
 
+    def keeps(self, block: Zset) -> bool:
+        """Returns True if the tuples of a block are so few that a reader gets a copy of them."""
+        return 2 * len(block) < self.out.shape[1]
+
     def own(self, block: Zset) -> Zset:
         """Returns the tuples of a block without payload, the first ones of ``out``, in memory that nobody writes to.
 
         That is a copy if they are few, else the buffer itself: ``out`` is another one then.
         """
-        out = self.out
-        if 2 * len(block) < out.shape[1]:
+        if self.keeps(block):
             return Zset.of_columns(np.array(block.rows.T, order="C"), block.weights)
-        self._gone = [*self._gone[1 - _WAITING :], out]
+        self._gone = [*self._gone[1 - _WAITING :], self.out]
         self._out = None
         return block
 

@@ -195,12 +195,13 @@ class Core:
 
     def _tally(self, changes: Sequence[RelationChange], missing: MissingDeletes, sign: int) -> None:
         """Counts what ``statistics`` tells of the changes, per alias; ``sign`` -1 to take that back."""
-        arena = self.state.arena
+        arena, some = self.state.arena, bool(missing)
         for number, change in enumerate(changes):
-            absent = missing.missing(number, change.gone) if missing else None
+            absent = missing.missing(number, change.gone) if some else None
             for bit, (alias, rejected) in enumerate(zip(change.relation.aliases, change.filtered, strict=True)):
                 tallies = self._tallies[alias.node]
-                arena[tallies.updates] += sign * change.readers(bit)
+                if read := change.readers(bit):
+                    arena[tallies.updates] += sign * read
                 if rejected:
                     arena[tallies.filtered] += sign * rejected
                 if absent is not None:

@@ -266,10 +266,10 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
                     except GeneratorExit:
                         wanted = self._unwanted()
                 elif wanted:
-                    columns, weights = head.columns(core.propagation.buffers.own(block))
-                    if len(weights):
+                    batch = head.deltas(block, core.propagation.buffers)
+                    if batch.num_rows:
                         try:
-                            yield head.batch(columns, weights)
+                            yield batch
                         except GeneratorExit:
                             wanted = self._unwanted()
                 self.uninterrupted.check()

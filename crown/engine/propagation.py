@@ -185,7 +185,7 @@ class Propagation:
         """Returns True if deltas are wanted of many insertions into an empty result: they are the whole of the next."""
         return (
             self._scratch[layout.X_MODE] == layout.MODE_DELTAS
-            and sum([change.count(1) for change in self._changes]) >= self._loader.least
+            and sum([len(change.net.weights) - change.gone for change in self._changes]) >= self._loader.least
             and kernels.root_size(self._arena, self._halves) == 0
         )
 

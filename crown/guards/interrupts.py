@@ -29,9 +29,9 @@ class Uninterrupted:
         if self._depth == 0 and threading.current_thread() is threading.main_thread():
             present = getsignal(SIGINT)
             left = getattr(present, "__self__", None)
-            if isinstance(left, Uninterrupted) and left._depth == 0:
-                present = left._delivers  # an exception, of another signal's handler, struck while that one was left
-            if callable(present) and not _is_ours(present):
+            if isinstance(left, Uninterrupted):  # depth 0: another signal's exception struck while that one was left
+                present = None if left._depth else left._delivers
+            if callable(present):
                 self._noted = False
                 self._delivers = present
                 signal(SIGINT, self._note)
@@ -62,7 +62,3 @@ class Uninterrupted:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted = True
-
-
-def _is_ours(handler: Any) -> bool:
-    return isinstance(getattr(handler, "__self__", None), Uninterrupted)

@@ -116,9 +116,9 @@ def for_aliases(
     return RelationChange.of(relation, net, EVERY if every else found, filtered)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Prepared:
-    """A batch, ready to be applied.
+    """A batch, ready to be applied. Nobody changes one.
 
     No error of its rows can come any more. ``rows``: rows taken; ``checked``: what the batch was, by relation.
     """

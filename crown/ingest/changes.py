@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -37,10 +37,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError
-from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened
+from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened, whole_columns, whole_rows
 from crown.ingest.conventions import code_column, known, weights_of_codes
-from crown.ingest.frames import plain, zone_hint
-from crown.ingest.given import Columns, Given
+from crown.ingest.frames import names_of, plain, zone_hint
+from crown.ingest.given import WHOLE, Columns, Given
 from crown.ingest.masks import EVERY, given_masks
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
@@ -51,7 +51,7 @@ MAX_WEIGHT = 2**31 - 1
 _INT64 = pa.int64()
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class CheckedBatch:
     """The usable rows of a batch.
 
@@ -63,10 +63,10 @@ class CheckedBatch:
 
     columns: Columns
     weights: np.ndarray
-    bad: dict[int, str] = field(default_factory=dict)
-    bad_rows: list[str] = field(default_factory=list)
-    masks: np.ndarray = field(default_factory=lambda: EVERY)
-    watermark: int | None = None
+    bad: dict[int, str]
+    bad_rows: list[str]
+    masks: np.ndarray
+    watermark: int | None
 
 
 class Checker:
@@ -87,6 +87,13 @@ class Checker:
         self._places: list[int | None] = [None] * len(columns)
         self._weight: int | None = None
         self._says: str | None = None  # the name of that column
+        self._read: list[int] = []  # where all of them are, if they are all there
+        self._schema: pa.Schema | None = None  # of the last batch whose columns were looked at, and if they fit
+        self._fitting = False
+        self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
+        self._small = self._integers and all(kinds[name] in _INTEGERS for name in columns)
+        self._narrow = [j for j, name in enumerate(columns) if kinds[name] == "int32"]
+        self._dtypes = [*(np.dtype(WHOLE[kinds[name]]) for name in columns if self._integers), np.dtype(np.int64)]
 
     def check(self, data: Any) -> CheckedBatch:
         """Brings ``data`` to the declared types; rows that do not fit are left out and listed.
@@ -94,6 +101,9 @@ class Checker:
         Raises ChangeError if ``data`` is no table at all, if a column is missing from all of it or is there twice, or
         if one could be meant for ``_weight``. O(n), vectorised unless a row is bad.
         """
+        whole = self._in_words(data)
+        if whole is not None:
+            return whole
         names, n, column = opened(self._relation, plain(self._relation, data, self._order))
         if names != self._names:
             self._locate(names)
@@ -131,9 +141,11 @@ class Checker:
                         bad.setdefault(row, f"column {name!r} is NULL, and declared NOT NULL")
         for row, reason in unfit.items():
             bad.setdefault(row, reason)
-        masks = given_masks(data, names, column)
+        metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
+        masks = given_masks(metadata, names, column) if metadata else EVERY
+        watermark = given_watermark(metadata) if metadata else None
         if not bad:
-            return CheckedBatch(columns, weights, masks=masks, watermark=given_watermark(data))
+            return CheckedBatch(columns, weights, {}, [], masks, watermark)
         rows = sorted(bad)
         keep = np.ones(n, bool)
         keep[rows] = False
@@ -141,7 +153,71 @@ class Checker:
         texts = [_text({c: item(values, r) for c, values in given.items()}) for r in rows]
         masks = masks if masks is EVERY else masks[keep]
         rest = columns.taken(np.flatnonzero(keep))
-        return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, masks, given_watermark(data))
+        return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, masks, watermark)
+
+    def _in_words(self, data: Any) -> CheckedBatch | None:
+        """Returns a batch that has nothing but whole numbers in the columns that are wanted, and in which none is bad,
+        as most are; None for any other, or if it cannot be told at once. O(n).
+        """
+        if not self._integers:
+            return None
+        if isinstance(data, list):
+            return self._rows_in_words(data)
+        if isinstance(data, pa.Table) and data.num_rows:
+            parts = data.to_batches()
+            data = parts[0] if len(parts) == 1 else None
+        if not isinstance(data, pa.RecordBatch) or not data.num_rows or not self._fits(data.schema):
+            return None
+        found = whole_columns(data, self._read, self._dtypes)
+        if found is None:
+            return None
+        matrix = np.empty((data.num_rows, len(self._wanted)), np.int64)
+        for j in range(matrix.shape[1]):
+            matrix[:, j] = found[j]
+        return self._of_words(matrix, found[-1].copy() if self._weight is not None else None)
+
+    def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
+        if not rows or not self._small:
+            return None
+        first = rows[0]
+        tuples = type(first) is tuple
+        names = names_of(self._order, len(first)) if tuples else first if type(first) is dict else None
+        if names is None:
+            return None
+        if list(names) != self._names:
+            self._locate(list(names))
+        found = whole_rows(rows, self._read if tuples else [self._names[place] for place in self._read])
+        if found is None:
+            return None
+        if self._weight is None:
+            return self._of_words(found, None)
+        return self._of_words(found[:, :-1], found[:, -1].copy())
+
+    def _of_words(self, matrix: np.ndarray, weights: np.ndarray | None) -> CheckedBatch | None:
+        """Returns the batch; None if a weight, or a number of 32 bits, is out of range."""
+        if weights is None:
+            weights = np.ones(len(matrix), np.int64)
+        else:
+            low, high = extent(weights)
+            if low < -MAX_WEIGHT or high > MAX_WEIGHT:
+                return None
+        for j in self._narrow:
+            low, high = extent(matrix[:, j].copy())
+            if low < -(2**31) or high >= 2**31:
+                return None
+        return CheckedBatch(Columns({}, self._kinds, matrix), weights, {}, [], EVERY, None)
+
+    def _fits(self, schema: pa.Schema) -> bool:
+        """Returns True if the columns of a batch are what they are declared as, and say nothing more of it."""
+        if self._schema is None or not schema.equals(self._schema, True):
+            if schema.names != self._names:
+                self._locate(schema.names)
+            types = schema.types
+            wanted = [target for _, _, target in self._wanted] + ([] if self._weight is None else [_INT64])
+            self._fitting = not schema.metadata and all(map(pa.types.is_primitive, types))
+            self._fitting = self._fitting and [types[place] for place in self._read] == wanted
+            self._schema = schema
+        return self._fitting
 
     def _locate(self, names: list[str]) -> None:
         wrong = doubtful(names, self._declared)
@@ -152,13 +228,17 @@ class Checker:
         self._says = WEIGHT if WEIGHT in names else code_column(names, self._declared)
         self._weight = names.index(self._says) if self._says is not None else None
         self._names = list(names)
+        self._read = [place for place in (*self._places, self._weight) if place is not None]
+        if None in self._places or self._says not in (None, WEIGHT):
+            self._read = []
+        self._schema = None
 
 
 def relations_of(changes: Any) -> Mapping[str, Any]:
     """Returns the argument of ``apply``, if it maps relation names to their changes; else ChangeError says what is
     wanted.
     """
-    if isinstance(changes, Mapping):
+    if type(changes) is dict or isinstance(changes, Mapping):  # an abstract class takes a microsecond to answer
         for name in changes:
             if not isinstance(name, str):
                 break

@@ -61,7 +61,7 @@ def _of_arrow(relation: str, data: Any) -> Any:
 def _of_array(relation: str, data: np.ndarray, columns: Sequence[str]) -> Mapping[str, Any]:
     if data.dtype.names is not None and data.ndim == 1:
         return {name: _column(data[name]) for name in data.dtype.names}
-    names = _names(columns, data.shape[1]) if data.ndim == 2 else None
+    names = names_of(columns, data.shape[1]) if data.ndim == 2 else None
     if names is None:
         raise ChangeError(
             f"relation {relation!r}: a NumPy array of shape {data.shape} is no table; a structured array is wanted, "
@@ -77,7 +77,7 @@ def _column(values: np.ndarray) -> Any:
 def _of_rows(relation: str, rows: list[Any], columns: Sequence[str]) -> Any:
     """Returns rows that are no dicts: dataclasses, tuples with or without names; or mappings of another kind."""
     if set(map(type, rows)) <= {tuple, list} and len(lengths := set(map(len, rows))) == 1:
-        names = _names(columns, lengths.pop())
+        names = names_of(columns, lengths.pop())
         if names is not None:
             return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     if all(isinstance(row, pa.RecordBatch) for row in rows):
@@ -95,7 +95,7 @@ def _row(relation: str, row: Any, columns: Sequence[str]) -> Mapping[str, Any]:
         return dict(zip(named, row.item() if isinstance(row, np.void) else row, strict=True))
     found = repr(row) if len(repr(row)) < 80 else type(row).__name__
     if isinstance(row, (tuple, list)):
-        names = _names(columns, len(row))
+        names = names_of(columns, len(row))
         if names is not None:
             return dict(zip(names, row, strict=True))
         found = f"{len(row)} values: {found}"
@@ -104,7 +104,7 @@ def _row(relation: str, row: Any, columns: Sequence[str]) -> Mapping[str, Any]:
     )
 
 
-def _names(columns: Sequence[str], values: int) -> Sequence[str] | None:
+def names_of(columns: Sequence[str], values: int) -> Sequence[str] | None:
     """Returns what that many values in a row are called; None if they cannot be all columns."""
     if values == len(columns):
         return columns

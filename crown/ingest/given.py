@@ -6,7 +6,7 @@ made only where an expression reads it, or a bad row is written down: of a small
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,49 +14,89 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import BadRowError
-from crown.store.codec import Intern, UnencodableError, encode
-from crown.store.flat import halves, words
+from crown.kernels.batches import extent
+from crown.store.codec import NULL, Intern, UnencodableError, encode
+from crown.store.flat import halves, integers, words
 from plans.schema import arrow_type
 
 Given = Any
 """An Arrow array of the declared type; or, of whole numbers of which none is NULL, their words: int32[n], int64[n]."""
 
 
-class Columns(Mapping[str, pa.Array]):
-    """Arrow arrays by declared name, all of the same length. ``kinds``: the declared types."""
+WHOLE: dict[str, type[np.generic]] = {
+    "int32": np.int32, "date": np.int32, "int64": np.int64, "timestamp": np.int64, "timestamp_ntz": np.int64,
+}  # fmt: skip
+"""Types whose values are whole numbers, and so their own codes, with the words that they have in Arrow."""
 
-    def __init__(self, given: dict[str, Given], kinds: Mapping[str, str]) -> None:
+
+class Columns(Mapping[str, pa.Array]):
+    """Arrow arrays by declared name, all of the same length. ``kinds``: the declared types.
+
+    ``matrix`` int64[n, columns]: all of them, in the order of ``kinds``, if all are whole numbers, and none is NULL;
+    ``given`` is empty then.
+    """
+
+    def __init__(self, given: dict[str, Given], kinds: Mapping[str, str], matrix: np.ndarray | None = None) -> None:
         self._given = given
         self._kinds = kinds
+        self._matrix = matrix
 
     def __getitem__(self, name: str) -> pa.Array:
-        column = self._given[name]
+        column = self._column(name)
         if isinstance(column, np.ndarray):
             column = self._given[name] = integers(column, arrow_type(self._kinds[name]))
         return column
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._given)
+        return iter(self._kinds)
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._kinds)
+
+    def _column(self, name: str) -> Given:
+        if self._matrix is not None and name not in self._given:
+            place = list(self._kinds).index(name)
+            self._given[name] = self._matrix[:, place].astype(WHOLE[self._kinds[name]])
+        return self._given[name]
 
     def null_count(self, name: str) -> int:
         """Returns how many values of a column are NULL."""
-        column = self._given[name]
+        column = self._column(name)
         return 0 if isinstance(column, np.ndarray) else int(column.null_count)
 
     def codes(self, name: str, intern: Intern) -> np.ndarray:
         """Returns the codes of a column, int64[n]; not to be written to. Raises UnencodableError. O(n)."""
-        return encode(self._given[name], self._kinds[name], intern)
+        return encode(self._column(name), self._kinds[name], intern)
 
-    def coded(self, relation: str, name: str, intern: Intern, rows: np.ndarray | None = None) -> np.ndarray:
-        """Returns the same of a relation's column, but a value that has no code is a BadRowError. O(n).
+    def encode(
+        self, relation: str, names: Sequence[str], intern: Intern, out: np.ndarray, rows: np.ndarray | None = None
+    ) -> bool:
+        """Writes the codes of some of a relation's columns to ``out`` (int64[columns, n]). Returns True if one is NULL.
 
-        ``rows``: where these rows are in what came, if they are not all of it.
+        A value that has no code is a BadRowError. ``rows``: where these rows are in what came, if they are not all of
+        it. O(codes).
         """
+        plain = names
+        if self._matrix is None or len(names) < len(self._kinds):
+            plain = []
+            for i, name in enumerate(names):
+                found = self.whole(name)
+                if found is None:
+                    out[i] = self._coded(relation, name, intern, rows)
+                else:
+                    out[i] = found
+                    plain.append(name)
+        else:
+            out[:] = self._matrix.T
+        if not out.size or extent(out.ravel("K"))[0] != NULL:  # of all at once: most batches are small
+            return False
+        for name in plain:
+            self._coded(relation, name, intern, rows)
+        return True
+
+    def _coded(self, relation: str, name: str, intern: Intern, rows: np.ndarray | None) -> np.ndarray:
         try:
-            return encode(self._given[name], self._kinds[name], intern)
+            return self.codes(name, intern)
         except UnencodableError as error:
             row = error.row if rows is None else int(rows[error.row])
             raise BadRowError(relation, row, f"column {name!r}: {error.reason}") from None
@@ -64,11 +104,15 @@ class Columns(Mapping[str, pa.Array]):
     def whole(self, name: str) -> np.ndarray | None:
         """Returns the words of a column of whole numbers, dates or times, int32[n] or int64[n]; None if it is of
         another type, or has NULLs. O(1)."""
-        kind = self._kinds[name]
-        return None if kind == "float64" or kind.startswith("decimal") else _words(self._given[name], kind)
+        word, column = WHOLE.get(self._kinds[name]), self._column(name)
+        if word is None or isinstance(column, np.ndarray):
+            return column if word is not None else None
+        return None if column.null_count else words(column, word)
 
     def taken(self, rows: np.ndarray) -> Columns:
         """Returns the rows at some positions (int64[k])."""
+        if self._matrix is not None:
+            return Columns({}, self._kinds, self._matrix.take(rows, axis=0))
         return Columns(
             {name: _taken(column, self._kinds[name], rows) for name, column in self._given.items()}, self._kinds
         )
@@ -102,11 +146,3 @@ def _taken(column: Given, kind: str, rows: np.ndarray) -> Given:
     if kind == "float64" or picked.ndim == 2:
         return pa.Array.from_buffers(column.type, len(rows), [None, pa.py_buffer(picked)], 0)
     return picked
-
-
-def integers(values: np.ndarray, target: pa.DataType) -> pa.Array:
-    """Returns an Arrow array over the buffer of an int32 or int64 array, of a type as wide.
-
-    ``pa.array`` would load pandas, if it is there, which takes 0.2 s of the first batch.
-    """
-    return pa.Array.from_buffers(target, len(values), [None, pa.py_buffer(values)], 0)

@@ -9,7 +9,7 @@ column of the user's may have it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,10 @@ def with_masks(schema: pa.Schema, name: str) -> pa.Schema:
     return schema.with_metadata({_KEY: name.encode()})
 
 
-def given_masks(data: Any, names: Sequence[str], column: Callable[[int], Any]) -> np.ndarray:
-    """Returns the masks (int64[n]) that come with a batch that ``columns.opened`` has opened; else ``EVERY``."""
-    metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
-    if not metadata or _KEY not in metadata:
+def given_masks(metadata: Mapping[bytes, bytes], names: Sequence[str], column: Callable[[int], Any]) -> np.ndarray:
+    """Returns the masks (int64[n]) of a batch that ``columns.opened`` has opened, if its metadata tell of some; else
+    ``EVERY``."""
+    if _KEY not in metadata:
         return EVERY
     masks = words(column(names.index(metadata[_KEY].decode())))
     return masks.copy()  # Arrow's is read-only, which makes it another type to a kernel

@@ -7,17 +7,18 @@ part in a result and stop here. Work that several aliases of a self-join share i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from crown.errors import BadRowError, ChangeError
 from crown.ingest.batch import Prepared, RelationChange, for_aliases
 from crown.ingest.changes import CheckedBatch, Checker, relations_of
+from crown.ingest.given import Columns
 from crown.ingest.masks import EVERY, null, readers, reads
 from crown.ingest.selection import Selection
-from crown.kernels.batches import extent
+from crown.kernels.batches import extent, negatives
 from crown.store.codec import Intern
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
@@ -35,19 +36,16 @@ class Preparer:
         self.relations = stored_relations(plan)
         self._intern = intern
         self._tables: dict[str, _Table] = {}
-        for table in plan.tables:
-            own = [relation for relation in self.relations if relation.name.lower() == table.name.lower()]
-            self._tables[table.name.lower()] = _Table(table, own)
-        self._of = [self._tables[relation.name.lower()] for relation in self.relations]
+        for declared in plan.tables:
+            own = [relation for relation in self.relations if relation.name.lower() == declared.name.lower()]
+            self._tables[declared.name.lower()] = _Table(declared, own)
         # For every relation the first that takes the same tuples: bags read some that others read, too.
         first: dict[tuple[Any, ...], int] = {}
-        self._same = [
-            first.setdefault((table.name, relation.columns, str(relation.predicate)), i)
-            for i, (table, relation) in enumerate(zip(self._of, self.relations, strict=True))
-        ]
-        self._selections = [
-            table.selection_of(relation) for table, relation in zip(self._of, self.relations, strict=True)
-        ]
+        self._parts: list[tuple[StoredRelation, str, int, Selection | None]] = []
+        for i, relation in enumerate(self.relations):
+            table = self._tables[relation.name.lower()]
+            same = first.setdefault((table.name, relation.columns, str(relation.predicate)), i)
+            self._parts.append((relation, table.name, same, table.selection_of(relation)))
 
     def prepare(self, changes: Mapping[str, Any], strict: bool = True) -> Prepared:
         """Checks, codes, filters and nets a batch. O(batch).
@@ -55,7 +53,7 @@ class Preparer:
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
         checked: dict[str, CheckedBatch] = {}
-        coded: dict[str, _Coded] = {}
+        given: list[tuple[_Table, CheckedBatch]] = []
         rows = 0
         for name, data in relations_of(changes).items():
             table = self._tables.get(name.lower())
@@ -69,51 +67,57 @@ class Preparer:
                 row, reason = next(iter(batch.bad.items()))
                 raise BadRowError(table.name, row, reason)
             checked[table.name] = batch
+            given.append((table, batch))
             rows += len(batch.weights)
-        for name, batch in checked.items():
-            coded[name] = self._coded(self._tables[name.lower()], batch)
-        done: dict[int, _Net] = {}
-        out = []
-        for i, (relation, table, same) in enumerate(zip(self.relations, self._of, self._same, strict=True)):
-            batch_of = coded.get(table.name)
+        coded = {table.name: self._coded(table, batch) for table, batch in given}
+        nets: dict[int, _Net] = {}
+        changed = []
+        for relation, table_name, same, selection in self._parts:
+            batch_of = coded.get(table_name)
             if batch_of is not None:
-                if same not in done:
-                    done[same] = self._net(relation, self._selections[i], batch_of)
-                out.append(_change(relation, batch_of, done[same]))
-        return Prepared(tuple(out), rows, checked)
+                net = nets.get(same)
+                if net is None:
+                    net = nets[same] = self._net(relation, selection, batch_of)
+                changed.append(_change(relation, batch_of, net))
+        return Prepared(tuple(changed), rows, checked)
 
     def _coded(self, table: _Table, batch: CheckedBatch) -> _Coded:
         """Returns the codes of the rows that some relation of a table takes."""
-        n, rejected = len(batch.weights), _NONE_REJECTED
-        rows = table.selection.rows(batch.columns, n, self._intern) if table.selection is not None and n else None
+        columns, weights, masks, rejected = batch.columns, batch.weights, batch.masks, _NONE_REJECTED
+        n = len(weights)
+        rows = table.selection.rows(columns, n, self._intern) if table.selection is not None and n else None
         if rows is not None:
-            rejected, masks = _Rejected.of(batch.masks, n, rows), _taken(batch.masks, rows)
-            batch = replace(batch, columns=batch.columns.taken(rows), weights=batch.weights[rows], masks=masks)
-        codes = {name: batch.columns.coded(table.name, name, self._intern, rows) for name in table.coded}
-        return _Coded(batch, codes, rejected)
+            rejected, masks = _Rejected.of(masks, n, rows), _taken(masks, rows)
+            columns, weights = columns.taken(rows), weights[rows]
+        codes = np.empty((len(weights), len(table.coded)), np.int64)
+        nulls = columns.encode(table.name, table.coded, self._intern, codes.T, rows)
+        return _Coded(columns, weights, masks, rejected, table.coded, codes, nulls)
 
     def _net(self, relation: StoredRelation, selection: Selection | None, coded: _Coded) -> _Net:
-        weights, masks, passed = coded.batch.weights, coded.batch.masks, coded.matrix(relation.columns)
+        weights, masks, passed = coded.weights, coded.masks, coded.matrix(relation.columns)
         rejected, n = [coded.rejected], len(weights)
-        rows = selection.rows(coded.batch.columns, n, self._intern) if selection is not None and n else None
+        rows = selection.rows(coded.columns, n, self._intern) if selection is not None and n else None
         if rows is not None:
             rejected.append(_Rejected.of(masks, n, rows))
-            passed, weights, masks = passed[rows], weights[rows], _taken(masks, rows)
-        net, kept = parted(Zset(passed, weights), masks)
-        return _Net(net, kept, rejected, passed, masks)
+            passed, weights, masks = passed.take(rows, axis=0), weights[rows], _taken(masks, rows)
+        net, gone, kept = parted(Zset(passed, weights), masks)
+        return _Net(net, gone, kept, rejected, passed, masks)
 
 
-def parted(given: Zset, masks: np.ndarray) -> tuple[Zset, np.ndarray]:
-    """Returns a batch with its deletes before its inserts, and the masks (int64[n], or ``EVERY``) in the same order.
+def parted(given: Zset, masks: np.ndarray) -> tuple[Zset, int, np.ndarray]:
+    """Returns a batch with its deletes before its inserts, how many deletes it has, and the masks (int64[n], or
+    ``EVERY``) in the same order.
 
     Equal tuples are summed; in a batch without deletes they stay apart, which costs O(1). Else expected O(n).
     """
-    if is_net(given.weights):
-        return given, masks
+    weights = given.weights
+    if is_net(weights):
+        return given, len(weights) if len(weights) == 1 and weights[0] < 0 else 0, masks
     sums = given.sums()
     if masks is not EVERY:
         masks = np.concatenate([masks[sums < 0], masks[sums > 0]])
-    return given.picked(sums), masks
+    net = given.picked(sums)
+    return net, int(negatives(net.weights)), masks
 
 
 def is_net(weights: np.ndarray) -> bool:
@@ -145,8 +149,7 @@ class _Table:
         return Selection({frozenset(relation.predicate.conjuncts())}, self._kinds, False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rejected:
+class _Rejected(NamedTuple):
     """Rows that came and are not taken: how many, and their masks (int64[n], or ``EVERY``)."""
 
     n: int
@@ -166,30 +169,39 @@ def _taken(masks: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 class _Coded:
-    """A batch in codes. Relations of the same columns take them from the same matrix.
+    """A batch in codes (``codes`` int64[n, columns], of ``names``); relations of the same columns take the same matrix.
 
-    ``rejected``: rows that came, too, but that no relation takes.
+    ``rejected``: rows that came, too, but that no relation takes; ``nulls``: some code is NULL.
     """
 
-    def __init__(self, batch: CheckedBatch, codes: dict[str, np.ndarray], rejected: _Rejected) -> None:
-        self.batch = batch
+    def __init__(
+        self,
+        columns: Columns,
+        weights: np.ndarray,
+        masks: np.ndarray,
+        rejected: _Rejected,
+        names: tuple[str, ...],
+        codes: np.ndarray,
+        nulls: bool,
+    ) -> None:
+        self.columns = columns
+        self.weights = weights
+        self.masks = masks
         self.rejected = rejected
-        self.nulls = any(map(batch.columns.null_count, batch.columns))
-        self._codes = codes
-        self._matrices: dict[tuple[str, ...], np.ndarray] = {}
+        self.nulls = nulls
+        self._names = names
+        self._matrices = {names: codes}
 
     def matrix(self, columns: tuple[str, ...]) -> np.ndarray:
         """Returns the codes of some columns as int64[n, columns]; not to be written to."""
         found = self._matrices.get(columns)
         if found is None:
-            found = np.empty((len(self.batch.weights), len(columns)), np.int64)
-            for j, name in enumerate(columns):
-                found[:, j] = self._codes[name]
-            self._matrices[columns] = found
+            places = [self._names.index(name) for name in columns]
+            found = self._matrices[columns] = np.ascontiguousarray(self._matrices[self._names][:, places])
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Net:
     """The net of the rows that pass a predicate with its masks, these rows (int64[n, width]) and their masks, and the
     others.
@@ -198,6 +210,7 @@ class _Net:
     """
 
     net: Zset
+    gone: int  # the first of them are deletes
     masks: np.ndarray
     rejected: list[_Rejected]
     passed: np.ndarray
@@ -211,10 +224,10 @@ def _change(relation: StoredRelation, coded: _Coded, found: _Net) -> RelationCha
     """
     if found.masks is EVERY and not coded.nulls:
         rejected = sum([one.n for one in found.rejected])
-        return RelationChange.of(relation, found.net, EVERY, (rejected,) * len(relation.aliases))
+        return RelationChange(relation, found.net, found.gone, EVERY, (rejected,) * len(relation.aliases))
     joined: list[tuple[int, ...]] = [()] * len(relation.aliases)
     if coded.nulls:
-        nullable = {w for w, name in enumerate(relation.columns) if coded.batch.columns.null_count(name)}
+        nullable = {w for w, name in enumerate(relation.columns) if coded.columns.null_count(name)}
         joined = [tuple(w for w in alias.not_null if w in nullable) for alias in relation.aliases]
     filtered = []
     for alias, words in zip(relation.aliases, joined, strict=True):

@@ -45,7 +45,7 @@ class Selection:
         """Returns the positions of the rows that are read, int64[k], rising; None if all are. O(n)."""
         keep = self._in_words(columns)
         if keep is not None:
-            return None if np.count_nonzero(keep) == n else np.flatnonzero(keep)
+            return None if np.count_nonzero(keep) == n else keep.nonzero()[0]
         values = {name: self._values(name, columns, intern) for name in self._columns}
         verdict = self._conditions[0].evaluate(values, n)
         for condition in self._conditions[1:]:

@@ -6,7 +6,7 @@ changes: through the preparation of a batch, into the log of a durable view, and
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -18,7 +18,6 @@ def with_watermark(table: pa.Table, watermark: int) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: str(watermark).encode()})
 
 
-def given_watermark(data: Any) -> int | None:
-    """Returns the watermark that comes with a table of changes, if one does."""
-    metadata = data.schema.metadata if isinstance(data, (pa.Table, pa.RecordBatch)) else None
-    return int(metadata[_KEY]) if metadata and _KEY in metadata else None
+def given_watermark(metadata: Mapping[bytes, bytes]) -> int | None:
+    """Returns the watermark that comes with a table of changes, by its metadata, if one does."""
+    return int(metadata[_KEY]) if _KEY in metadata else None

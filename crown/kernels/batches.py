@@ -8,7 +8,11 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, 
 from crown.kernels.geometry import counted_words, counter_of
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
+from crown.kernels.strings import NULL
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
+
+WORD, HALF, BIT, PAIR = 0, 1, 2, 3
+"""Forms in which Arrow keeps a value whose code is a word: as it is, as 32 bits, as one, as 128."""
 
 
 @allocating_kernel
@@ -114,6 +118,75 @@ def pick(rows, width, weights, sign, out_rows, out_weights):
             out_weights[m] = weights[i]
             m += 1
     return m
+
+
+@kernel
+def write_record(values, across, down, weights, template, columns, out):
+    """Writes tuples of codes, as many as there are ``weights``, as a message of Arrow with its body to ``out``.
+
+    Word ``c`` of tuple ``i`` is ``values[c * across + i * down]``. ``template``: the words of the message without the
+    body; ``columns``: where in it are its number of rows, the bytes of the body, the nodes and the buffers; 1 if the
+    weights are a column, too; then per column its word in a tuple, its form (``WORD``, ``HALF``, ``BIT``, ``PAIR``),
+    and 1 if it may be NULL.
+    """
+    n, head, last = weights.size, template.size, columns.size
+    values, weights, template, columns = words(values), words(weights), constants(template), constants(columns)
+    out = words(out)
+    for i in range(head):
+        out[i] = template[i]
+    node, buffer, at = columns[2], columns[3], head
+    for c in range(5, last, 3):
+        first, form = columns[c] * across, columns[c + 1]
+        nulls = 0
+        if columns[c + 2] == 1:
+            for i in range(n):
+                nulls += values[first + i * down] == NULL
+        out[node], out[node + 1] = n, nulls
+        out[buffer], out[buffer + 1] = 8 * (at - head), 0
+        if nulls:
+            out[buffer + 1] = (n + 7) >> 3
+            at = _write_bits(values, first, down, n, NULL, out, at)
+        out[buffer + 2] = 8 * (at - head)
+        if form == WORD:
+            out[buffer + 3] = 8 * n
+            for i in range(n):
+                out[at + i] = values[first + i * down]
+            at += n
+        elif form == HALF:
+            out[buffer + 3] = 4 * n
+            for i in range(0, n, 2):
+                second = values[first + (i + 1) * down] if i + 1 < n else ZERO
+                out[at + (i >> 1)] = (values[first + i * down] & LOW32) | second << 32
+            at += (n + 1) >> 1
+        elif form == BIT:
+            out[buffer + 3] = (n + 7) >> 3
+            at = _write_bits(values, first, down, n, ZERO, out, at)
+        else:
+            out[buffer + 3] = 16 * n
+            for i in range(n):
+                value = values[first + i * down]
+                out[at + 2 * i], out[at + 2 * i + 1] = value, value >> 63
+            at += 2 * n
+        node, buffer = node + 2, buffer + 4
+    if columns[4] == 1:
+        out[node], out[node + 1] = n, 0
+        out[buffer], out[buffer + 1], out[buffer + 2], out[buffer + 3] = 8 * (at - head), 0, 8 * (at - head), 8 * n
+        for i in range(n):
+            out[at + i] = weights[i]
+        at += n
+    out[columns[0]], out[columns[1]] = n, 8 * (at - head)
+
+
+@device
+def _write_bits(values, first, down, n, zero, out, at):
+    """Writes a bit per value, 1 unless it is ``zero``, from word ``at`` of ``out`` on; the word after them."""
+    for i in range(0, n, 64):
+        bits = ZERO
+        for j in range(i, min(i + 64, n)):
+            bits |= (ZERO + (values[first + j * down] != zero)) << (j - i)
+        out[at] = bits
+        at += 1
+    return at
 
 
 @kernel

@@ -121,7 +121,7 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Nets(Prepared):
     """A batch of a program: the net of each relation (by name in lower case) of which there are changes, the watermarks
     that are reached, and the rows that nobody reads: they are in no net."""
@@ -209,8 +209,7 @@ class Intake:
                 filtered[name] = len(weights) - len(rows)
                 given, weights = given.taken(rows), weights[rows]
         codes = np.empty((len(columns), len(weights)), np.int64)
-        for i, column in enumerate(columns):
-            codes[i] = given.coded(self._names[name], column.name, self._intern, rows)
+        given.encode(self._names[name], [column.name for column in columns], self._intern, codes, rows)
         net = Zset.of_columns(codes, weights)
         if upserts is not None:
             return upserts.last(net)

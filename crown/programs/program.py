@@ -20,7 +20,7 @@ from crown.errors import SnapshotError
 from crown.ingest.batch import Prepared
 from crown.kernels import arena as A
 from crown.programs.intake import Nets
-from crown.programs.result import ResultOf, slices
+from crown.programs.result import ResultOf
 from crown.programs.running import Running
 from crown.stages.cells import cells_of
 from crown.stages.state.memory import ProgramMemory, parts_of_program
@@ -47,7 +47,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
         self.result = ResultOf(self, len(self.stages) - 1)
         self.columns = self.result.columns
         self.bag = self.result.bag
-        self._nothing = self._decoded(Zset.empty(len(self.columns)))
+        self._nothing = self.result.nothing
 
     @classmethod
     def create(
@@ -129,8 +129,7 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
             self._apply(prepared, nets)
             if wanted:
                 with suppress(GeneratorExit):
-                    for part in slices(nets[len(self.stages) - 1]):
-                        yield self._decoded(part)
+                    yield from self.result.deltas(nets[len(self.stages) - 1])
             if closing is not None:
                 closing()
             self._stand(prepared, nets)
@@ -169,6 +168,3 @@ class ProgramEngine(Running, instead="save(path) and crown.load(path) make anoth
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """See ``ResultOf.get``."""
         return self.result.get(key)
-
-    def _decoded(self, net: Zset) -> pa.RecordBatch:
-        return self.result.decoded(net, self.delta_schema)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from crown.errors import ConcurrentChangeError
 from crown.ingest.changes import WEIGHT
-from crown.ingest.given import integers
 from crown.programs.answers import Answers
 from crown.programs.running import Running
 from crown.stages.join import Join
-from crown.store.codec import decode
+from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.program import each_once, outputs_of
 from plans.schema import Column, arrow_type
-
-SLICE = 1 << 16  # rows per emitted batch
 
 
 class ResultOf:
@@ -38,6 +34,10 @@ class ResultOf:
         self.answers = Answers(running.stages[: number + 1], running.gate, running.memory.dictionary)
         self._running = running
         self._number = number
+        kinds, extern = [column.type for column in self.columns], running.memory.dictionary.extern
+        self._deltas = Records(self.delta_schema, kinds, extern)
+        self._rows = Records(self.result_schema, kinds, extern)
+        self.nothing = self._deltas.batch(Zset.empty(len(kinds)))
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Returns the full result, in record batches. A bag's have ``_weight``, and equal rows of it may stand apart.
@@ -49,9 +49,9 @@ class ResultOf:
 
     def _results(self, epoch: int) -> Iterator[pa.RecordBatch]:
         for net in self.answers.rows():
-            for part in slices(net):
+            for batch in self._rows.batches(net):
                 self._unchanged(epoch)
-                yield self.decoded(part, self.result_schema)
+                yield batch
         self._unchanged(epoch)
 
     def deltas_from_nothing(self) -> Iterator[pa.RecordBatch]:
@@ -64,8 +64,7 @@ class ResultOf:
         if self.bag and not isinstance(self.answers.last, Join):
             rows = iter([Zset.gathered(list(rows), len(self.columns)).net()])
         for net in rows:
-            for part in slices(net):
-                yield self.decoded(part, self.delta_schema)
+            yield from self._deltas.batches(net)
 
     def _unchanged(self, epoch: int) -> None:
         if self._running.epoch != epoch:
@@ -96,27 +95,13 @@ class ResultOf:
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the result row of the group with a key (by output name), or None. See ``Answers.row_of``."""
         self._running.ready()
-        rows = self.decoded(self.answers.row_of(key), self.delta_schema).drop_columns([WEIGHT]).to_pylist()
+        rows = self._deltas.batch(self.answers.row_of(key)).drop_columns([WEIGHT]).to_pylist()
         return rows[0] if rows else None
 
-    def decoded(self, net: Zset, schema: pa.Schema) -> pa.RecordBatch:
-        """Returns a record batch of the rows; with their weights, if the schema has them. O(net)."""
-        codes, extern = net.columns(), self._running.memory.dictionary.extern
-        arrays = [decode(np.ascontiguousarray(codes[i]), column.type, extern) for i, column in enumerate(self.columns)]
-        if len(schema) > len(arrays):
-            arrays.append(integers(np.ascontiguousarray(net.weights), pa.int64()))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    def deltas(self, net: Zset) -> Iterator[pa.RecordBatch]:
+        """Yields the net of a batch as record batches with ``_weight``. O(net)."""
+        return self._deltas.batches(net)
 
     def delta(self, net: Zset) -> pa.Table:
         """Returns the net of a batch as a table with ``_weight``. O(net)."""
-        parts: Iterable[pa.RecordBatch] = (self.decoded(part, self.delta_schema) for part in slices(net))
-        return pa.Table.from_batches(parts, self.delta_schema)
-
-
-def slices(net: Zset) -> Iterator[Zset]:
-    """Yields the rows of a net, some at a time."""
-    if 0 < len(net) <= SLICE:
-        yield net
-        return
-    for start in range(0, len(net), SLICE):
-        yield net[start : start + SLICE]
+        return pa.Table.from_batches(self.deltas(net), self.delta_schema)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from crown.engine.compile import CompiledPlan
 from crown.errors import CrownError
 from crown.ingest.changes import WEIGHT
-from crown.ingest.given import integers
 from crown.results.outputs import is_plain
 from crown.store.codec import Extern, decode
+from crown.store.flat import integers
 from plans.plan import Plan
 from plans.schema import arrow_type
 

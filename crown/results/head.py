@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from crown.engine.buffers import Buffers
 from crown.ingest.changes import WEIGHT
-from crown.ingest.given import integers
 from crown.results.outputs import outputs_of
 from crown.store.codec import Extern, Intern, decode
+from crown.store.flat import integers
+from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.plan import Plan
 from plans.schema import arrow_type
-
-SLICE = 1 << 16  # rows per emitted batch where rows are gathered first
 
 
 class OutputHead:
@@ -27,8 +27,13 @@ class OutputHead:
         self._outputs = outputs_of(plan, intern, extern)
         self.schema = pa.schema([(o.name, arrow_type(o.type)) for o in plan.output])
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
-        empty = [pa.nulls(0, field.type) for field in self.delta_schema]
-        self.nothing = pa.RecordBatch.from_arrays(empty, schema=self.delta_schema)
+        self._tuples = Records(self.delta_schema, self._kinds, extern)
+        self.nothing = self._tuples.batch(Zset.empty(len(self._kinds)))
+        self._rows: Records | None = None
+        if self._outputs.words is not None:
+            words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
+            rows = Records(self.delta_schema, self._kinds, extern, words, nullable)
+            self._rows = rows if rows.whole else None
 
     @property
     def width(self) -> int:
@@ -58,8 +63,13 @@ class OutputHead:
         """Returns a delta batch."""
         return pa.RecordBatch.from_arrays([*columns, integers(weights, pa.int64())], schema=self.delta_schema)
 
+    def deltas(self, block: Zset, buffers: Buffers) -> pa.RecordBatch:
+        """Returns the delta batch of a block of the free attributes, without payload, that lies in ``buffers``."""
+        if self._rows is not None and buffers.keeps(block):
+            out = buffers.out
+            return self._rows.written(out.reshape(-1), out.shape[1], 1, block.weights)
+        return self.batch(*self.columns(buffers.own(block)))
+
     def batches(self, net: Zset) -> Iterator[pa.RecordBatch]:
-        """Yields the delta batches, of at most ``SLICE`` rows, of output tuples that nobody changes any more."""
-        for start in range(0, len(net), SLICE):
-            part = net[start : start + SLICE]
-            yield self.batch(self.decoded(part), part.weights)
+        """Yields the delta batches of output tuples that nobody changes any more."""
+        return self._tuples.batches(net)

@@ -20,7 +20,13 @@ from plans.schema import arrow_type
 
 
 class Outputs(Protocol):
-    """A mapping of blocks."""
+    """A mapping of blocks.
+
+    ``words``: which word of a row of the free attributes each output is, and whether it may be NULL; None if that is
+    not all.
+    """
+
+    words: list[tuple[int, bool]] | None
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """Returns the output columns for a block of rows of the free attributes, and their weights.
@@ -46,6 +52,7 @@ class PlainOutputs:
         self._positions = [plan.free.index(output.expr.value) for output in plan.output]
         kinds = [(output.type, output.expr.value not in valid) for output in plan.output]
         self._columns = [(i, kind, nullable) for i, (kind, nullable) in zip(self._positions, kinds, strict=True)]
+        self.words: list[tuple[int, bool]] | None = [(i, nullable) for i, _, nullable in self._columns]
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """See ``Outputs``. O(codes)."""
@@ -60,6 +67,8 @@ class PlainOutputs:
 
 class ComputedOutputs:
     """Some output is an expression, or a residual predicate filters what is enumerated."""
+
+    words: list[tuple[int, bool]] | None = None
 
     def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
         self._plan = plan

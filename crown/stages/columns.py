@@ -27,6 +27,8 @@ from plans.schema import arrow_type
 class Column:
     """A column of ``type``, given as ``codes`` (int64[n]), as an Arrow ``array``, or as both."""
 
+    __slots__ = ("_array", "_codes", "_dictionary", "type")
+
     def __init__(self, type_: str, dictionary: Dictionary, codes: np.ndarray | None = None, array: Any = None) -> None:
         self.type = type_
         self._dictionary = dictionary

@@ -26,7 +26,7 @@ from plans.program import Aggregate
 from plans.schema import arrow_type, decimal_parts
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Totals:
     """The states of groups: ``rows`` int64[groups, words], and the least and greatest values of their multisets."""
 
@@ -60,7 +60,10 @@ class NotFinite(OutOfRange):
 
 
 class Rule:
-    """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have ``units`` of their own."""
+    """An aggregate whose arguments have the ``types``; those whose sums are ``carried`` have ``units`` of their own.
+
+    ``top``: the multiset and the side of it whose first value this is; None if it is none of MIN and MAX.
+    """
 
     def __init__(
         self, aggregate: Aggregate, types: Mapping[str, str], carried: Container[Term], units: Mapping[str, Unit]
@@ -71,13 +74,10 @@ class Rule:
         self.terms = self._sums.terms
         known = bool(self.terms) and all(term in carried for term in self.terms)
         self._units = {name: units[name] if known else unit(types[name]) for name in aggregate.arguments}
-        self._side = {"min": multisets.MINIMA, "max": multisets.MAXIMA}.get(aggregate.function, 0)
+        side = {"min": multisets.MINIMA, "max": multisets.MAXIMA}.get(aggregate.function, 0)
+        self.top = (self.values, side) if self.values is not None and side else None
+        self._counts = aggregate.function in (*COUNTS, COFACTOR)
         self._places: dict[tuple[str, ...], slice] = {}  # of terms, by their factors
-
-    @property
-    def top(self) -> tuple[Values, int] | None:
-        """Returns the multiset and the side of it whose first value this is; None if it is none of MIN and MAX."""
-        return (self.values, self._side) if self.values is not None and self._side else None
 
     def column(self, totals: Totals, dictionary: Dictionary) -> Column:
         """Returns the values, one per group. Raises OutOfRange."""
@@ -87,7 +87,7 @@ class Rule:
         count = self._sum(totals)[:, 0]
         if aggregate.function == COFACTOR:
             self._refuse_not_finite(totals)
-        if aggregate.function in (*COUNTS, COFACTOR):
+        if self._counts:
             return Column(aggregate.type, dictionary, np.ascontiguousarray(count))
         null = count == 0
         if aggregate.function == "sum" and aggregate.type != "float64":
@@ -123,10 +123,10 @@ class Rule:
 
     def _sum(self, totals: Totals, *factors: str) -> np.ndarray:
         """Returns a sum of products of arguments, int64[groups, limbs]."""
-        factors = tuple(sorted(factors))
-        if factors not in self._places:
-            self._places[factors] = totals.place(self._sums.term(*factors))
-        return totals.rows[:, self._places[factors]]
+        place = self._places.get(factors)
+        if place is None:
+            place = self._places[factors] = totals.place(self._sums.term(*sorted(factors)))
+        return totals.rows[:, place]
 
     def _exact(self, totals: Totals, null: np.ndarray, dictionary: Dictionary) -> Column:
         """Returns SUM of whole numbers or decimals."""

@@ -24,13 +24,13 @@ from crown.stages.feeds import readers
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.carried import Carriage
 from crown.stages.groups.multisets import Events, Multisets
-from crown.stages.groups.terms import Addends, Layout
+from crown.stages.groups.terms import Addends, Layout, Placed
 from crown.stages.groups.told import Arrivals, digits
 from crown.stages.kernels import groups, sums
 from crown.stages.protocol import Lasting, Part
 from crown.store.codec import named_values
 from crown.store.zset import Zset
-from plans.payloads.sums import ROWS, Term, Values, term_of
+from plans.payloads.sums import ROWS, Values, term_of
 from plans.plan import Plan
 from plans.program import Carried, GroupStage, Told
 from plans.schema import Column as Declared
@@ -87,11 +87,12 @@ class Groups(Lasting):
         )
         self._words = self._layout.words + self._multisets.words
         self._identity = np.arange(max(k, 1), dtype=np.int64)
-        self._of_rows = [t for t in self._layout.terms if t.distinct is None and t not in carried]
-        self._of_values: dict[Values, list[Term]] = {multiset.values: [] for multiset in self._multisets.all}
-        for term in self._layout.terms:
-            if term.distinct is not None:
-                self._of_values[term.distinct].append(term)
+        placed = self._layout.placed(self._layout.terms)
+        self._of_rows = [one for one in placed if one.term.distinct is None and one.term not in carried]
+        self._of_values: dict[Values, list[Placed]] = {multiset.values: [] for multiset in self._multisets.all}
+        for one in placed:
+            if one.term.distinct is not None:
+                self._of_values[one.term.distinct].append(one)
         plain = {output.expr.value for output in stage.outputs if output.expr.op == "col"}
         self._distinct = set(stage.keys) <= plain  # no two groups have the same row
         changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
@@ -191,12 +192,12 @@ class Groups(Lasting):
         rows = np.empty((2 * n, layout.words), np.int64)  # before, then after: worked out together later
         old = self._stored(handles, rows[:n])
         deltas = np.zeros((n, layout.words), np.int64)
-        events[0].addends.add(layout, self._of_rows, deltas)
+        events[0].addends.add(self._of_rows, deltas)
         if self._carriage is not None:
             self._carriage.add(net, events[0].where, deltas)
         self._arrivals.add(frame, weights, events[0].where, deltas)
         for values, changed, flips, of in self._multisets.apply(events, handles):
-            Addends(changed, flips, of).add(layout, self._of_values[values], deltas)
+            Addends(changed, flips, of).add(self._of_values[values], deltas)
         rows[n:] = old.rows
         sums.add_states(rows[n:], deltas, layout.words, layout.places)
         self._refuse_counts(weights, rows[n:, 0], handles)
@@ -259,8 +260,8 @@ class Groups(Lasting):
         keys = np.empty((len(handles), self._k), np.int64)
         groups.gather(self.parts[0], handles, 0, self._k, keys)
         columns = np.empty((self._k, n), np.int64)
-        for start in range(0, n, max(len(handles), 1)):
-            columns[:, start : start + len(handles)] = keys.T
+        if n:
+            columns.reshape(self._k, n // len(handles), len(handles))[:] = keys.T[:, None]
         named = {key.name: Column(key.type, dictionary, columns[i]) for i, key in enumerate(self._keys)}
         for rule in self._rules:
             try:

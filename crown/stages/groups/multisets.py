@@ -36,7 +36,7 @@ class Multiset:
     feed: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Events:
     """What a feed brings in a batch: rows as a ``frame``, in form for sums, and the number of each row's group."""
 

@@ -69,7 +69,7 @@ def words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
     rows = np.ascontiguousarray(rows)
     out = np.empty(len(rows), np.int64)
     refused = int(rounding.narrow(rows, rows.shape[1], out))
-    if null.any():
+    if np.count_nonzero(null):  # a tenth of the time of `any`
         out[null] = NULL
     return out, refused
 

@@ -8,6 +8,7 @@ limbs as 2^63 rows can need, so it cannot wrap, and does not depend on the order
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,14 @@ TOO_LARGE = (
     "is too large to be summed exactly, which takes absolute values below 2^80; leave such rows out with WHERE or "
     "FILTER, or scale the column"
 )
+
+
+class Placed(NamedTuple):
+    """A term, its first word in a group's state, and its limbs."""
+
+    term: Term
+    at: int
+    limbs: int
 
 
 class Layout:
@@ -41,6 +50,10 @@ class Layout:
             self.words += self.limbs[term]
         self.places = np.array([(self.at[t], self.limbs[t]) for t in self.terms], np.int64).reshape(-1)
 
+    def placed(self, terms: Iterable[Term]) -> list[Placed]:
+        """Returns terms with their places, worked out once."""
+        return [Placed(term, self.at[term], self.limbs[term]) for term in terms]
+
     def place(self, term: Term) -> slice:
         """Returns the words of a term."""
         return slice(self.at[term], self.at[term] + self.limbs[term])
@@ -57,19 +70,20 @@ class Addends:
         self._too_large: dict[str, np.ndarray] = {}  # per column where some values are
         self._valid: dict[tuple[tuple[str, ...], str | None], np.ndarray] = {}
 
-    def add(self, layout: Layout, terms: Iterable[Term], deltas: np.ndarray) -> None:
+    def add(self, terms: Iterable[Placed], deltas: np.ndarray) -> None:
         """Adds the events to ``terms`` of the groups' states, ``deltas`` int64[groups, words]. O(events * terms)."""
-        for term in terms:
-            weights, at = self.weights(term.needs, term.where), layout.at[term]
+        words = deltas.shape[1]
+        for term, at, limbs in terms:
+            weights = self.weights(term.needs, term.where)
             if term.side:
                 weights = weights * _beyond(self._frame[term.of].codes, term.side)
             if not term.factors:
-                sums.count(self._where, weights, deltas, layout.words, at)
+                sums.count(self._where, weights, deltas, words, at)
                 continue
-            values, limbs = self._product(term.factors), layout.limbs[term]
+            values = self._product(term.factors)
             self._refuse_too_large(term.factors, weights)
             scratch = np.empty(limbs, np.int64)
-            sums.accumulate(self._where, weights, values, values.shape[1], scratch, deltas, layout.words, at, limbs)
+            sums.accumulate(self._where, weights, values, values.shape[1], scratch, deltas, words, at, limbs)
 
     def weights(self, needs: tuple[str, ...], where: str | None) -> np.ndarray:
         """Returns the weights (int64[n]) of the events, 0 where an argument is NULL or the filter not TRUE."""

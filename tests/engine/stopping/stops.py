@@ -23,12 +23,12 @@ from crown.engine.cells import Cells
 from crown.engine.state import arenas as state_module
 from crown.errors import CrownError, MemoryBudgetError
 from crown.kernels import arena as A
-from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf
 from crown.results.head import OutputHead
 from crown.stages.state import memory as memory_module
 from crown.store import budget
 from crown.store.memory import MappedFile
+from crown.store.records import Records
 from plans.program import Program
 from tests.engine.stopping.subjects import Run, Subject, memory_of
 
@@ -102,9 +102,9 @@ def over_budget(run: Run, at: float) -> str:
 
 def error_at_a_block(run: Run, at: float) -> str:
     """Evaluating the outputs of a block fails."""
-    owner, name = OutputHead, "columns"
+    owner, name = OutputHead, "deltas"
     if isinstance(run.plan, Program):
-        owner, name = (ResultOf, "delta") if run.subject.name == "database" else (ProgramEngine, "_decoded")
+        owner, name = (ResultOf, "delta") if run.subject.name == "database" else (Records, "batch")
     elif run.plan.support or not run.plan.consolidated:
         name = "codes"
     _, error = _counted(run, owner, name, int(at * 12))

@@ -54,7 +54,12 @@ def test_a_row_is_given_to_its_relation_once_with_its_mask():
     }
     for name, masks in {"g": [5, 7, 7], "h": [8]}.items():
         table = changes[name].combine_chunks()
-        assert given_masks(table, table.column_names, lambda i, t=table: t.column(i).combine_chunks()).tolist() == masks
+        assert (
+            given_masks(
+                table.schema.metadata or {}, table.column_names, lambda i, t=table: t.column(i).combine_chunks()
+            ).tolist()
+            == masks
+        )
 
 
 def test_a_batch_of_one_relation_is_taken_apart_without_a_copy():

@@ -76,7 +76,7 @@ def given(state):
 
 
 def masks_of(table):
-    return given_masks(table, table.column_names, lambda i: table.column(i).combine_chunks())
+    return given_masks(table.schema.metadata or {}, table.column_names, lambda i: table.column(i).combine_chunks())
 
 
 def is_whole(folder, sql):
