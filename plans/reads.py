@@ -49,6 +49,11 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
     return tuple(found)
 
 
+def rows_of(atom: Node | BagAtom) -> tuple[str, frozenset[str], str]:
+    """Returns what occurrences have in common that read the same columns of the same rows: they are stored once."""
+    return atom.relation.lower(), frozenset(column.lower() for column in atom.columns), str(atom.predicate)
+
+
 def sources(stage: Stage) -> list[str | int]:
     """Returns the relations (by name) and stages (by number) that a stage reads, each once."""
     if isinstance(stage, JoinStage):

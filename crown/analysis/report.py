@@ -88,9 +88,8 @@ def _report(engine: Queryable, part: StageParts, stats: dict[str, Any], last: La
     made = StageReport(part.number, programs.kind(part.stage), cost.name, cost.update, part.bytes, {})
     if not isinstance(part.stage, JoinStage):
         return replace(made, holds=stats)
-    plan, n = part.stage.plan, len(part.stage.plan.nodes)
-    inner = range(1, n)
-    so_far = work(plan, [header(state) for state in part.states], None, part.states[0].compiled.summed)
+    inner = range(1, len(part.stage.plan.nodes))
+    so_far = work(part.states[0], [header(state) for state in part.states])
     latest = None if last is None else _latest(part, last)
     fans = {i: _widest([fan(state, i) for state in part.states]) for i in inner}
     keys = [key for state in part.states for i in inner for key in hottest(state, i, HOTTEST)]
@@ -105,8 +104,8 @@ def _latest(part: StageParts, last: LastBatch) -> Work:
     """Returns what the last batch has done in a join. The changes that it read are tallied when it stands, after the
     meter has looked; nothing but a batch changes these.
     """
-    plan, before = part.states[0].plan, last.before[part.number]
-    done, read = work(plan, last.after[part.number], before), work(plan, [header(s) for s in part.states], before)
+    state, before = part.states[0], last.before[part.number]
+    done, read = work(state, last.after[part.number], before), work(state, [header(s) for s in part.states], before)
     nodes = tuple(replace(node, updates=tally.updates) for node, tally in zip(done.nodes, read.nodes, strict=True))
     return replace(done, updates=read.updates, nodes=nodes)
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crown.engine.state.arenas import State
 from crown.engine.statistics import tallies_of
 from crown.kernels import arena as A
 from crown.kernels.geometry import groups_table
 from crown.kernels.tables import table_at
-from plans.plan import Plan
-from plans.search.indexes import index_of
 
 
 @dataclass(frozen=True)
@@ -38,24 +37,23 @@ class Work:
     nodes: tuple[NodeWork, ...]
 
 
-def work(
-    plan: Plan,
-    headers: list[np.ndarray],
-    since: list[np.ndarray] | None = None,
-    summed: frozenset[int] = frozenset(),
-) -> Work:
-    """Returns what the headers of the cells of a join say, or how they differ from those of before. O(nodes)."""
+def work(state: State, headers: list[np.ndarray], since: list[np.ndarray] | None = None) -> Work:
+    """Returns what the headers of the cells of a join say, or how they differ from those of before. O(nodes).
+
+    ``state``: that of one cell; all have the same plan.
+    """
     now = np.sum(headers, axis=0)
     if since is not None:
         now = now - np.sum(since, axis=0)
-    n, index = len(plan.nodes), index_of(plan)
+    plan, compiled = state.plan, state.compiled
+    n = len(plan.nodes)
     nodes = []
     for i, node in enumerate(plan.nodes):
         tally = tallies_of(n, i)
-        groups = int(now[int(table_at(groups_table(n, index[i]))) + A.T_COUNT]) if i else 0
+        groups = int(now[int(table_at(groups_table(n, compiled.index[i]))) + A.T_COUNT]) if i else 0
         updates = int(now[tally.updates]) if node.kind != "virtual" else 0
         touched = int(now[tally.touched]) if i else 0
-        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, touched, i in summed))
+        nodes.append(NodeWork(node.name, int(now[tally.rows]), groups, updates, touched, i in compiled.summed))
     published = sum(node.touched for node in nodes)
     flips = int(now[A.H_R_UPDATES] + now[A.H_S_UPDATES] + now[A.H_P_UPDATES] + now[A.H_LIVE_FLIPS])
     return Work(sum(node.updates for node in nodes), flips + published, int(now[A.H_EMITTED]), tuple(nodes))

@@ -30,6 +30,7 @@ from crown.kernels.geometry import (
 from crown.kernels.tables import table_at
 from crown.store.relations import stored_relations
 from crown.store.zset import Zset
+from plans.payloads.counting import summed_leaves
 from plans.plan import Node, Plan
 from plans.search.indexes import index_of
 
@@ -168,7 +169,7 @@ def compile_plan(plan: Plan, exact: bool = False) -> CompiledPlan:
         index,
         tuple(shift),
         payloads,
-        _summed(plan, payloads, children) if exact and payloads is not None else frozenset(),
+        summed_leaves(plan) if exact and plan.payload is not None else frozenset(),
     )
     branches = _branches(plan, compiled)
     branch_of = {a: b for b, attributes in enumerate(branches) for a in attributes}
@@ -188,17 +189,6 @@ def compile_plan(plan: Plan, exact: bool = False) -> CompiledPlan:
     for at, value in payloads.header(out.place).items() if payloads is not None else ():
         out.words[at] = value
     return replace(compiled, array=np.array(out.words, np.int64))
-
-
-def _summed(plan: Plan, payloads: PayloadLayout, children: Sequence[Sequence[int]]) -> frozenset[int]:
-    """Returns the bound leaves whose rows count, and whose relation no other node stores."""
-    found = set()
-    for source in stored_relations(plan):
-        i = source.aliases[0].node
-        alone = len(source.aliases) == 1 and plan.nodes[i].kind == "input" and not children[i]
-        if alone and payloads.has_groups(i) and payloads.weighs(i):
-            found.add(i)
-    return frozenset(found)
 
 
 def _records(plan: Plan) -> list[tuple[dict[int, dict[str, int]], int]]:

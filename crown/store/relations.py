@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from crown.errors import CrownError
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Node, Plan
+from plans.reads import rows_of
 
 MAX_ALIASES = 62  # bits of a mask, with room for the sign
 
@@ -66,7 +67,7 @@ def stored_relations(plan: Plan) -> tuple[StoredRelation, ...]:
     found: dict[tuple[object, ...], StoredRelation] = {}
     for number, (i, j, atom) in enumerate(atoms):
         names = tuple(column.lower() for column in atom.columns)
-        key: tuple[object, ...] = (atom.relation.lower(), frozenset(names), str(atom.predicate))
+        key: tuple[object, ...] = rows_of(atom)
         if plan.nodes[i].bag is not None or len(set(names)) < len(names):
             key = (i, j)
         while key in found and len(found[key].aliases) == MAX_ALIASES:

@@ -5,11 +5,13 @@ A row's multiplicity is the sum over its valuations of the products of the multi
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from plans.errors import PlanError
 from plans.payloads.payload import COUNTED, DOWN, EXISTS, INDICATOR, MINUS, PLUS, UP, VALID, VALUE, Payload, factor_bits
 from plans.plan import Node, Plan
+from plans.reads import rows_of
 
 
 def with_multiplicities(plan: Plan) -> Plan:
@@ -22,6 +24,21 @@ def with_multiplicities(plan: Plan) -> Plan:
     made = replace(plan, nodes=_bound(plan.nodes), support=False, consolidated=False, payload=Payload(kinds))
     check(made)
     return made
+
+
+def summed_leaves(plan: Plan) -> frozenset[int]:
+    """Returns the bound leaves of a plan with a payload whose rows count, and are read by no other node.
+
+    Nothing but their sums per key is asked for.
+    """
+    assert plan.payload is not None, "a plan with a payload is wanted"
+    stored = Counter(rows_of(node) for node in plan.nodes if node.kind == "input")
+    leaves = set(range(len(plan.nodes))) - {node.parent for node in plan.nodes}
+    return frozenset(
+        i
+        for i in leaves
+        if plan.payload.kinds[i] == COUNTED and not plan.nodes[i].free and stored[rows_of(plan.nodes[i])] == 1
+    )
 
 
 def _bound(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

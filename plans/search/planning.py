@@ -45,11 +45,11 @@ def _planned(query: Conjunction, rates: Mapping[str, float] | None, tree: str | 
         needed = (*needed, *(name for name in query.attributes if name not in needed))
     parted = padding.apart(query)
     needed = (*needed, *(name for name in parted.keys if name not in needed))
-    graph = _graph(query.atoms, tuple(query.attributes))
+    graph = Hypergraph.of(tuple(query.attributes), [atom.attributes for atom in query.atoms])
     answer = classify(graph, [atom.name for atom in query.atoms], graph.mask(needed))
     notes = list(query.notes)
     joined, leaves = parted.joined, parted.leaves
-    graph = _graph(joined, tuple(query.attributes))
+    graph = Hypergraph.of(graph.names, [atom.attributes for atom in joined])
     needed = tuple(name for name in needed if name not in parted.private)
     parts = decompose(joined, graph, graph.mask(needed), query.counted)
     graph = Hypergraph(graph.names, parts.edges)
@@ -125,11 +125,6 @@ def _chosen(candidates: tuple[Candidate, ...], tree: str | None) -> int:
         f"{tree!r} is not a tree of this query",
         hint="its trees are: " + "; ".join(candidate.tree for candidate in candidates[:8]),
     )
-
-
-def _graph(atoms: tuple[Atom, ...], names: tuple[str, ...]) -> Hypergraph:
-    graph = Hypergraph(names, ())
-    return Hypergraph(names, tuple(graph.mask(atom.attributes) for atom in atoms))
 
 
 def _output_attributes(query: Conjunction) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,7 +7,7 @@ Sources: Graham; Yu and Ozsoyoglu; Beeri, Fagin, Maier, Yannakakis (JACM 1983) f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -26,6 +26,12 @@ class Hypergraph:
 
     names: tuple[str, ...]
     edges: tuple[int, ...]
+
+    @staticmethod
+    def of(names: tuple[str, ...], edges: Iterable[Sequence[str]]) -> Hypergraph:
+        """Returns the hypergraph whose edges have these attributes."""
+        vertices = Hypergraph(names, ())
+        return Hypergraph(names, tuple(vertices.mask(edge) for edge in edges))
 
     def mask(self, attributes: Sequence[str] | frozenset[str]) -> int:
         """Returns the mask of a set of attributes."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from crown.engine.kernels.ahead import ahead_by_key
 from crown.engine.kernels.groups import bundle_get, group_drop, look_of, node_at
 from crown.engine.kernels.layout import (
-    I_TABLE,
     LOOKUP_INDEX,
     LOOKUP_POS,
     N_KEY,
@@ -28,6 +27,7 @@ from crown.engine.kernels.layout import (
     X_VALUE,
     Y_WORDS,
 )
+from crown.engine.kernels.padding import group_of
 from crown.engine.kernels.payload import add_parts, entry_change, pend
 from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
@@ -49,7 +49,7 @@ from crown.kernels.geometry import (
 from crown.kernels.jit import device, kernel
 from crown.kernels.limbs import sum_leaves
 from crown.kernels.pointers import constants, words
-from crown.kernels.tables import find, hash_key
+from crown.kernels.tables import hash_key
 
 
 @device
@@ -132,12 +132,12 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
             status = OVER_BUDGET
             break
         ahead_by_key(ctx, at, k, rows, i * width, n - i, width)
-        tag = hash_key(arena, plan, pos, k, rows, i * width)
         arena[H_R_UPDATES] += 1
         arena[H_EPOCH] += 1
         for j in range(width):
             arena[record + j] = rows[i * width + j]
         if sign > 0:
+            tag = hash_key(arena, plan, pos, k, rows, i * width)
             g = bundle_get(ctx, index, tag, rows, i * width, pos, NONE) + plan[d + N_SHIFT]
             present = rows_of(ctx, d, g)
             if weights[i] > MAX_COPIES or sum_leaves(present, weights[i]):
@@ -149,10 +149,9 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
                 continue
             _add(ctx, d, row, g, weights[i])
         else:
-            bundle = find(arena, plan[index + I_TABLE], tag, plan, pos, k, rows, i * width)
-            g = bundle + plan[d + N_SHIFT]
+            g = group_of(ctx, d, at, rows, i * width)
             present = ZERO
-            if bundle != 0:
+            if g != 0:
                 present = rows_of(ctx, d, g)
             if present == weights[i]:
                 _fill(ctx, node, row, g, weights[i])

@@ -8,11 +8,12 @@ change whenever a row below it does.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
+from plans.payloads.counting import summed_leaves
 from plans.payloads.payload import COUNTED, EXISTS
-from plans.plan import Node, Plan
+from plans.plan import Plan
+from plans.reads import rows_of
 from plans.search.logs.amplification import Replay
 from plans.search.logs.updates import Copies, Row
 
@@ -37,17 +38,14 @@ class PayloadReplay(Replay):
         for i, node in enumerate(plan.nodes[1:], 1):
             depth[i] = depth[node.parent] + 1
         self.edges = sorted((i for i, pays in enumerate(self.pays) if pays), key=lambda i: -depth[i])
-        stored = [_stored(node) for node in plan.nodes]
+        stored = [rows_of(node) for node in plan.nodes]
         deepest: dict[object, int] = {}
-        for i, of in enumerate(stored):
-            deepest[of] = max(deepest.get(of, 0), depth[i])
-        turns = sorted(deepest, key=lambda of: -deepest[of])
-        uses = Counter(stored)
-        self.summed = [
-            uses[of] == 1 and self.pays[i] and self.counted[i] and not self.children[i] for i, of in enumerate(stored)
-        ]
-        self.turn = [turns.index(of) for of in stored]
+        for i, rows in enumerate(stored):
+            deepest[rows] = max(deepest.get(rows, 0), depth[i])
+        turns = sorted(deepest, key=lambda rows: -deepest[rows])
+        self.turn = [turns.index(rows) for rows in stored]
         """Per node, when its rows come in a batch; they go the other way round."""
+        self.summed = summed_leaves(plan)
 
     def reweigh(self, node: int, row: Row, before: int, after: int) -> None:
         """Changes how many copies of a row of an input node there are; the first comes, the last one goes."""
@@ -114,15 +112,10 @@ class PayloadReplay(Replay):
     def _pend(self, node: int, key: Row, value: int) -> None:
         parent, rows = self.parent[node], self.rows_by_key[node].get(key, ())
         unread = not rows or (len(rows) == 1 and all(self.missing[parent][row] > 0 for row in rows))
-        if self.summed[node] and unread:
+        if node in self.summed and unread:
             self.told[node][key] += value
         else:
             self.change[node][key] = self.change[node].get(key, 0) + value
-
-
-def _stored(node: Node) -> object:
-    """Returns what nodes have in common whose rows the engine stores once."""
-    return node.relation.lower(), frozenset(name.lower() for name in node.columns), str(node.predicate)
 
 
 def replayed(plan: Plan, changes: Iterable[Copies], batch: int) -> PayloadReplay:
