@@ -41,7 +41,7 @@ class Core:
         self.guard = Guard(state)
         self.head = OutputHead(plan, dictionary.intern, dictionary.extern)
         self.results = results_of(state, self.head, self.guard)
-        self.propagation = Propagation(state.arena, state.compiled, state.bags, state.budget, len(plan.free))
+        self.propagation = Propagation(state, len(plan.free))
         self.missing = MissingDeletes()
         self._coded = CodedPreparer(plan, dictionary.extern, held or {})
         self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
@@ -106,7 +106,7 @@ class Core:
     def settle(self) -> None:
         """Lets the batch stand, from the one word on that says so."""
         self.missing = self.propagation.missing
-        self.state.arena[A.H_OPEN] = 0
+        self.state.header[A.H_OPEN] = 0
         self._forget()
         self._tally(self._changes, self.missing, 1)
         self._changes = ()
@@ -120,7 +120,7 @@ class Core:
         self.propagation.take_back()
         self._forget()
         self._changes = ()
-        self.state.arena[A.H_OPEN] = 0
+        self.state.header[A.H_OPEN] = 0
 
     def undo(self, changes: Sequence[RelationChange], missing: MissingDeletes, wanted: bool = True) -> Zset:
         """Takes back the last batch that stands, given what was applied and what its deletes did not find.
@@ -133,7 +133,7 @@ class Core:
             if wanted or self.results.counted:
                 net = self.results.changed(self.net(self.begin(_inverse(changes, missing), True)))
             else:
-                self.state.arena[A.H_OPEN] = 1
+                self.state.header[A.H_OPEN] = 1
                 self.propagation.apply_quietly(_inverse(changes, missing))
             self._undone(changes, missing)
         return net
@@ -150,7 +150,7 @@ class Core:
         self._forget()
         self._tally(changes, missing, -1)
         self._changes = ()
-        self.state.arena[A.H_OPEN] = 0
+        self.state.header[A.H_OPEN] = 0
 
     # The parts of a transaction
     # ------------------------------------------------------------------------------------------------------------
@@ -160,10 +160,10 @@ class Core:
         self._changes = changes
         blocks = self.propagation.blocks(changes, layout.MODE_DELTAS if deltas else layout.MODE_VIEWS, factorized)
         state = self.state
-        state.arena[A.H_OPEN] = 1
+        state.header[A.H_OPEN] = 1
         if not deltas:
-            state.arena[A.H_LIVE_ON] = 0
-        elif not state.arena[A.H_LIVE_ON]:
+            state.header[A.H_LIVE_ON] = 0
+        elif not state.header[A.H_LIVE_ON]:
             kernels.clear_live(state.arena, state.halves, state.plan_array)
             kernels.rebuild_live(state.arena, state.halves, state.plan_array, self.propagation.scratch)
         return blocks
@@ -178,7 +178,7 @@ class Core:
         UnusableStateError if that cannot be done.
         """
         state = self.state
-        if not state.arena[A.H_OPEN]:
+        if not state.header[A.H_OPEN]:
             return  # it has not begun, or it stands
         try:
             self.take_back()
@@ -195,17 +195,17 @@ class Core:
 
     def _tally(self, changes: Sequence[RelationChange], missing: MissingDeletes, sign: int) -> None:
         """Counts what ``statistics`` tells of the changes, per alias; ``sign`` -1 to take that back."""
-        arena, some = self.state.arena, bool(missing)
+        header, some = self.state.header, bool(missing)
         for number, change in enumerate(changes):
             absent = missing.missing(number, change.gone) if some else None
             for bit, (alias, rejected) in enumerate(zip(change.relation.aliases, change.filtered, strict=True)):
                 tallies = self._tallies[alias.node]
                 if read := change.readers(bit):
-                    arena[tallies.updates] += sign * read
+                    header[tallies.updates] += sign * read
                 if rejected:
-                    arena[tallies.filtered] += sign * rejected
+                    header[tallies.filtered] += sign * rejected
                 if absent is not None:
-                    arena[tallies.missing] += sign * int(absent[change.reads(bit)[: change.gone]].sum())
+                    header[tallies.missing] += sign * int(absent[change.reads(bit)[: change.gone]].sum())
 
     # Looking inside
     # ------------------------------------------------------------------------------------------------------------

@@ -12,24 +12,24 @@ the state is lost.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from inspect import GEN_SUSPENDED, getgeneratorstate
 
 import numpy as np
 
-from crown.bags.protocol import Bag, BagBudgetError
+from crown.bags.protocol import BagBudgetError
 from crown.engine.buffers import Buffers
-from crown.engine.compile import CompiledPlan
 from crown.engine.kernels import enumerate as enumeration
 from crown.engine.kernels import layout, publish, summed, turns, update
 from crown.engine.kernels import state as kernels
 from crown.engine.load.loader import Loader
 from crown.engine.padded import Paddings
+from crown.engine.state.arenas import State
 from crown.errors import ChangeError, MemoryBudgetError, UnusableStateError
 from crown.ingest.batch import MissingDeletes, RelationChange
 from crown.ingest.masks import EVERY
 from crown.kernels import arena as A
-from crown.store.budget import Budget
+from crown.store.memory import numbers
 from crown.store.zset import Zset
 
 _NONE_MISSING = np.zeros(0, np.int64)
@@ -37,19 +37,20 @@ Blocks = Generator[Zset, None, None]
 
 
 class Propagation:
-    """Applies batches to the arena of a compiled plan and to its bags. ``free``: how many attributes are enumerated."""
+    """Applies batches to the tree of a state and to its bags. ``free``: how many attributes are enumerated."""
 
-    def __init__(
-        self, arena: np.ndarray, compiled: CompiledPlan, bags: Mapping[int, Bag], budget: Budget, free: int
-    ) -> None:
-        self._arena = arena
-        self._halves = arena.view(np.int32)
+    def __init__(self, state: State, free: int) -> None:
+        compiled = state.compiled
+        self._arena = state.arena
+        self._header = state.header
+        self._halves = state.halves
         self._compiled = compiled
-        self._bags = bags
-        self._part = {node: 1 + i for i, node in enumerate(bags)}  # number of a bag's arena
-        self._budget = budget
+        self._bags = state.bags
+        self._part = {node: 1 + i for i, node in enumerate(state.bags)}  # number of a bag's arena
+        self._budget = state.budget
         self._scratch = compiled.new_scratch()
-        self._loader = Loader(arena, compiled, budget, self._scratch)
+        self._marks = numbers(self._scratch)
+        self._loader = Loader(state.arena, compiled, state.budget, self._scratch)
         self._free = free
         self._ring = compiled.ring
         self._flat = self.buffers = Buffers(compiled.columns(free))
@@ -83,16 +84,16 @@ class Propagation:
         self.missing = MissingDeletes()
         self._halted = False
         self._settled = True
-        self._scratch[layout.X_MODE] = mode
-        self._scratch[layout.X_FACTORED] = int(factorized)
+        self._marks[layout.X_MODE] = mode
+        self._marks[layout.X_FACTORED] = int(factorized)
         self.buffers = Buffers(self._free + self._compiled.branches) if factorized else self._flat
-        self._scratch[layout.X_I] = self._scratch[layout.X_FILL] = 0
+        self._marks[layout.X_I] = self._marks[layout.X_FILL] = 0
         self._running = self._run()
         return self._running
 
     def hush(self) -> None:
         """Has the rest of the batch applied without output."""
-        self._scratch[layout.X_MODE] = self._quiet_mode()
+        self._marks[layout.X_MODE] = self._quiet_mode()
 
     def take_back(self) -> None:
         """Undoes what was applied of the batch that ``blocks`` was given, in full or in part. O(changes * lambda).
@@ -125,13 +126,13 @@ class Propagation:
         self._changes, self._lost, self._running = (), (), None
 
     def _quiet_mode(self) -> int:
-        return layout.MODE_LIVE if self._arena[A.H_LIVE_ON] else layout.MODE_VIEWS
+        return layout.MODE_LIVE if self._header[A.H_LIVE_ON] else layout.MODE_VIEWS
 
     def _run(self) -> Blocks:
-        scratch, filling = self._scratch, False
+        marks, filling = self._marks, False
         for sign in (-1, 1):
             if sign > 0 and (filling := self._fills()):
-                scratch[layout.X_MODE], self._arena[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
+                marks[layout.X_MODE], self._header[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
             for number in self._turns(sign):
                 change = self._changes[number]
                 if self._halted:
@@ -145,26 +146,26 @@ class Propagation:
                         yield from self._through_tree(number, tuples, change.masks_of(sign), sign)
             if self._pads:
                 yield from self._pad(sign)
-            if scratch[layout.X_FILL]:
+            if marks[layout.X_FILL]:
                 yield from self._handed(sign)
         if self._ring is not None:
             yield from self._publish()
         if filling:
-            kernels.rebuild_live(self._arena, self._halves, self._compiled.array, scratch)
-            scratch[layout.X_MODE] = layout.MODE_DELTAS
+            kernels.rebuild_live(self._arena, self._halves, self._compiled.array, self._scratch)
+            marks[layout.X_MODE] = layout.MODE_DELTAS
             yield from self._all()
         if self._ring is not None:
             self._refuse_overflow()
 
     def _pad(self, sign: int) -> Blocks:
         """Takes the paddings that must go (``sign`` -1), or gives those that must come."""
-        scratch, state = self._scratch, (self._arena, self._halves, self._compiled.array, self._scratch)
+        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
         found = self._paddings
         for visit in found.entered(self._changes) if sign < 0 else found.left(self._changes, self._lost):
             if self._halted:
                 return
             (width, rows), status = visit.words(), update.FULL
-            self._settled, scratch[layout.X_I] = False, 0
+            self._settled, marks[layout.X_I] = False, 0
             while status != update.DONE:
                 target = (visit.node, visit.at, width, rows)
                 try:
@@ -178,13 +179,13 @@ class Propagation:
                 if status == update.FULL:
                     yield from self._handed(sign)
                     if self._halted:  # only the group in which the kernel was left is finished
-                        rows = rows[: (int(scratch[layout.X_I]) + 1) * width]
+                        rows = rows[: (marks[layout.X_I] + 1) * width]
             self._settled = True
 
     def _fills(self) -> bool:
         """Returns True if deltas are wanted of many insertions into an empty result: they are the whole of the next."""
         return (
-            self._scratch[layout.X_MODE] == layout.MODE_DELTAS
+            self._marks[layout.X_MODE] == layout.MODE_DELTAS
             and sum([len(change.net.weights) - change.gone for change in self._changes]) >= self._loader.least
             and kernels.root_size(self._arena, self._halves) == 0
         )
@@ -194,29 +195,28 @@ class Propagation:
 
         Payloads add up: the less there is above a group when it changes, the fewer rows have to be told.
         """
-        ordered = self._ring is not None or (sign > 0 and self._scratch[layout.X_MODE] == layout.MODE_VIEWS)
+        ordered = self._ring is not None or (sign > 0 and self._marks[layout.X_MODE] == layout.MODE_VIEWS)
         if not ordered or len(self._changes) == 1:
             return range(len(self._changes))
         return self._loader.deepest_first([change.relation.aliases[0].node for change in self._changes])[::sign]
 
     def _all(self) -> Blocks:
         """Yields the whole result, until nobody wants any more of it."""
-        scratch = self._scratch
-        state = (self._arena, self._halves, self._compiled.array, scratch)
+        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch)
         enumeration.full_enum(*state)
         done = False
-        while not done and scratch[layout.X_MODE] == layout.MODE_DELTAS:
+        while not done and marks[layout.X_MODE] == layout.MODE_DELTAS:
             if self._ring is None:
                 done = enumeration.enumerate_block(*state, self.buffers.out)
             else:
                 done = publish.enumerate_weighed(*state, self._ring, self.buffers.out)
-            if scratch[layout.X_FILL] or not done:
+            if marks[layout.X_FILL] or not done:
                 yield from self._handed(1)
 
     def _publish(self) -> Blocks:
         """Groups tell their parents what the batch has changed. It ends with a group that is done, however it ends."""
-        scratch, state = self._scratch, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
-        scratch[layout.X_EDGE] = scratch[layout.X_PARENT] = 0
+        marks, state = self._marks, (self._arena, self._halves, self._compiled.array, self._scratch, self._ring)
+        marks[layout.X_EDGE] = marks[layout.X_PARENT] = 0
         status = update.FULL
         while status != update.DONE:
             self._budget.allow(0)
@@ -225,7 +225,7 @@ class Propagation:
                 status = publish.publish_batch(*state, self.buffers.out)
             except MemoryError as error:
                 raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
-            if scratch[layout.X_FILL]:
+            if marks[layout.X_FILL]:
                 yield from self._handed(1)
             self._settled = status != update.FULL
             if status == update.OVER_BUDGET and not self._budget.extend(0):
@@ -233,8 +233,8 @@ class Propagation:
 
     def _refuse_overflow(self) -> None:
         """Raises ChangeError if a count that somebody wanted to know has left 63 bits."""
-        overflow, self._arena[A.H_WRAPPED] = self._arena[A.H_WRAPPED], 0
-        if overflow and self._scratch[layout.X_MODE] == layout.MODE_DELTAS:
+        overflow, self._header[A.H_WRAPPED] = self._header[A.H_WRAPPED], 0
+        if overflow and self._marks[layout.X_MODE] == layout.MODE_DELTAS:
             raise ChangeError(
                 "a count would leave 63 bits; the batch was undone. Check the weights of its inserts, or count fewer "
                 "combinations at once"
@@ -245,33 +245,33 @@ class Propagation:
 
         An empty one is too small for the next factorized row, and grows.
         """
-        n = int(self._scratch[layout.X_FILL])
+        n = self._marks[layout.X_FILL]
         if n == 0:
             self.buffers.grow()
             return
         weights = self._weights[sign] if self.buffers is self._flat else np.full(n, sign, np.int64)
         yield self._compiled.block(self.buffers.out, n, self._free, weights)
-        self._scratch[layout.X_FILL] = 0
+        self._marks[layout.X_FILL] = 0
 
     def _through_tree(self, number: int, tuples: Zset, masks: np.ndarray, sign: int) -> Blocks:
-        scratch, alias = self._scratch, self._changes[number].relation.aliases[0]
+        marks, alias = self._marks, self._changes[number].relation.aliases[0]
         missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
         values, copies = _for_kernels(tuples, sign)
-        scratch[layout.X_I] = 0
-        if sign > 0 and scratch[layout.X_MODE] == layout.MODE_VIEWS and alias.node not in self._compiled.summed:
-            scratch[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
+        marks[layout.X_I] = 0
+        if sign > 0 and marks[layout.X_MODE] == layout.MODE_VIEWS and alias.node not in self._compiled.summed:
+            marks[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
         self._budget.allow(0)
         while True:
             status = self._step(alias.node, values, copies, masks, missing, sign)
             if status == update.FULL:
                 yield from self._handed(sign)
                 if self._halted:  # only the tuple in which the kernel was left is finished
-                    copies = copies[: int(scratch[layout.X_I]) + 1]
+                    copies = copies[: marks[layout.X_I] + 1]
                     values = values[: len(copies) * tuples.width]
                     masks = masks if masks is EVERY else masks[: len(copies)]
             elif status != update.OVER_BUDGET or not self._budget.extend(0):
                 break
-        self._note(number, sign, len(copies) if status == update.DONE else int(scratch[layout.X_I]), missing)
+        self._note(number, sign, len(copies) if status == update.DONE else marks[layout.X_I], missing)
         if status == update.OVER_BUDGET:
             raise self._budget.refusal()
         if status == update.TOO_MANY:
@@ -307,24 +307,24 @@ class Propagation:
 
     def _enter(self, node: int, block: Zset, sign: int) -> Generator[Zset, None, bool]:
         """Yields lets tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
-        scratch, over = self._scratch, False
+        over = False
         values, copies = _for_kernels(block, sign)
         ignored = np.zeros(len(block), np.int64)
-        scratch[layout.X_I] = 0
+        self._marks[layout.X_I] = 0
         self._budget.allow(0)
         while (status := self._step(node, values, copies, EVERY, ignored, sign)) != update.DONE:
             if status == update.FULL:
                 yield from self._handed(sign)
             elif not self._budget.extend(0):
                 over = True
-                self._arena[A.H_BUDGET] = self._arena[A.H_LIMIT]
+                self._header[A.H_BUDGET] = self._header[A.H_LIMIT]
         return over
 
     def _note(self, number: int, sign: int, applied: int, missing: np.ndarray) -> None:
         """Writes down how many tuples of a change have been applied, and what they did not find."""
         if sign < 0 and np.count_nonzero(missing):
             self.missing.note(number, missing)
-        self._scratch[layout.X_I] = 0
+        self._marks[layout.X_I] = 0
         self._done[sign][number] = applied
         self._settled = True
 

@@ -26,7 +26,7 @@ class Uninterrupted:
         self._delivers: _Handler | None = None  # the handler in whose place this one stands
 
     def __enter__(self) -> Self:
-        if self._depth == 0 and threading.current_thread() is threading.main_thread():
+        if self._depth == 0 and threading.get_ident() == threading.main_thread().ident:
             present = getsignal(SIGINT)
             left = getattr(present, "__self__", None)
             if isinstance(left, Uninterrupted):  # depth 0: another signal's exception struck while that one was left

@@ -112,7 +112,7 @@ def parted(given: Zset, masks: np.ndarray) -> tuple[Zset, int, np.ndarray]:
     """
     weights = given.weights
     if is_net(weights):
-        return given, len(weights) if len(weights) == 1 and weights[0] < 0 else 0, masks
+        return given, int(len(weights) == 1 and weights.item() < 0), masks
     sums = given.sums()
     if masks is not EVERY:
         masks = np.concatenate([masks[sums < 0], masks[sums > 0]])
@@ -122,7 +122,10 @@ def parted(given: Zset, masks: np.ndarray) -> tuple[Zset, int, np.ndarray]:
 
 def is_net(weights: np.ndarray) -> bool:
     """Returns True iff a batch with these weights (int64[n]) needs no netting: it has inserts only, or one delete."""
-    return not len(weights) or extent(weights)[0] > 0 or (len(weights) == 1 and weights[0] < 0)
+    n = len(weights)
+    if n == 1:
+        return bool(weights.item())
+    return n == 0 or extent(weights)[0] > 0
 
 
 class _Table:

@@ -15,7 +15,7 @@ import numpy as np
 
 from crown.errors import MemoryBudgetError
 from crown.kernels import arena as A
-from crown.store.memory import ADDRESSABLE, MappedFile
+from crown.store.memory import ADDRESSABLE, MappedFile, numbers
 
 SLACK = 1 << 17  # words
 
@@ -27,6 +27,7 @@ class Budget:
         self.words = words
         self.full_disk = False  # True once the disk had no block for what was wanted
         self._parts = parts
+        self._headers = [numbers(part[: A.H_TABLES]) for part in parts]
         self._file = file
         self._fixed = words >= ADDRESSABLE and file is None
         self._lifted = False
@@ -36,7 +37,7 @@ class Budget:
     @property
     def used(self) -> int:
         """Returns the live words of all parts."""
-        return sum(int(part[A.H_LIVE]) for part in self._parts)
+        return sum([header[A.H_LIVE] for header in self._headers])
 
     @property
     def tight(self) -> bool:
@@ -63,19 +64,19 @@ class Budget:
 
         ``expected``: words that the kernel may take before it looks at its budget again.
         """
-        arena = self._parts[part]
+        header = self._headers[part]
         if self._fixed:
-            arena[A.H_BUDGET] = self.words
+            header[A.H_BUDGET] = self.words
             return
-        live = int(arena[A.H_LIVE])
-        allowed = len(arena) if self._lifted else self.words - (self.used - live)
+        live = header[A.H_LIVE]
+        allowed = len(self._parts[part]) if self._lifted else self.words - (self.used - live)
         if self._file is not None:
             allowed = min(allowed, live + self._room(part, expected))
-        arena[A.H_BUDGET] = allowed
+        header[A.H_BUDGET] = allowed
 
     def stop(self, part: int) -> None:
         """Allows arena number ``part`` nothing: its kernel comes back before the next insertion."""
-        self._parts[part][A.H_BUDGET] = -1
+        self._headers[part][A.H_BUDGET] = -1
 
     def extend(self, part: int, expected: int = 0) -> bool:
         """Returns True if a kernel that came back over its budget can go on: the disk had blocks for more.
@@ -83,20 +84,20 @@ class Budget:
         ``expected`` as in ``allow``.
         """
         self.allow(part, expected)
-        arena = self._parts[part]
-        if self._lifted and arena[A.H_LIVE] > arena[A.H_BUDGET]:
-            arena[A.H_BUDGET] = arena[A.H_LIMIT]  # the last reserve
-        return bool(arena[A.H_LIVE] <= arena[A.H_BUDGET])
+        header = self._headers[part]
+        if self._lifted and header[A.H_LIVE] > header[A.H_BUDGET]:
+            header[A.H_BUDGET] = header[A.H_LIMIT]  # the last reserve
+        return header[A.H_LIVE] <= header[A.H_BUDGET]
 
     def provide(self, part: int, words: int) -> bool:
         """Returns True if arena number ``part`` can take so many more words; in a file they have blocks then."""
-        arena = self._parts[part]
-        wanted = int(arena[A.H_TOP]) + words
-        if wanted > len(arena) or (not self._lifted and self.used + words > self.words):
+        header = self._headers[part]
+        wanted = header[A.H_TOP] + words
+        if wanted > len(self._parts[part]) or (not self._lifted and self.used + words > self.words):
             return False
-        if self._file is not None and arena[A.H_LIMIT] < wanted:
+        if self._file is not None and header[A.H_LIMIT] < wanted:
             self._reserve(part, wanted)
-        return bool(wanted <= arena[A.H_LIMIT])
+        return wanted <= header[A.H_LIMIT]
 
     def refusal(self) -> MemoryBudgetError:
         """Returns the error of a batch for which there is no memory."""

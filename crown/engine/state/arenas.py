@@ -33,7 +33,7 @@ from crown.results.support import Support
 from crown.store.budget import SLACK, Budget
 from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
-from crown.store.memory import ADDRESSABLE, MappedFile, reserve
+from crown.store.memory import ADDRESSABLE, MappedFile, numbers, reserve
 from plans.plan import Plan
 from plans.program import Maintainable
 
@@ -65,6 +65,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         # The state of each bag lies in an equal part of the same mapping, with a header of its own.
         self.parts = np.split(arena, 1 + len(bags))
         self.arena = self.parts[0]
+        self.header = numbers(self.arena[: A.header_words(table_total(n))])
         self.halves = self.arena.view(np.int32)
         self.plan_array = self.compiled.array
         self.budget = Budget(self.parts, words, file) if budget is None else budget
@@ -142,31 +143,31 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
     @property
     def version(self) -> int:
         """Returns the number that the owner gave to the last batch (see ``begin``); -1 before the first."""
-        return int(self.arena[A.H_VERSION]) - 1
+        return self.header[A.H_VERSION] - 1
 
     @property
     def clean(self) -> bool:
         """Returns False while, or after a crash in, the application of a batch."""
-        return bool(self.arena[A.H_CLEAN]) and not self.lost
+        return bool(self.header[A.H_CLEAN]) and not self.lost
 
     @property
     def lost(self) -> bool:
         """Returns True while a batch is being applied, and for ever after one that could not be taken back."""
-        return bool(self.arena[A.H_OPEN])
+        return bool(self.header[A.H_OPEN])
 
     @property
     def epoch(self) -> int:
         """Returns a number that every change of the state moves on."""
-        return int(self.arena[A.H_EPOCH])
+        return self.header[A.H_EPOCH]
 
     def begin(self) -> None:
         """Marks the state dirty: a batch is being applied."""
-        self.arena[A.H_CLEAN] = 0
+        self.header[A.H_CLEAN] = 0
 
     def commit(self, version: int) -> None:
         """Marks the state clean, with ``version`` (>= 0) the last batch applied."""
-        self.arena[A.H_VERSION] = version + 1
-        self.arena[A.H_CLEAN] = 1
+        self.header[A.H_VERSION] = version + 1
+        self.header[A.H_CLEAN] = 1
 
     def mark_values(self) -> None:
         """Marks everything in the dictionary that this state refers to. O(state)."""

@@ -122,8 +122,8 @@ def test_a_cell_in_less_memory_than_it_has_state_gives_the_same_deltas(cell_of, 
         changes = {
             name: pa.table(
                 {
-                    "src": [rng.randrange(1 << 16) for _ in range(size)],
-                    "dst": [rng.randrange(1 << 16) for _ in range(size)],
+                    "src": [rng.randrange(1 << 18) for _ in range(size)],
+                    "dst": [rng.randrange(1 << 18) for _ in range(size)],
                     "_weight": pa.array([1] * size, pa.int64()),
                 }
             )

@@ -161,7 +161,7 @@ def test_ctrl_c_ends_a_running_job_with_its_summary_and_no_traceback(tmp_path):
 @pytest.mark.slow
 def test_a_batch_past_the_budget_of_a_cell_ends_the_job_which_goes_on_with_more(spark, tmp_path, capsys):
     rng = random.Random(6)
-    for number, size in enumerate((20, 9000, 20)):
+    for number, size in enumerate((20, 12_000, 20)):
         write(tmp_path / "g", number, [(rng.randrange(1 << 30), rng.randrange(20), 1) for _ in range(size)])
     limits = ("--cells", 1, "--cell-memory", "16 MiB", "--scratch", tmp_path / "scratch", "--cell-budget")
     said = r"cell 0 has 0\.\d MiB of state, and batch 1 needs more than cell_budget=1\.0 MiB: nothing of it was applied"
