@@ -23,6 +23,8 @@ UTC = [case[:2] for case in CASES if case[2]]
 PAIRS = [case[:2] for case in CASES if not case[2]]
 RESERVED = -(2**63)
 _ANSI_ONLY = {"CAST(wide AS STRING)", "CAST(frac AS STRING)", "CAST(frac AS INT)"}
+_LATER = {"FLOOR(dbl)", "CEIL(dbl)", "SPLIT_PART(str, 'a', num2)"}
+"""What Spark before 4.3 answers where it should stop with an error, or the other way round."""
 _LIBRARY = {"exp", "ln", "log", "log2", "log10", "power"}
 
 
@@ -92,9 +94,11 @@ def _compared(answers: DataFrame, pairs: list[tuple[str, str]], lenient: bool = 
 def test_values_and_types_are_those_of_spark_in_ansi_mode_whatever_its_zone(spark, frame, settings) -> None:
     settings.set("spark.sql.ansi.enabled", "true")
     settings.set("spark.sql.session.timeZone", "America/New_York")
-    answers = _answers(spark, frame, [theirs for _, theirs in PAIRS])
-    assert not (wrong := _compared(answers, PAIRS)), "\n".join(wrong)
-    assert len(PAIRS) > 400
+    later = tuple(map(int, spark.version.split(".")[:2])) >= (4, 3)
+    pairs = PAIRS if later else [pair for pair in PAIRS if pair[0] not in _LATER]
+    answers = _answers(spark, frame, [theirs for _, theirs in pairs])
+    assert not (wrong := _compared(answers, pairs)), "\n".join(wrong)
+    assert len(pairs) > 400
 
 
 def test_days_and_times_of_instants_are_those_of_spark_in_utc(spark, frame, settings) -> None:
