@@ -52,7 +52,7 @@ def _least(variables: int, starts: list[int], columns: list[int]) -> list[float]
     problem.a_matrix_.start_ = np.array([*starts, len(columns)], np.int32)
     problem.a_matrix_.index_ = np.array(columns, np.int32)
     problem.a_matrix_.value_ = np.ones(len(columns))
-    solver = highspy.Highs()
+    solver = highspy._Highs()  # not its subclass, which from 1.16 on prints a banner before it can be told not to
     solver.setOptionValue("output_flag", False)
     solver.passModel(problem)
     solver.run()
