@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
-from spark_jobs.feeds.delta_source import ChangesSource, TableSource, has_feed, opened
+from spark_jobs.feeds.delta_source import BATCHES_END, ChangesSource, TableSource, has_feed, opened
 from spark_jobs.storage.address import address, masked
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def delta_changes(spark: SparkSession, table: str, *, after: int = -1, versions:
       property ``delta.enableChangeDataFeed = true``, from the version ``after + 1`` on.
     - ``after``: the version after which a new stream begins; −1: with all that the table ever had. A stream that goes
       on from its checkpoint does so whatever is said here.
-    - ``versions``: at most so many per micro-batch; default: all that there are.
+    - ``versions``: at most so many per micro-batch, from Spark 4.2 on; default: all that there are.
 
     Needs the package ``deltalake`` on the driver and the workers. Raises :class:`SourceError`. A micro-batch costs
     O(changes), and what deltalake takes to read the table's log.
@@ -42,6 +42,11 @@ def delta_changes(spark: SparkSession, table: str, *, after: int = -1, versions:
         )
     if versions is not None and versions < 1:
         raise SourceError(f"versions={versions}: give 1 or more")
+    if versions is not None and not BATCHES_END:
+        raise SourceError(
+            f"versions={versions}: Spark {spark.version} takes all versions that there are; leave it out, or use Spark "
+            "4.2 or later"
+        )
     spark.dataSource.register(ChangesSource)
     reader = spark.readStream.format(ChangesSource.name()).option("table", where).option("after", str(after))
     return (reader if versions is None else reader.option("versions", str(versions))).load()

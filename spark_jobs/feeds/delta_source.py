@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as _AvailableNow
+
+    BATCHES_END = True  # a source may say where a micro-batch ends, given where it starts
 except ImportError:  # before Spark 4.2, where such a trigger takes one micro-batch
+    BATCHES_END = False
 
     class _AvailableNow: ...  # type: ignore[no-redef]
 
@@ -123,25 +126,35 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
         """See PySpark's ``DataSourceStreamReader``."""
         return {"version": self._after, "table": str(opened(self._table).metadata().id)}
 
-    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        """See PySpark's ``DataSourceStreamReader``. Raises :class:`SourceError` if the table is another one."""
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """See PySpark's ``DataSourceStreamReader``. Raises :class:`SourceError` if the table is another one.
+
+        Spark before 4.2 does not say where the batch starts; ``partitions`` finds out then.
+        """
         found = opened(self._table)
-        if str(found.metadata().id) != start["table"] or found.version() < start["version"]:
+        newest: dict[str, Any] = {"version": int(found.version()), "table": str(found.metadata().id)}
+        if start is None:
+            return newest
+        self._refuse_another(start, newest)
+        ends = [newest["version"] if self._target is None else max(self._target, start["version"])]
+        if self._most is not None:
+            ends.append(start["version"] + self._most)
+        return {**start, "version": min(ends)}
+
+    def _refuse_another(self, start: dict[str, Any], end: dict[str, Any]) -> None:
+        if end["table"] != start["table"] or end["version"] < start["version"]:
             raise SourceError(
                 f"the Delta table {masked(self._table)} is another one than the stream has read up to version "
                 f"{start['version']}: put that back, or begin with a new checkpoint"
             )
-        ends = [found.version() if self._target is None else max(self._target, start["version"])]
-        if self._most is not None:
-            ends.append(start["version"] + self._most)
-        return {**start, "version": min(ends)}
 
     def prepareForTriggerAvailableNow(self) -> None:
         """See PySpark's ``SupportsTriggerAvailableNow``."""
         self._target = int(opened(self._table).version())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Versions]:
-        """See PySpark's ``DataSourceStreamReader``."""
+        """See PySpark's ``DataSourceStreamReader``. Raises :class:`SourceError` if the table is another one."""
+        self._refuse_another(start, end)
         first, count = start["version"] + 1, end["version"] - start["version"]
         parts = min(count, PARTITIONS)
         cuts = [first + count * part // parts for part in range(parts)] + [first + count] if parts else []
