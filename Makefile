@@ -9,7 +9,7 @@ PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow chaos lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
+.PHONY: help demo test test-slow test-oldest chaos lint types format check docs wheels bench bench-quick bench-peers native-peers clean python java
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -22,6 +22,9 @@ test: java $(VENV)/.test  ## run all tests but the slow campaigns
 
 test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (an hour or so); EXAMPLES=1000 makes it larger
 	@CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
+
+test-oldest: java $(VENV)-oldest/.done  ## run all tests but the slow ones with the oldest packages that setup.cfg allows
+	@NUMBA_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
 	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100
@@ -53,7 +56,7 @@ bench-quick: $(VENV)/.bench  ## try every section on a small generated graph (un
 bench-peers: $(VENV)-flink/.done $(VENV)-pathway/.done native-peers  ## install Flink and Pathway, build differential dataflow and dbsp, to measure them too
 
 clean:  ## remove the virtual environment and everything generated
-	@rm -rf $(VENV) $(VENV)-flink $(VENV)-pathway out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf $(VENV) $(VENV)-oldest $(VENV)-flink $(VENV)-pathway out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 # What follows says in one sentence what is missing, if something is.
@@ -93,6 +96,11 @@ $(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
 
 $(VENV)/.docs: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]' && touch $@
+
+$(VENV)-oldest/.done: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing the oldest packages into $(VENV)-oldest ..." && $(BIN)/python -m venv $(VENV)-oldest
+	@$(VENV)-oldest/bin/python -m pip install -q --disable-pip-version-check uv
+	@$(VENV)-oldest/bin/uv pip install -q --python $(VENV)-oldest/bin/python --resolution lowest-direct -e '.[test]' && touch $@
 
 $(VENV)-flink/.done $(VENV)-pathway/.done: $(VENV)-%/.done: | $(BIN)/python
 	@echo "installing $* into $(VENV)-$* ..." && $(BIN)/python -m venv $(VENV)-$*

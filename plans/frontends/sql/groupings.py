@@ -34,11 +34,9 @@ def _sets(group: exp.Group) -> list[_Set] | None:
     plain: list[Any] = list(group.expressions)
     if group.args.get("grouping_sets"):  # Spark: GROUP BY a, b GROUPING SETS ((a, b), (a))
         return [found for part in group.args["grouping_sets"] for found in _of(part)]
-    for name, kind in (("rollup", exp.Rollup), ("cube", exp.Cube)):
-        found = group.args.get(name) or []
-        if any(not item.expressions for item in found):  # GROUP BY a, b WITH ROLLUP
+    for name, kind in (("rollup", exp.Rollup), ("cube", exp.Cube)):  # GROUP BY a, b WITH ROLLUP
+        if group.args.get(name):
             return _of(kind(expressions=plain))
-        plain += found  # where sqlglot before 30.20 keeps GROUP BY a, ROLLUP (b, c)
     if not any(isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)) for item in plain):
         return None
     return [[item for part in parts for item in part] for parts in product(*map(_of, plain))]

@@ -85,9 +85,6 @@ class SparkSQL(Spark):
         def _parse_select(self, *args: Any, **kwargs: Any) -> Any:
             return self._inside(0, super()._parse_select, *args, **kwargs)
 
-        def _parse_set_operations(self, this: Any) -> Any:
-            return _intersect_first(super()._parse_set_operations(this))
-
         def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
             return self._inside(1, super()._parse_table, *args, **kwargs)
 
@@ -118,37 +115,6 @@ class AnsiSQL(SparkSQL):
         QUOTES: ClassVar[list[Any]] = ["'"]
         IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
         STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
-
-
-def _intersect_first(node: Any) -> Any:
-    """Returns a chain of set operations in which INTERSECT binds tighter than UNION and EXCEPT.
-
-    sqlglot before 30.25 leaves them in the order of the text. An operand in parentheses is no part of a chain.
-    """
-    chain = []
-    while isinstance(node, exp.SetOperation):
-        chain.append(node)
-        node = node.this
-    if not any(isinstance(one, exp.Intersect) and isinstance(one.this, (exp.Union, exp.Except)) for one in chain):
-        return chain[0] if chain else node
-    operands, loose = [node], []
-    for one in reversed(chain):
-        if isinstance(one, exp.Intersect):
-            one.set("this", operands[-1])
-            operands[-1] = one
-        else:
-            loose.append(one)
-            operands.append(one.expression)
-    whole = operands[0]
-    for one, right in zip(loose, operands[1:], strict=True):
-        one.set("this", whole)
-        one.set("expression", right)
-        whole = one
-    for name in exp.QUERY_MODIFIERS:  # ORDER BY, LIMIT: they are of the whole
-        if whole is not chain[0] and chain[0].args.get(name):
-            whole.set(name, chain[0].args[name])
-            chain[0].set(name, None)
-    return whole
 
 
 DIALECTS = {"spark": SparkSQL, "ansi": AnsiSQL}
