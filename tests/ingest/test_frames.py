@@ -55,7 +55,9 @@ class Named(NamedTuple):
     x: float
 
 
-VIEWED = pa.table({"a": TABLE["a"], "s": TABLE["s"].cast(pa.string_view()), "x": TABLE["x"].cast(pa.float32())})
+VIEWED = pa.table(
+    {"a": TABLE["a"], "s": pa.array(TABLE["s"].to_pylist(), pa.string_view()), "x": TABLE["x"].cast(pa.float32())}
+)
 CODED = pa.table({"a": TABLE["a"], "s": TABLE["s"].dictionary_encode(), "x": TABLE["x"]})
 STRUCTURED = np.array([(1, "one", 1.0), (2, "two", 2.0), (3, "é", 0.5)], [("a", "i8"), ("s", "U5"), ("x", "f8")])
 Loose = namedtuple("Loose", "x a s")
