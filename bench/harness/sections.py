@@ -287,6 +287,7 @@ def sinks(scale: str) -> list[Cell]:
         "parquet": "the cells write Parquet with manifests",
     }
     common: Cell = {"checked": False, "repeats": 1}
+    four = {"laps": 4, "prefix": 4_000_000}  # batches of the same size, the first of which is not counted
     cells = [
         cell(
             "3-hop",
@@ -295,13 +296,13 @@ def sinks(scale: str) -> list[Cell]:
             scale,
             title=f"3-Hop, {title}",
             arguments={"sink": sink},
+            options=four,
             batch_rows=rows,
             **common,
         )
         for rows in ((100_000,) if scale == "normal" else (100_000, 500_000))
         for sink, title in titles.items()
     ]
-    four = {"laps": 4, "prefix": 4_000_000}  # eight batches of the same size, the first of which is not counted
     title = "3-Hop, large batches, nobody writes"
     large = cell("3-hop", "crown-spark", "spark", scale, title=title, options=four, batch_rows=500_000, **common)
     return [*cells, large]
@@ -313,7 +314,8 @@ def operator(scale: str) -> list[Cell]:
     if scale == "quick":
         return []
     cells = []
-    for rows, batches in ((1, 40), (1_000, 40), (10_000, 30), (100_000, 10)):
+    # Enough batches for Java to compile what they run, or all that the graph has. Spark keeps the times of a hundred.
+    for rows, batches in ((1, 96), (1_000, 96), (10_000, 60), (100_000, 10)):
         more: Cell = {"options": {"prefix": rows * batches}, "batch_rows": rows, "law": "batch", "x": rows}
         for engine in ("spark-identity", "crown-spark"):
             cells.append(cell("3-hop", engine, "spark", scale, checked=False, repeats=1, **more))

@@ -18,7 +18,9 @@ from crown.ingest.columns import WEIGHT
 
 BEYOND = 100_000
 """Deltas per change above which it is told, if nobody says otherwise."""
-_OF_BLOCK, _SAMPLE = 4_096, 65_536  # rows that are looked at
+_OF_BLOCK, _SAMPLE = 4_096, 65_536  # rows that can be looked at
+_LEAST = 4_096  # rows that are looked at, if there are as many
+_SURE = 256  # rows that a value which is to be told has among those, more or less
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ class Amplification:
         given = [{name: one[name] for name in _names(one) if name != WEIGHT} for one in changes]
         rows = sum(len(next(iter(columns.values()))) for columns in given if columns)
         worst = Amplified("", None, max(rows, 1), self._deltas, self._deltas)
-        blocks = [block.slice(0, _OF_BLOCK) for block in self._sample]
+        wanted = max(_LEAST, _SURE * self._deltas // max(self._beyond, 1))
+        each = min(-(-wanted // len(self._sample)), _OF_BLOCK)
+        blocks = [block.slice(0, each) for block in self._sample]
         sample = pa.Table.from_batches(blocks).flatten()  # the elements of a motif are structs
         for name in sample.column_names:
             if name == WEIGHT:
@@ -83,7 +87,7 @@ class Amplification:
                 continue
             top = counted[pc.index(counted.field("counts"), pc.max(counted.field("counts"))).as_py()]
             having = sum(_having(column, top["values"]) for columns in given for column in columns.values())
-            deltas = top["counts"].as_py() * self._deltas // self._sampled
+            deltas = top["counts"].as_py() * self._deltas // sample.num_rows
             named, least = bool(worst.column), worst.deltas * having
             if having and (deltas * worst.rows > least or (not named and deltas * worst.rows == least)):
                 worst = Amplified(name, top["values"].as_py(), having, deltas, self._deltas)

@@ -72,6 +72,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.uninterrupted = Uninterrupted()
         self.batches = 0
         self._batch: ref[Batches] | None = None
+        self._nothing = pa.RecordBatch.from_pylist([], self.delta_schema)
 
     @classmethod
     def create(cls, plan: Plan, threads: int, *, memory_budget: int | None = None, on_missing: str = "ignore") -> Cells:
@@ -157,25 +158,27 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         closing: Callable[[], None] | None,
     ) -> Batches:
         """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
-        batches: queue.Queue[pa.RecordBatch] = queue.Queue(_AHEAD * len(parts))
+        batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()  # None: a cell has come to its end
+        room = threading.Semaphore(_AHEAD * len(parts))
         unwanted, stopped = threading.Event(), threading.Event()
 
         def work(engine: Engine, part: Prepared) -> bool:
             """Applies a cell's part. Returns False if it was taken back because the batch was stopped."""
-            delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
-            for batch in delivery:
-                while not unwanted.is_set():
-                    if stopped.is_set():
+            try:
+                delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
+                for batch in delivery:
+                    while not (unwanted.is_set() or stopped.is_set() or room.acquire(timeout=0.1)):
+                        pass
+                    if unwanted.is_set():
+                        delivery.close()
+                    elif stopped.is_set():
                         delivery.abort()
                         return False
-                    try:
-                        batches.put(batch, timeout=0.1)
-                        break
-                    except queue.Full:
-                        continue
-                else:
-                    delivery.close()
-            return True
+                    else:
+                        batches.put(batch)
+                return True
+            finally:
+                batches.put(None)
 
         jobs: list[Future[bool]] = []
         try:
@@ -183,13 +186,19 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             for engine, part in zip(self.engines, parts, strict=True):
                 jobs.append(self._pool.submit(work, engine, part))
             try:
-                yield pa.RecordBatch.from_pylist([], self.delta_schema)
-                while not (all(job.done() for job in jobs) and batches.empty()):
+                yield self._nothing
+                running = len(jobs)
+                while running:
                     self.uninterrupted.check()
                     try:
-                        yield batches.get(timeout=0.01)
+                        batch = batches.get(timeout=0.01)
                     except queue.Empty:
                         continue
+                    if batch is None:
+                        running -= 1
+                    else:
+                        room.release()
+                        yield batch
             except GeneratorExit:  # closed early: the rest of the batch is applied all the same
                 unwanted.set()
             for job in jobs:

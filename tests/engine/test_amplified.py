@@ -55,6 +55,19 @@ def test_where_no_value_of_the_deltas_is_in_the_changes_the_batch_is_told() -> N
     assert Amplification(None).found([]) is None
 
 
+@pytest.mark.parametrize("share", [2, 5, 20])
+def test_of_many_deltas_some_rows_tell(share: int) -> None:
+    """However many there are, of a value that is to be told some hundred rows are looked at."""
+    watch = Amplification(10_000)
+    block = pa.record_batch({"x": [-1 if i % share == 0 else i for i in range(4_000)], "_weight": [1] * 4_000})
+    for _ in range(100):
+        watch.add(block)
+    found = watch.found([{"a": pa.array(range(-1, 999)), "_weight": pa.array([1] * 1_000)}])
+    assert found is not None
+    assert (found.column, found.value, found.rows, found.of) == ("x", -1, 1, 400_000)
+    assert abs(found.deltas * share / 400_000 - 1) < 0.1
+
+
 @pytest.mark.parametrize("query", [QUERY, "SELECT DISTINCT r.a, s.c FROM r JOIN s ON r.b = s.b"])
 @pytest.mark.parametrize("durable", [False, True])
 def test_where_the_warning_is_an_error_the_batch_is_refused_and_no_delta_is_lost(
