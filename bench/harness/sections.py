@@ -288,6 +288,7 @@ def sinks(scale: str) -> list[Cell]:
     }
     common: Cell = {"checked": False, "repeats": 1}
     four = {"laps": 4, "prefix": 4_000_000}  # batches of the same size, the first of which is not counted
+    three = {"laps": 3, "prefix": 3_000_000}
     cells = [
         cell(
             "3-hop",
@@ -296,7 +297,7 @@ def sinks(scale: str) -> list[Cell]:
             scale,
             title=f"3-Hop, {title}",
             arguments={"sink": sink},
-            options=four,
+            options=three,
             batch_rows=rows,
             **common,
         )
