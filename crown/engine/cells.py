@@ -162,13 +162,17 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         room = threading.Semaphore(_AHEAD * len(parts))
         unwanted, stopped = threading.Event(), threading.Event()
 
+        def end(how: threading.Event) -> None:
+            """Says it to all cells, also to those that wait for room: each takes it once more at most."""
+            how.set()
+            room.release(len(parts))
+
         def work(engine: Engine, part: Prepared) -> bool:
             """Applies a cell's part. Returns False if it was taken back because the batch was stopped."""
             try:
                 delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
                 for batch in delivery:
-                    while not (unwanted.is_set() or stopped.is_set() or room.acquire(timeout=0.1)):
-                        pass
+                    room.acquire()
                     if unwanted.is_set():
                         delivery.close()
                     elif stopped.is_set():
@@ -200,7 +204,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
                         room.release()
                         yield batch
             except GeneratorExit:  # closed early: the rest of the batch is applied all the same
-                unwanted.set()
+                end(unwanted)
             for job in jobs:
                 job.result()
             if closing is not None:
@@ -208,7 +212,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             self.batches += 1
             self._arena[H_OPEN] = 0
         except BaseException as error:
-            stopped.set()
+            end(stopped)
             self._roll_back(parts, jobs, error)
             raise
 
