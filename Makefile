@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python)
 JOBS ?= auto
+PYTEST := -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+OLDEST := $(if $(PYTHON),$(PYTHON),python3.11)
 PEER_flink := apache-flink>=2.1,<3
 PEER_pathway := pathway>=0.27,<1
 
@@ -18,13 +20,13 @@ demo: java $(VENV)/.demo  ## maintain 3-hop paths over a power-law graph with Sp
 	@$(BIN)/python -m spark_jobs.demo
 
 test: java $(VENV)/.test  ## run all tests but the slow campaigns
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python $(PYTEST)
 
 test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (an hour or so); EXAMPLES=1000 makes it larger
-	@CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m slow --hypothesis-profile=campaign
+	@CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python $(PYTEST) -m slow --hypothesis-profile=campaign
 
 test-oldest: java $(VENV)-oldest/.done  ## run all tests but the slow ones with the oldest packages that setup.cfg allows
-	@NUMBA_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@NUMBA_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python $(PYTEST)
 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
 	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100
@@ -97,8 +99,11 @@ $(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
 $(VENV)/.docs: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]' && touch $@
 
-$(VENV)-oldest/.done: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing the oldest packages into $(VENV)-oldest ..." && $(BIN)/python -m venv $(VENV)-oldest
+$(VENV)-oldest/.done: setup.cfg pyproject.toml
+	@$(OLDEST) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
+	  echo "the oldest packages are for Python 3.11: install it, or say where it is with PYTHON=/path/to/python3.11" >&2; exit 1; \
+	}
+	@echo "installing the oldest packages into $(VENV)-oldest ..." && $(OLDEST) -m venv $(VENV)-oldest
 	@$(VENV)-oldest/bin/python -m pip install -q --disable-pip-version-check uv
 	@$(VENV)-oldest/bin/uv pip install -q --python $(VENV)-oldest/bin/python --resolution lowest-direct -e '.[test]' && touch $@
 
