@@ -102,8 +102,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
                 return self._run(changes, True, consolidate, True).to_table(self._factorized().delta_schema)
             prepared = self._prepared(changes)
             watch = Amplification(self.amplified_beyond)
-            delivery = self._started(prepared, True, consolidate, watch=watch)
-            deltas = delivery.to_table(self._engine.delta_schema, watch.add)
+            schema = self._engine.delta_schema  # the delivery gets no name: a Ctrl-C while it is deleted would be lost
+            deltas = self._started(prepared, True, consolidate, watch=watch).to_table(schema, watch.add)
         if watch.told:
             self._amplified = [*self._amplified[-9:], watch.told]
         return self._tell(deltas)

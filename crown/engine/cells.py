@@ -14,7 +14,7 @@ import queue
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ from crown.engine.delivery import LOST, Batches, Delivery, is_running, refuse
 from crown.engine.engine import Engine
 from crown.engine.state import saving
 from crown.engine.state.arenas import State, limits_of
-from crown.errors import MemoryBudgetError, UnusableStateError
+from crown.errors import UnusableStateError
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared, RelationChange
@@ -158,7 +158,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         closing: Callable[[], None] | None,
     ) -> Batches:
         """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
-        batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()  # None: a cell has come to its end
+        batches: queue.SimpleQueue[pa.RecordBatch | BaseException | None] = queue.SimpleQueue()  # None: a cell's end
         room = threading.Semaphore(_AHEAD * len(parts))
         unwanted, stopped = threading.Event(), threading.Event()
 
@@ -167,63 +167,82 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             how.set()
             room.release(len(parts))
 
-        def work(engine: Engine, part: Prepared) -> bool:
-            """Applies a cell's part. Returns False if it was taken back because the batch was stopped."""
+        def leave() -> bool:
+            """Has the rest of the batch applied without output. Returns False: nothing is wanted any more."""
+            end(unwanted)
+            return False
+
+        def work(engine: Engine, part: Prepared) -> None:
+            """Applies a cell's part and leaves it open; or takes it back, if the batch was stopped."""
             try:
-                delivery = engine.run(part, deltas=deltas, consolidate=consolidate)
+                delivery = engine.run(part, deltas=deltas, consolidate=consolidate, hold=True)
                 for batch in delivery:
                     room.acquire()
+                    if stopped.is_set():
+                        delivery.abort()
+                        return
                     if unwanted.is_set():
                         delivery.close()
-                    elif stopped.is_set():
-                        delivery.abort()
-                        return False
                     else:
                         batches.put(batch)
-                return True
-            finally:
+                opened.append(engine)
                 batches.put(None)
+            except BaseException as error:
+                batches.put(error)
 
-        jobs: list[Future[bool]] = []
+        jobs: list[Future[None]] = []
+        opened: list[Engine] = []
+        wanted, stands = True, False
         try:
             self._arena[H_OPEN] = 1
             for engine, part in zip(self.engines, parts, strict=True):
                 jobs.append(self._pool.submit(work, engine, part))
             try:
                 yield self._nothing
-                running = len(jobs)
-                while running:
-                    self.uninterrupted.check()
+            except GeneratorExit:
+                wanted = leave()
+            running = len(jobs)
+            while running:
+                self.uninterrupted.check()
+                try:
+                    batch = batches.get(timeout=0.01)
+                except queue.Empty:
+                    continue
+                if batch is None:
+                    running -= 1
+                elif isinstance(batch, BaseException):
+                    raise batch
+                elif wanted:
+                    room.release()
                     try:
-                        batch = batches.get(timeout=0.01)
-                    except queue.Empty:
-                        continue
-                    if batch is None:
-                        running -= 1
-                    else:
-                        room.release()
                         yield batch
-            except GeneratorExit:  # closed early: the rest of the batch is applied all the same
-                end(unwanted)
-            for job in jobs:
-                job.result()
+                    except GeneratorExit:
+                        wanted = leave()
             if closing is not None:
                 closing()
-            self.batches += 1
-            self._arena[H_OPEN] = 0
+            stands = True
+            self._settle()
         except BaseException as error:
-            end(stopped)
-            self._roll_back(parts, jobs, error)
+            if not stands:
+                end(stopped)
+                self._roll_back(jobs, opened, error)
             raise
 
-    def _roll_back(self, parts: list[Prepared], jobs: Sequence[Future[bool]], error: BaseException) -> None:
-        """Takes the batch back in the cells that applied it; those that refused it, or were stopped, have done so."""
-        if len(jobs) < len(parts):
+    def _settle(self) -> None:
+        """Lets the batch stand that is open in all cells. Whatever strikes in the midst of this, the state is lost."""
+        for engine in self.engines:
+            engine.settle()
+        self.batches += 1
+        self._arena[H_OPEN] = 0
+
+    def _roll_back(self, jobs: Sequence[Future[Any]], opened: list[Engine], error: BaseException) -> None:
+        """Takes the batch back in the cells where it is open; those that refused it, or were stopped, have done so."""
+        if len(jobs) < len(self.engines):
             return  # whether another cell has begun is not known: the state is lost
-        for engine, part, job in zip(self.engines, parts, jobs, strict=True):
-            if job.exception() is None and job.result():
-                with suppress(MemoryBudgetError):  # that engine is lost, then
-                    engine.core.undo(part.changes, engine.missing, wanted=False)
+        wait(jobs)  # until then more of them are opened
+        for engine in opened:
+            with suppress(UnusableStateError):  # that engine is lost, then
+                engine.core.roll_back(error)
         self._arena[H_OPEN] = 0
         if self.lost and isinstance(error, Exception):
             raise UnusableStateError(f"{error}. {LOST}") from error
@@ -271,10 +290,27 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         return any(engine.contains(values) for engine in self.engines)
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
-        """See ``Engine.apply_discard``, in parallel. A refusal of one cell is not taken back in the others."""
+        """See ``Engine.apply_discard``, in parallel. If a cell refuses the batch, all take it back."""
         parts = self._divided(self.prepare(changes).changes)
-        work: Callable[[Engine, Prepared], int] = Engine.discard
-        return sum(self._pool.map(work, self.engines, parts))
+        jobs: list[Future[int]] = []
+        opened: list[Engine] = []
+
+        def work(engine: Engine, part: Prepared) -> int:
+            n = engine.discard(part, hold=True)
+            opened.append(engine)
+            return n
+
+        with self.uninterrupted:
+            try:
+                self._arena[H_OPEN] = 1
+                for engine, part in zip(self.engines, parts, strict=True):
+                    jobs.append(self._pool.submit(work, engine, part))
+                n = sum([job.result() for job in jobs])
+            except BaseException as error:
+                self._roll_back(jobs, opened, error)
+                raise
+            self._settle()
+        return n
 
     def compact(self) -> int:
         """See ``State.compact`` for the shared dictionary."""

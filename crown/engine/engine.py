@@ -185,6 +185,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         consolidate: bool | None = None,
         closing: Callable[[], None] | None = None,
         factorized: bool = False,
+        hold: bool = False,
     ) -> Delivery:
         """Applies a prepared batch; yields its exact deltas (output columns and ``_weight``).
 
@@ -194,18 +195,19 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         done; if it raises, the batch is taken back. ``factorized``: deltas are factorized rows (see
         ``crown.results.factorized``; CrownError for plans that have none). Until the iterator is exhausted or closed
         the engine takes nothing else, and its deltas are void if it raises. Closed early, it applies the rest
-        of the batch without output, and its ``close`` raises what stops that. O(changes * lambda + deltas).
+        of the batch without output, and its ``close`` raises what stops that. ``hold``: when all is done the batch
+        stays open, until ``settle`` lets it stand or ``core.roll_back`` takes it back. O(changes * lambda + deltas).
         """
         self.ready()
         self.refuse_missing(prepared)
         counted = self.core.results.counted
         if factorized:
-            batch = self._deliver(prepared.changes, True, False, closing, self.factorized)
+            batch = self._deliver(prepared.changes, True, False, closing, hold, self.factorized)
             self.core.guard.watch(batch)
             return Delivery(batch, self.uninterrupted)
         if counted or consolidate is None:
             consolidate = self.core.gathers
-        batch = self._deliver(prepared.changes, deltas or counted, consolidate, closing)
+        batch = self._deliver(prepared.changes, deltas or counted, consolidate, closing, hold)
         self.core.guard.watch(batch)
         return Delivery(batch, self.uninterrupted)
 
@@ -219,8 +221,8 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
             raise CrownError("apply_discard is not defined for a query whose results are counted; use run")
         return self.discard(self.prepare(changes))
 
-    def discard(self, prepared: Prepared) -> int:
-        """Applies a prepared batch and drops its deltas: the second half of ``apply_discard``."""
+    def discard(self, prepared: Prepared, hold: bool = False) -> int:
+        """Applies a prepared batch and drops its deltas, half of ``apply_discard``. ``hold``: see ``run``."""
         self.ready()
         with self.uninterrupted:
             try:
@@ -228,9 +230,14 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
             except BaseException as error:
                 self.core.roll_back(error)
                 raise
-            self.core.settle()
-            self.batches += 1
+            if not hold:
+                self.settle()
         return n
+
+    def settle(self) -> None:
+        """Lets the batch stand that has been applied and is open."""
+        self.core.settle()
+        self.batches += 1
 
     @cached_property
     def factorized(self) -> FactorizedHead:
@@ -243,6 +250,7 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
         deltas: bool,
         gather: bool,
         closing: Callable[[], None] | None,
+        hold: bool,
         factorized: FactorizedHead | None = None,
     ) -> Batches:
         """Applies a batch as a transaction.
@@ -280,8 +288,8 @@ class Engine(NotCopyable, instead="save(path) and crown.load(path) make another 
                         yield from head.batches(net)
             if closing is not None:
                 closing()
-            core.settle()
-            self.batches += 1
+            if not hold:
+                self.settle()
         except BaseException as error:
             core.roll_back(error)
             raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,11 @@ import pyarrow as pa
 import pytest
 
 import crown
+import plans
+from crown.engine.cells import Cells
 from crown.errors import MemoryBudgetError, MissingDeleteError
+from crown.results.head import OutputHead
+from crown.store.zset import Zset
 from plans.errors import PlanError
 
 CHAIN = {"r": {"a": "int64", "b": "string"}, "s": {"b": "string", "c": "int64"}, "t": {"c": "int64", "d": "string"}}
@@ -104,3 +110,52 @@ def test_closing_early_hides_no_refusal_and_leaves_no_cell_behind() -> None:
         many.apply_batches({"e": hub}).close()  # type: ignore[attr-defined]
     assert counted(many.to_table()) == before
     many.check_invariants()
+
+
+@pytest.mark.parametrize("failing", range(6))
+def test_what_keeps_failing_in_one_cell_does_not_keep_the_others_from_taking_the_batch_back(failing: int) -> None:
+    def evaluated(head: OutputHead, block: Zset) -> Zset:
+        if next(calls) >= failing:
+            raise ValueError("no")
+        return codes(head, block)
+
+    codes, calls = OutputHead.codes, itertools.count()
+    many = crown.view("Q(a,d) :- r(a,b), s(b,c), t(c,d).", CHAIN, threads=2)
+    assert many.plan.support
+    rng = random.Random(failing)
+    for _ in range(5):
+        many.apply(batch(rng, CHAIN))
+    before = counted(many.to_table())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OutputHead, "codes", evaluated)
+        with suppress(ValueError):
+            many.apply({name: [row | {"_weight": -9} for row in rows] for name, rows in everything(CHAIN).items()})
+    assert counted(many.to_table()) == (before if next(calls) > failing else {})
+    many.check_invariants()
+
+
+def test_what_one_cell_refuses_to_discard_is_taken_back_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise MemoryBudgetError("no room")
+
+    many = Cells.create(plans.plan("Q(a,b,c) :- e(a,b), e(b,c).", EDGES), 2)
+    many.apply_discard({"e": pa.table({"s": range(50), "d": range(1, 51)})})
+    before = [engine.count() for engine in many.engines]
+    monkeypatch.setattr(many.engines[1], "discard", refuse)
+    with pytest.raises(MemoryBudgetError):
+        many.apply_discard({"e": pa.table({"s": range(100, 150), "d": range(101, 151)})})
+    assert [engine.count() for engine in many.engines] == before
+    assert all(before)
+    many.check_invariants()
+
+
+def everything(schema: dict[str, dict[str, str]]) -> dict[str, list[dict[str, Any]]]:
+    """All rows that ``batch`` may draw."""
+
+    def values(kind: str) -> list[Any]:
+        return [i if kind == "int64" else f"s{i}" for i in range(5)]
+
+    return {
+        name: [dict(zip(columns, row, strict=True)) for row in itertools.product(*map(values, columns.values()))]
+        for name, columns in schema.items()
+    }
