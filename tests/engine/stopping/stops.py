@@ -9,6 +9,7 @@ from __future__ import annotations
 import linecache
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -190,10 +191,14 @@ def ctrl_c(run: Run, at: float) -> str:
 
 
 def exception_anywhere(run: Run, at: float) -> str:
-    """An exception between two lines of the product, as the handler of any other signal may raise it."""
+    """An exception between two lines of the product, as the handler of any other signal may raise it.
+
+    Python itself prints what is raised in a finalizer, and goes on: not there.
+    """
 
     def strike() -> None:
-        raise Injected
+        if not any(frame.f_code.co_name == "__del__" for frame, _ in traceback.walk_stack(None)):
+            raise Injected
 
     try:
         with _at_line(run, at, strike):
@@ -208,9 +213,12 @@ _lines: dict[str, int] = {}
 
 @contextmanager
 def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
-    """``strike`` once, at that place among the lines of the product that applying such a batch goes through."""
-    total = _lines.setdefault(run.subject.name, 400)
-    wanted, seen, struck = int(at * total), [0], list[bool]()
+    """``strike`` once, at that place among the lines of the product that applying such a batch goes through.
+
+    How many there are, the first such batch of a subject tells, which nothing stops.
+    """
+    total = _lines.get(run.subject.name)
+    wanted, seen, struck = sys.maxsize if total is None else int(at * total), [0], list[bool]()
 
     def line(frame: FrameType, event: str, argument: object) -> Any:
         if event == "line":
@@ -229,7 +237,7 @@ def _at_line(run: Run, at: float, strike: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
-        _lines[run.subject.name] = max(_lines[run.subject.name], seen[0])
+        _lines[run.subject.name] = max(_lines.get(run.subject.name, 0), seen[0])
 
 
 def _is_framing(frame: FrameType) -> bool:
