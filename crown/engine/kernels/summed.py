@@ -32,7 +32,20 @@ from crown.engine.kernels.payload import add_parts, entry_change, pend
 from crown.engine.kernels.update import DONE, FULL, IDLE, MAX_COPIES, OVER_BUDGET, TOO_MANY, WALKING
 from crown.engine.kernels.walk import delete_walk, insert_walk, push
 from crown.engine.kernels.worth import begin, multiply_by_row
-from crown.kernels.arena import H_BUDGET, H_EPOCH, H_LIVE, H_R_UPDATES, NONE, ZERO, alloc, at32, lo, release
+from crown.kernels.arena import (
+    H_BUDGET,
+    H_EPOCH,
+    H_LIVE,
+    H_R_UPDATES,
+    NONE,
+    ZERO,
+    alloc,
+    at32,
+    class_words,
+    lo,
+    release,
+    size_class,
+)
 from crown.kernels.context import Context
 from crown.kernels.geometry import (
     entry_field,
@@ -112,6 +125,7 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
         scratch[X_RECORD] = alloc(arena, plan[rec + R_WORDS])
     record = scratch[X_RECORD]
     row = record + plan[d + N_OFFSET]
+    returned = class_words(size_class(plan[rec + R_WORDS]))  # with the record, before anybody asks what is in use
     status = DONE
     while True:
         if scratch[X_PHASE] == WALKING:
@@ -128,7 +142,7 @@ def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, r
         if i == n:
             scratch[X_I] = 0
             break
-        if sign > 0 and arena[H_LIVE] > arena[H_BUDGET]:
+        if sign > 0 and arena[H_LIVE] - returned > arena[H_BUDGET]:
             status = OVER_BUDGET
             break
         ahead_by_key(ctx, at, k, rows, i * width, n - i, width)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 import crown
 from crown.analysis.hot import groups
-from crown.errors import ChangeError
+from crown.errors import ChangeError, MemoryBudgetError
 from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.programs import snapshot
@@ -136,3 +138,38 @@ def test_strings_that_only_keys_name_survive_a_sweep() -> None:
     apply(engine, {"d": [{"k": "a long key of f alone", "name": "p"}]})
     assert result_of(engine) == {("p", 1, 1): 1}
     engine.check_invariants()
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """Ends a test that would not come to its end."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError("this goes on and on")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_budget_that_is_used_up_to_the_word_refuses_the_batch_and_does_not_wait() -> None:
+    view = crown.view(QUERY, SCHEMA)
+    view.apply({"f": [("a", 1), ("b", 2)], "d": [("a", "p")]})
+    before, limits = view.to_table(), view._engine.memory.budget  # type: ignore[union-attr]
+    refused = []
+    for room in range(-4, 60):
+        limits.change(limits.used + room)
+        try:
+            view.apply({"f": [("c", 3), ("d", 4)]})
+        except MemoryBudgetError:
+            refused.append(room)
+        else:
+            limits.change(1 << 28)
+            view.apply({"f": [("c", 3, -1), ("d", 4, -1)]})
+    assert 10 < len(refused) < 60, "it depends on the room"
+    limits.change(1 << 28)
+    assert view.to_table() == before
+    view.check_invariants()
