@@ -43,6 +43,7 @@ EPSILON = (0.5, 0.5, 0.5)
 SLICE = 1024  # rows between two looks at the space
 WEDGE_WORDS = 6  # of a wedge, about: its record, its slot, its place in a list
 NO_KEYS = np.zeros(0, dtype=np.int64)
+_Keys = tuple[np.ndarray, np.ndarray, int, np.ndarray]  # codes, flat, w and places of the kernels
 
 
 class Shape:
@@ -149,10 +150,11 @@ class TriangleBag:
         weights = change.weights
         missing = np.zeros(len(weights), dtype=np.int64) if missing is None else missing
         self._state.arena[at.C_EPOCH] += 1
-        codes = self._codes(atom, change, True)
+        keys = self._keys_of(atom, change)
+        codes = keys[0]
         applied = len(weights)
         for sign in (-1, 1):
-            applied = min(applied, (yield from self._apply_sign(atom, codes, weights, missing, sign)))
+            applied = min(applied, (yield from self._apply_sign(atom, keys, weights, missing, sign)))
         for half, d in enumerate((atom, (atom + 1) % 3)):
             if len(self.shape.domains[d]) > 1:
                 unique = np.unique(codes[:, half])
@@ -161,45 +163,45 @@ class TriangleBag:
             raise BagBudgetError(applied)
 
     def _apply_sign(
-        self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
+        self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int
     ) -> Generator[Zset, None, int]:
         """Yields the changes of one sign. Returns how many rows were applied: all, unless the budget is used up."""
+        codes, flat, width, places = keys
         start = 0
         while start < len(weights):
             part = slice(start, start + SLICE)
             wanted = len(weights[part])
-            done = yield from self._apply_slice(atom, codes[part], weights[part], missing[part], sign)
+            keys = (codes[part], flat[start * width : part.stop * width], width, places)
+            done = yield from self._apply_slice(atom, keys, weights[part], missing[part], sign)
             start += done
             if not self._save_space() and done < wanted:
                 break
         return start
 
     def _apply_slice(
-        self, atom: int, codes: np.ndarray, weights: np.ndarray, missing: np.ndarray, sign: int
+        self, atom: int, keys: _Keys, weights: np.ndarray, missing: np.ndarray, sign: int
     ) -> Generator[Zset, None, int]:
         cursor = np.zeros(8, dtype=np.int64)
         if self.mode == "factorized":
-            self._state.run(quiet_rows, atom, codes, weights, missing, sign, cursor)
+            self._state.run(quiet_rows, atom, *keys, weights, missing, sign, cursor)
             return int(cursor[ROW])
         tail = (sign, self._pairs, self._count, self._keys, cursor, self._out)
         while cursor[ROW] < len(weights) and not cursor[OVER]:
-            found = self._state.run(stream_rows, atom, codes, weights, missing, *tail)
+            found = self._state.run(stream_rows, atom, *keys, weights, missing, *tail)
             if found:
                 yield Zset(self._decode(self._out[:, :found]), np.full(found, sign, np.int64))
         return int(cursor[ROW])
 
-    def _codes(self, atom: int, tuples: Zset, make: bool) -> np.ndarray:
-        rows = tuples.rows
-        codes = np.empty((len(rows), 2), dtype=np.int64)
-        for half, d in enumerate((atom, (atom + 1) % 3)):
-            columns = self.shape.positions[atom][half]
+    def _keys_of(self, atom: int, tuples: Zset) -> _Keys:
+        """Returns the codes of the keys of tuples, 0 for composite keys, and what kernels make those of."""
+        rows, halves = tuples.rows, self.shape.positions[atom]
+        codes = np.zeros((len(rows), 2), dtype=np.int64)
+        for half, columns in enumerate(halves):
             if len(columns) == 1:
                 codes[:, half] = rows[:, columns[0]]
-            else:
-                column = np.zeros(len(rows), dtype=np.int64)
-                code_rows(self._state.arena, d, columns, tuples.flat(), tuples.width, make, column)
-                codes[:, half] = column
-        return codes
+        places = np.array([*map(len, halves), *np.concatenate(halves)], dtype=np.int64)
+        composite = any(len(columns) > 1 for columns in halves)
+        return codes, tuples.flat() if composite else NO_KEYS, tuples.width if composite else 0, places
 
     def _decode(self, codes: np.ndarray) -> np.ndarray:
         """Returns rows of output attributes from columns of A, B and C codes."""
@@ -210,7 +212,10 @@ class TriangleBag:
 
     def missing_copies(self, atom: int, deletes: Zset) -> int:
         """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
-        codes = self._codes(atom, deletes, False)
+        keys = self._keys_of(atom, deletes)
+        codes = keys[0]
+        if keys[2]:
+            code_rows(self._state.arena, atom, *keys)
         packed = np.stack([np.full(len(deletes), atom), codes[:, 0], codes[:, 1], deletes.weights], axis=1)
         edges = np.empty(len(packed), dtype=np.int64)
         return int(find_taken(self._state.arena, self._state.plan, packed, len(packed), edges))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,3 +100,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """Ends a test that would not come to its end."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError("this goes on and on")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -28,7 +28,7 @@ from ivm_triangle.kernels.update.rules import lookup_step, scan_step
 _WORDS, _ROWS = int64[::1], int64[:, ::1]
 _STATE = (_WORDS, int32[::1], _WORDS, float64[::1])
 _CHANGES = (*_STATE, _ROWS, int64, _WORDS)
-_STREAM = (*_STATE, int64, _ROWS, _WORDS, _WORDS, int64, _WORDS, int64, _WORDS, _WORDS, _ROWS)
+_STREAM = (*_STATE, int64, _ROWS, _WORDS, int64, _WORDS, _WORDS, _WORDS, int64, _WORDS, int64, _WORDS, _WORDS, _ROWS)
 _UNION = (_WORDS, int32[::1], _WORDS, _WORDS, _WORDS, _ROWS, boolean, _ROWS)
 _CONTEXT = NamedTuple((CPointer(int64), CPointer(int32), Constants(), CPointer(float64)), Context)
 _SCAN = (_CONTEXT, *(int64,) * 7)

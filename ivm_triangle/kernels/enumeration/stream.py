@@ -8,6 +8,8 @@ and O(1) per triple. Where only the number of the middles is kept, they are soug
 
 from __future__ import annotations
 
+import numpy as np
+
 from crown.kernels.arena import H_BUDGET, H_LIVE, NONE, T_CAPACITY, T_SLOTS, ZERO, alloc, release
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
@@ -42,6 +44,9 @@ from ivm_triangle.kernels.update.rules import pick
 ROW, PHASE, POSITION, EDGE, OVER = range(5)
 NEW, LISTING = 0, 1
 HOLD_MIDDLES = 3  # behind the three pair views: 1 for LIST, 0 for PAIRS
+
+# The places of an atom's keys in its rows: the words of either key, then the columns of the first and of the second.
+COLUMNS = np.int64(2)
 
 
 @device
@@ -111,14 +116,42 @@ def _list_triples(arena, halves, pairs, k, x, y, sign, count, keys, width, cur, 
     return rows, True
 
 
-@kernel
-def stream_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, pairs, count, keys, cur, out):
-    """Applies the rows (codes int64[n, 2]) whose weight has `sign`; returns the rows written to `out` int64[3, cap].
+@device
+def _code_of(arena, domain, places, pos, k, flat, base, make):
+    """Returns the code of a composite key of `k` words: the handle of the record that holds them, made if absent and
+    wanted, else 0. So it is decoded by looking."""
+    t = table_at(KEYS + domain)
+    tag = hash_key(arena, places, pos, k, flat, base)
+    record = find(arena, t, tag, places, pos, k, flat, base)
+    if record == 0 and make:
+        record = alloc(arena, k)
+        for j in range(k):
+            arena[record + j] = flat[base + places[pos + j]]
+        insert(arena, t, tag, record)
+    return record
 
-    Call again with the same cursor while `cur[ROW]` < n, unless `cur[OVER]` is 1: then more is live than the budget
-    allows, and the rows from `cur[ROW]` on have not been applied. `pairs`: the pair views of R, S, T, and whether they
-    hold the middles (LIST) or how many there are (PAIRS); `count`: the COUNT view and
-    `keys` its variables, or -1 and none. Row i of `missing` receives the copies that a delete did not find.
+
+@device
+def _code_row(arena, k, places, flat, w, i, make, codes):
+    """Writes the codes of the composite keys of row `i`; other keys are their own codes, which are there."""
+    if places[0] > 1:
+        codes[2 * i] = _code_of(arena, k, places, COLUMNS, places[0], flat, i * w, make)
+    if places[1] > 1:
+        codes[2 * i + 1] = _code_of(arena, (k + 1) % 3, places, COLUMNS + places[0], places[1], flat, i * w, make)
+
+
+@kernel
+def stream_rows(
+    arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, pairs, count, keys, cur, out
+):
+    """Applies the rows whose weight has `sign`; returns the rows written to `out` int64[3, cap].
+
+    `codes` int64[n, 2]: the keys of each row; those of composite keys are written here, when it is the row's turn, from
+    its words in `flat` int64[n * w] (see `COLUMNS` for `places`), and stay 0 where it never is. Call again with the
+    same cursor while `cur[ROW]` < n, unless `cur[OVER]` is 1: then more is live than the budget allows, and the rows
+    from `cur[ROW]` on have not been applied. `pairs`: the pair views of R, S, T, and whether they hold the middles
+    (LIST) or how many there are (PAIRS); `count`: the COUNT view and `keys` its variables, or -1 and none. Row i of
+    `missing` receives the copies that a delete did not find.
     """
     n = codes.shape[0]
     width = keys.size
@@ -131,9 +164,9 @@ def stream_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, pair
         words(cur),
         words(out),
     )
-    codes, weights, missing = words(codes), words(weights), words(missing)
+    codes, flat, weights, missing = words(codes), words(flat), words(weights), words(missing)
     ctx = Context(arena, halves, plan, eps)
-    pairs, keys = constants(pairs), constants(keys)
+    places, pairs, keys = constants(places), constants(pairs), constants(keys)
     rows = ZERO
     while cur[ROW] < n:
         i = cur[ROW]
@@ -142,6 +175,10 @@ def stream_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, pair
             cur[ROW] += 1
             continue
         if cur[PHASE] == NEW:
+            if sign > 0 and arena[H_LIVE] > arena[H_BUDGET]:  # before its keys are made
+                cur[OVER] = 1
+                return rows
+            _code_row(arena, k, places, flat, w, i, sign > 0, codes)
             e = find_edge(arena, plan, k, codes[2 * i], codes[2 * i + 1])
             old = multiplicity_of(arena, e) if e != 0 else ZERO
             if old + m < 0:
@@ -152,9 +189,6 @@ def stream_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, pair
                 continue
             if sign > 0 or old + m > 0:
                 if sign > 0:
-                    if arena[H_LIVE] > arena[H_BUDGET]:
-                        cur[OVER] = 1
-                        return rows
                     add(ctx, k, codes[2 * i], codes[2 * i + 1], m)
                 else:
                     update(ctx, k, source(arena, e), target(arena, e), e, m)
@@ -181,25 +215,26 @@ def stream_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, pair
 
 
 @kernel
-def quiet_rows(arena, halves, plan, eps, k, codes, weights, missing, sign, cur):
+def quiet_rows(arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, cur):
     """Changes the state as `stream_rows` does, without a stream; the cursor says how far it came."""
     n = codes.shape[0]
     arena, halves, plan, eps, cur = words(arena), words(halves), constants(plan), words(eps), words(cur)
-    codes, weights, missing = words(codes), words(weights), words(missing)
-    ctx = Context(arena, halves, plan, eps)
+    codes, flat, weights, missing = words(codes), words(flat), words(weights), words(missing)
+    ctx, places = Context(arena, halves, plan, eps), constants(places)
     for i in range(n):
         cur[ROW] = i
         m = weights[i]
         if m * sign > 0:
+            if sign > 0 and arena[H_LIVE] > arena[H_BUDGET]:
+                cur[OVER] = 1
+                return
+            _code_row(arena, k, places, flat, w, i, sign > 0, codes)
             e = find_edge(arena, plan, k, codes[2 * i], codes[2 * i + 1])
             old = multiplicity_of(arena, e) if e != 0 else ZERO
             if old + m < 0:
                 missing[i] = -(old + m)
                 m = -old
             if m > 0:
-                if arena[H_LIVE] > arena[H_BUDGET]:
-                    cur[OVER] = 1
-                    return
                 add(ctx, k, codes[2 * i], codes[2 * i + 1], m)
             elif m < 0:
                 update(ctx, k, source(arena, e), target(arena, e), e, m)
@@ -254,24 +289,12 @@ def keyed_rows(arena, halves, view, width, cur, out):
 
 
 @kernel
-def code_rows(arena, domain, columns, flat, w, make, codes):
-    """Codes of composite keys: words `columns` of each row of `flat` int64[n * w]; 0 for an unknown key if not `make`.
-
-    A code is the handle of the record that holds the key's words, so it is decoded by looking.
-    """
-    n = codes.size
-    k = columns.size
-    arena, columns, flat, codes = words(arena), constants(columns), words(flat), words(codes)
-    t = table_at(KEYS + domain)
+def code_rows(arena, k, codes, flat, w, places):
+    """Writes the codes of composite keys of all rows to `codes` as `stream_rows` does, 0 for an unknown key."""
+    n = codes.shape[0]
+    arena, codes, flat, places = words(arena), words(codes), words(flat), constants(places)
     for i in range(n):
-        tag = hash_key(arena, columns, ZERO, k, flat, i * w)
-        record = find(arena, t, tag, columns, ZERO, k, flat, i * w)
-        if record == 0 and make:
-            record = alloc(arena, k)
-            for j in range(k):
-                arena[record + j] = flat[i * w + columns[j]]
-            insert(arena, t, tag, record)
-        codes[i] = record
+        _code_row(arena, k, places, flat, w, i, False, codes)
 
 
 @kernel

@@ -22,6 +22,7 @@ from tests.oracles.expectation import Expectation, by_duckdb, by_nested_loops, n
 
 PAIR = {"x": "int64", "y": "int64"}
 TAGGED = {"x": "int64", "tag": "string"}
+TENANTS = {"x": "int64", "t": "int32", "y": "int64", "u": "int32"}
 
 Tables = dict[str, dict[str, str]]
 Make = Callable[[Maintainable, Path], Any]
@@ -93,6 +94,10 @@ SQUARE = (
     "WHERE a.y = b.x AND b.y = c.x AND c.y = d.x AND d.y = a.x"
 )
 CORNER = "SELECT DISTINCT a.x FROM G a, G b, G c WHERE a.y = b.x AND b.y = c.x AND c.y = a.x"
+WIDE = (
+    "SELECT DISTINCT a.x, a.t, b.x AS y, b.t AS u, c.x AS z, c.t AS v FROM G a, G b, G c "
+    "WHERE a.y = b.x AND a.u = b.t AND b.y = c.x AND b.u = c.t AND c.y = a.x AND c.u = a.t"
+)
 TAGS = "SELECT DISTINCT r.x, s.tag, u.tag AS other FROM R r, S s, S u WHERE r.y = s.x AND r.x = u.x"
 
 GROUPS = (
@@ -116,10 +121,12 @@ SUBJECTS = (
     Subject("generic bag", SQUARE, {"G": PAIR}, _memory),
     Subject("triangle bag", TRIANGLE, {"G": PAIR}, _memory),
     Subject("triangle counts", CORNER, {"G": PAIR}, _memory),
+    Subject("triangle of wide keys", WIDE, {"G": TENANTS}, _memory),
     Subject("threads", THREE_HOP, {"G": PAIR}, _threads),
     Subject("threads with strings", TAGS, {"R": PAIR, "S": TAGGED}, _threads),
     Subject("mapped", THREE_HOP, {"G": PAIR}, _mapped),
     Subject("mapped bag", TRIANGLE, {"G": PAIR}, _mapped),
+    Subject("mapped bag of wide keys", WIDE, {"G": TENANTS}, _mapped),
     Subject("groups", GROUPS, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("missing keys", MISSING, {"R": PAIR, "S": TAGGED}, _memory),
@@ -234,7 +241,9 @@ class Run:
         return self.database.without_absent_deletes(batch)
 
     def _value(self, kind: str) -> object:
-        return self.random.randrange(7) if kind == "int64" else f"tag {self.random.randrange(300)}"
+        if kind == "string":
+            return f"tag {self.random.randrange(300)}"
+        return self.random.randrange(7 if kind == "int64" else 2)
 
 
 def memory_of(engine: Any) -> Any:

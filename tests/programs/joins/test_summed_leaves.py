@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -138,20 +136,6 @@ def test_strings_that_only_keys_name_survive_a_sweep() -> None:
     apply(engine, {"d": [{"k": "a long key of f alone", "name": "p"}]})
     assert result_of(engine) == {("p", 1, 1): 1}
     engine.check_invariants()
-
-
-@pytest.fixture
-def impatient() -> Iterator[None]:
-    """Ends a test that would not come to its end."""
-
-    def stop(number: int, frame: object) -> None:
-        raise TimeoutError("this goes on and on")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.usefixtures("impatient")
