@@ -36,7 +36,7 @@ def test_a_killed_job_goes_on_from_its_state_on_s3(tmp_path, s3, monkeypatch):
     assert any("restored" in line for line in second)
     assert not any(SECRET in line for line in first + second)
     batches = [int(n) for n in re.findall(r"^batch +(\d+)", "\n".join(second), re.M)]
-    assert batches[0] in (1, 2)
+    assert 0 < batches[0] < 5, "it begins behind what was committed before it was killed"
     root = folder_at(state, "state", s3)
     assert len(root.folders()) == 1
     (stream,) = root.folders()
