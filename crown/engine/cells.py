@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import queue
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -44,6 +44,116 @@ from plans.plan import Plan
 from plans.search.shares import Grid, solve
 
 _AHEAD = 8  # delta batches that a cell may be ahead of the reader
+_PAUSE = object()  # what is heard of a cell whose turn is over
+
+
+class _Work:
+    """A batch in several cells: each applies its part of it, in turns that threads do.
+
+    A turn is over when a cell is ``_AHEAD`` delta batches before the reader; it has another one when half of these are
+    read. So no thread waits for the reader, who may never come back: Python could not end then.
+    """
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        engines: Sequence[Engine],
+        parts: Sequence[Prepared],
+        run: Callable[..., Delivery],
+    ) -> None:
+        self._pool = pool
+        self._engines = engines
+        self._parts = parts
+        self._run = run
+        self._deliveries: dict[int, Delivery] = {}
+        self._written, self._read = [0] * len(parts), [0] * len(parts)  # by the cell, by the reader
+        self._heard: queue.SimpleQueue[tuple[int, Any]] = (
+            queue.SimpleQueue()
+        )  # a batch, _PAUSE, an error; None: the end
+        self._idle: set[int] = set()
+        self._jobs: list[Future[None]] = []
+        self._opened: list[Engine] = []
+        self._wanted, self._stopped = True, False
+
+    def begin(self) -> None:
+        """Gives each cell its first turn."""
+        for cell in range(len(self._parts)):
+            self._jobs.append(self._pool.submit(self._turn, cell))
+
+    def _turn(self, cell: int) -> None:
+        """Applies more of a cell's part. At its end the batch is open there; stopped, it has been taken back."""
+        try:
+            if cell not in self._deliveries:
+                self._deliveries[cell] = self._run(self._engines[cell], self._parts[cell], hold=True)
+            delivery = self._deliveries[cell]
+            while self._wanted:
+                if self._stopped:
+                    delivery.abort()
+                    return
+                if self._written[cell] - self._read[cell] >= _AHEAD:
+                    self._heard.put((cell, _PAUSE))
+                    return
+                batch = next(delivery, None)
+                if batch is None:
+                    break
+                self._written[cell] += 1
+                self._heard.put((cell, batch))
+            delivery.close()
+            self._opened.append(self._engines[cell])
+            self._heard.put((cell, None))
+        except BaseException as error:
+            self._heard.put((cell, error))
+
+    def _wake(self, cell: int) -> None:
+        """Gives a cell whose turn is over another one, if it is time for that."""
+        if cell in self._idle and (not self._wanted or self._written[cell] - self._read[cell] <= _AHEAD // 2):
+            self._idle.remove(cell)
+            try:
+                self._jobs[cell] = self._pool.submit(self._turn, cell)
+            except RuntimeError:  # Python is ending, and its threads have ended
+                self._turn(cell)
+
+    def batches(self, check: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+        """Yields the delta batches of all cells as they come. Raises what a cell raises, and what ``check`` does."""
+        running = len(self._parts)
+        while running:
+            check()
+            try:
+                cell, heard = self._heard.get(timeout=0.01)
+            except queue.Empty:
+                continue
+            if heard is None:
+                running -= 1
+            elif heard is _PAUSE:
+                self._idle.add(cell)
+                self._wake(cell)
+            elif isinstance(heard, BaseException):
+                raise heard
+            else:
+                self._read[cell] += 1
+                self._wake(cell)
+                yield heard
+
+    def leave(self) -> bool:
+        """Has the rest of the batch applied without output. Returns False: nothing is wanted any more."""
+        self._wanted = False
+        for cell in list(self._idle):
+            self._wake(cell)
+        return False
+
+    def stop(self) -> list[Engine] | None:
+        """Has the batch taken back by cells that are in the midst of it; returns those where it is open.
+
+        None if a cell may have begun of which nothing is known.
+        """
+        self._stopped = True
+        if len(self._jobs) < len(self._parts):
+            return None
+        wait(self._jobs)
+        for delivery in self._deliveries.values():
+            with suppress(UnusableStateError):
+                delivery.abort()  # those whose turn is over
+        return self._opened
 
 
 class Cells(NotCopyable, instead="save(path) and crown.load(path) make another one"):
@@ -158,74 +268,28 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         closing: Callable[[], None] | None,
     ) -> Batches:
         """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
-        batches: queue.SimpleQueue[pa.RecordBatch | BaseException | None] = queue.SimpleQueue()  # None: a cell's end
-        room = threading.Semaphore(_AHEAD * len(parts))
-        unwanted, stopped = threading.Event(), threading.Event()
-
-        def end(how: threading.Event) -> None:
-            """Says it to all cells, also to those that wait for room: each takes it once more at most."""
-            how.set()
-            room.release(len(parts))
-
-        def leave() -> bool:
-            """Has the rest of the batch applied without output. Returns False: nothing is wanted any more."""
-            end(unwanted)
-            return False
-
-        def work(engine: Engine, part: Prepared) -> None:
-            """Applies a cell's part and leaves it open; or takes it back, if the batch was stopped."""
-            try:
-                delivery = engine.run(part, deltas=deltas, consolidate=consolidate, hold=True)
-                for batch in delivery:
-                    room.acquire()
-                    if stopped.is_set():
-                        delivery.abort()
-                        return
-                    if unwanted.is_set():
-                        delivery.close()
-                    else:
-                        batches.put(batch)
-                opened.append(engine)
-                batches.put(None)
-            except BaseException as error:
-                batches.put(error)
-
-        jobs: list[Future[None]] = []
-        opened: list[Engine] = []
+        work = _Work(self._pool, self.engines, parts, partial(Engine.run, deltas=deltas, consolidate=consolidate))
         wanted, stands = True, False
         try:
             self._arena[H_OPEN] = 1
-            for engine, part in zip(self.engines, parts, strict=True):
-                jobs.append(self._pool.submit(work, engine, part))
+            work.begin()
             try:
                 yield self._nothing
             except GeneratorExit:
-                wanted = leave()
-            running = len(jobs)
-            while running:
-                self.uninterrupted.check()
-                try:
-                    batch = batches.get(timeout=0.01)
-                except queue.Empty:
-                    continue
-                if batch is None:
-                    running -= 1
-                elif isinstance(batch, BaseException):
-                    raise batch
-                elif wanted:
-                    room.release()
+                wanted = work.leave()
+            for batch in work.batches(self.uninterrupted.check):
+                if wanted:
                     try:
                         yield batch
                     except GeneratorExit:
-                        wanted = leave()
+                        wanted = work.leave()
             if closing is not None:
                 closing()
             stands = True
             self._settle()
         except BaseException as error:
             if not stands:
-                end(stopped)
-                self._roll_back(jobs, opened, error)
+                self._roll_back(work.stop(), error)
             raise
 
     def _settle(self) -> None:
@@ -235,11 +299,13 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         self.batches += 1
         self._arena[H_OPEN] = 0
 
-    def _roll_back(self, jobs: Sequence[Future[Any]], opened: list[Engine], error: BaseException) -> None:
-        """Takes the batch back in the cells where it is open; those that refused it, or were stopped, have done so."""
-        if len(jobs) < len(self.engines):
-            return  # whether another cell has begun is not known: the state is lost
-        wait(jobs)  # until then more of them are opened
+    def _roll_back(self, opened: Sequence[Engine] | None, error: BaseException) -> None:
+        """Takes the batch back in the cells where it is open; those that refused it, or were stopped, have done so.
+
+        None: which those are is not known, and the state is lost.
+        """
+        if opened is None:
+            return
         for engine in opened:
             with suppress(UnusableStateError):  # that engine is lost, then
                 engine.core.roll_back(error)
@@ -307,7 +373,8 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
                     jobs.append(self._pool.submit(work, engine, part))
                 n = sum([job.result() for job in jobs])
             except BaseException as error:
-                self._roll_back(jobs, opened, error)
+                wait(jobs)
+                self._roll_back(opened if len(jobs) == len(parts) else None, error)
                 raise
             self._settle()
         return n

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
+import sys
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 
 import crown
 import plans
+from crown.engine import buffers
 from crown.engine.cells import Cells
 from crown.errors import MemoryBudgetError, MissingDeleteError
 from crown.results.head import OutputHead
@@ -147,6 +151,39 @@ def test_what_one_cell_refuses_to_discard_is_taken_back_in_all(monkeypatch: pyte
     assert [engine.count() for engine in many.engines] == before
     assert all(before)
     many.check_invariants()
+
+
+UNREAD = """
+import crown, pyarrow as pa
+edges = pa.table({"s": [i % 1000 for i in range(30_000)], "d": [i % 997 for i in range(30_000)]})
+view = crown.view("Q(a,b,c) :- e(a,b), e(b,c).", {"e": {"s": "int64", "d": "int64"}}, threads=2)
+deltas = view.apply_batches({"e": edges})
+print(sum(next(deltas).num_rows for _ in range(3)) > 0, "and the rest is never read")
+"""
+
+
+def test_deltas_that_nobody_reads_do_not_keep_python_from_ending() -> None:
+    done = subprocess.run([sys.executable, "-c", UNREAD], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True and the rest is never read\n"
+    assert "Exception" not in done.stderr, done.stderr
+
+
+def test_a_reader_may_leave_while_cells_wait_for_it() -> None:
+    rng = random.Random(1)
+    edges = [{"s": rng.randrange(100), "d": rng.randrange(100)} for _ in range(6_000)]
+    one = crown.view("Q(a,b,c) :- e(a,b), e(b,c).", EDGES)
+    one.apply({"e": edges})
+    for read in (0, 1, 5, 12):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(buffers, "BLOCK_CELLS", 512)
+            many = crown.view("Q(a,b,c) :- e(a,b), e(b,c).", EDGES, threads=2)
+        deltas = many.apply_batches({"e": edges})
+        found = [next(deltas) for _ in range(read)]
+        time.sleep(0.2)  # all cells are as far ahead as they may be
+        deltas.close()  # type: ignore[attr-defined]
+        assert len(found) == read
+        assert many.count() == one.count()
+        many.check_invariants()
 
 
 def everything(schema: dict[str, dict[str, str]]) -> dict[str, list[dict[str, Any]]]:
