@@ -128,6 +128,7 @@ SUBJECTS = (
     Subject("mapped bag", TRIANGLE, {"G": PAIR}, _mapped),
     Subject("mapped bag of wide keys", WIDE, {"G": TENANTS}, _mapped),
     Subject("groups", GROUPS, {"R": PAIR, "S": TAGGED}, _memory),
+    Subject("groups of threads", GROUPS, {"R": PAIR, "S": TAGGED}, _threads),
     Subject("outer join", OUTER, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("missing keys", MISSING, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("set operations", SETS, {"G": PAIR, "H": PAIR}, _memory),
