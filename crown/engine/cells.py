@@ -29,6 +29,7 @@ from crown.engine.state import saving
 from crown.engine.state.arenas import State, limits_of
 from crown.errors import UnusableStateError
 from crown.guards.interrupts import Uninterrupted
+from crown.guards.threads import Threads
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared, RelationChange
 from crown.ingest.prepare import Preparer
@@ -178,7 +179,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             ]
             for relation in self._preparer.relations
         }
-        self._pool = ThreadPoolExecutor(len(engines), thread_name_prefix="crown-cell")
+        self._threads = Threads(len(engines), "crown-cell")
         self.uninterrupted = Uninterrupted()
         self.batches = 0
         self._batch: ref[Batches] | None = None
@@ -268,7 +269,8 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         closing: Callable[[], None] | None,
     ) -> Batches:
         """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
-        work = _Work(self._pool, self.engines, parts, partial(Engine.run, deltas=deltas, consolidate=consolidate))
+        run = partial(Engine.run, deltas=deltas, consolidate=consolidate)
+        work = _Work(self._threads.pool, self.engines, parts, run)
         wanted, stands = True, False
         try:
             self._arena[H_OPEN] = 1
@@ -327,7 +329,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
                 mine.append(_part_of_cell(change, conditions, filtered))
             return Prepared(tuple(mine), 0, {})
 
-        return list(self._pool.map(part, range(len(self.engines))))
+        return list(self._threads.pool.map(part, range(len(self.engines))))
 
     def _when(self, relation: StoredRelation, cell: int) -> np.ndarray:
         """Returns the conditions under which an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
@@ -348,7 +350,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
     def count(self) -> int:
         """See ``Engine.count``."""
         self.ready()
-        return sum(self._pool.map(Engine.count, self.engines))
+        return sum(self._threads.pool.map(Engine.count, self.engines))
 
     def contains(self, values: Mapping[str, Any]) -> bool:
         """See ``Engine.contains``: a result is in one cell only, which is found by asking each."""
@@ -370,7 +372,7 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
             try:
                 self._arena[H_OPEN] = 1
                 for engine, part in zip(self.engines, parts, strict=True):
-                    jobs.append(self._pool.submit(work, engine, part))
+                    jobs.append(self._threads.pool.submit(work, engine, part))
                 n = sum([job.result() for job in jobs])
             except BaseException as error:
                 wait(jobs)

@@ -95,7 +95,10 @@ class Guard:
         return is_running(self._batch)
 
     def ready(self) -> None:
-        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost."""
+        """Raises ConcurrentChangeError while a batch is being applied, UnusableStateError if the state is lost, and
+        CrownError if it is another process's."""
+        if self._state.file is not None:
+            self._state.file.check_process()
         if self._batch is not None and self._batch() is None:
             self._batch = None  # it has come to its end, and nobody holds it any more
         if self._batch is not None or self._state.lost:

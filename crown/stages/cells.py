@@ -8,11 +8,11 @@ it run once, fed by all cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
 
+from crown.guards.threads import Threads
 from crown.stages.join import Join
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.memory import ADDRESSABLE
@@ -62,7 +62,7 @@ class Joins:
             self._roles[name.lower()] = number, [there.index(column.lower()) for column, _ in role.hashed]
         self._net = stage.mode != "set" and not (added and mine.plan.payload is not None)
         unlimited = memory.budget.words >= ADDRESSABLE
-        self._pool = ThreadPoolExecutor(cells, thread_name_prefix="crown-join") if unlimited else None
+        self._threads = Threads(cells, "crown-join") if unlimited else None
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``."""
@@ -84,9 +84,9 @@ class Joins:
     def _all(self, work: Callable[[int], _T]) -> list[_T]:
         """Returns what ``work`` gives for each cell, when all are through; raises what the first of them raised."""
         numbers = range(len(self.joins))
-        if self._pool is None:
+        if self._threads is None:
             return [work(cell) for cell in numbers]
-        jobs = [self._pool.submit(work, cell) for cell in numbers]
+        jobs = [self._threads.pool.submit(work, cell) for cell in numbers]
         for job in jobs:
             job.exception()  # waits
         return [job.result() for job in jobs]

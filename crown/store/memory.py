@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from crown.errors import MemoryBudgetError, SnapshotError
+from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.kernels.arena import MAX_WORDS
 
 _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
@@ -60,6 +60,7 @@ class MappedFile:
 
     def __init__(self, path: Path, descriptor: int, size: int) -> None:
         self.path = path
+        self._process = os.getpid()
         self.descriptor = descriptor  # closed with this object, from here on
         self.mapping = mmap.mmap(descriptor, size)
         self.words = np.frombuffer(self.mapping, np.int64)
@@ -99,6 +100,14 @@ class MappedFile:
         finally:
             os.close(descriptor)
         return cls(path, kept, size)
+
+    def check_process(self) -> None:
+        """Raises CrownError in another process than the one that mapped the file: a fork, which would share it."""
+        if os.getpid() != self._process:
+            raise CrownError(
+                f"the state in {self.path} is that of process {self._process}, of which this one is a fork: both would "
+                "write to it. Use the view there; or save(path) it before the fork, and crown.load(path) a copy here"
+            )
 
     def reserve(self, start: int, words: int) -> None:
         """Gives ``words`` words from word ``start`` on blocks on the disk. Raises OSError if there are none."""

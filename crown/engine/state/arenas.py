@@ -58,7 +58,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
     ) -> None:
         ensure_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
         self.plan = plan
-        self._file = file
+        self.file = file
         self.compiled = compile_plan(plan, exact)
         n = len(plan.nodes)
         bags = [i for i, node in enumerate(plan.nodes) if node.bag is not None]
@@ -138,7 +138,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
     @property
     def path(self) -> Path | None:
         """Returns the file in which the state is kept, or None."""
-        return None if self._file is None else self._file.path
+        return None if self.file is None else self.file.path
 
     @property
     def version(self) -> int:
