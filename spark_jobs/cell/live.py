@@ -29,8 +29,9 @@ LOCK_SECONDS = 300.0
 _attached: dict[Path, tuple[tuple[int, int, str], Durable]] = {}
 """Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
 
-Bounded; see ``_remember``.
+Bounded; see ``_remember``. A forked process maps for itself.
 """
+os.register_at_fork(after_in_child=_attached.clear)
 
 
 @dataclass(frozen=True)
