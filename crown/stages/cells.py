@@ -61,8 +61,8 @@ class Joins:
             number = self.inputs.index(known[role.relation.lower()])
             self._roles[name.lower()] = number, [there.index(column.lower()) for column, _ in role.hashed]
         self._net = stage.mode != "set" and not (added and mine.plan.payload is not None)
-        unlimited = memory.budget.words >= ADDRESSABLE
-        self._threads = Threads(cells, "crown-join") if unlimited else None
+        self._budget = memory.budget
+        self._threads = Threads(cells, "crown-join")
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``."""
@@ -84,7 +84,7 @@ class Joins:
     def _all(self, work: Callable[[int], _T]) -> list[_T]:
         """Returns what ``work`` gives for each cell, when all are through; raises what the first of them raised."""
         numbers = range(len(self.joins))
-        if self._threads is None:
+        if self._budget.words < ADDRESSABLE:  # what one of them may take depends on what the others have taken
             return [work(cell) for cell in numbers]
         jobs = [self._threads.pool.submit(work, cell) for cell in numbers]
         for job in jobs:
