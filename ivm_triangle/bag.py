@@ -65,6 +65,9 @@ class Shape:
             [np.array([atom.index(a) for a in self.domains[d]]) for d in (k, (k + 1) % 3)]
             for k, atom in enumerate(spec.atoms)
         ]
+        self.places = [
+            np.array([*map(len, halves), *np.concatenate(halves)], dtype=np.int64) for halves in self.positions
+        ]
         place = {a: (d, j) for d, domain in enumerate(self.domains) for j, a in enumerate(domain)}
         self.outputs = [place[a] for a in spec.outputs]
         used = sorted({d for d, _ in self.outputs})
@@ -194,13 +197,12 @@ class TriangleBag:
 
     def _keys_of(self, atom: int, tuples: Zset) -> _Keys:
         """Returns the codes of the keys of tuples, 0 for composite keys, and what kernels make those of."""
-        rows, halves = tuples.rows, self.shape.positions[atom]
+        rows, places = tuples.rows, self.shape.places[atom]
         codes = np.zeros((len(rows), 2), dtype=np.int64)
-        for half, columns in enumerate(halves):
+        for half, columns in enumerate(self.shape.positions[atom]):
             if len(columns) == 1:
                 codes[:, half] = rows[:, columns[0]]
-        places = np.array([*map(len, halves), *np.concatenate(halves)], dtype=np.int64)
-        composite = any(len(columns) > 1 for columns in halves)
+        composite = len(places) > 4  # two lengths, and more than a column for each
         return codes, tuples.flat() if composite else NO_KEYS, tuples.width if composite else 0, places
 
     def _decode(self, codes: np.ndarray) -> np.ndarray:

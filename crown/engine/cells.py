@@ -68,13 +68,12 @@ class _Work:
         self._run = run
         self._deliveries: dict[int, Delivery] = {}
         self._written, self._read = [0] * len(parts), [0] * len(parts)  # by the cell, by the reader
-        self._heard: queue.SimpleQueue[tuple[int, Any]] = (
-            queue.SimpleQueue()
-        )  # a batch, _PAUSE, an error; None: the end
+        # Of a cell: a batch, _PAUSE, an error, or at its end None.
+        self._heard: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._idle: set[int] = set()
         self._jobs: list[Future[None]] = []
         self._opened: list[Engine] = []
-        self._wanted, self._stopped = True, False
+        self.wanted, self._stopped = True, False
 
     def begin(self) -> None:
         """Gives each cell its first turn."""
@@ -87,7 +86,7 @@ class _Work:
             if cell not in self._deliveries:
                 self._deliveries[cell] = self._run(self._engines[cell], self._parts[cell], hold=True)
             delivery = self._deliveries[cell]
-            while self._wanted:
+            while self.wanted:
                 if self._stopped:
                     delivery.abort()
                     return
@@ -107,7 +106,7 @@ class _Work:
 
     def _wake(self, cell: int) -> None:
         """Gives a cell whose turn is over another one, if it is time for that."""
-        if cell in self._idle and (not self._wanted or self._written[cell] - self._read[cell] <= _AHEAD // 2):
+        if cell in self._idle and (not self.wanted or self._written[cell] - self._read[cell] <= _AHEAD // 2):
             self._idle.remove(cell)
             try:
                 self._jobs[cell] = self._pool.submit(self._turn, cell)
@@ -135,12 +134,11 @@ class _Work:
                 self._wake(cell)
                 yield heard
 
-    def leave(self) -> bool:
-        """Has the rest of the batch applied without output. Returns False: nothing is wanted any more."""
-        self._wanted = False
+    def leave(self) -> None:
+        """Has the rest of the batch applied without output: nothing is ``wanted`` any more."""
+        self.wanted = False
         for cell in list(self._idle):
             self._wake(cell)
-        return False
 
     def stop(self) -> list[Engine] | None:
         """Has the batch taken back by cells that are in the midst of it; returns those where it is open.
@@ -271,20 +269,20 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
         run = partial(Engine.run, deltas=deltas, consolidate=consolidate)
         work = _Work(self._threads.pool, self.engines, parts, run)
-        wanted, stands = True, False
+        stands = False
         try:
             self._arena[H_OPEN] = 1
             work.begin()
             try:
                 yield self._nothing
             except GeneratorExit:
-                wanted = work.leave()
+                work.leave()
             for batch in work.batches(self.uninterrupted.check):
-                if wanted:
+                if work.wanted:
                     try:
                         yield batch
                     except GeneratorExit:
-                        wanted = work.leave()
+                        work.leave()
             if closing is not None:
                 closing()
             stands = True
