@@ -14,6 +14,7 @@ __all__ = [
     "ConcurrentChangeError",
     "CrownError",
     "DamagedStateError",
+    "DuplicateKeyError",
     "LateRowError",
     "LockedStateError",
     "MemoryBudgetError",
@@ -48,6 +49,10 @@ class BadRowError(ChangeError):
 
 class LateRowError(BadRowError):
     """A window with ``late="raise"``: a row came after its time was over; nothing of its batch has been applied."""
+
+
+class DuplicateKeyError(BadRowError):
+    """An enforced key: the batch would leave two rows with it; nothing of the batch has been applied."""
 
 
 class MissingDeleteError(ChangeError):

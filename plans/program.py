@@ -305,9 +305,9 @@ class Program:
     def plan(self) -> Plan | None:
         """Returns the plan, if the program is one join stage in set mode over relations without windows; else None.
 
-        A table with upserts needs what a program has before its stages: the rows by key.
+        A table with upserts, or an enforced key, needs what a program has before its stages: the rows by key.
         """
-        if self.results is not None or self.windows or any(table.upserts for table in self.tables):
+        if self.results is not None or self.windows or any(table.by_key for table in self.tables):
             return None
         first = self.stages[0]
         single = len(self.stages) == 1 and isinstance(first, JoinStage) and first.mode == "set"
@@ -319,8 +319,8 @@ class Program:
         return outputs_of(self.stages[-1])
 
     def plain(self) -> Program:
-        """Returns the program over tables whose changes have the row before: what comes behind the rows by key."""
-        if not any(table.upserts for table in self.tables):
+        """Returns the program over tables of which nothing is looked up by key: what comes behind the rows by key."""
+        if not any(table.by_key for table in self.tables):
             return self
         stages = tuple(
             replace(stage, plan=replace(stage.plan, tables=tuple(table.plain() for table in stage.plan.tables)))
@@ -342,7 +342,7 @@ class Program:
     @cached_property
     def fingerprint(self) -> str:
         """Returns SHA-256 over the canonical JSON of what determines results and state layout: the stages, windows,
-        upserts, and, where all columns of a table are kept, those."""
+        upserts, enforced keys, and, where all columns of a table are kept, those."""
         if self.plan is not None:
             return self.plan.fingerprint
         known: dict[str, Any] = {"program": VERSION, "stages": [identity(stage) for stage in self.stages]}
@@ -362,6 +362,9 @@ class Program:
         ]
         if upserts:
             known["upserts"] = sorted(upserts)
+        enforced = [[t.name.lower(), [name.lower() for name in t.told_apart_by]] for t in self.tables if t.enforced]
+        if enforced:
+            known["enforced"] = sorted(enforced)
         if self.windows:
             known["windows"] = [serial.to_json(window) for window in self.windows]
         return hashlib.sha256(serial.canonical(known).encode()).hexdigest()

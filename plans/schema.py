@@ -52,7 +52,7 @@ _ALIASES = {
 }
 _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
 _TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
-_DECLARATIONS = ("key", "distinct", "upserts", "sequence", "tombstones")
+_DECLARATIONS = ("key", "distinct", "enforced", "upserts", "sequence", "tombstones")
 WEIGHT = "_weight"
 """The column under which changes and deltas carry how many copies of a row come or go."""
 
@@ -158,7 +158,8 @@ class Table:
     """A table: `key` names columns whose values no two rows share, `distinct` says that no row occurs twice.
 
     Both are the user's declaration. The planner uses them to maintain SQL without DISTINCT as a set. The columns of a
-    declared key are NOT NULL.
+    declared key are NOT NULL. `enforced`: the declaration is not believed, but checked. A row that breaks it is a bad
+    row.
 
     `upserts`: the changes of the table are updates by its key, without the row before. A row that comes replaces the
     one with its key, and of a row that goes only the key is looked at. `sequence` names a NOT NULL column that grows
@@ -167,7 +168,7 @@ class Table:
     key is still kept; None: for ever. `"7 days"`, or a number for a column of whole numbers.
     """
 
-    json_may_lack: ClassVar[tuple[str, ...]] = ("upserts", "sequence", "tombstones")
+    json_may_lack: ClassVar[tuple[str, ...]] = ("upserts", "sequence", "tombstones", "enforced")
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
@@ -175,12 +176,14 @@ class Table:
     upserts: bool = False
     sequence: str | None = None
     tombstones: str | None = None
+    enforced: bool = False
 
     def json_left_out(self) -> tuple[str, ...]:
-        """Returns the fields that only tables with upserts have."""
+        """Returns the fields that only tables with upserts, or with an enforced key, have."""
+        believed = () if self.enforced else ("enforced",)
         if self.tombstones is not None:
-            return ()
-        return ("tombstones",) if self.upserts else ("upserts", "sequence", "tombstones")
+            return believed
+        return ("tombstones", *believed) if self.upserts else ("upserts", "sequence", "tombstones", *believed)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -210,7 +213,20 @@ class Table:
         for name in self.key:
             if name.lower() not in seen:
                 raise PlanError(f"the key of table {self.name} names {name}, which is not one of its columns")
+        self._check_enforced()
         self._check_upserts()
+
+    def _check_enforced(self) -> None:
+        if self.enforced and not (self.key or self.distinct):
+            raise PlanError(
+                f"table {self.name} is enforced, but nothing is declared of its rows",
+                hint="declare it: key=('id',), enforced=True; or distinct=True, enforced=True",
+            )
+        if self.enforced and self.upserts:
+            raise PlanError(
+                f"table {self.name} has upserts and an enforced key, but an upsert replaces the row that has its key",
+                hint="leave enforced out, or upserts",
+            )
 
     def _check_upserts(self) -> None:
         if self.upserts and not self.key:
@@ -276,9 +292,21 @@ class Table:
         """Returns the columns that every change of the table has: of upserts, those of the key and the sequence."""
         return self.key if self.sequence is None else (*self.key, self.sequence)
 
+    @property
+    def by_key(self) -> bool:
+        """Returns True if the rows that are there are looked up by key before a change goes on to the query: the table
+        has upserts, or its key is enforced."""
+        return self.upserts or self.enforced
+
+    @property
+    def told_apart_by(self) -> tuple[str, ...]:
+        """Returns the columns in which no two rows agree: the key's, else all of a distinct table's; () if none are
+        declared."""
+        return self.key or (tuple(column.name for column in self.columns) if self.distinct else ())
+
     def plain(self) -> Table:
-        """Returns the table as one whose changes have the row before."""
-        return replace(self, upserts=False, sequence=None, tombstones=None)
+        """Returns the table as one of which nothing is looked up by key any more: that was done before."""
+        return replace(self, upserts=False, sequence=None, tombstones=None, enforced=False)
 
 
 class Schema(Mapping[str, Table]):
@@ -310,8 +338,8 @@ class Schema(Mapping[str, Table]):
 
         `{"G": {"src": "int64", "dst": "int64 not null"}}`, `{"G": pa.schema(...)}` (whose fields may be not nullable),
         `{"G": Table(...)}`, or, with declarations,
-        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`; also `"upserts": True`,
-        `"sequence": "ts"` and `"tombstones": "7 days"`.
+        `{"G": {"columns": {"src": "int64", ...}, "key": ["src"], "distinct": True}}`; also `"enforced": True`,
+        `"upserts": True`, `"sequence": "ts"` and `"tombstones": "7 days"`.
         """
         if isinstance(given, Schema):
             return given
@@ -345,7 +373,7 @@ def _table(name: str, given: Any) -> Table:
                 hint=f"use columns, {', '.join(_DECLARATIONS[:-1])} and {_DECLARATIONS[-1]}",
             )
         plain = _table(name, given["columns"])
-        flags = {flag: bool(given.get(flag, False)) for flag in ("distinct", "upserts")}
+        flags = {flag: bool(given.get(flag, False)) for flag in ("distinct", "upserts", "enforced")}
         sequence, behind = given.get("sequence"), given.get("tombstones")
         return Table(name, plain.columns, given.get("key", ()), **flags, sequence=sequence, tombstones=behind)
     if isinstance(given.get("columns"), (list, tuple)):

@@ -204,6 +204,12 @@ def _bound(window: Window, table: Table) -> Window:
             f"relation {table.name} has a window and upserts, but the row of a key stays until a change of the key",
             hint="leave the window out, or declare the table without upserts",
         )
+    if table.enforced:
+        raise PlanError(
+            f"relation {table.name} has a window and an enforced key, but a row that leaves the window keeps its key "
+            "until it is deleted",
+            hint="leave the window out, or declare the key without enforced",
+        )
     if not window.by:
         return replace(window, relation=table.name)
     column = table.column(window.by)

@@ -40,8 +40,8 @@ from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.spill import demand_disk
 from spark_jobs.dispatch.chain import applied, strides, written
 from spark_jobs.dispatch.envelope import WEIGHT
+from spark_jobs.dispatch.keys import strides_by_key
 from spark_jobs.dispatch.placement import AUTO
-from spark_jobs.dispatch.upserts import strides_by_key
 from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
@@ -111,7 +111,7 @@ def maintain(
       else one per two cores, up to four, as far as more cells get fewer rows each by the ``rates``. A query of
       several stages that no column of its result cuts takes a second round of cells, the operator
       ``<operator>.merge``; its default is one cell. A relation that ``schema`` declares with ``upserts`` (here it
-      needs a ``sequence``) takes one before, ``<operator>.keys.<relation>``, cut by its key.
+      needs a ``sequence``) or ``enforced`` takes one before, ``<operator>.keys.<relation>``, cut by its key.
       ``rates``: rows per batch by relation, to choose join tree and cut.
     - ``consolidate``: leave out what one batch both adds and removes; default: yes.
     - ``on_bad_row``: ``"fail"`` stops the stream before any state changes, with an error naming relation, row and
@@ -160,6 +160,7 @@ def maintain(
     if emit != "weights" and engines is not QUERY:
         raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
     _check_missing(plan, on_missing)
+    _check_late(plan, on_bad_row)
     limits = Limits.of(cell_budget, cell_memory)
     if limits != NONE and not streaming:
         raise SparkJobError("cell_budget= and cell_memory= are for streams, and these are batch tables: leave them out")
@@ -230,6 +231,16 @@ def _check_missing(plan: Maintainable, on_missing: str) -> None:
         not_covering(plan)
 
 
+def _check_late(plan: Maintainable, on_bad_row: str) -> None:
+    windows = plan.windows if isinstance(plan, Program) else ()
+    late = [window.relation for window in windows if window.late == "quarantine"]
+    if late and on_bad_row != "quarantine":
+        raise SparkJobError(
+            f'late rows of {late[0]} are to be set aside, and bad rows are not: give on_bad_row="quarantine", or the '
+            'window late="drop", which counts them'
+        )
+
+
 def planned(
     query: Query,
     changes: Mapping[str, DataFrame],
@@ -281,11 +292,6 @@ def _check_windows(windows: Sequence[Window]) -> None:
                 f"the window of {window.relation} is by the order in which rows come, and rows of a micro-batch have "
                 'none: name the column that says it, crown.last_rows(n, by="...")'
             )
-        if window.late == "quarantine":
-            raise SparkJobError(
-                f"late rows of {window.relation} cannot be set aside here, where bad rows are found before the state "
-                'is looked at: use late="drop", which counts them, or "raise"'
-            )
 
 
 def _cuttable(program: Program) -> bool:
@@ -325,7 +331,7 @@ def _rounds(
 
 
 def behind_keys(plan: Maintainable) -> Maintainable:
-    """Returns what the query's own cells run: its relations with upserts come out of ``dispatch.upserts``."""
+    """Returns what the query's own cells run: what is looked up by key comes out of ``dispatch.keys``."""
     if isinstance(plan, Plan):
         return plan
     plain = plan.plain()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from crown.errors import BadRowError, ChangeError, LateRowError
+from crown.errors import BadRowError, ChangeError, DuplicateKeyError, LateRowError
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import WEIGHT, CheckedBatch, Checker, relations_of
 from crown.ingest.prepare import is_net
@@ -29,7 +29,7 @@ from plans.schema import Column, Table
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
     """Returns per base relation (in lower case) the columns that some stage reads, in the order of the table.
 
-    All of them if ``whole``. Of a table with upserts those of the key are read in any case.
+    All of them if ``whole``. Of a table with upserts, or an enforced key, those of the key are read in any case.
     """
     tables = {table.name.lower(): table for table in program.tables}
     used: dict[str, set[str]] = {name: set() for name in tables}
@@ -37,8 +37,8 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
         read = () if atom.predicate is None else atom.predicate.columns
         used[atom.relation.lower()] |= {name.lower() for name in (*atom.columns, *read)}
     for name, table in tables.items():
-        if table.upserts:
-            used[name] |= {column.lower() for column in table.key}
+        if table.by_key:
+            used[name] |= {column.lower() for column in table.told_apart_by}
     return {
         name: tuple(c for c in table.columns if whole or c.name.lower() in used[name]) for name, table in tables.items()
     }
@@ -95,6 +95,27 @@ def without_late(batch: CheckedBatch, retained: Retained, intern: Intern) -> Che
     return _without(batch, reasons)
 
 
+Refused = Callable[[Zset], tuple[np.ndarray, np.ndarray] | None]
+"""Says of a net which enforced keys it breaks (see ``crown.stages.gate.Gate.refused_keys``)."""
+
+
+def broken_keys(
+    batch: CheckedBatch, key: Sequence[str], found: tuple[np.ndarray, np.ndarray], intern: Intern
+) -> dict[int, str]:
+    """Returns the changes of enforced keys that are broken (``found``), with the reason, by their places among the
+    usable rows. O(rows)."""
+    after = dict(zip(map(tuple, found[0].tolist()), found[1].tolist(), strict=True))
+    columns = [batch.columns.codes(name, intern).tolist() for name in key]
+    reasons = {}
+    for row, codes in enumerate(zip(*columns, strict=True)):
+        if codes in after:
+            shown = ", ".join(f"{name}={batch.columns[name][row].as_py()!r}" for name in key)
+            n = after[codes]
+            why = f"{n} rows would have it" if n > 0 else "the batch deletes a row with it that is not there"
+            reasons[row] = f"the key {shown} is enforced, and {why}; its changes in a batch are refused together"
+    return reasons
+
+
 def _positions(batch: CheckedBatch) -> np.ndarray:
     """Returns where the usable rows of a batch were in what came, int64[n]."""
     return np.setdiff1d(np.arange(len(batch.weights) + len(batch.bad)), list(batch.bad))
@@ -136,7 +157,8 @@ class Intake:
 
     ``summed``: columns of doubles that must not be too large; ``added``: relations whose rows are only added up, and of
     which nobody looks for absent deletes: equal rows of them may stay apart. ``retained``: those with windows.
-    ``selected``: those of which only rows are taken that meet the conditions of one who reads them.
+    ``selected``: those of which only rows are taken that meet the conditions of one who reads them. ``refused``: of
+    those with an enforced key, which keys a net would break.
     """
 
     def __init__(
@@ -148,6 +170,7 @@ class Intake:
         added: frozenset[str] = frozenset(),
         retained: Mapping[str, Retained] | None = None,
         selected: Mapping[str, frozenset[Parts]] | None = None,
+        refused: Mapping[str, Refused] | None = None,
     ) -> None:
         self._names = {table.name.lower(): table.name for table in tables}
         self._used = used
@@ -157,6 +180,8 @@ class Intake:
         self._summed = summed
         self._retained = retained or {}
         self._added = added - set(self._retained)
+        self._refused = refused or {}
+        self._key = {table.name.lower(): table.told_apart_by for table in tables}
         self._selections = {
             name: Selection(conditions, {column.name: column.type for column in used[name]}, True)
             for name, conditions in (selected or {}).items()
@@ -169,7 +194,8 @@ class Intake:
         return tuple(dict.fromkeys(column.name for column in columns))
 
     def prepare(self, changes: Mapping[str, Any], strict: bool, again: bool = False) -> Nets:
-        """Returns the nets of a batch. O(batch). ``again``: it was prepared before, so none of its rows is late.
+        """Returns the nets of a batch. O(batch). ``again``: it was prepared before, so none of its rows is late, and
+        no key is broken.
 
         Raises ChangeError (unknown relation, not a table) and, if ``strict``, BadRowError for the first bad row.
         """
@@ -191,12 +217,29 @@ class Intake:
             if batch.bad and strict:
                 row, reason = next(iter(batch.bad.items()))
                 raise BadRowError(self._names[name], row, reason)
+            nets[name] = self._net(name, batch, filtered)
+            if name in self._refused and not again:
+                batch, nets[name] = self._without_broken(name, batch, nets[name], strict)
             checked[self._names[name]] = batch
             rows += len(batch.weights)
-            nets[name] = self._net(name, batch, filtered)
             if batch.watermark is not None:
                 advances[name] = batch.watermark
         return Nets((), rows, checked, nets, advances, filtered)
+
+    def _without_broken(self, name: str, batch: CheckedBatch, net: Zset, strict: bool) -> tuple[CheckedBatch, Zset]:
+        """Returns a batch without the changes of enforced keys that it would break, and the net of the rest.
+
+        Raises DuplicateKeyError for the first of them, if ``strict``.
+        """
+        found = self._refused[name](net)
+        if found is None:
+            return batch, net
+        reasons = broken_keys(batch, self._key[name], found, self._intern)
+        if strict:
+            row, reason = next(iter(reasons.items()))
+            raise DuplicateKeyError(self._names[name], int(_positions(batch)[row]), reason)
+        rest = _without(batch, reasons)
+        return rest, self._net(name, rest, {})
 
     def _net(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:
         """Returns the net of a relation; ``filtered`` gets the number of its rows that nobody reads."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -38,6 +39,7 @@ from crown.stages.state import saving
 from crown.stages.state.memory import OWN_PARTS, ProgramMemory, parts_of
 from crown.stages.stored import stored_whole
 from crown.stages.top import Top
+from crown.stages.unique import enforced_of
 from crown.store.budget import Budget
 from crown.store.dictionary import with_room
 from crown.store.zset import Zset
@@ -81,10 +83,12 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         self._held = holding(program, chosen)
         self._unchanged: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in self._used.items()}
         added = added_relations(program) if on_missing == "trust" else frozenset()
-        upserts = upserts_of(program.tables, self._used)
-        self.gate = Gate(memory.part(1), self._used, on_missing, self._read_again(), upserts, program.windows, chosen)
+        upserts, enforced = upserts_of(program.tables, self._used), enforced_of(program.tables, self._used)
+        again, windows = self._read_again(), program.windows
+        self.gate = Gate(memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced)
         intern, summed = memory.dictionary.intern, summed_columns(program)
-        self._intake = Intake(program.tables, self._used, intern, summed, added, self.gate.retained, chosen)
+        refused = {name: partial(self.gate.refused_keys, name) for name in enforced}
+        self._intake = Intake(program.tables, self._used, intern, summed, added, self.gate.retained, chosen, refused)
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS

@@ -8,6 +8,7 @@ stages that read the gate again test them, and no change names them any more.
 All rows are taken where more than these columns decide:
 
 - of a relation with upserts: the row that comes replaces one, whatever it says itself;
+- of a relation whose key is enforced: no two rows have the same, whoever reads them;
 - of a relation with a window: every row moves its watermark, or counts;
 - with ``on_missing="raise"``, and where whole rows are kept for queries to come: the gate must know all of them.
 """
@@ -20,7 +21,7 @@ from plans.reads import Parts, readers
 
 def selected(program: Program) -> dict[str, frozenset[Parts]]:
     """Returns the relations (in lower case) of which not all rows are read, with the conditions of those who do."""
-    whole = {table.name.lower() for table in program.tables if table.upserts}
+    whole = {table.name.lower() for table in program.tables if table.by_key}
     return {
         source: frozenset(asked)
         for source, asked in readers(program).items()

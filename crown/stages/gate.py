@@ -5,12 +5,14 @@ absent row takes away, they would part for ever. So the gate counts the copies o
 some stage reads, and lets through what took place. A join that stores these columns is asked instead, and no tuple is
 counted a second time (``crown.stages.stored``). Of a relation with upserts it keeps the row of each key
 (``crown.stages.keyed``), and lets through the row that goes and the one that comes. Of a relation with a window it
-knows the rows that are within, and lets through what leaves as well (``crown.stages.retained``).
+knows the rows that are within, and lets through what leaves as well (``crown.stages.retained``). Where a key is
+enforced it also counts the rows of each key (``crown.stages.unique``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from crown.stages.protocol import Part
 from crown.stages.retained import Retained
 from crown.stages.stored import StoredWhole
 from crown.stages.tombstones import Tombstones
+from crown.stages.unique import Unique
 from crown.store.codec import named_values
 from crown.store.zset import Zset
 from plans.schema import Column
@@ -39,8 +42,8 @@ class Gate:
 
     ``on_missing``: ``"ignore"`` takes away what is there, ``"raise"`` refuses the batch, ``"trust"`` lets everything
     through; then only the relations in ``kept`` are counted at all. ``upserts``: relations that are updated by key;
-    ``windows``: of relations that have one. No relation has both. ``selected``: relations of which only the rows come
-    that somebody reads.
+    ``windows``: of relations that have one; ``enforced``: where the key stands in the tuples of relations whose key is
+    enforced. No relation has two of these. ``selected``: relations of which only the rows come that somebody reads.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Gate:
         upserts: Mapping[str, Upserts],
         windows: Sequence[Window] = (),
         selected: Collection[str] = (),
+        enforced: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
         self.on_missing = on_missing
         self._selected = selected
@@ -60,7 +64,8 @@ class Gate:
         self._columns = columns
         forgetful = [name for name, of in upserts.items() if of.behind is not None]
         first = len(columns) + len(upserts)  # of the tables that those have besides
-        part.open(first + len(forgetful))
+        last = first + len(forgetful)
+        part.open(last + len(enforced))
         self._number = {name: i for i, name in enumerate(columns)}
         own = {window.relation.lower(): window for window in windows}
         self.retained = {
@@ -80,6 +85,7 @@ class Gate:
             name: Keyed(part, self._number[name], len(columns) + i, of, gone.get(name))
             for i, (name, of) in enumerate(upserts.items())
         }
+        self._unique = {name: Unique(part, last + i, words) for i, (name, words) in enumerate(enforced.items())}
         self._kept: list[tuple[str, Counts | Keyed]] = [*self._tables.items(), *self._keyed.items()]
         self._key = {name: of.key for name, of in upserts.items()}
         self._stored: dict[str, StoredWhole] = {}
@@ -92,7 +98,8 @@ class Gate:
         """Returns the nets as they take place, with what leaves its window. O(tuples), with windows O(log n) each.
 
         ``advances``: watermarks that are reached at least. Raises MissingDeleteError, if deletes that find nothing are
-        to be refused, and MemoryBudgetError; nothing has changed then.
+        to be refused, ChangeError, if the batch was prepared for another state, and MemoryBudgetError; nothing has
+        changed then.
         """
         missing, done = MissingDeletes(), {}
         for keyed in self._keyed.values():
@@ -103,12 +110,45 @@ class Gate:
                     strict = self.on_missing == "raise"
                     done[name] = self.retained[name].apply(net, advances.get(name), strict)
                 else:
-                    done[name] = self._let_through(name, net, missing)
+                    effective = self._let_through(name, net, missing)
+                    self._count_keys(name, effective)
+                    done[name] = effective
         except BaseException:
             self.take_back(done)
             raise
         self.missing = missing
         return done
+
+    def _count_keys(self, name: str, effective: Zset) -> None:
+        """Counts the rows of each key, if it is enforced. If it raises, the changes of the relation are taken back."""
+        if name not in self._unique:
+            return
+        try:
+            self._unique[name].apply(effective)
+        except BaseException:
+            self._restore({name: effective})
+            raise
+
+    def refused_keys(self, name: str, net: Zset) -> tuple[np.ndarray, np.ndarray] | None:
+        """Returns the enforced keys of a relation that would not have one row or none after a net, and how many rows
+        they would have; see ``Unique.refused``. Changes nothing. Expected O(n)."""
+        goes = net.weights < 0
+        if name in self._tables and goes.any():
+            gone = net[goes]
+            weights = net.weights.copy()
+            weights[goes] = np.maximum(gone.weights, -self._copies(name, gone))
+            net = _weighted(net, weights)
+        return self._unique[name].refused(net)
+
+    def _copies(self, name: str, net: Zset) -> np.ndarray:
+        """Returns how many copies of each tuple are there, int64[n]. Expected O(n)."""
+        table, stored = self._tables[name], self._stored.get(name)
+        if stored is None:
+            return table.of(net)[:, 0]
+        copies, rest = stored.copies(net), stored.rest(net)
+        if rest is not None:
+            copies[rest] = table.of(net[rest])[:, 0]
+        return copies
 
     def _let_through(self, name: str, net: Zset, missing: MissingDeletes) -> Zset:
         if name in self._keyed:
@@ -169,6 +209,7 @@ class Gate:
             if name not in effective
         }
         self._restore(counted)
+        self._forget_keys(counted)
         return {**counted, **effective}
 
     def take_back(self, nets: Mapping[str, Zset]) -> None:
@@ -179,6 +220,13 @@ class Gate:
             else:
                 keyed.forget()
         self._restore(nets)
+        self._forget_keys(nets)
+
+    def _forget_keys(self, nets: Mapping[str, Zset]) -> None:
+        """Takes nets out of the relations whose rows are counted by key."""
+        for name, unique in self._unique.items():
+            if name in nets:
+                unique.take_back(nets[name])
 
     def _restore(self, nets: Mapping[str, Zset]) -> None:
         """Takes nets out of the relations that are counted."""
@@ -265,9 +313,11 @@ class Gate:
             keyed.mark_values()
         for retained in self.retained.values():
             retained.mark_values()
+        for name, unique in self._unique.items():
+            unique.mark_values(self._columns[name])
 
     def check_invariants(self) -> None:
-        """Raises AssertionError if a tuple is there less than once."""
+        """Raises AssertionError if a tuple is there less than once, or two with one enforced key."""
         for keyed in self._keyed.values():
             keyed.check_invariants()
         for name in self._tables:
@@ -275,6 +325,8 @@ class Gate:
                 assert self.on_missing == "trust" or (net.weights > 0).all(), f"a tuple of {name} has no copy"
         for retained in self.retained.values():
             retained.check_invariants()
+        for name, unique in self._unique.items():
+            unique.check_invariants(self.scan(name) if name in self._tables else None)
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """Returns per relation the distinct tuples (with a window: the rows that are in), the copies that deletes did

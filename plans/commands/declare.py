@@ -1,10 +1,10 @@
 """Tables and rates as a command line gives them.
 
 A table: `R(a int64, b string key, c int64 not null)`, a column that alone identifies a row marked `key`, `distinct`
-behind the parenthesis where no row occurs twice; several columns marked `key` are one key together. `upserts` stands
-there where changes replace the row of their key: `R(id int64 key, v string, at timestamp sequence) upserts`, with the
-column that orders them marked `sequence`, and behind it perhaps `tombstones 7 days`. Or a JSON file that `Schema.of`
-takes.
+behind the parenthesis where no row occurs twice; several columns marked `key` are one key together. `enforced` behind
+all that has it checked. `upserts` stands there where changes replace the row of their key:
+`R(id int64 key, v string, at timestamp sequence) upserts`, with the column that orders them marked `sequence`, and
+behind it perhaps `tombstones 7 days`. Or a JSON file that `Schema.of` takes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from plans.errors import PlanError
 from plans.schema import Column, Schema, Table, normal_type
 
 _DECLARATION = re.compile(
-    r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<mark>distinct|upserts)?(?:\s+tombstones\s+(?P<tombstones>[^()]+))?",
+    r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<mark>distinct|upserts)?\s*(?P<enforced>\benforced)?"
+    r"(?:\s*\btombstones\s+(?P<tombstones>[^()]+))?",
     re.IGNORECASE | re.DOTALL,
 )
 _COMMA = re.compile(r",(?![^(]*\))")  # not the one inside decimal(10,2)
@@ -74,7 +75,10 @@ def table_of(text: str) -> Table:
         columns.append(Column(words[0], normal_type(words[1]), marks == "not null"))
     mark = (match["mark"] or "").lower()
     behind = match["tombstones"]
-    return Table(match["name"], tuple(columns), tuple(key), mark == "distinct", mark == "upserts", sequence, behind)
+    return Table(
+        match["name"], tuple(columns), tuple(key), mark == "distinct", mark == "upserts", sequence, behind,
+        match["enforced"] is not None,
+    )  # fmt: skip
 
 
 @contextmanager
@@ -145,9 +149,9 @@ def add_query_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="'R(a int64, b string), ...'|FILE.json",
         help="columns and types of relations; 'key' behind a column and 'distinct' behind the parenthesis declare one "
-        "duplicate-free; 'upserts' there: changes replace the row of their key, in the order of the column marked "
-        "'sequence', and with 'tombstones 7 days' behind it what is kept of a deleted key is forgotten. Relations of "
-        "Datalog and motifs need none: their columns are int64 then",
+        "duplicate-free, 'enforced' behind that has it checked; 'upserts' there: changes replace the row of their key, "
+        "in the order of the column marked 'sequence', and with 'tombstones 7 days' behind it what is kept of a "
+        "deleted key is forgotten. Relations of Datalog and motifs need none: their columns are int64 then",
     )
     add(
         "--rate",

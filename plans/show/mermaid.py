@@ -27,6 +27,7 @@ def mermaid(program: Program) -> str:
         key = f"key ({', '.join(table.key)})" if table.key else "distinct" if table.distinct else ""
         upserts = programs.upserts(table).partition(";")[0].partition(" by ")[2] if table.upserts else ""
         windows = [f"window: {window}" for window in program.windows if window.relation == table.name]
+        key += ", enforced" if table.enforced else ""
         taken = f"upserts by {upserts}" if upserts else ""
         lines.append(f'  {names[table.name]}["{_escaped(table.name, taken or key, *windows)}"]')
     drawn = False

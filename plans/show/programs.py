@@ -55,6 +55,7 @@ def text(program: Program, *, cells: int | None = None) -> str:
 def facts(program: Program, cells: int | None = None) -> list[tuple[str, str]]:
     """Returns what is said of a program as a whole, besides its tables: each line by its name."""
     found = [("upserts", upserts(table)) for table in program.tables if table.upserts]
+    found += [("enforced", enforced(table)) for table in program.tables if table.enforced]
     found += [("window", f"{window.relation}: {window}") for window in program.windows]
     found += [("cells", cut.line(program, cells))] if program.results is None else []
     found += [("note", note) for note in program.notes]
@@ -74,6 +75,13 @@ def upserts(table: Table) -> str:
     kept += "" if table.tombstones is None else f" until it is {table.tombstones} behind the greatest"
     cost = f"one look-up per change, memory: the row of each key{kept}"
     return f"{by}, {order}; {cost}; on Spark by an operator of its own, cut by the key, before the others"
+
+
+def enforced(table: Table) -> str:
+    """Returns what is checked of a table whose declaration is enforced, and what that costs."""
+    said = f"key ({', '.join(table.key)})" if table.key else "no two rows alike"
+    cost = "two look-ups per change, memory: a record per key"
+    return f"{table.name}: {said}; {cost}; on Spark by an operator of its own, cut by the key, before the others"
 
 
 def to_json(program: Program) -> str:

@@ -9,8 +9,8 @@ For batch ``b`` (the state before it is version ``v``, the last batch this cell 
    else (dirty, absent, older, newer): newest snapshot before ``b``, then replay the log. A hole in the chain, and a
    link of another history, is an error that names cell and batch; so is a batch that Spark executed and this cell has
    not, or the other way round (``spark_jobs.log.history``).
-4. Mark dirty; check and code the input; publish ``b.delta``, apply while the output leaves in batches, mark clean at
-   ``b``. A crash in between leaves "dirty", hence 3 next time.
+4. Mark dirty; check and code the input, and set aside what the state refuses of it; publish ``b.delta``, apply while
+   the output leaves in batches, mark clean at ``b``. A crash in between leaves "dirty", hence 3 next time.
 5. Take a snapshot when the log outweighs the last one; delete what no replay can need.
 
 A batch for which there is no room (``Limits``, the disk) is refused at 4 and taken back: its changes are in the log, as
@@ -22,15 +22,17 @@ No Spark here: ``spark_jobs.operator`` calls it inside a task.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError, MemoryBudgetError, SnapshotError, UnusableStateError
+from crown.ingest.changes import CheckedBatch
 from crown.maintained import Durable
 from plans.program import Maintainable
 from spark_jobs.cell.engines import QUERY, EngineFactory
@@ -45,6 +47,8 @@ from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 
 Deltas = Generator[pa.RecordBatch, None, None]
+Refused = Mapping[str, CheckedBatch]
+"""Per relation a batch of which some rows are bad, with their places and reasons."""
 
 SNAPSHOT_FLOOR = 4 << 20  # load of the log below which no snapshot is worth its fsync
 _NOTHING = Load(0, 0)
@@ -72,7 +76,9 @@ class Cell:
     ``plan``: the plan of the cell's engine; ``log``: where its history is kept; ``live``: a host-local folder for the
     mapped engine; ``engines``: what engine that is; ``base``: finds the cell's folder of a backfill, or None;
     ``keep``: how many batches back Spark may replay; ``spark``: the folder where Spark's checkpoint of the stream would
-    be, or None; ``limits``: how large the state may get, and how much of it may be in memory.
+    be, or None; ``limits``: how large the state may get, and how much of it may be in memory; ``aside``: takes the rows
+    that only the state shows to be bad (late ones, those that break an enforced key), by relation; None: they refuse
+    their batch.
     """
 
     def __init__(
@@ -88,6 +94,7 @@ class Cell:
         on_missing: str = "ignore",
         snapshot_floor: int = SNAPSHOT_FLOOR,
         limits: Limits = NONE,
+        aside: Callable[[Refused], None] | None = None,
     ) -> None:
         self.log = log
         self.live = Live(plan, live, engines, on_missing)
@@ -96,6 +103,7 @@ class Cell:
         self.spark = None if spark is None else folder_at(spark)
         self.snapshot_floor = snapshot_floor
         self.limits = limits
+        self._aside = aside
 
     def apply(self, batch: int, changes: Changes, report: Report, consolidate: bool | None) -> Iterator[pa.RecordBatch]:
         """Applies batch ``batch`` exactly once; yields its deltas. ``report`` is filled in as the work goes on.
@@ -127,7 +135,10 @@ class Cell:
         engine.begin()  # before prepare: that may already write new strings into the arena
         mine = Link(batch, place.version, dict(changes), place.digest)
         try:
-            prepared = engine.prepare(mine.changes)
+            prepared = engine.prepare(mine.changes, strict=self._aside is None)
+            if self._aside is not None and prepared.bad:  # they are kept before anything of the batch is
+                self._aside(prepared.bad)
+                mine = replace(mine, changes=_without(mine.changes, prepared.bad))
             report.prepare_ms = _since(started)
             started = time.perf_counter()
             link, first = self.log.publish(mine)
@@ -292,6 +303,17 @@ class Cell:
                 return
             report.deltas += batch.num_rows
             yield batch
+
+
+def _without(changes: Changes, refused: Refused) -> dict[str, pa.Table]:
+    """Returns changes without the rows that were refused. What is in the log is what was applied."""
+    rest = dict(changes)
+    for name, batch in refused.items():
+        (given,) = [relation for relation in changes if relation.lower() == name.lower()]
+        keep = np.ones(len(changes[given]), bool)
+        keep[list(batch.bad)] = False
+        rest[given] = changes[given].filter(pa.array(keep))
+    return {name: rows for name, rows in rest.items() if rows.num_rows}
 
 
 def _since(started: float) -> float:

@@ -24,7 +24,7 @@ from crown.errors import BadRowError, ChangeError, LateRowError
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell import table
-from spark_jobs.cell.cell import Cell, Report
+from spark_jobs.cell.cell import Cell, Refused, Report
 from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE, Limits
@@ -54,7 +54,8 @@ class Step:
     shown; ``checkpoint``: where Spark's own checkpoint would be, by default the folder that ``root`` is in;
     ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``amplified``: how
     many of one change are worth a note; ``limits``: of each cell; ``backfill``: True in the batch job that fills the
-    state; ``whole``: JSON of what was cut into the cells, in the first round.
+    state; ``whole``: JSON of what was cut into the cells, in the first round; ``aside``: rows that only the state shows
+    to be bad go to the ``quarantine``, too.
     """
 
     plan: str
@@ -78,6 +79,7 @@ class Step:
     checkpoint: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     whole: str | None = None
+    aside: bool = False
 
     def state(self) -> Folder:
         """Returns the folder of the state."""
@@ -135,8 +137,10 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
         yield from table.whole(engine)
     else:
         changes, bad = step.envelope.split(batches)
-        _quarantine(step, step.run, 0, cell, bad)
-        yield from engine.run(engine.prepare(changes), consolidate=step.consolidate)
+        with _naming_rows(changes):
+            prepared = engine.prepare(changes, strict=not step.aside)
+        _quarantine(step, step.run, 0, cell, [*bad, *sorted(_noted(prepared.bad))])
+        yield from engine.run(prepared, consolidate=step.consolidate)
     engine.commit(0)
     if step.backfill and step.root is not None:
         folder = step.state() / "backfill" / step.operator
@@ -183,7 +187,13 @@ def micro_batch(
         query_engine=isinstance(step.engines, QueryEngines),
         whole=step.whole,
     )
-    _quarantine(step, f"{query_id}/{step.operator}", batch, cell, bad)
+    place = f"{query_id}/{step.operator}"
+    _quarantine(step, place, batch, cell, bad)
+
+    def aside(refused: Refused) -> None:
+        bad.extend(sorted(_noted(refused)))
+        _quarantine(step, place, batch, cell, bad)
+
     log = CellLog.of(operator / str(cell), step.meta)
     state = Cell(
         _planned(step.plan),
@@ -195,6 +205,7 @@ def micro_batch(
         spark=step.spark(),
         on_missing=step.on_missing,
         limits=step.limits,
+        aside=aside if step.aside else None,
     )
     report, sample, watch = Report(), _Sample(step.sample), Amplification(step.amplified)
     with _naming_rows(changes):
@@ -207,6 +218,15 @@ def micro_batch(
     note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
     note["amplified"] = None if found is None else found.line()
     log.write_note(batch, note)
+
+
+def _noted(refused: Refused) -> list[str]:
+    """Returns rows that only the state shows to be bad, as the checks before the cells note others."""
+    return [
+        json.dumps({"relation": relation, "reason": reason, "data": data})
+        for relation, batch in refused.items()
+        for reason, data in zip(batch.bad.values(), batch.bad_rows, strict=True)
+    ]
 
 
 @contextmanager

@@ -31,11 +31,11 @@ JOIN_SHARE = 2
 def by_parts(engine: Durable) -> TypeGuard[Engine | ProgramEngine]:
     """Returns True if rows may enter batch by batch with the same result as in one batch.
 
-    Not so with a window, where a row of a later batch can be late; nor with upserts, where an insert can come after the
-    delete of its key that was made later.
+    Not so with a window, where a row of a later batch can be late; nor where rows are looked up by key: an
+    insert can come after the delete of its key that was made later.
     """
     if isinstance(engine, ProgramEngine):
-        return not engine.plan.windows and not any(table.upserts for table in engine.plan.tables)
+        return not engine.plan.windows and not any(table.by_key for table in engine.plan.tables)
     return isinstance(engine, Engine)
 
 

@@ -83,16 +83,24 @@ def strides(
             sample=sample if last else 0,
             amplified=amplified if last else None,
             whole=whole if first else None,
+            aside=first and quarantine is not None and _once(given),
             **common,
         )
         made.append(Stride(given, step))
     return tuple(made)
 
 
+def _once(given: Round) -> bool:
+    """Returns True if every row goes to one cell, and enters it once: then what that cell refuses is noted once."""
+    roles = (given.roles or {}).values()
+    apart = len({role.relation.lower() for role in roles}) == len(roles)
+    return given.grid.cells == 1 or (bool(roles) and apart and all(role.hashed for role in roles))
+
+
 def _whole(given: Round, on_missing: str) -> bool:
     """Returns True if all columns of the rows decide what happens to them, also those that no stage reads."""
     program = given.maintained
-    return isinstance(program, Program) and (on_missing == "raise" or any(table.upserts for table in program.tables))
+    return isinstance(program, Program) and (on_missing == "raise" or any(table.by_key for table in program.tables))
 
 
 def applied(

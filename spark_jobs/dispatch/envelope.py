@@ -152,8 +152,9 @@ def _carried(table: Table, atoms: Iterable[BagAtom], base: Mapping[str, str], wh
 
 
 def _cut(table: Table, placed: Mapping[str, int]) -> Table:
-    """Returns a table of the columns carried; its rows have been checked, so only upserts need to be declared."""
-    return table if table.upserts else Table(table.name, tuple(c for c in table.columns if c.name in placed))
+    """Returns a table of the columns carried; its rows have been checked, so only what is looked up by key needs to be
+    declared."""
+    return table if table.by_key else Table(table.name, tuple(c for c in table.columns if c.name in placed))
 
 
 def cell_plan(plan: Maintainable, envelope: Envelope) -> Maintainable:

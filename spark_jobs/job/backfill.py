@@ -17,7 +17,7 @@ from plans.search.rounds import rounds
 from plans.windows import Window
 from spark_jobs.cell.step import refuse_streams
 from spark_jobs.dispatch.chain import applied, strides
-from spark_jobs.dispatch.upserts import strides_by_key
+from spark_jobs.dispatch.keys import strides_by_key
 from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.conventions import normal

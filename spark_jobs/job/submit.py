@@ -202,6 +202,12 @@ def _check(job: Job) -> None:
             f"--verify recomputes from the changes with the rows before them, which relation {keyed[0]!r}, with "
             "upserts, does not have: leave --verify out, or the upserts"
         )
+    enforced = [name for name in job.schema if job.schema[name].enforced]
+    if job.verify and enforced and job.on_bad_row == "quarantine":
+        raise SparkJobError(
+            f"--verify recomputes from the rows as they came, and those that break the key of {enforced[0]} are set "
+            "aside: leave --verify out, or --on-bad-row quarantine"
+        )
     if job.verify and job.windows:
         raise SparkJobError(
             f"--verify recomputes over all rows, and {next(iter(job.windows))} has a window, which lets rows go: leave "

@@ -1,8 +1,8 @@
 """The operators of a job's query that are cut anew, and what their cells are before and after.
 
 The query's own operator is the first round; ``.merge`` is the second, if there is one; ``.keys.*`` keep the rows of
-relations that are updated by key; ``.window.*`` are the windows of a query in several cells, which in one cell are in
-that cell. All are at the same batch.
+relations that are looked up by key, for an update or because it is enforced; ``.window.*`` are the windows of a query
+in several cells, which in one cell are in that cell. All are at the same batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from plans.search.shares import Grid
 from spark_jobs.cell.kept_plan import KeptPlan, kept_plan
 from spark_jobs.cell.restored import Restored, rebuilt
 from spark_jobs.dispatch.chain import MERGE, Stride, strides
-from spark_jobs.dispatch.upserts import KEYS, by_key
+from spark_jobs.dispatch.keys import KEYS, by_key
 from spark_jobs.dispatch.windows import WITHIN, strides_within
 from spark_jobs.errors import CheckpointError
 from spark_jobs.log.history import SparkHistory, reconcile, stream_of

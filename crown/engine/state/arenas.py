@@ -99,9 +99,10 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         ``seed``: of the hash tables; random by default, so that no input can be built to collide.
         ``dictionary``: one that several states share; a state has its own by default.
         """
-        if keyed := [table.name for table in plan.tables if table.upserts]:
+        if keyed := [table for table in plan.tables if table.by_key]:
+            said = "upserts" if keyed[0].upserts else "an enforced key"
             raise CrownError(
-                f"relation {keyed[0]!r} is declared with upserts, which crown.view takes, not a plan's engine"
+                f"relation {keyed[0].name!r} is declared with {said}, which crown.view takes, not a plan's engine"
             )
         words, limit = limits_of(memory_budget)
         if words < A.header_words(table_total(len(plan.nodes))) + 1024:

@@ -30,12 +30,13 @@ Make = Callable[[Maintainable, Path], Any]
 
 @dataclass(frozen=True)
 class Subject:
-    """A query and how a view of it is made."""
+    """A query and how a view of it is made; ``enforced``: no row of a table occurs twice, and that is checked."""
 
     name: str
     query: str
     tables: Tables
     make: Make
+    enforced: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -136,6 +137,8 @@ SUBJECTS = (
     Subject("mapped groups", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped),
     Subject("first rows", FIRST, {"R": PAIR, "S": TAGGED}, _memory),
     Subject("database", GROUPS, {"R": PAIR, "S": TAGGED}, _database),
+    Subject("enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, _memory, enforced=True),
+    Subject("mapped enforced keys", GROUPS, {"R": PAIR, "S": TAGGED}, _mapped, enforced=True),
 )
 
 
@@ -145,7 +148,10 @@ class Run:
     def __init__(self, subject: Subject, seed: int, folder: Path) -> None:
         self.subject = subject
         self.random = random.Random(seed)
-        program = plans.program(subject.query, subject.tables)
+        declared: dict[str, Any] = dict(subject.tables)
+        if subject.enforced:
+            declared = {name: {"columns": of, "distinct": True, "enforced": True} for name, of in declared.items()}
+        program = plans.program(subject.query, declared)
         self.plan = program.plan or program
         answer = by_duckdb(subject.query) if program.plan is None else by_nested_loops(program.plan)
         self.expectation = Expectation(subject.tables, answer)
@@ -238,7 +244,11 @@ class Run:
             present = list(self.database.rows[name])
             gone = self.random.sample(present, min(len(present), 6))
             fresh = [tuple(self._value(kind) for kind in columns.values()) for _ in range(14)]
-            batch[name] = [(row, -1) for row in gone] + [(row, self.random.choice((1, 1, 2))) for row in fresh]
+            if self.subject.enforced:
+                left = set(present) - set(gone)
+                fresh = [row for row in dict.fromkeys(fresh) if row not in left]
+            copies = (1,) if self.subject.enforced else (1, 1, 2)
+            batch[name] = [(row, -1) for row in gone] + [(row, self.random.choice(copies)) for row in fresh]
         return self.database.without_absent_deletes(batch)
 
     def _value(self, kind: str) -> object:

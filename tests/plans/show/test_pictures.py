@@ -233,6 +233,10 @@ def test_a_page_and_a_chart_tell_windows_and_upserts() -> None:
     made = program("SELECT v, COUNT(*) AS n FROM t GROUP BY v", {"t": table})
     assert "by key (k), by sequence n" in html(made)
     assert "upserts by key (k)" in mermaid(made)
+    table = {"columns": {"k": "int64", "v": "int64"}, "key": ["k"], "enforced": True}
+    made = program("SELECT v, COUNT(*) AS n FROM t GROUP BY v", {"t": table})
+    assert "t: key (k); two look-ups per change" in html(made)
+    assert "key (k), enforced" in mermaid(made)
     rows = {"t": {"columns": {"k": "int64", "v": "int64"}}}
     made = program("SELECT v, COUNT(*) AS n FROM t GROUP BY v", rows, windows={"t": last_rows(10)})
     assert "t: the last 10 rows" in html(made)

@@ -19,7 +19,7 @@ from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE
 from spark_jobs.dispatch.chain import strides
-from spark_jobs.dispatch.upserts import strides_by_key
+from spark_jobs.dispatch.keys import strides_by_key
 from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.log.meta import check_meta
 from spark_jobs.log.state_log import CellLog

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import plans
-from crown.errors import MemoryBudgetError
+from crown.errors import ChangeError, MemoryBudgetError
 from plans.windows import last_rows, sliding, ttl
 from spark_jobs.cell.limits import Limits
 from spark_jobs.commands import state as command
@@ -33,6 +33,7 @@ SCHEMA = {
     "g": {"src": "int64", "dst": "int64"},
     "p": {"k": "int64", "name": "string", "born": "date", "worth": "decimal(20,2)", "share": "float64"},
     "u": {"columns": U, "key": ["id"], "upserts": True, "sequence": "seq"},
+    "e": {"columns": {"id": "int64", "k": "int64"}, "key": ["id"], "enforced": True},
 }
 HOPS = (
     "SELECT DISTINCT x.src a, y.src b, z.dst c FROM g x, g y, g z WHERE x.dst = y.src AND y.dst = z.src AND y.src <> 2"
@@ -50,6 +51,7 @@ QUERIES = {
     "two rounds, the first a plan": "SELECT AVG(a) n FROM (SELECT DISTINCT x.src a, y.dst b FROM g x, g y "
     "WHERE x.dst = y.src) t",
     "rows by key": "SELECT u.k, COUNT(*) n FROM u, g WHERE u.k = g.src GROUP BY u.k",
+    "rows by an enforced key": "SELECT e.id, e.k, g.dst FROM e, g WHERE e.k = g.src",
     "windows": "SELECT g.src, COUNT(*) n, MIN(name) lo FROM g, p WHERE g.src = p.k GROUP BY g.src",
     "a window, and a set behind it": "SELECT DISTINCT g.src, p.name FROM g, p WHERE g.src = p.k",
     "windows, and sets behind them": "SELECT DISTINCT x.src, y.dst FROM g x, g y WHERE x.dst = y.src",
@@ -89,6 +91,9 @@ def batch(rng, reads, size=25):
         columns = {"id": keys, "k": [rng.randrange(8) for _ in keys], "seq": [rng.randrange(6) for _ in keys]}
         signs = pa.array([rng.choice((1, 1, -1)) for _ in keys], pa.int64())
         tables["u"] = pa.table({**columns, "_weight": signs})
+    if "e" in reads:  # a key comes once, and some go that were never there
+        columns = {name: [rng.randrange(10**9 if name == "id" else 8) for _ in range(9)] for name in ("id", "k")}
+        tables["e"] = pa.table({**columns, "_weight": pa.array([rng.choice((1, 1, -1)) for _ in range(9)], pa.int64())})
     return tables
 
 
@@ -122,6 +127,17 @@ def test_a_job_that_is_cut_anew_goes_on_as_if_it_never_was(tmp_path, name):
             shutil.rmtree(tmp_path / "here")
             more()
     assert place_of(located(str(job.folder), None), "crown", None).batch == job.batch - 1
+
+
+@pytest.mark.parametrize("key", [1, 2, 3, 4])
+def test_keys_that_are_enforced_are_known_to_the_new_cells(tmp_path, key):
+    job = Job(tmp_path / "job", program("rows by an enforced key"), 2)
+    job.run({"e": pa.table({"id": [1, 2, 3, 4], "k": [5, 6, 7, 8], "_weight": [1, 1, 1, 1]})})
+    recell(folder_at(job.folder), 3)
+    job.start(3)
+    job.run({"e": pa.table({"id": [key, key], "k": [4 + key, 9], "_weight": [-1, 1]})})
+    with pytest.raises(ChangeError, match=f"the key id={key} is enforced, and 2 rows would have it"):
+        job.executed({"e": pa.table({"id": [key], "k": [4 + key], "_weight": [1]})})
 
 
 @pytest.mark.parametrize("name", ["3 hops of one relation", "groups"])

@@ -1,11 +1,12 @@
-"""Relations with upserts: an operator of its own, cut by the key, gives the rows that go and come.
+"""Relations with upserts, or an enforced key: an operator of its own, cut by the key, gives the rows that go and come.
 
     changes by key → cells by key → rows with weights → the cells of the query
 
 The query's cells are cut by what it joins on, and an update may change that: the row that goes is in one cell, the one
 that comes belongs to another, and the change does not say where the old one is. By the key, all changes of a row are in
 one cell, where the row is kept. What it gives out are net changes of a set, in order or not; so the query's cells see
-exact deletes. It costs one shuffle of the changes and one log more.
+exact deletes. In the same way two rows with one key may belong to two cells of the query, and only here do they meet.
+It costs one shuffle of the changes and one log more.
 """
 
 from __future__ import annotations
@@ -30,31 +31,32 @@ KEYS = ".keys."
 
 
 def by_key(table: Table, cells: int) -> Round:
-    """Returns the round that keeps the rows of a table with upserts; its rows are the table's but for the sequence."""
-    key = {name.lower() for name in table.key}
+    """Returns the round that keeps the rows of a table by key; its rows are the table's but for the sequence."""
+    told_apart = ", ".join(table.told_apart_by)
+    key = {name.lower() for name in table.told_apart_by}
     hashed = tuple((column.name, column.type) for column in table.columns if column.name.lower() in key)
     shown = tuple(c for c in table.columns if table.sequence is None or c.name.lower() != table.sequence.lower())
     rows = LinearStage((Feed(table.name, passed(shown)),))
-    program = Program(f"the rows of {table.name} by key ({', '.join(table.key)})", (table,), (rows,))
-    grid = Grid() if cells == 1 else Grid((" and ".join(table.key),), (cells,))
+    program = Program(f"the rows of {table.name} by key ({told_apart})", (table,), (rows,))
+    grid = Grid() if cells == 1 else Grid((" and ".join(table.told_apart_by),), (cells,))
     return Round(program, grid, {table.name: Role(table.name, hashed)})
 
 
 def strides_by_key(maintained: Maintainable, cells: int, operator: str, **common: Any) -> Mapping[str, Stride]:
-    """Returns, by relation in lower case, the operators that stand before a program for its relations with upserts.
+    """Returns, by relation in lower case, the operators that stand before a program for relations looked up by key.
 
-    ``common``: as for ``strides``. Raises :class:`SourceError` for a relation without a sequence.
+    ``common``: as for ``strides``. Raises :class:`SourceError` for a relation with upserts that has no sequence.
     """
     found = {}
     for table in maintained.tables:
-        if not table.upserts:
+        if not table.by_key:
             continue
-        if table.sequence is None:
+        if table.upserts and table.sequence is None:
             raise SourceError(
                 f"relation {table.name!r} has upserts, and the rows of a Spark batch have no order: declare sequence=, "
                 "a column that grows with the changes of a key (a version, a time, Kafka's offset)"
             )
-        named = {name.lower() for name in table.named_by}
+        named = {name.lower() for name in (*table.named_by, *table.told_apart_by)}
         read = used(table, occurrences(maintained))
         carried = tuple(c for c in table.columns if c in read or c.name.lower() in named)
         kept = by_key(replace(table, columns=carried), cells)
