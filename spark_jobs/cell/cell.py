@@ -22,19 +22,18 @@ No Spark here: ``spark_jobs.operator`` calls it inside a task.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError, MemoryBudgetError, SnapshotError, UnusableStateError
-from crown.ingest.changes import CheckedBatch
 from crown.maintained import Durable
 from plans.program import Maintainable
+from spark_jobs.cell.aside import Refused, without
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.live import Live, Place
@@ -47,8 +46,6 @@ from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
 
 Deltas = Generator[pa.RecordBatch, None, None]
-Refused = Mapping[str, CheckedBatch]
-"""Per relation a batch of which some rows are bad, with their places and reasons."""
 
 SNAPSHOT_FLOOR = 4 << 20  # load of the log below which no snapshot is worth its fsync
 _NOTHING = Load(0, 0)
@@ -138,7 +135,7 @@ class Cell:
             prepared = engine.prepare(mine.changes, strict=self._aside is None)
             if self._aside is not None and prepared.bad:  # they are kept before anything of the batch is
                 self._aside(prepared.bad)
-                mine = replace(mine, changes=_without(mine.changes, prepared.bad))
+                mine = replace(mine, changes=without(mine.changes, prepared.bad))
             report.prepare_ms = _since(started)
             started = time.perf_counter()
             link, first = self.log.publish(mine)
@@ -303,17 +300,6 @@ class Cell:
                 return
             report.deltas += batch.num_rows
             yield batch
-
-
-def _without(changes: Changes, refused: Refused) -> dict[str, pa.Table]:
-    """Returns changes without the rows that were refused. What is in the log is what was applied."""
-    rest = dict(changes)
-    for name, batch in refused.items():
-        (given,) = [relation for relation in changes if relation.lower() == name.lower()]
-        keep = np.ones(len(changes[given]), bool)
-        keep[list(batch.bad)] = False
-        rest[given] = changes[given].filter(pa.array(keep))
-    return {name: rows for name, rows in rest.items() if rows.num_rows}
 
 
 def _since(started: float) -> float:

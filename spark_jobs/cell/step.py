@@ -24,7 +24,8 @@ from crown.errors import BadRowError, ChangeError, LateRowError
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell import table
-from spark_jobs.cell.cell import Cell, Refused, Report
+from spark_jobs.cell.aside import Refused, noted
+from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.engines import QUERY, EngineFactory, QueryEngines
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE, Limits
@@ -133,13 +134,13 @@ def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterat
     engine = step.engines.create(_planned(step.plan), None, step.on_missing)
     engine.begin()
     if table.by_parts(engine):
-        _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches))
+        _quarantine(step, step.run, 0, cell, table.enter(engine, step.envelope, batches, step.aside))
         yield from table.whole(engine)
     else:
         changes, bad = step.envelope.split(batches)
         with _naming_rows(changes):
             prepared = engine.prepare(changes, strict=not step.aside)
-        _quarantine(step, step.run, 0, cell, [*bad, *sorted(_noted(prepared.bad))])
+        _quarantine(step, step.run, 0, cell, [*bad, *noted(prepared.bad)])
         yield from engine.run(prepared, consolidate=step.consolidate)
     engine.commit(0)
     if step.backfill and step.root is not None:
@@ -191,7 +192,7 @@ def micro_batch(
     _quarantine(step, place, batch, cell, bad)
 
     def aside(refused: Refused) -> None:
-        bad.extend(sorted(_noted(refused)))
+        bad.extend(noted(refused))
         _quarantine(step, place, batch, cell, bad)
 
     log = CellLog.of(operator / str(cell), step.meta)
@@ -218,15 +219,6 @@ def micro_batch(
     note = asdict(report) | {"bad": len(bad), "total_ms": total_ms, "sample": sample.rows, "state": state.stats()}
     note["amplified"] = None if found is None else found.line()
     log.write_note(batch, note)
-
-
-def _noted(refused: Refused) -> list[str]:
-    """Returns rows that only the state shows to be bad, as the checks before the cells note others."""
-    return [
-        json.dumps({"relation": relation, "reason": reason, "data": data})
-        for relation, batch in refused.items()
-        for reason, data in zip(batch.bad.values(), batch.bad_rows, strict=True)
-    ]
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from crown.engine.engine import Engine
 from crown.maintained import Durable
 from crown.programs.program import ProgramEngine
+from spark_jobs.cell.aside import noted
 from spark_jobs.dispatch.envelope import WEIGHT, Envelope
 
 PART_ROWS = 1 << 20
@@ -39,9 +40,11 @@ def by_parts(engine: Durable) -> TypeGuard[Engine | ProgramEngine]:
     return isinstance(engine, Engine)
 
 
-def enter(engine: Engine | ProgramEngine, envelope: Envelope, batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Enters all rows into an empty engine. Returns the quarantined ones. Memory: that of one part of the rows, of the
-    deletions and of the state.
+def enter(
+    engine: Engine | ProgramEngine, envelope: Envelope, batches: Iterable[pa.RecordBatch], aside: bool = False
+) -> list[str]:
+    """Enters all rows into an empty engine. Returns the quarantined ones; with ``aside`` those that the engine finds
+    to be bad are among them. Memory: that of one part of the rows, of the deletions and of the state.
 
     A part has ``PART_ROWS`` rows at least. Each part goes through all that a join has, so parts grow with its state, up
     to ``MOST_ROWS``. A later part can even change what a program has made of all former ones (the count of every group
@@ -62,8 +65,12 @@ def enter(engine: Engine | ProgramEngine, envelope: Envelope, batches: Iterable[
                 gone.setdefault(name, []).append(table.filter(pc.less(weights, 0)))
                 table = table.filter(pc.greater(weights, 0))
             come[name] = table
-        engine.run(engine.prepare(come), deltas=False).close()
-    for _ in engine.run(engine.prepare({name: pa.concat_tables(tables) for name, tables in gone.items()})):
+        prepared = engine.prepare(come, strict=not aside)
+        bad += noted(prepared.bad)
+        engine.run(prepared, deltas=False).close()
+    prepared = engine.prepare({name: pa.concat_tables(tables) for name, tables in gone.items()}, strict=not aside)
+    bad += noted(prepared.bad)
+    for _ in engine.run(prepared):
         pass  # deltas are asked for, so that the live views are there when a stream begins
     return sorted(bad)
 

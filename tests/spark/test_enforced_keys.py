@@ -153,3 +153,8 @@ def test_doubles_that_cannot_be_summed_are_set_aside_in_one_cell(spark, tmp_path
     assert sink.state() == Counter({(1, 0.5): 1, (2, 2.0): 1})
     (line,) = [line for file in tmp_path.glob("state/quarantine/**/*.jsonl") for line in file.open()]
     assert json.loads(json.loads(line)["data"]) == {"k": 1, "x": 1e40, "_weight": 1}
+    tables = {"r": spark.createDataFrame([(1, 0.5), (1, 1e40), (2, 2.0)], "k long, x double")}
+    aside = {"on_bad_row": "quarantine", "quarantine": str(tmp_path / "aside")}
+    assert rows_of(maintain(spark, sql, tables, schema=schema, cells=1, **aside)) == sink.state()
+    (line,) = [line for file in tmp_path.glob("aside/**/*.jsonl") for line in file.open()]
+    assert "is too large to be summed exactly" in json.loads(line)["reason"]

@@ -1,0 +1,37 @@
+"""Rows that only a cell's engine finds to be bad: late ones, those that break an enforced key, doubles too large.
+
+They are noted as the checks before the cells note others, and are not in the log: that has what was applied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from crown.ingest.changes import CheckedBatch
+
+Refused = Mapping[str, CheckedBatch]
+"""Per relation a batch of which some rows are bad, with their places and reasons."""
+
+
+def noted(refused: Refused) -> list[str]:
+    """Returns the bad rows as JSON texts, with relation and reason, in an order that does not depend on theirs."""
+    return sorted(
+        json.dumps({"relation": relation, "reason": reason, "data": data})
+        for relation, batch in refused.items()
+        for reason, data in zip(batch.bad.values(), batch.bad_rows, strict=True)
+    )
+
+
+def without(changes: Mapping[str, pa.Table], refused: Refused) -> dict[str, pa.Table]:
+    """Returns changes without their bad rows, and without relations that have no others. O(rows)."""
+    rest = dict(changes)
+    for name, batch in refused.items():
+        (given,) = [relation for relation in changes if relation.lower() == name.lower()]
+        keep = np.ones(len(changes[given]), bool)
+        keep[list(batch.bad)] = False
+        rest[given] = changes[given].filter(pa.array(keep))
+    return {name: rows for name, rows in rest.items() if rows.num_rows}
