@@ -300,9 +300,11 @@ class Table:
 
     @property
     def told_apart_by(self) -> tuple[str, ...]:
-        """Returns the columns in which no two rows agree: the key's, else all of a distinct table's; () if none are
-        declared."""
-        return self.key or (tuple(column.name for column in self.columns) if self.distinct else ())
+        """Returns the columns in which no two rows agree, as and in the order in which the table has them: the key's,
+        else all of a distinct table's; () if none are declared."""
+        key = {name.lower() for name in self.key}
+        every = self.distinct and not key
+        return tuple(column.name for column in self.columns if every or column.name.lower() in key)
 
     def plain(self) -> Table:
         """Returns the table as one of which nothing is looked up by key any more: that was done before."""

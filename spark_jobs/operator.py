@@ -131,8 +131,8 @@ def maintain(
     - ``windows``: which rows of a relation stay in, by its name: ``crown.ttl``, ``crown.tumbling``, ``crown.sliding``
       and ``crown.last_rows(n, by=column)``. By default such a query runs in one cell; if you want several, each window
       is an operator of its own before them, ``<operator>.window.<relation>``, in one cell. Late rows are dropped and
-      counted, or fail the batch. Time goes by with the relation's rows only, never by a clock, so a batch that is
-      executed again, and state that is rebuilt from the log, expire the same rows.
+      counted, fail the batch, or go to the quarantine. Time goes by with the relation's rows only, never by a clock, so
+      a batch that is executed again, and state that is rebuilt from the log, expire the same rows.
     - ``cell_budget``: how much state each cell may have, in memory or not, as bytes or ``"8 GiB"``: a batch that would
       pass it is refused with ``MemoryBudgetError``. ``cell_memory``: how much of it may be in memory; the rest is in
       the cell's file in ``scratch``, which must be on a disk.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,19 +101,18 @@ Refused = Callable[[Zset], tuple[np.ndarray, np.ndarray] | None]
 
 def broken_keys(
     batch: CheckedBatch, key: Sequence[str], found: tuple[np.ndarray, np.ndarray], intern: Intern
-) -> dict[int, str]:
-    """Returns the changes of enforced keys that are broken (``found``), with the reason, by their places among the
-    usable rows. O(rows)."""
+) -> Iterator[tuple[int, str]]:
+    """Yields the changes of enforced keys that are broken (``found``): their places among the usable rows, rising, with
+    the reason. O(rows), and some Python per row that is yielded."""
     after = dict(zip(map(tuple, found[0].tolist()), found[1].tolist(), strict=True))
-    columns = [batch.columns.codes(name, intern).tolist() for name in key]
-    reasons = {}
-    for row, codes in enumerate(zip(*columns, strict=True)):
-        if codes in after:
+    columns = [batch.columns.codes(name, intern) for name in key]
+    near = np.logical_and.reduce([np.isin(codes, found[0][:, i]) for i, codes in enumerate(columns)])
+    for row in np.flatnonzero(near).tolist():
+        n = after.get(tuple(int(codes[row]) for codes in columns))
+        if n is not None:
             shown = ", ".join(f"{name}={batch.columns[name][row].as_py()!r}" for name in key)
-            n = after[codes]
             why = f"{n} rows would have it" if n > 0 else "the batch deletes a row with it that is not there"
-            reasons[row] = f"the key {shown} is enforced, and {why}; its changes in a batch are refused together"
-    return reasons
+            yield row, f"the key {shown} is enforced, and {why}; its changes in a batch are refused together"
 
 
 def _positions(batch: CheckedBatch) -> np.ndarray:
@@ -234,11 +233,11 @@ class Intake:
         found = self._refused[name](net)
         if found is None:
             return batch, net
-        reasons = broken_keys(batch, self._key[name], found, self._intern)
+        broken = broken_keys(batch, self._key[name], found, self._intern)
         if strict:
-            row, reason = next(iter(reasons.items()))
+            row, reason = next(broken)
             raise DuplicateKeyError(self._names[name], int(_positions(batch)[row]), reason)
-        rest = _without(batch, reasons)
+        rest = _without(batch, dict(broken))
         return rest, self._net(name, rest, {})
 
     def _net(self, name: str, batch: CheckedBatch, filtered: dict[str, int]) -> Zset:

@@ -133,7 +133,7 @@ class Gate:
         """Returns the enforced keys of a relation that would not have one row or none after a net, and how many rows
         they would have; see ``Unique.refused``. Changes nothing. Expected O(n)."""
         goes = net.weights < 0
-        if name in self._tables and goes.any():
+        if name in self._tables and self.on_missing != "trust" and goes.any():  # deletes that find nothing take nothing
             gone = net[goes]
             weights = net.weights.copy()
             weights[goes] = np.maximum(gone.weights, -self._copies(name, gone))

@@ -80,7 +80,7 @@ def upserts(table: Table) -> str:
 def enforced(table: Table) -> str:
     """Returns what is checked of a table whose declaration is enforced, and what that costs."""
     said = f"key ({', '.join(table.key)})" if table.key else "no two rows alike"
-    cost = "two look-ups per change, memory: a record per key"
+    cost = "two look-ups per change, memory: a record per key and per row"
     return f"{table.name}: {said}; {cost}; on Spark by an operator of its own, cut by the key, before the others"
 
 

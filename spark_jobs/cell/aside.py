@@ -1,6 +1,7 @@
 """Rows that only a cell's engine finds to be bad: late ones, those that break an enforced key, doubles too large.
 
-They are noted as the checks before the cells note others, and are not in the log: that has what was applied.
+They are noted as the checks before the cells note others, with a mark, and are not in the log: that has what was
+applied.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from crown.ingest.changes import CheckedBatch
+from spark_jobs.storage.folder import Folder
+
+_MARK = {"found_by": "state"}
 
 Refused = Mapping[str, CheckedBatch]
 """Per relation a batch of which some rows are bad, with their places and reasons."""
@@ -20,7 +24,7 @@ Refused = Mapping[str, CheckedBatch]
 def noted(refused: Refused) -> list[str]:
     """Returns the bad rows as JSON texts, with relation and reason, in an order that does not depend on theirs."""
     return sorted(
-        json.dumps({"relation": relation, "reason": reason, "data": data})
+        json.dumps({"relation": relation, "reason": reason, "data": data, **_MARK})
         for relation, batch in refused.items()
         for reason, data in zip(batch.bad.values(), batch.bad_rows, strict=True)
     )
@@ -35,3 +39,10 @@ def without(changes: Mapping[str, pa.Table], refused: Refused) -> dict[str, pa.T
         keep[list(batch.bad)] = False
         rest[given] = changes[given].filter(pa.array(keep))
     return {name: rows for name, rows in rest.items() if rows.num_rows}
+
+
+def marked(folder: Folder) -> int:
+    """Returns how many rows in a stream's quarantine only its state showed to be bad. O(rows there)."""
+    operators = [folder / name for name in folder.folders()]
+    lines = (line for operator in operators for file in operator.files() for line in operator.read(file).splitlines())
+    return sum(_MARK.items() <= json.loads(line).items() for line in lines)

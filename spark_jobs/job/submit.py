@@ -23,6 +23,7 @@ from crown.guards.interrupts import Uninterrupted
 from plans.program import Maintainable, Program
 from plans.schema import Column, Schema, Table
 from plans.windows import Window
+from spark_jobs.cell.aside import marked
 from spark_jobs.cell.limits import Limits
 from spark_jobs.dispatch.envelope import envelope_of
 from spark_jobs.errors import SourceError, SparkJobError
@@ -36,6 +37,7 @@ from spark_jobs.job import places, sinks
 from spark_jobs.job.failures import plain_errors
 from spark_jobs.job.metrics import Metrics, metrics
 from spark_jobs.job.progress import Summary, Watcher
+from spark_jobs.log.history import stream_of
 from spark_jobs.log.whereabouts import located
 from spark_jobs.operator import maintain, planned
 from spark_jobs.session import java_memory, local_session
@@ -202,12 +204,6 @@ def _check(job: Job) -> None:
             f"--verify recomputes from the changes with the rows before them, which relation {keyed[0]!r}, with "
             "upserts, does not have: leave --verify out, or the upserts"
         )
-    enforced = [name for name in job.schema if job.schema[name].enforced]
-    if job.verify and enforced and job.on_bad_row == "quarantine":
-        raise SparkJobError(
-            f"--verify recomputes from the rows as they came, and those that break the key of {enforced[0]} are set "
-            "aside: leave --verify out, or --on-bad-row quarantine"
-        )
     if job.verify and job.windows:
         raise SparkJobError(
             f"--verify recomputes over all rows, and {next(iter(job.windows))} has a window, which lets rows go: leave "
@@ -370,6 +366,16 @@ def _verified(
     """Compares the accumulated output with a recompute from scratch, and says how it came out."""
     from spark_jobs.job import verify
 
+    aside = folder_at(checkpoint) / "quarantine"
+    if job.quarantine is not None:
+        aside = folder_at(job.quarantine, "--quarantine")
+    unknown = marked(aside / str(stream_of(checkpoint))) if job.on_bad_row == "quarantine" else 0
+    if unknown:
+        raise SparkJobError(
+            f"--verify cannot compare: it recomputes from the rows as they came, and {unknown} of them are in the "
+            "quarantine that only the cells found to be bad (an enforced key, a double too large to be summed): leave "
+            "--verify out"
+        )
     frames = _frames(spark, schema, job, checkpoint, False)
     relations = envelope_of(plan, cells=1, quarantine=False).relations
     by_name = {name.lower(): frame for name, frame in frames.items()}

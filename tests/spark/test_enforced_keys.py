@@ -158,3 +158,16 @@ def test_doubles_that_cannot_be_summed_are_set_aside_in_one_cell(spark, tmp_path
     assert rows_of(maintain(spark, sql, tables, schema=schema, cells=1, **aside)) == sink.state()
     (line,) = [line for file in tmp_path.glob("aside/**/*.jsonl") for line in file.open()]
     assert "is too large to be summed exactly" in json.loads(line)["reason"]
+
+
+def test_with_trusted_deletes_one_of_a_key_without_a_row_is_set_aside_and_the_stream_goes_on(spark, tmp_path):
+    declared = Schema.of({"o": SCHEMA["o"]})
+    files, sink = ChangeFiles(tmp_path / "in", declared), Result()
+    options = {"schema": declared, "cells": 1, "sink": sink, "on_missing": "trust"}
+    files.add({"o": [(1, "a", 2, 1), (9, "a", 2, -1)]})
+    files.add({"o": [(2, "a", 3, 1), (1, "a", 2, -1)]})
+    with pytest.raises(SparkJobError, match="and the batch deletes a row with it that is not there"), plain_errors():
+        run(spark, COUNTED, files, tmp_path / "stopped", **options)
+    run(spark, COUNTED, files, tmp_path / "state", on_bad_row="quarantine", **options)
+    assert sink.state() == Counter({("a", 1, 3): 1})
+    assert set_aside(tmp_path / "state" / "quarantine") == Counter({(0, 9, "a", 2, -1): 1})

@@ -65,6 +65,19 @@ def test_verify_still_finds_a_difference(spark, tmp_path, capsys):
     assert capsys.readouterr().out.endswith("DIFFERENT\n")
 
 
+def test_verify_says_that_it_cannot_compare_with_rows_that_only_the_state_refused(spark, tmp_path, capsys):
+    declared = "g(src int64 key, dst int64) enforced"
+    options = ["SELECT src, dst FROM g", "--schema", declared, "--input", f"g={tmp_path / 'g'}:format=csv,files=1"]
+    options += ["--output", tmp_path / "out", "--checkpoint", tmp_path / "state", "--on-bad-row", "quarantine"]
+    write(tmp_path / "g", 1, [(1, 5, 1), (2, 5, 1), ("seven", 5, 1)])
+    assert command(submit, *options, "--verify") == 0
+    assert capsys.readouterr().out.endswith("equal\n")
+    write(tmp_path / "g", 2, [(1, 6, 1), (3, 5, 1)])
+    with pytest.raises(SparkJobError, match=r"--verify cannot compare: .* and 1 of them are in the quarantine that"):
+        command(submit, *options, "--verify")
+    assert command(submit, *options) == 0
+
+
 def drift(folder):
     write(folder, 1, [(1, 2, 1)], "src,target,_weight")
 
