@@ -154,7 +154,7 @@ def maintain(
     if on_bad_row == "quarantine" and aside is None:
         if where is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
-        aside = where.checkpoint / "quarantine"
+        aside = where.quarantine
     plan = planned(query, changes, schema, rates, dialect, windows)
     check_emit(emit, key, plan)
     if emit != "weights" and engines is not QUERY:

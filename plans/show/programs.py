@@ -65,6 +65,9 @@ def facts(program: Program, cells: int | None = None) -> list[tuple[str, str]]:
     return found
 
 
+_ON_SPARK = "on Spark by an operator of its own, cut by the key, before the others"
+
+
 def upserts(table: Table) -> str:
     """Returns how the changes of a table with upserts are taken, and what that costs."""
     by = f"{table.name} by key ({', '.join(table.key)})"
@@ -74,14 +77,14 @@ def upserts(table: Table) -> str:
     kept = "" if table.sequence is None else ", and the sequence of each deleted one"
     kept += "" if table.tombstones is None else f" until it is {table.tombstones} behind the greatest"
     cost = f"one look-up per change, memory: the row of each key{kept}"
-    return f"{by}, {order}; {cost}; on Spark by an operator of its own, cut by the key, before the others"
+    return f"{by}, {order}; {cost}; {_ON_SPARK}"
 
 
 def enforced(table: Table) -> str:
     """Returns what is checked of a table whose declaration is enforced, and what that costs."""
     said = f"key ({', '.join(table.key)})" if table.key else "no two rows alike"
     cost = "two look-ups per change, memory: a record per key and per row"
-    return f"{table.name}: {said}; {cost}; on Spark by an operator of its own, cut by the key, before the others"
+    return f"{table.name}: {said}; {cost}; {_ON_SPARK}"
 
 
 def to_json(program: Program) -> str:

@@ -32,13 +32,12 @@ KEYS = ".keys."
 
 def by_key(table: Table, cells: int) -> Round:
     """Returns the round that keeps the rows of a table by key; its rows are the table's but for the sequence."""
-    told_apart = ", ".join(table.told_apart_by)
-    key = {name.lower() for name in table.told_apart_by}
-    hashed = tuple((column.name, column.type) for column in table.columns if column.name.lower() in key)
+    key = table.told_apart_by
+    hashed = tuple((column.name, column.type) for column in table.columns if column.name in key)
     shown = tuple(c for c in table.columns if table.sequence is None or c.name.lower() != table.sequence.lower())
     rows = LinearStage((Feed(table.name, passed(shown)),))
-    program = Program(f"the rows of {table.name} by key ({told_apart})", (table,), (rows,))
-    grid = Grid() if cells == 1 else Grid((" and ".join(table.told_apart_by),), (cells,))
+    program = Program(f"the rows of {table.name} by key ({', '.join(key)})", (table,), (rows,))
+    grid = Grid() if cells == 1 else Grid((" and ".join(key),), (cells,))
     return Round(program, grid, {table.name: Role(table.name, hashed)})
 
 

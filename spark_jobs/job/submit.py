@@ -366,7 +366,7 @@ def _verified(
     """Compares the accumulated output with a recompute from scratch, and says how it came out."""
     from spark_jobs.job import verify
 
-    aside = folder_at(checkpoint) / "quarantine"
+    aside = located(str(checkpoint), job.state).quarantine
     if job.quarantine is not None:
         aside = folder_at(job.quarantine, "--quarantine")
     unknown = marked(aside / str(stream_of(checkpoint))) if job.on_bad_row == "quarantine" else 0

@@ -38,6 +38,11 @@ class Whereabouts:
     root: Folder
     home: Folder
 
+    @property
+    def quarantine(self) -> Folder:
+        """Returns where bad rows are set aside, unless another folder is named."""
+        return self.checkpoint / "quarantine"
+
     def stored(self, operator: str) -> tuple[Folder | None, bool]:
         """Returns the state that a stream on this checkpoint would go on with, and whether that is certain.
 

@@ -19,6 +19,7 @@ from plans.commands.declare import table_of
 from plans.program import Program
 from plans.windows import Window
 from tests.oracles.enforced import COLUMNS, ORDERS, SCHEMA, Row, Twin
+from tests.programs.results import added, rows_of, rows_of_engine
 
 QUERIES = (
     "SELECT id, v, n FROM o",
@@ -34,22 +35,6 @@ QUERIES = (
     "SELECT id, v FROM o UNION ALL SELECT w, v FROM p",  # reads the gate again, which so counts rows in any case
 )
 ROWS, JOINED, COUNTED = (QUERIES[i] for i in (0, 3, 5))
-
-
-def rows_of(view: Any) -> Counter[Row]:
-    found: Counter[Row] = Counter()
-    for row in view.to_table().to_pylist():
-        found[tuple(value for name, value in row.items() if name != "_weight")] += row.get("_weight", 1)
-    return found
-
-
-def added(result: Counter[Row], deltas: Any) -> None:
-    for row in deltas.to_pylist():
-        weight = row.pop("_weight")
-        result[tuple(row.values())] += weight
-        assert result[tuple(row.values())] >= 0
-    for row in [row for row, n in result.items() if n == 0]:
-        del result[row]
 
 
 def used_of(query: str) -> list[str]:
@@ -177,10 +162,6 @@ def test_a_key_holds_for_rows_that_the_query_does_not_read() -> None:
     assert view.count() == 0
 
 
-def engine_rows(engine: ProgramEngine) -> Counter[str]:
-    return Counter(str(row) for batch in engine.results() for row in batch.to_pylist())
-
-
 @pytest.mark.parametrize("on_missing", ["ignore", "trust"])
 @pytest.mark.parametrize("query", [ROWS, JOINED, COUNTED])
 def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(query: str, on_missing: str) -> None:
@@ -204,7 +185,7 @@ def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(query: str
             list(one.run(one.prepare(rest)))
         assert again[0] == again[1]
         engine.check_invariants()
-        assert engine_rows(engine) == engine_rows(once)
+        assert rows_of_engine(engine) == rows_of_engine(once)
 
 
 def test_views_that_are_saved_opened_again_or_added_later_keep_their_keys(tmp_path: Path) -> None:

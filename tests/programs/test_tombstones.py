@@ -17,16 +17,8 @@ from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
 from plans.program import Program
 from tests.oracles.upserts import Twin, schema
-from tests.programs.test_upserts import (
-    COUNTED,
-    GROUPED,
-    JOINED,
-    QUERIES,
-    ROWS,
-    added,
-    begun_again,
-    rows_of_engine,
-)
+from tests.programs.results import added, rows_of_engine
+from tests.programs.test_upserts import COUNTED, GROUPED, JOINED, QUERIES, ROWS, begun_again
 
 
 def bounded(behind: Any, **more: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from crown.programs.program import ProgramEngine
 from plans import PlanError, Schema, Table, program
 from plans.commands.declare import table_of
 from tests.oracles.upserts import Row, Twin, schema
+from tests.programs.results import added, rows_of, rows_of_engine
 
 QUERIES = (
     "SELECT id, v, n FROM o",
@@ -30,22 +31,6 @@ QUERIES = (
     "SELECT id, n FROM o ORDER BY n DESC, id LIMIT 3",
 )
 ROWS, JOINED, COUNTED, GROUPED = (QUERIES[i] for i in (0, 2, 4, 7))
-
-
-def rows_of(view: Any) -> Counter[Row]:
-    found: Counter[Row] = Counter()
-    for row in view.to_table().to_pylist():
-        found[tuple(value for name, value in row.items() if name != "_weight")] += row.get("_weight", 1)
-    return found
-
-
-def added(result: Counter[Row], deltas: Any) -> None:
-    for row in deltas.to_pylist():
-        weight = row.pop("_weight")
-        result[tuple(row.values())] += weight
-        assert result[tuple(row.values())] >= 0
-    for row in [row for row, n in result.items() if n == 0]:
-        del result[row]
 
 
 @pytest.mark.parametrize("sequence", [None, "seq"])
@@ -95,10 +80,6 @@ def test_a_batch_that_is_undone_and_applied_again_gives_the_same_rows(sequence: 
             assert engine.stats()[name] == before[name] == once.stats()[name], name
         engine.check_invariants()
         assert rows_of_engine(engine) == rows_of_engine(once)
-
-
-def rows_of_engine(engine: ProgramEngine) -> Counter[str]:
-    return Counter(str(row) for batch in engine.results() for row in batch.to_pylist())
 
 
 def begun_again(folder: Path, tables: dict[str, Any], twin: Twin, batches: int) -> Iterator[tuple[int, Any, Any]]:

@@ -18,7 +18,7 @@ from plans import PlanError, Schema, program
 from plans.schema import Table
 from plans.windows import Window
 from tests.oracles.upserts import PARTS, Twin, schema
-from tests.programs.test_upserts import added, rows_of, rows_of_engine
+from tests.programs.results import added, rows_of, rows_of_engine
 
 QUERIES = (
     "SELECT o.id, p.w FROM o JOIN p ON o.v = p.v",
