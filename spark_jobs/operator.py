@@ -54,7 +54,7 @@ from spark_jobs.log.whereabouts import located
 from spark_jobs.same_query import kept
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at, ready
-from spark_jobs.tables.parts import Parts
+from spark_jobs.tables.parts import LZ4, Parts, check_compression
 from spark_jobs.tables.shape import delta_schema, files_schema
 
 Query = str | Plan | Program | Mapping[str, Any]
@@ -90,6 +90,7 @@ def maintain(
     cell_budget: Size | None = None,
     cell_memory: Size | None = None,
     into: str | None = None,
+    compression: str = LZ4,
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
@@ -137,7 +138,8 @@ def maintain(
       pass it is refused with ``MemoryBudgetError``. ``cell_memory``: how much of it may be in memory; the rest is in
       the cell's file in ``scratch``, which must be on a disk.
     - ``into``: the folder of a table, or its URI; the cells write their deltas there, and the result has a row per
-      file. That is half of a sink: ``write_deltas`` is the whole one.
+      file. That is half of a sink: ``write_deltas`` is the whole one. ``compression`` of the files: ``"lz4"``,
+      ``"snappy"``, ``"zstd"`` or ``"none"``.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """
@@ -155,6 +157,7 @@ def maintain(
         if where is None:
             raise SparkJobError('on_bad_row="quarantine" needs quarantine=: the folder where the rows go')
         aside = where.quarantine
+    check_compression(compression)
     plan = planned(query, changes, schema, rates, dialect, windows)
     check_emit(emit, key, plan)
     if emit != "weights" and engines is not QUERY:
@@ -214,7 +217,7 @@ def maintain(
             check_meta(stored.parent / stride.step.operator, stride.step.meta)
             reconcile(where.checkpoint, stored.parent.name, stride.step.operator, where.root)
     grid = found[-1].round.grid
-    ways: dict[str, Any] = {"options": dict(storage_options or {}), "spool": common["scratch"]}
+    ways = {"options": common["options"], "spool": common["scratch"], "compression": compression}
     if into is not None and emit == "weights":
         return applied(spark, found, changes, placement, before, Parts(into, delta_schema(plan), **ways))
     deltas = emitted(applied(spark, found, changes, placement, before), emit, key, plan, grid)

@@ -164,7 +164,9 @@ PARTS = (
         "A micro-batch of 3-Hop by its size, as Spark says how long it took, beside a stream whose rows go to Python "
         "and back and in which nothing is done: two cores, one cell, Spark's no-op sink, without the first batch. Then "
         "a cell that is rebuilt from its snapshot and log, because its host is gone; and one that is filled from "
-        "Parquet files by <code>bulk_load</code>, with its whole result sent on. Both have as many keys as rows.",
+        "Parquet files by <code>bulk_load</code>, with its whole result sent on. Both have as many keys as rows. "
+        "The memory that a fill takes is touched before it, because a virtual machine may have to get it from its host "
+        "first; how long that took is in the last column but one.",
         None, (operator.batches, operator.restored, operator.backfills),
     ),
     Part(

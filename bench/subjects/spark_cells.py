@@ -2,6 +2,7 @@
 
 Generated tables, as many keys as rows: a row meets one other on the average, and the result is as large as the tables.
 One cell. Time that Java and Python workers take to start is not counted: a small job of the same kind runs before.
+Nor is what a virtual machine takes to get memory back from its host (``bench.subjects.resident.touch``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from bench.subjects.loading import SHAPES, tables
 from bench.subjects.peers.foreign import scratch
+from bench.subjects.resident import touch
 from bench.subjects.spark_path import session
 from bench.subjects.subject import Progress, SkipError
 from crown.errors import CrownError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SMALL = 20_000  # rows of what runs before
+_TOUCHED = 1_000  # bytes per row: tables, state, snapshot, and what travels
 _CORES = 2
 
 
@@ -64,11 +67,12 @@ def _backfilled(spark: SparkSession, folder: Path, shape: str, rows: int) -> dic
     for name, table in tables(shape, "single", rows).items():
         file = _written(folder / "tables" / name, 0, table)
         frames[name] = spark.read.parquet(str(file))
+    touched = touch(_TOUCHED * rows)
     started = time.perf_counter()
     whole = bulk_load(spark, SHAPES[shape][0], frames, checkpoint=str(folder / "state"), cells=1)
     whole.write.format("noop").mode("overwrite").save()
     seconds = time.perf_counter() - started
-    return {"seconds": seconds, "snapshot_bytes": _snapshot(folder)}
+    return {"seconds": seconds, "snapshot_bytes": _snapshot(folder), "touched_s_per_gib": touched}
 
 
 def _restored(spark: SparkSession, folder: Path, shape: str, rows: int) -> dict[str, Any]:

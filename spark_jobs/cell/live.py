@@ -25,6 +25,7 @@ from spark_jobs.errors import CheckpointError, FolderError
 from spark_jobs.log.state_log import Load
 
 LOCK_SECONDS = 300.0
+_OWNER = 32  # bytes of the lock file, which say whose it is
 
 _attached: dict[Path, tuple[tuple[int, int, str], Durable]] = {}
 """Engines this process has mapped, by path, with the file they are a mapping of and their ``on_missing``.
@@ -139,15 +140,14 @@ class Live:
                     break
                 except OSError:
                     if time.monotonic() > deadline:
-                        owner = os.pread(handle, 32, 0).decode(errors="replace") or "unknown"
+                        owner = os.pread(handle, _OWNER, 0).decode(errors="replace").strip() or "unknown"
                         raise CheckpointError(
                             f"cell {cell} has been held by process {owner} for {LOCK_SECONDS:.0f} s: if "
                             "that is a worker of a killed attempt, end it"
                         ) from None
                     time.sleep(0.01)
             with self._writing():
-                os.truncate(handle, 0)
-                os.pwrite(handle, str(os.getpid()).encode(), 0)
+                os.pwrite(handle, f"{os.getpid():<{_OWNER}}".encode(), 0)  # to make a file shorter takes 0.5 ms
             yield
         finally:
             os.close(handle)

@@ -16,6 +16,7 @@ from spark_jobs.feeds.topics import Topics
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.sources import Input
 from spark_jobs.job import sinks, submit
+from spark_jobs.tables.parts import COMPRESSIONS
 from spark_jobs.tables.write import TABLES
 
 HELP = "maintain a query over change files with Spark and write the stream of its deltas"
@@ -71,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "table, or as plain Parquet with a manifest per batch",
     )
     add("--format", default="parquet", help="format that Spark writes: parquet (default), json, csv, orc")
+    add("--compression", choices=COMPRESSIONS, help="of the files that the cells write (default: lz4)")
     add(
         "--checkpoint", metavar="DIR", help="where the job keeps its state; needed unless the output is console or noop"
     )
@@ -175,6 +177,7 @@ def job(args: argparse.Namespace) -> submit.Job:
         state=args.state,
         format=args.format,
         sink=args.sink,
+        compression=args.compression,
         trigger=args.trigger,
         schema=schema,
         dialect=args.dialect,

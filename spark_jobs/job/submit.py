@@ -65,6 +65,7 @@ class Job:
     state: str | None = None
     format: str = "parquet"
     sink: str = sinks.SPARK
+    compression: str | None = None
     trigger: str | None = None
     topics: Topics | None = None
     schema: Schema = field(default_factory=Schema)
@@ -175,6 +176,8 @@ def _run(job: Job, checkpoint: Path, say: Callable[[str], None]) -> Outcome:
         query = sinks.start(deltas, job.output, job.format, checkpoint, job.trigger)
     else:
         when = sinks.when(job.trigger)
+        if job.compression is not None:
+            options["compression"] = job.compression
         query = write_deltas(spark, job.query, frames, job.output, format=job.sink, trigger=when, **options)
     summary = _follow(job, query, [output.name for output in plan.output], checkpoint, sample, say, listener)
     for line in [json.dumps(summary.totals())] if job.json else summary.lines():
@@ -235,6 +238,11 @@ def _check(job: Job) -> None:
             raise SparkJobError(f"--sink {job.sink} writes a table: give a folder as --output")
         if job.format != "parquet":
             raise SparkJobError(f"--sink {job.sink} has a format of its own: leave out --format, or --sink")
+    elif job.compression is not None:
+        raise SparkJobError(
+            f"--compression {job.compression} is for files that the cells write: give --sink delta or parquet, or "
+            "leave it out"
+        )
     if job.quarantine is not None:
         if job.on_bad_row != "quarantine":
             raise SparkJobError(

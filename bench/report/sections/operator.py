@@ -60,8 +60,10 @@ def backfills(cells: Sequence[Cell]) -> Table:
             f"{cell['seconds'][0]:.2f} s" if "seconds" in cell else "–",
             quantity(cell.get("updates_per_s")),
             size(cell.get("snapshot_bytes")),
+            f"{cell['touched_s_per_gib']:.2f} s" if "touched_s_per_gib" in cell else "–",
             outcome(cell),
         )
         for cell in done
     ]
-    return Table(("cell", "rows", "filled in", "rows/s", "snapshot", "outcome"), rows, [True] * len(rows))
+    headings = ("cell", "rows", "filled in", "rows/s", "snapshot", "a GiB of fresh memory", "outcome")
+    return Table(headings, rows, [True] * len(rows))

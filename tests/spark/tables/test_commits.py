@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from crown.durable import files
-from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, SourceError
+from spark_jobs.errors import BrokenChainError, CheckpointError, DamagedStateError, SourceError, SparkJobError
 from spark_jobs.storage import local
 from spark_jobs.storage.opening import folder_at
 from spark_jobs.tables import parts
@@ -250,6 +250,40 @@ def test_statistics_bound_every_value_and_leave_out_what_they_cannot_bound(tmp_p
     assert said["maxValues"] == {"i": 99, "s": "099", "d": "2024-06-07", "_weight": 1, "_batch": 7}
     assert said["nullCount"] == {name: 100 if name == "n" else 0 for name in schema.names}
     assert statistics(pq.read_metadata(path)) == said
+
+
+@pytest.mark.parametrize("compression", parts.COMPRESSIONS)
+def test_columns_that_repeat_are_written_as_they_are_and_others_as_differences(tmp_path, compression):
+    columns = {
+        "run": [i // 16 for i in range(4096)],
+        "seldom": [None if i % 5 < 2 else i for i in range(4096)],
+        "own": [i * i for i in range(4096)],
+        "number": [i / 8 for i in range(4096)],
+        "text": [f"t{i % 7}" for i in range(4096)],
+        "_weight": [1] * 4096,
+    }
+    rows = pa.record_batch(columns)
+    schema = rows.schema.append(pa.field("_batch", pa.int64()))
+    path = tmp_path / ATTEMPTS / "part.parquet"
+    part = write_part(path.parent, path.name, schema, 3, [rows.slice(0, 7), rows.slice(7)], compression=compression)
+    group = pq.read_metadata(path).row_group(0)
+    written = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+    packed = {name for name, column in written.items() if "DELTA_BINARY_PACKED" in column.encodings}
+    looked_up = {name for name, column in written.items() if column.has_dictionary_page}
+    assert (packed, looked_up) == ({"seldom", "own"}, {"text"})
+    said = {"lz4": "LZ4", "none": "UNCOMPRESSED"}.get(compression, compression.upper())
+    assert {column.compression for column in written.values()} == {said}
+    expected = list(zip(*columns.values(), [3] * 4096, strict=True))
+    assert duckdb.sql(f"SELECT * FROM '{path}'").fetchall() == expected
+    assert [tuple(row.values()) for row in pq.read_table(path).to_pylist()] == expected
+    assert part.rows == 4096
+
+
+def test_a_compression_that_is_unknown_is_refused_with_those_that_there_are():
+    with pytest.raises(SparkJobError, match=r'compression=\'brotli\': give one of "lz4", "snappy", "zstd", "none"'):
+        parts.check_compression("brotli")
+    for name in parts.COMPRESSIONS:
+        parts.check_compression(name)
 
 
 def test_a_cell_that_says_nothing_is_noticed():

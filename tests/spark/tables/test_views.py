@@ -66,6 +66,7 @@ def test_a_job_with_a_delta_table_is_what_a_recompute_says_and_its_view_is_read_
     ("words", "said"),
     [
         (("--sink", "delta", "--output", "noop"), "--sink delta writes a table: give a folder as --output"),
+        (("--compression", "zstd"), "--compression zstd is for files that the cells write"),
         (("--sink", "parquet", "--format", "json"), "--sink parquet has a format of its own"),
     ],
 )
