@@ -316,8 +316,10 @@ def operator(scale: str) -> list[Cell]:
         return []
     cells = []
     # Enough batches for Java to compile what they run, or all that the graph has. Spark keeps the times of a hundred.
-    for rows, batches in ((1, 96), (1_000, 96), (10_000, 60), (100_000, 10)):
-        more: Cell = {"options": {"prefix": rows * batches}, "batch_rows": rows, "law": "batch", "x": rows}
+    for rows, batches in ((0, 96), (1, 96), (1_000, 96), (10_000, 60), (100_000, 10)):
+        each = max(rows, 1)
+        more: Cell = {"options": {"prefix": each * batches}, "batch_rows": each, "law": "batch", "x": rows}
+        more["arguments"] = {"empty": rows == 0}
         for engine in ("spark-identity", "crown-spark"):
             cells.append(cell("3-hop", engine, "spark", scale, checked=False, repeats=1, **more))
     sizes = (100_000, 1_000_000, 4_000_000) if scale == "normal" else (100_000, 1_000_000, 4_000_000, 20_000_000)

@@ -18,12 +18,12 @@ def batches(cells: Sequence[Cell]) -> Table:
         mine, nothing = ours["latency_ms"], theirs.get("latency_ms")
         rows.append(
             (
-                quantity(ours["x"]),
+                quantity(ours["x"]) if ours["x"] else "empty",
                 f"{nothing['p50']:,} ms" if nothing else "–",
                 f"{mine['p50']:,} ms",
                 f"x {mine['p50'] / nothing['p50']:.2f}" if nothing else "–",
                 f"{mine['p95']:,} ms",
-                quantity(ours["updates_per_s"]),
+                quantity(ours["updates_per_s"] or None),
             )
         )
     headings = ("batch", "rows to Python and back, p50", "ours, p50", "times", "ours, p95", "updates/s")
