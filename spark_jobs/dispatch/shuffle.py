@@ -197,7 +197,9 @@ def _masked(
     """
     hashed = {bit: _hashed(grid, atom) for bit, atom in atoms}
     ways = {way: _coordinates(plan, grid, dict(way), column) for way in dict.fromkeys(hashed.values())}
-    places: list[Column] | Column = _places([_targets(grid, coordinates) for coordinates in ways.values()])
+    # Cells that a way finds by fewer columns are all of those that a way finds by these and others.
+    widest = [way for way in ways if not any(set(other) < set(way) for other in ways)]
+    places: list[Column] | Column = _places([_targets(grid, ways[way]) for way in widest])
     if envelope.quarantine:  # a bad row goes to one cell, always the same, which writes it down
         home = F.pmod(F.xxhash64(F.col(BAD)), F.lit(grid.cells)).cast("int")
         places = _instead(F.col(BAD).isNotNull(), home, places)

@@ -195,3 +195,11 @@ def test_cells_that_were_kept_without_masks_are_refused_at_once(spark, tmp_path)
             CheckpointError, match=r"has format 1, this version reads format 2 of a state in 2 cells.*new"
         ):
             maintain(spark, PATH, files.frames(spark), checkpoint=str(tmp_path / "state"), schema=schema, cells=cells)
+
+
+def test_a_row_that_an_alias_wants_everywhere_is_sent_to_a_list_of_cells_that_is_known_beforehand(spark):
+    edges = spark.createDataFrame([(1, 2)], "a long, b long")
+    deltas = maintain(spark, PATH, {"e": edges}, schema={"e": SCHEMA["e"]}, cells=2)
+    plan = deltas._jdf.queryExecution().executedPlan().toString()
+    assert "explode([0,1])" in plan
+    assert "array_distinct" not in plan
