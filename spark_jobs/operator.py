@@ -138,8 +138,8 @@ def maintain(
       pass it is refused with ``MemoryBudgetError``. ``cell_memory``: how much of it may be in memory; the rest is in
       the cell's file in ``scratch``, which must be on a disk.
     - ``into``: the folder of a table, or its URI; the cells write their deltas there, and the result has a row per
-      file. That is half of a sink: ``write_deltas`` is the whole one. ``compression`` of the files: ``"lz4"``,
-      ``"snappy"``, ``"zstd"`` or ``"none"``.
+      file. That is half of a sink: ``write_deltas`` is the whole one. ``compression`` of the files: ``"lz4"``
+      (Parquet's LZ4_RAW, the fastest), ``"snappy"`` for readers that do not know that, ``"zstd"`` or ``"none"``.
 
     Raises ``PlanError`` (the query), ``SourceError`` (the DataFrames), ``CheckpointError`` and its kin (the state).
     """

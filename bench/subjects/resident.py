@@ -1,4 +1,4 @@
-"""How much memory this process takes."""
+"""How much memory this process takes, and memory that is there before it is needed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def reset_peak() -> None:
         return
 
 
-def touch(size: int) -> float:
+def touch(size: int) -> float | None:
     """Writes to ``size`` bytes of fresh memory, at most half of what is available, and frees it; returns seconds per
-    GiB, NaN if there is nothing to touch.
+    GiB, None if nothing is known to be available.
 
     Many virtual machines give memory that has been free for some seconds back to their host, and to get it again takes
     ten times as long as to fill a page (measured: 0.12 and 2.2 s per GiB). What allocates much right after this call
@@ -39,7 +39,7 @@ def touch(size: int) -> float:
     """
     size = min(size, _status("MemAvailable", "/proc/meminfo") // 2)
     if size <= 0:
-        return float("nan")
+        return None
     started = time.perf_counter()
     np.empty(size, np.uint8)[::_PAGE] = 1
     return (time.perf_counter() - started) * _GIB / size

@@ -19,7 +19,7 @@ from spark_jobs.tables import delta
 from spark_jobs.tables.commits import Commits, Log
 from spark_jobs.tables.fetched import fetched
 from spark_jobs.tables.manifests import MANIFESTS, Manifests, delta_files
-from spark_jobs.tables.parts import LZ4, manifest
+from spark_jobs.tables.parts import manifest
 
 DELTA, PARQUET = "delta", "parquet"
 TABLES = (DELTA, PARQUET)
@@ -34,7 +34,6 @@ def write_deltas(
     *,
     checkpoint: str,
     format: str = DELTA,
-    compression: str = LZ4,
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
     operator: str = "crown",
@@ -52,10 +51,9 @@ def write_deltas(
     - ``checkpoint``: the stream's ``checkpointLocation``, which also has the operator's state.
     - ``trigger``: arguments of Spark's ``trigger()``, such as ``{"availableNow": True}``; by default a batch follows
       the other. ``name``: the stream's.
-    - ``compression``: of the files, ``"lz4"`` (default, and fastest; Parquet's LZ4_RAW), ``"snappy"`` for readers that
-      do not know it, ``"zstd"`` or ``"none"``.
-    - ``options``: those of ``maintain``. With ``emit="weights"`` the table has the columns of the output, ``_weight``
-      and ``_batch``; else those of ``maintain``, and the rows take the way through Spark once.
+    - ``options``: those of ``maintain``, ``compression`` of the files among them. With ``emit="weights"`` the table has
+      the columns of the output, ``_weight`` and ``_batch``; else those of ``maintain``, and the rows take the way
+      through Spark once.
 
     A table that has rows of somebody else, other columns, or not all batches of this stream is refused, when the first
     batch comes. Cost per batch: O(changes + deltas), and a commit of some 10 ms. Raises what ``maintain`` raises.
@@ -71,16 +69,7 @@ def write_deltas(
         delta.require()
     folder = folder_at(path, "path", options.get("storage_options"))
     ready(folder, "path")
-    found = maintain(
-        spark,
-        query,
-        changes,
-        checkpoint=checkpoint,
-        operator=operator,
-        into=str(folder),
-        compression=compression,
-        **options,
-    )
+    found = maintain(spark, query, changes, checkpoint=checkpoint, operator=operator, into=str(folder), **options)
     if not found.isStreaming:
         raise SourceError(
             "write_deltas() takes streams: write the result of batch tables with maintain(...).write, or load them "

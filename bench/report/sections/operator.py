@@ -53,6 +53,7 @@ def restored(cells: Sequence[Cell]) -> Table:
 def backfills(cells: Sequence[Cell]) -> Table:
     """Returns how long it takes to fill a cell from tables, by their size."""
     done = [cell for cell in cells if cell["mode"] == "backfill"]
+    fresh = [cell.get("touched_s_per_gib") for cell in done]
     rows = [
         (
             cell["title"],
@@ -60,10 +61,10 @@ def backfills(cells: Sequence[Cell]) -> Table:
             f"{cell['seconds'][0]:.2f} s" if "seconds" in cell else "–",
             quantity(cell.get("updates_per_s")),
             size(cell.get("snapshot_bytes")),
-            f"{cell['touched_s_per_gib']:.2f} s" if "touched_s_per_gib" in cell else "–",
+            "–" if touched is None else f"{touched:.2f} s",
             outcome(cell),
         )
-        for cell in done
+        for cell, touched in zip(done, fresh, strict=True)
     ]
     headings = ("cell", "rows", "filled in", "rows/s", "snapshot", "a GiB of fresh memory", "outcome")
     return Table(headings, rows, [True] * len(rows))
