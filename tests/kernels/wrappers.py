@@ -12,7 +12,7 @@ import numpy as np
 
 from crown.engine.kernels import groups
 from crown.kernels import arena as A
-from crown.kernels import geometry, lists, tables
+from crown.kernels import geometry, lists, runs, tables
 from crown.kernels.context import Context
 from crown.kernels.jit import kernel
 from crown.kernels.pointers import constants, words
@@ -134,3 +134,15 @@ def group_drop(arena, halves_, plan, node, g):
 def halves(arena: np.ndarray) -> Any:
     """The arena as int32."""
     return arena.view(np.int32)
+
+
+@kernel
+def copy_run(out, to, source, start, n):
+    """Calls ``runs.copy_run``."""
+    runs.copy_run(words(out), to, words(source), start, n)
+
+
+@kernel
+def fill_run(out, to, n, value):
+    """Calls ``runs.fill_run``."""
+    runs.fill_run(words(out), to, n, value)

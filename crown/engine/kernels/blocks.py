@@ -53,6 +53,7 @@ from crown.kernels.geometry import (
     row_group,
 )
 from crown.kernels.jit import device
+from crown.kernels.runs import copy_run, fill_run
 
 
 @device
@@ -75,13 +76,6 @@ def open_list(ctx, cur, loop):
 
 
 @device
-def fill_rows(out, at, m, v):
-    """Writes one value to words at .. at+m of the output."""
-    for x in range(at, at + m):
-        out[x] = v
-
-
-@device
 def _value(ctx, entries, entry, word):
     """Returns the value of an entry of a leaf's list: the entry itself, or (``word`` not None) that word of its row."""
     if word is None:
@@ -96,8 +90,11 @@ def _emit_digits(ctx, out, j, m, s, entries, base, n, repeat, word):
         at = s % n
         while m > 0:
             run = min(n - at, m)
-            for x in range(run):
-                out[j + x] = _value(ctx, entries, base + at + x, word)
+            if word is None:
+                copy_run(out, j, entries, base + at, run)
+            else:
+                for x in range(run):
+                    out[j + x] = _value(ctx, entries, base + at + x, word)
             j += run
             m -= run
             at = 0
@@ -106,7 +103,7 @@ def _emit_digits(ctx, out, j, m, s, entries, base, n, repeat, word):
         run = repeat - s % repeat
         while m > 0:
             run = min(run, m)
-            fill_rows(out, j, run, _value(ctx, entries, base + at, word))
+            fill_run(out, j, run, _value(ctx, entries, base + at, word))
             j += run
             m -= run
             run = repeat
@@ -151,7 +148,7 @@ def emit_block(ctx, cur, leaf, prog, out, j, m, s):
     q = plan[prog + G_FIX0]
     for i in range(plan[prog + G_FIXED]):
         p = q + FIX * i
-        fill_rows(
+        fill_run(
             out, plan[p + FIX_COLUMN] * capacity + j, m, arena[scratch[cur + plan[p + FIX_NODE]] + plan[p + FIX_WORD]]
         )
     q = plan[prog + G_LEAF0]

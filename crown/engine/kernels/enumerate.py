@@ -14,7 +14,7 @@ algorithm, laid out by ``crown.engine.compile``).
 
 from __future__ import annotations
 
-from crown.engine.kernels.blocks import emit_block, fill_rows, open_block, open_list
+from crown.engine.kernels.blocks import emit_block, open_block, open_list
 from crown.engine.kernels.factored import emit_factored, factored_rows
 from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import (
@@ -68,6 +68,7 @@ from crown.kernels.geometry import (
 )
 from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, prefetch, words
+from crown.kernels.runs import copy_run, fill_run
 
 
 @device
@@ -130,14 +131,12 @@ def _sweep(ctx, cur, step, prog, out, fill):
         field = children_field(g, k)
         values = carried_base(halves, field, CHILDREN, carried)
         if carries_words(halves, field, CHILDREN):
-            for x in range(m):
-                out[column + fill + x] = arena[values + x]
+            copy_run(out, column + fill, arena, values, m)
         else:
-            for x in range(m):
-                out[column + fill + x] = at32(halves, values + x)
+            copy_run(out, column + fill, halves, values, m)
         for i in range(varying):
             p = fix + FIX * i
-            fill_rows(out, plan[p + FIX_COLUMN] * capacity + fill, m, arena[row + plan[p + FIX_WORD]])
+            fill_run(out, plan[p + FIX_COLUMN] * capacity + fill, m, arena[row + plan[p + FIX_WORD]])
         fill += m
         at += 1
         blocks += 1
@@ -145,7 +144,7 @@ def _sweep(ctx, cur, step, prog, out, fill):
     scratch[cur + source] = at32(halves, base + max(at - 1, 0))
     for i in range(varying, plan[prog + G_FIXED]):
         p = fix + FIX * i
-        fill_rows(
+        fill_run(
             out,
             plan[p + FIX_COLUMN] * capacity + start,
             fill - start,

@@ -7,7 +7,6 @@ branch as a step or above its witness: then the list has one entry. A leaf that 
 
 from __future__ import annotations
 
-from crown.engine.kernels.blocks import fill_rows
 from crown.engine.kernels.layout import (
     FIX,
     FIX_COLUMN,
@@ -35,6 +34,7 @@ from crown.engine.kernels.layout import (
 )
 from crown.kernels.arena import H_EMITTED, PLAIN, at32
 from crown.kernels.jit import device
+from crown.kernels.runs import copy_run, fill_run
 
 
 @device
@@ -70,7 +70,20 @@ def _put(ctx, out, column, value):
         out[at + scratch[X_FILL]] = value
     else:
         used = scratch[X_LISTS] + 2 * branch
-        fill_rows(out, at + scratch[used], scratch[used + 1], value)
+        fill_run(out, at + scratch[used], scratch[used + 1], value)
+
+
+@device
+def _put_list(ctx, out, at, p, opened, n, word):
+    """Writes the values of a leaf's list, of ``n`` entries, from word ``at`` of ``out`` on."""
+    start = ctx.scratch[opened + O_BASE]
+    if ctx.plan[p + LEAF_CARRIED] == PLAIN:
+        for x in range(n):
+            out[at + x] = ctx.arena[at32(ctx.halves, start + x) + word]
+    elif ctx.scratch[opened + O_WORDS] == 1:
+        copy_run(out, at, ctx.arena, start, n)
+    else:
+        copy_run(out, at, ctx.halves, start, n)
 
 
 @device
@@ -111,9 +124,7 @@ def emit_factored(ctx, cur, leaf, prog, out, s):
             if b < 0:
                 _put(ctx, out, plan[pair], _entry(ctx, p, opened, s % n, plan[pair + 1]))
             else:
-                at = plan[pair] * capacity + scratch[lists + 2 * b]
-                for x in range(n):
-                    out[at + x] = _entry(ctx, p, opened, x, plan[pair + 1])
+                _put_list(ctx, out, plan[pair] * capacity + scratch[lists + 2 * b], p, opened, n, plan[pair + 1])
         if b < 0:
             s //= n
     for b in range(branches):
