@@ -24,11 +24,18 @@ def buffer(columns: int) -> np.ndarray:
 
 
 class Buffers:
-    """The buffer that a kernel writes to, and those that have gone out, for enumerations of so many ``columns``."""
+    """The buffer that a kernel writes to, and those that have gone out, for enumerations of so many ``columns``.
 
-    def __init__(self, columns: int) -> None:
-        self._out: np.ndarray | None = buffer(columns)
+    ``margin``: words before each buffer that belong to whoever takes it; behind it there are two columns more then, of
+    the numbers 1 and -1, as many as it has rows. So a buffer can become a message of Arrow where it is.
+    """
+
+    def __init__(self, columns: int, margin: int = 0) -> None:
         self._columns = columns
+        self._margin = margin
+        self._rows = BLOCK_CELLS // max(columns, 1)
+        self._memory: np.ndarray | None = None
+        self._out: np.ndarray | None = None
         self._gone: list[np.ndarray] = []
 
     @property
@@ -39,16 +46,19 @@ class Buffers:
         back.
         """
         if self._out is None:
-            self._out = self._free()
+            memory = self._memory = self._free()
+            end = self._margin + self._columns * self._rows
+            self._out = memory[self._margin : end].reshape(self._columns, self._rows)
         return self._out
 
     def grow(self) -> None:
         """Doubles the buffer, which is empty: what comes next has no room in it."""
-        self._out = np.empty((self._columns, 2 * self.out.shape[1]), np.int64)
+        self._rows *= 2
+        self._out, self._gone = None, []
 
     def keeps(self, block: Zset) -> bool:
         """Returns True if the tuples of a block are so few that a reader gets a copy of them."""
-        return 2 * len(block) < self.out.shape[1]
+        return 2 * len(block) < self._rows
 
     def own(self, block: Zset) -> Zset:
         """Returns the tuples of a block without payload, the first ones of ``out``, in memory that nobody writes to.
@@ -57,12 +67,24 @@ class Buffers:
         """
         if self.keeps(block):
             return Zset.of_columns(np.array(block.rows.T, order="C"), block.weights)
-        self._gone = [*self._gone[1 - _WAITING :], self.out]
-        self._out = None
+        self.hand_over()
         return block
 
+    def hand_over(self) -> np.ndarray:
+        """Lets the buffer change hands; ``out`` is another one then. Returns its memory, and what is around it."""
+        memory = self._memory
+        assert memory is not None, "a kernel has written to it"
+        self._gone = [*self._gone[1 - _WAITING :], memory]
+        self._memory = self._out = None
+        return memory
+
     def _free(self) -> np.ndarray:
+        """Returns memory for a buffer, with what is around it."""
         for number in range(len(self._gone)):
             if getrefcount(self._gone[number]) <= _UNREAD:
                 return self._gone.pop(number)
-        return buffer(self._columns)
+        rows = self._rows
+        memory = np.empty(self._margin + (self._columns + (2 if self._margin else 0)) * rows, np.int64)
+        if self._margin:
+            memory[-2 * rows : -rows], memory[-rows:] = 1, -1
+        return memory

@@ -39,9 +39,9 @@ class Core:
         plan, dictionary = state.plan, state.dictionary
         self.state = state
         self.guard = Guard(state)
-        self.head = OutputHead(plan, dictionary.intern, dictionary.extern)
+        self.head = OutputHead(plan, dictionary)
         self.results = results_of(state, self.head, self.guard)
-        self.propagation = Propagation(state, len(plan.free))
+        self.propagation = Propagation(state, len(plan.free), self.head.margin)
         self.missing = MissingDeletes()
         self._coded = CodedPreparer(plan, dictionary.extern, held or {})
         self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]

@@ -37,9 +37,10 @@ Blocks = Generator[Zset, None, None]
 
 
 class Propagation:
-    """Applies batches to the tree of a state and to its bags. ``free``: how many attributes are enumerated."""
+    """Applies batches to the tree of a state and to its bags. ``free``: how many attributes are enumerated; ``margin``:
+    of the buffers."""
 
-    def __init__(self, state: State, free: int) -> None:
+    def __init__(self, state: State, free: int, margin: int = 0) -> None:
         compiled = state.compiled
         self._arena = state.arena
         self._header = state.header
@@ -53,7 +54,7 @@ class Propagation:
         self._loader = Loader(state.arena, compiled, state.budget, self._scratch)
         self._free = free
         self._ring = compiled.ring
-        self._flat = self.buffers = Buffers(compiled.columns(free))
+        self._flat = self.buffers = Buffers(compiled.columns(free), margin)
         weights = np.ones(self.buffers.out.shape[1], np.int64)
         self._weights = {1: weights, -1: -weights}  # of the tuples in a block; nobody writes to them
         self._paddings = Paddings(compiled)

@@ -8,11 +8,13 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, 
 from crown.kernels.geometry import counted_words, counter_of
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
-from crown.kernels.strings import NULL
+from crown.kernels.strings import NULL, bytes_at, length_of
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
-WORD, HALF, BIT, PAIR = 0, 1, 2, 3
-"""Forms in which Arrow keeps a value whose code is a word: as it is, as 32 bits, as one, as 128."""
+WORD, HALF, BIT, PAIR, TEXT, WIDE = 0, 1, 2, 3, 4, 5
+"""Forms in which Arrow keeps a value: its code as it is, as 32 bits, as one, as 128; or what the dictionary has for the
+code: bytes of any number, or 128 bits."""
+_MOST_BYTES = 2**31 - 1  # of all texts of a column
 
 
 @allocating_kernel
@@ -70,6 +72,24 @@ def negatives(values):
     return n
 
 
+@kernel
+def texts_equal(offsets, data, text, wanted, out):
+    """Fills ``out`` (bool[n]) with whether each text equals ``text`` (uint8), if that is ``wanted``, or whether not.
+
+    ``offsets`` int32[n + 1], ``data`` uint8: the texts as Arrow keeps them. O(bytes).
+    """
+    length = text.size
+    for i in range(out.size):
+        start = offsets[i]
+        same = offsets[i + 1] - start == length
+        if same:
+            for b in range(length):
+                if data[start + b] != text[b]:
+                    same = False
+                    break
+        out[i] = same == wanted
+
+
 @device
 def _coordinate(code, share):
     """Returns a real hash of a code modulo ``share``: hubs with neighbouring ids spread out."""
@@ -121,15 +141,35 @@ def pick(rows, width, weights, sign, out_rows, out_weights):
 
 
 @kernel
-def write_record(values, across, down, weights, template, columns, out):
+def text_words(arena, values, across, down, n, columns):
+    """Returns how many words the texts of ``n`` tuples take in a message; -1 if a column has more than Arrow's offsets
+    can count. Arguments as for ``write_record``."""
+    last = columns.size
+    arena, values, columns = words(arena), words(values), constants(columns)
+    found = 0
+    for c in range(5, last, 3):
+        if columns[c + 1] == TEXT:
+            total = 0
+            for i in range(n):
+                total += length_of(arena, values[columns[c] * across + i * down])
+            if total > _MOST_BYTES:
+                return -1
+            found += (total + 7) >> 3
+    return found
+
+
+@kernel
+def write_record(arena, octets, values, across, down, weights, template, columns, out, out_octets):
     """Writes tuples of codes, as many as there are ``weights``, as a message of Arrow with its body to ``out``.
 
-    Word ``c`` of tuple ``i`` is ``values[c * across + i * down]``. ``template``: the words of the message without the
-    body; ``columns``: where in it are its number of rows, the bytes of the body, the nodes and the buffers; 1 if the
-    weights are a column, too; then per column its word in a tuple, its form (``WORD``, ``HALF``, ``BIT``, ``PAIR``),
-    and 1 if it may be NULL.
+    ``arena``, ``octets``: where the dictionary is, as words and as bytes. Word ``c`` of tuple ``i`` is
+    ``values[c * across + i * down]``. ``template``: the words of the message without the body; ``columns``: where in it
+    are its number of rows, the bytes of the body, the nodes and the buffers; 1 if the weights are a column, too; then
+    per column its word in a tuple, its form (``WORD``, ``HALF``, ...), and 1 if it may be NULL. ``out_octets``: ``out``
+    as bytes.
     """
     n, head, last = weights.size, template.size, columns.size
+    arena, octets, out_octets = words(arena), words(octets), words(out_octets)
     values, weights, template, columns = words(values), words(weights), constants(template), constants(columns)
     out = words(out)
     for i in range(head):
@@ -161,6 +201,22 @@ def write_record(values, across, down, weights, template, columns, out):
         elif form == BIT:
             out[buffer + 3] = (n + 7) >> 3
             at = _write_bits(values, first, down, n, ZERO, out, at)
+        elif form == TEXT:
+            out[buffer + 3] = 4 * (n + 1)
+            start = at + ((n + 2) >> 1)
+            total = _write_texts(arena, octets, values, first, down, n, out, at, out_octets, 8 * start)
+            at = start + ((total + 7) >> 3)
+            out[buffer + 4], out[buffer + 5] = 8 * (start - head), total
+            buffer += 2
+        elif form == WIDE:
+            out[buffer + 3] = 16 * n
+            for i in range(n):
+                code = values[first + i * down]
+                low, high = ZERO, ZERO
+                if code != NULL:
+                    low, high = arena[code + 1], arena[code + 2]
+                out[at + 2 * i], out[at + 2 * i + 1] = low, high
+            at += 2 * n
         else:
             out[buffer + 3] = 16 * n
             for i in range(n):
@@ -175,6 +231,66 @@ def write_record(values, across, down, weights, template, columns, out):
             out[at + i] = weights[i]
         at += n
     out[columns[0]], out[columns[1]] = n, 8 * (at - head)
+
+
+@device
+def _write_texts(arena, octets, values, first, down, n, out, at, out_octets, start):
+    """Writes where texts end, half words from word ``at`` of ``out`` on, and their bytes from byte ``start`` on; how
+    many bytes."""
+    total = 0
+    for i in range(0, n + 1, 2):
+        ends = ZERO + total
+        if i < n:
+            total += _write_text(arena, octets, values[first + i * down], out_octets, start + total)
+            ends |= (ZERO + total) << 32
+        if i + 1 < n:
+            total += _write_text(arena, octets, values[first + (i + 1) * down], out_octets, start + total)
+        out[at + (i >> 1)] = ends
+    for b in range(start + total, start + ((total + 7) & ~7)):
+        out_octets[b] = 0
+    return total
+
+
+@device
+def _write_text(arena, octets, code, out_octets, start):
+    """Writes the bytes of a value of the dictionary; how many."""
+    length = length_of(arena, code)
+    at = bytes_at(code)
+    for b in range(length):
+        out_octets[start + b] = octets[at + b]
+    return length
+
+
+@kernel
+def place_record(memory, rows, n, sign, template, columns):
+    """Makes a message of Arrow of the first ``n`` tuples in a buffer, where they are. Returns False if one has a NULL.
+
+    ``memory``: room for the template, then columns of ``rows`` words each: those of the tuples, 1, -1. The arguments
+    ``template`` and ``columns`` are those of ``write_record``, of which all forms are ``WORD``, and weights are wanted.
+    """
+    head, last, total = template.size, columns.size, memory.size
+    memory, template, columns = words(memory), constants(template), constants(columns)
+    for i in range(head):
+        memory[i] = template[i]
+    node, buffer = columns[2], columns[3]
+    for c in range(5, last, 3):
+        first = head + columns[c] * rows
+        if columns[c + 2] == 1:
+            low = ZERO
+            for i in range(first, first + n):
+                low = min(low, memory[i])
+            if low == NULL:
+                return False
+        memory[node], memory[node + 1] = n, 0
+        memory[buffer], memory[buffer + 1] = 8 * (first - head), 0
+        memory[buffer + 2], memory[buffer + 3] = 8 * (first - head), 8 * n
+        node, buffer = node + 2, buffer + 4
+    weights = total - (2 * rows if sign > 0 else rows)
+    memory[node], memory[node + 1] = n, 0
+    memory[buffer], memory[buffer + 1] = 8 * (weights - head), 0
+    memory[buffer + 2], memory[buffer + 3] = 8 * (weights - head), 8 * n
+    memory[columns[0]], memory[columns[1]] = n, 8 * (total - head)
+    return True
 
 
 @device

@@ -46,9 +46,15 @@ def _tag(arena, data, start, length):
 
 
 @device
-def _bytes_at(handle):
+def bytes_at(handle):
     """Returns the number of the first byte of an entry, in the arena as bytes."""
     return 8 * (handle + 1)
+
+
+@device
+def length_of(arena, code):
+    """Returns how many bytes the value of a code has; none if that is NULL."""
+    return 0 if code == NULL else arena[code] & LENGTH
 
 
 @device
@@ -63,7 +69,7 @@ def _lookup(arena, octets, t, tag, data, start, length):
         if ((word >> 32) & LOW32) == tag:
             handle = word & LOW32
             if (arena[handle] & LENGTH) == length:
-                at = _bytes_at(handle)
+                at = bytes_at(handle)
                 same = True
                 for i in range(length):
                     if octets[at + i] != data[start + i]:
@@ -100,7 +106,7 @@ def encode(arena, octets, t, data, offsets, codes, add):
             make_room(arena, t)  # before the entry: an exhausted arena then leaves nothing half done
             handle = alloc(arena, entry_words(length))
             arena[handle] = length
-            at = _bytes_at(handle)
+            at = bytes_at(handle)
             for b in range(length):
                 octets[at + b] = data[start + b]
             insert(arena, t, tag, handle)
@@ -114,8 +120,7 @@ def decoded_size(arena, codes, offsets):
     total = 0
     for i in range(codes.size):
         offsets[i] = total
-        if codes[i] != NULL:
-            total += arena[codes[i]] & LENGTH
+        total += length_of(arena, codes[i])
     offsets[codes.size] = total
     return total
 
@@ -125,7 +130,7 @@ def decode(arena, octets, codes, offsets, data):
     """Copies the bytes of every code to ``data`` (uint8) at ``offsets``."""
     for i in range(codes.size):
         if codes[i] != NULL:
-            at = _bytes_at(codes[i])
+            at = bytes_at(codes[i])
             start = offsets[i]
             for b in range(offsets[i + 1] - start):
                 data[start + b] = octets[at + b]

@@ -34,9 +34,9 @@ class ResultOf:
         self.answers = Answers(running.stages[: number + 1], running.gate, running.memory.dictionary)
         self._running = running
         self._number = number
-        kinds, extern = [column.type for column in self.columns], running.memory.dictionary.extern
-        self._deltas = Records(self.delta_schema, kinds, extern)
-        self._rows = Records(self.result_schema, kinds, extern)
+        kinds, dictionary = [column.type for column in self.columns], running.memory.dictionary
+        self._deltas = Records(self.delta_schema, kinds, dictionary)
+        self._rows = Records(self.result_schema, kinds, dictionary)
         self.nothing = self._deltas.batch(Zset.empty(len(kinds)))
 
     def results(self) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from crown.engine.compile import CompiledPlan
 from crown.errors import CrownError
 from crown.ingest.changes import WEIGHT
-from crown.results.outputs import is_plain
+from crown.results.outputs import is_free
 from crown.store.codec import Extern, decode
 from crown.store.flat import integers
 from plans.plan import Plan
@@ -121,7 +121,7 @@ def _not_factorized(plan: Plan) -> str:
         return "the rows of this query have multiplicities or sums of their own"
     if plan.support or not plan.consolidated:
         return "this query projects rows of its join onto one another"
-    if plan.residual or not is_plain(plan):
+    if plan.residual or not all(is_free(output, plan) for output in plan.output):
         return "this query computes columns, or tests a predicate, on the rows of its join"
     return ""
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from crown.engine.buffers import Buffers
 from crown.ingest.changes import WEIGHT
 from crown.results.outputs import outputs_of
-from crown.store.codec import Extern, Intern, decode
+from crown.store.codec import decode
+from crown.store.dictionary import Dictionary
 from crown.store.flat import integers
 from crown.store.records import Records
 from crown.store.zset import Zset
@@ -21,19 +22,20 @@ from plans.schema import arrow_type
 class OutputHead:
     """Maps blocks of the free attributes to output codes or to Arrow columns, and makes record batches. Stateless."""
 
-    def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
-        self._extern = extern
+    def __init__(self, plan: Plan, dictionary: Dictionary) -> None:
+        self._extern = dictionary.extern
         self._kinds = [o.type for o in plan.output]
-        self._outputs = outputs_of(plan, intern, extern)
+        self._outputs = outputs_of(plan, dictionary.intern, dictionary.extern)
         self.schema = pa.schema([(o.name, arrow_type(o.type)) for o in plan.output])
         self.delta_schema = self.schema.append(pa.field(WEIGHT, pa.int64()))
-        self._tuples = Records(self.delta_schema, self._kinds, extern)
+        self._tuples = Records(self.delta_schema, self._kinds, dictionary)
         self.nothing = self._tuples.batch(Zset.empty(len(self._kinds)))
         self._rows: Records | None = None
         if self._outputs.words is not None:
             words, nullable = zip(*self._outputs.words, strict=True) if self._kinds else ((), ())
-            rows = Records(self.delta_schema, self._kinds, extern, words, nullable)
-            self._rows = rows if rows.whole else None
+            self._rows = Records(self.delta_schema, self._kinds, dictionary, words, nullable)
+        # Words that ``deltas`` writes before the columns of a buffer that it takes; 0 if it makes no message of it.
+        self.margin = self._rows.margin if self._rows is not None and plan.payload is None else 0
 
     @property
     def width(self) -> int:
@@ -68,6 +70,10 @@ class OutputHead:
         if self._rows is not None and buffers.keeps(block):
             out = buffers.out
             return self._rows.written(out.reshape(-1), out.shape[1], 1, block.weights)
+        if self._rows is not None and self.margin:
+            rows, memory = buffers.out.shape[1], buffers.hand_over()
+            batch = self._rows.placed(memory, rows, len(block), int(block.weights[0]))
+            return self.batch(*self.columns(block)) if batch is None else batch
         return self.batch(*self.columns(buffers.own(block)))
 
     def batches(self, net: Zset) -> Iterator[pa.RecordBatch]:

@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from crown.store.codec import Extern, Intern, decode, encode
+from crown.store.codec import Extern, Intern, decode, encode, uses_dictionary
 from crown.store.flat import flags
 from crown.store.relations import never_null
 from crown.store.zset import Zset
-from plans.plan import Plan
+from plans.plan import Output, Plan
 from plans.schema import arrow_type
 
 
@@ -44,25 +44,43 @@ class Outputs(Protocol):
 
 
 class PlainOutputs:
-    """Every output is a free attribute."""
+    """Every output is a free attribute, or a constant whose code is a word."""
 
-    def __init__(self, plan: Plan, extern: Extern) -> None:
+    def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
         self._extern = extern
         valid = never_null(plan)
-        self._positions = [plan.free.index(output.expr.value) for output in plan.output]
-        kinds = [(output.type, output.expr.value not in valid) for output in plan.output]
-        self._columns = [(i, kind, nullable) for i, (kind, nullable) in zip(self._positions, kinds, strict=True)]
-        self.words: list[tuple[int, bool]] | None = [(i, nullable) for i, _, nullable in self._columns]
+        self._kinds = [(o.type, o.expr.op == "literal" or o.expr.value not in valid) for o in plan.output]
+        self._constants = [(i, _code(o, intern)) for i, o in enumerate(plan.output) if o.expr.op == "literal"]
+        self._places = [i for i, o in enumerate(plan.output) if o.expr.op == "col"]
+        self._positions = [plan.free.index(plan.output[i].expr.value) for i in self._places]
+        self.words: list[tuple[int, bool]] | None = None
+        if not self._constants:
+            self.words = [(i, nullable) for i, (_, nullable) in zip(self._positions, self._kinds, strict=True)]
 
     def columns(self, block: Zset) -> tuple[list[pa.Array], np.ndarray]:
         """See ``Outputs``. O(codes)."""
-        columns = block.columns()
-        return [decode(columns[i], kind, self._extern, nullable) for i, kind, nullable in self._columns], block.weights
+        rows = self._picked(block) if self._constants else [block.columns()[i] for i in self._positions]
+        arrays = [decode(of, kind, self._extern, may) for of, (kind, may) in zip(rows, self._kinds, strict=True)]
+        return arrays, block.weights
 
     def codes(self, block: Zset) -> Zset:
         """See ``Outputs``. O(codes)."""
         payload = None if block.payload is None else block.payload.copy()
-        return Zset.of_columns(block.columns()[self._positions], block.weights, payload)
+        rows = self._picked(block) if self._constants else block.columns()[self._positions]
+        return Zset.of_columns(rows, block.weights, payload)
+
+    def _picked(self, block: Zset) -> np.ndarray:
+        """Returns the output columns of a block, with constants, int64[outputs, n], in new memory."""
+        found = np.empty((len(self._kinds), len(block)), np.int64)
+        found[self._places] = block.columns()[self._positions]
+        for i, code in self._constants:
+            found[i] = code
+        return found
+
+
+def _code(output: Output, intern: Intern) -> int:
+    """Returns the code of a constant output."""
+    return int(encode(pa.array([output.expr.value], arrow_type(output.type)), output.type, intern)[0])
 
 
 class ComputedOutputs:
@@ -100,13 +118,19 @@ class ComputedOutputs:
 
 def outputs_of(plan: Plan, intern: Intern, extern: Extern) -> Outputs:
     """Returns the mapping that a plan needs."""
-    plain = is_plain(plan) and not plan.residual
-    return PlainOutputs(plan, extern) if plain else ComputedOutputs(plan, intern, extern)
+    plain = all(is_free(output, plan) or _is_constant(output) for output in plan.output) and not plan.residual
+    return PlainOutputs(plan, intern, extern) if plain else ComputedOutputs(plan, intern, extern)
 
 
-def is_plain(plan: Plan) -> bool:
-    """Returns True if every output is a free attribute as it is."""
-    return all(o.expr.op == "col" and o.type == plan.attributes[o.expr.value].type for o in plan.output)
+def is_free(output: Output, plan: Plan) -> bool:
+    """Returns True if an output is a free attribute as it is."""
+    expr = output.expr
+    return expr.op == "col" and output.type == plan.attributes[expr.value].type
+
+
+def _is_constant(output: Output) -> bool:
+    """Returns True if an output is a constant, and its code none of the dictionary."""
+    return output.expr.op == "literal" and output.expr.type == output.type and not uses_dictionary(output.type)
 
 
 def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tuple[dict[str, pa.Array], np.ndarray]:

@@ -52,7 +52,7 @@ class CyclicCount(Lasting):
         dictionary = memory.dictionary
         self._coded = CodedPreparer(plan, dictionary.extern, self._taken.known(held))
         once = Zset(np.empty((1, 0), np.int64), np.ones(1, np.int64))
-        self._row = OutputHead(plan, dictionary.intern, dictionary.extern).codes(once).rows
+        self._row = OutputHead(plan, dictionary).codes(once).rows
 
     def apply(self, nets: Sequence[Zset]) -> Zset:
         """See ``Stage.apply``. Amortized O(√N) per change for triangles.

@@ -3,7 +3,7 @@
 An array of pyarrow takes a microsecond to make, and a record batch of them some more. What Arrow sends from process to
 process is one piece of memory: a message that says where the buffers of all columns lie, and these buffers. To read it
 takes the same time however many columns there are, and copies nothing. So a kernel writes the message. Two messages of
-a schema differ in a few words only, which are found once.
+a schema differ in a few words only, which are found once. Texts are copied from the dictionary on the way.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from crown.kernels.batches import BIT, HALF, PAIR, WORD, write_record
-from crown.store.codec import Extern, decode, uses_dictionary
+from crown.kernels.batches import BIT, HALF, PAIR, TEXT, WIDE, WORD, place_record, text_words, write_record
+from crown.store.codec import decode, uses_dictionary
+from crown.store.dictionary import Dictionary
 from crown.store.flat import integers
 from crown.store.zset import Zset
 
 SLICE = 1 << 16  # rows of a record batch
-_FORMS = {"bool": BIT, "int32": HALF, "date": HALF}
+_FORMS = {"bool": BIT, "int32": HALF, "date": HALF, "string": TEXT, "binary": TEXT}
 _HEADER, _BODY = 2, 3  # fields of a message, and of the record batch that is its header
 _LENGTH, _NODES, _BUFFERS = 0, 1, 2
 
@@ -29,30 +30,32 @@ class Records:
     """Makes record batches of ``schema``: columns of some ``kinds``, and the weights if it has one column more.
 
     ``words``: where in a tuple the columns are, if not in their order; ``nullable``: which of them may be NULL, if not
-    all. ``extern`` gives the values of codes of the dictionary: columns of such are made one by one.
+    all. ``dictionary``: what the codes of texts are of.
     """
 
     def __init__(
         self,
         schema: pa.Schema,
         kinds: Sequence[str],
-        extern: Extern,
+        dictionary: Dictionary,
         words: Sequence[int] | None = None,
         nullable: Sequence[bool] | None = None,
     ) -> None:
         self._schema = schema
-        self._extern = extern
+        self._dictionary = dictionary
         self._weighed = len(schema) > len(kinds)
         self._columns = list(zip(words or range(len(kinds)), kinds, nullable or [True] * len(kinds), strict=True))
-        self._whole = len(schema) > 0 and not any(map(uses_dictionary, kinds))
-        if self._whole:
-            forms = [PAIR if kind.startswith("decimal") else _FORMS.get(kind, WORD) for kind in kinds]
-            self._row = len(schema) + forms.count(PAIR)  # words that a row takes, at most
-            places = [(word, form, int(may)) for (word, _, may), form in zip(self._columns, forms, strict=True)]
+        forms = [_form(kind) for kind in kinds]
+        self._texts = TEXT in forms
+        self._row = len(schema) + forms.count(PAIR) + forms.count(WIDE)  # words that a row takes at most, without texts
+        self._margin = 0
+        if len(schema):
             message = _message(schema)
+            places = [(word, form, int(may)) for (word, _, may), form in zip(self._columns, forms, strict=True)]
             fixed = [*_places(message), int(self._weighed)]
             self._places = np.array([*fixed, *(number for place in places for number in place)], np.int64)
             self._template = np.frombuffer(message, np.int64).copy()
+            self._margin = len(self._template) if set(forms) == {WORD} and self._weighed else 0
 
     def batches(self, tuples: Zset) -> Iterator[pa.RecordBatch]:
         """Yields record batches of at most ``SLICE`` tuples; nobody may write to these any more. O(codes)."""
@@ -63,39 +66,65 @@ class Records:
             yield self.batch(tuples[start : start + SLICE])
 
     def batch(self, tuples: Zset) -> pa.RecordBatch:
-        """Returns a record batch of tuples to which nobody writes any more. O(codes)."""
+        """Returns a record batch of tuples to which nobody writes any more. O(codes, and bytes of texts)."""
         rows = tuples.rows
-        if not self._whole or not len(rows):
-            return self._one_by_one(tuples)
-        if rows.flags.c_contiguous:
-            return self.written(rows.reshape(-1), 1, rows.shape[1], np.ascontiguousarray(tuples.weights))
-        columns = np.ascontiguousarray(rows.T)
-        return self.written(columns.reshape(-1), columns.shape[1], 1, np.ascontiguousarray(tuples.weights))
+        if len(rows) and len(self._schema):
+            weights = np.ascontiguousarray(tuples.weights)
+            if rows.flags.c_contiguous:
+                return self.written(rows.reshape(-1), 1, rows.shape[1], weights)
+            columns = np.ascontiguousarray(rows.T)
+            return self.written(columns.reshape(-1), columns.shape[1], 1, weights)
+        return self._one_by_one(tuples.columns(), tuples.weights)
 
     def written(self, values: np.ndarray, across: int, down: int, weights: np.ndarray) -> pa.RecordBatch:
         """Returns a record batch, in memory of its own, of as many tuples as there are ``weights``.
 
-        Word ``c`` of tuple ``i`` is ``values[c * across + i * down]``. Not for columns with values of the dictionary.
+        Word ``c`` of tuple ``i`` is ``values[c * across + i * down]``.
         """
-        n = len(weights)
-        most = len(self._template) + n * self._row + len(self._columns) * (n // 64 + 1)
+        n, memory = len(weights), self._dictionary.memory
+        most = len(self._template) + n * self._row + len(self._columns) * (n // 64 + 2)
+        if self._texts:
+            more = text_words(memory[0], values, across, down, n, self._places)
+            if more < 0:
+                last = max(word for word, _, _ in self._columns)
+                return self._one_by_one(values[np.arange(last + 1)[:, None] * across + np.arange(n) * down], weights)
+            most += more
         out = np.empty(most, np.int64)
-        write_record(values, across, down, weights, self._template, self._places, out)
+        write_record(*memory, values, across, down, weights, self._template, self._places, out, out.view(np.uint8))
         return pa.ipc.read_record_batch(pa.py_buffer(out), self._schema)
 
-    @property
-    def whole(self) -> bool:
-        """Returns True if no column has values of the dictionary."""
-        return self._whole
+    def placed(self, memory: np.ndarray, rows: int, n: int, sign: int) -> pa.RecordBatch | None:
+        """Returns a record batch of the first ``n`` rows of a kernel's buffer, over its memory; None if one has a NULL.
 
-    def _one_by_one(self, tuples: Zset) -> pa.RecordBatch:
-        columns = tuples.columns()
-        arrays = [
-            decode(np.ascontiguousarray(columns[word]), kind, self._extern, may) for word, kind, may in self._columns
-        ]
+        O(1), but for the look for that.
+
+        ``memory``: ``margin`` words, then columns of so many ``rows``, of which the last two are the number 1 and -1;
+        ``sign``: which of them are the weights. The margin is written to.
+        """
+        if not place_record(memory, rows, n, sign, self._template, self._places):
+            return None
+        return pa.ipc.read_record_batch(pa.py_buffer(memory), self._schema)
+
+    @property
+    def margin(self) -> int:
+        """Returns how many words ``placed`` writes before the columns of a buffer; 0 if it cannot be asked: some column
+        is kept in another form than its codes, or there are no weights."""
+        return self._margin
+
+    def _one_by_one(self, columns: np.ndarray, weights: np.ndarray) -> pa.RecordBatch:
+        """Returns a record batch of columns of codes, int64[columns, n]."""
+        extern = self._dictionary.extern
+        arrays = [decode(np.ascontiguousarray(columns[word]), kind, extern, may) for word, kind, may in self._columns]
         if self._weighed:
-            arrays.append(integers(np.ascontiguousarray(tuples.weights), pa.int64()))
+            arrays.append(integers(np.ascontiguousarray(weights), pa.int64()))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _form(kind: str) -> int:
+    """Returns the form in which Arrow keeps values of a type."""
+    if kind.startswith("decimal"):
+        return WIDE if uses_dictionary(kind) else PAIR
+    return _FORMS.get(kind, WORD)
 
 
 def _message(schema: pa.Schema) -> bytes:
@@ -107,7 +136,8 @@ def _message(schema: pa.Schema) -> bytes:
 
 def _one(type_: pa.DataType) -> pa.Array:
     """Returns an array of one value, which is not NULL."""
-    return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(bytes(16))], 0)
+    buffers = [None, pa.py_buffer(bytes(16)), pa.py_buffer(b"")]
+    return pa.Array.from_buffers(type_, 1, buffers[: type_.num_buffers], 0)
 
 
 def _places(message: bytes) -> list[int]:

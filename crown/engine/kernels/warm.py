@@ -25,7 +25,7 @@ from crown.engine.kernels.rows import r_update_delete, r_update_insert
 from crown.engine.kernels.summed import sum_batch
 from crown.engine.kernels.turns import give_padding, take_padding
 from crown.engine.kernels.update import delete_batch, insert_batch
-from crown.kernels.batches import consolidate, extent, negatives, pick, write_record
+from crown.kernels.batches import consolidate, extent, negatives, pick, place_record, write_record
 from crown.kernels.context import Context
 from crown.kernels.jit import is_cached
 from crown.kernels.pointers import Constants
@@ -64,7 +64,8 @@ _SMALL: list[tuple[Any, Any]] = [
     (extent, (_WORDS,)),
     (extent, (Array(int64, 1, "C", readonly=True),)),
     (negatives, (_WORDS,)),
-    (write_record, (_WORDS, int64, int64, _WORDS, _WORDS, _WORDS, _WORDS)),
+    (write_record, (_WORDS, _BYTES, _WORDS, int64, int64, _WORDS, _WORDS, _WORDS, _WORDS, _BYTES)),
+    (place_record, (_WORDS, int64, int64, int64, _WORDS, _WORDS)),
     (
         encode,
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,36 @@ def test_one_update_with_more_deltas_than_the_buffer_holds(n: int, m: int, conso
     assert view.count() == len(expected)
     assert _rows(view.to_table()) == expected
     assert view.to_table(limit=70_001).num_rows == min(70_001, len(expected))
+    view.check_invariants()
+
+
+NOON = datetime(2026, 1, 2, 12)
+WORDS = {
+    "R": {"a": "int64", "h": "int64"},
+    "S": {"h": "int64", "at": "timestamp_ntz"},
+    "T": {"h": "int64", "x": "float64"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::crown.errors.AmplifiedWarning")
+@pytest.mark.parametrize("null", [None, 0, 69_999])
+def test_deltas_in_words_stay_as_they_are_however_long_a_reader_keeps_them(null: int | None) -> None:
+    view = crown.view("SELECT DISTINCT x, R.h, at, a FROM R, S, T WHERE R.h = S.h AND R.h = T.h", WORDS)
+    xs: list[float | None] = [float(x) for x in range(70_000)]
+    if null is not None:
+        xs[null] = None
+    view.update({"R": [{"a": 4, "h": 1}], "T": {"h": [1] * len(xs), "x": xs}})
+    for weight in (1, -1, 1):
+        kept = list(view.apply_batches({"S": [{"h": 1, "at": NOON, "_weight": weight}]}))  # many buffers at a time
+        assert len(kept) > 3
+        table = pa.Table.from_batches(kept)
+        table.validate(full=True)
+        assert set(table["_weight"].to_pylist()) == {weight}
+        assert set(table["a"].to_pylist()) == {4}
+        assert set(table["at"].to_pylist()) == {NOON}
+        found = table["x"].to_pylist()
+        assert len(found) == len(xs)
+        assert set(found) == set(xs)
     view.check_invariants()
 
 
