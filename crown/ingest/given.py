@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from crown.errors import BadRowError
 from crown.kernels.batches import extent
-from crown.store.codec import NULL, Intern, UnencodableError, encode
-from crown.store.flat import halves, integers, words
+from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
+from crown.store.flat import halves, integers, texts, valid, words
 from plans.schema import arrow_type
 
 Given = Any
@@ -33,18 +33,27 @@ class Columns(Mapping[str, pa.Array]):
     """Arrow arrays by declared name, all of the same length. ``kinds``: the declared types.
 
     ``matrix`` int64[n, columns]: all of them, in the order of ``kinds``, if all are whole numbers, and none is NULL;
-    ``given`` is empty then.
+    ``given`` is empty then. ``rows`` int64[n]: where these rows are in the arrays of ``given``, if they are not all of
+    them; a column of which nobody reads anything is never picked.
     """
 
-    def __init__(self, given: dict[str, Given], kinds: Mapping[str, str], matrix: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        given: dict[str, Given],
+        kinds: Mapping[str, str],
+        matrix: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
+    ) -> None:
         self._given = given
         self._kinds = kinds
         self._matrix = matrix
+        self._rows = rows
+        self._made = given if rows is None else {}
 
     def __getitem__(self, name: str) -> pa.Array:
         column = self._column(name)
         if isinstance(column, np.ndarray):
-            column = self._given[name] = integers(column, arrow_type(self._kinds[name]))
+            column = self._made[name] = integers(column, arrow_type(self._kinds[name]))
         return column
 
     def __iter__(self) -> Iterator[str]:
@@ -54,10 +63,15 @@ class Columns(Mapping[str, pa.Array]):
         return len(self._kinds)
 
     def _column(self, name: str) -> Given:
-        if self._matrix is not None and name not in self._given:
-            place = list(self._kinds).index(name)
-            self._given[name] = self._matrix[:, place].astype(WHOLE[self._kinds[name]])
-        return self._given[name]
+        found = self._made.get(name)
+        if found is None:
+            if self._matrix is not None:
+                found = self._matrix[:, list(self._kinds).index(name)].astype(WHOLE[self._kinds[name]])
+            else:
+                assert self._rows is not None, "else all columns are there"
+                found = _taken(self._given[name], self._kinds[name], self._rows)
+            self._made[name] = found
+        return found
 
     def null_count(self, name: str) -> int:
         """Returns how many values of a column are NULL."""
@@ -66,6 +80,8 @@ class Columns(Mapping[str, pa.Array]):
 
     def codes(self, name: str, intern: Intern) -> np.ndarray:
         """Returns the codes of a column, int64[n]; not to be written to. Raises UnencodableError. O(n)."""
+        if self._rows is not None and name not in self._made and _is_low_half(self._kinds[name], self._given[name]):
+            return halves(self._given[name]).reshape(-1).take(2 * self._rows)
         return encode(self._column(name), self._kinds[name], intern)
 
     def encode(
@@ -104,18 +120,32 @@ class Columns(Mapping[str, pa.Array]):
     def whole(self, name: str) -> np.ndarray | None:
         """Returns the words of a column of whole numbers, dates or times, int32[n] or int64[n]; None if it is of
         another type, or has NULLs. O(1)."""
-        word, column = WHOLE.get(self._kinds[name]), self._column(name)
-        if word is None or isinstance(column, np.ndarray):
-            return column if word is not None else None
-        return None if column.null_count else words(column, word)
+        return self.any_words(name) if self._kinds[name] in WHOLE and not self.null_count(name) else None
+
+    def any_words(self, name: str) -> np.ndarray:
+        """Returns what ``whole`` does, with any word where there is a NULL. Not for a column of another type. O(1)."""
+        column = self._column(name)
+        return column if isinstance(column, np.ndarray) else words(column, WHOLE[self._kinds[name]])
+
+    def valid(self, name: str) -> np.ndarray | None:
+        """Returns bool[n]: where a column has a value; None if it has one everywhere. O(n)."""
+        return valid(self._column(name)) if self.null_count(name) else None
+
+    def texts(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the offsets (int32[n + 1]) and bytes of a column of texts, with any text where there is a NULL.
+        O(1)."""
+        return texts(self._column(name))
 
     def taken(self, rows: np.ndarray) -> Columns:
-        """Returns the rows at some positions (int64[k])."""
+        """Returns the rows at some positions (int64[k]). O(1) per column, until it is read."""
         if self._matrix is not None:
             return Columns({}, self._kinds, self._matrix.take(rows, axis=0))
-        return Columns(
-            {name: _taken(column, self._kinds[name], rows) for name, column in self._given.items()}, self._kinds
-        )
+        return Columns(self._given, self._kinds, None, rows if self._rows is None else self._rows.take(rows))
+
+
+def _is_low_half(kind: str, column: Given) -> bool:
+    """Returns True for decimals whose code is the first of two words, if none of them is NULL."""
+    return kind.startswith("decimal") and not uses_dictionary(kind) and not column.null_count
 
 
 @cache

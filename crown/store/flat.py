@@ -27,6 +27,16 @@ def halves(array: pa.Array) -> np.ndarray:
     return np.frombuffer(array.buffers()[1], np.int64)[2 * start : 2 * (start + n)].reshape(n, 2)
 
 
+def texts(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where the texts of an array without NULLs begin and end, int32[n + 1], and the bytes, uint8, in their
+    memory. O(1)."""
+    if not len(array):
+        return np.zeros(1, np.int32), np.zeros(1, np.uint8)
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    return ends, np.frombuffer(data or b"\0", np.uint8)
+
+
 def flags(array: pa.Array) -> np.ndarray:
     """Returns bool[n] for an array of booleans without NULLs. O(n)."""
     return _unpacked(array.buffers()[1], array.offset, len(array))

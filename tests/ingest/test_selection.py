@@ -32,10 +32,14 @@ VALUES: dict[str, list[Any]] = {
 
 
 def condition(random: Random, kinds: dict[str, str]) -> Expr:
-    """One comparison of a column with a value, or two."""
+    """One comparison of a column with a value or with NULL, or two."""
     parts = []
     for name in random.sample(sorted(kinds), random.randint(1, 2)):
         kind = kinds[name]
+        if random.random() < 0.2:
+            null = call("isnull", col(name, kind))
+            parts.append(null if random.random() < 0.5 else call("not", null))
+            continue
         parts.append(call(random.choice(["eq", "ne", "lt", "le", "gt", "ge"]), col(name, kind), literal(random, kind)))
     return parts[0] if len(parts) == 1 else call("and", *parts)
 
