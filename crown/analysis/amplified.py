@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.ingest.columns import WEIGHT
+from crown.store.shown import shown
 
 BEYOND = 100_000
 """Deltas per change above which it is told, if nobody says otherwise."""
@@ -90,7 +91,7 @@ class Amplification:
             deltas = top["counts"].as_py() * self._deltas // sample.num_rows
             named, least = bool(worst.column), worst.deltas * having
             if having and (deltas * worst.rows > least or (not named and deltas * worst.rows == least)):
-                worst = Amplified(name, top["values"].as_py(), having, deltas, self._deltas)
+                worst = Amplified(name, shown(top["values"]), having, deltas, self._deltas)
         return worst if worst.deltas > self._beyond * worst.rows else None
 
 

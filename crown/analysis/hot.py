@@ -17,6 +17,7 @@ from crown.kernels import arena as A
 from crown.kernels import geometry as at
 from crown.kernels.tables import LOW32, table_at
 from crown.store.codec import decode
+from crown.store.shown import all_shown
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,13 @@ def hottest(state: State, node: int, most: int) -> list[HotKey]:
     chosen = np.argpartition(-parents, min(most, len(parents)) - 1)[:most]
     chosen = chosen[np.lexsort((-children[chosen], -parents[chosen]))]
     columns = {
-        name: decode(
-            np.ascontiguousarray(state.arena[handles[chosen] - state.compiled.shift[node] + place]),
-            plan.attributes[name].type,
-            state.dictionary.extern,
-        ).to_pylist()
+        name: all_shown(
+            decode(
+                np.ascontiguousarray(state.arena[handles[chosen] - state.compiled.shift[node] + place]),
+                plan.attributes[name].type,
+                state.dictionary.extern,
+            )
+        )
         for place, name in enumerate(child.key)
     }
     return [

@@ -21,6 +21,7 @@ from crown.commands.terminal import takes, waiting
 from crown.errors import ChangeError
 from crown.guards.arguments import file_of, number_of, same_file
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, piped, read
+from crown.store.shown import rows_shown
 from crown.views import View
 from plans import Program, Schema, program
 from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of
@@ -127,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     if args.results is not None:
         if not args.json:
             print(f"result: {view.count():,} rows")
-        for row in view.to_table(args.results).to_pylist():
+        for row in rows_shown(view.to_table(args.results)):
             print(_line(row) if args.json else ", ".join(f"{name}={value}" for name, value in row.items()))
     if args.save is not None:
         with waiting(f"crown run: writing {args.save}"):
@@ -287,12 +288,12 @@ def _text(value: Any) -> str:
 
 
 def _show_lines(batch: pa.RecordBatch) -> None:
-    for row in batch.to_pylist():
+    for row in rows_shown(batch):
         print(_line(row))
 
 
 def _show(batch: pa.RecordBatch) -> None:
-    for row in batch.to_pylist():
+    for row in rows_shown(batch):
         sign = "+ " if row.get("_weight", 0) > 0 else "- " if "_weight" in row else ""
         row.pop("_weight", None)
         print(sign, end="")

@@ -10,6 +10,7 @@ from crown.errors import MissingDeleteError
 from crown.ingest.batch import Prepared
 from crown.store.codec import decode
 from crown.store.relations import StoredRelation
+from crown.store.shown import shown
 from plans.plan import Plan
 
 
@@ -41,8 +42,8 @@ def _values(state: State, relation: StoredRelation, codes: np.ndarray) -> dict[s
     plan: Plan = state.plan
     alias = relation.aliases[0]
     return {
-        relation.columns[word]: decode(codes[word : word + 1].copy(), plan.attributes[a].type, state.dictionary.extern)[
-            0
-        ].as_py()
+        relation.columns[word]: shown(
+            decode(codes[word : word + 1].copy(), plan.attributes[a].type, state.dictionary.extern)[0]
+        )
         for a, word in zip(alias.attributes, alias.words, strict=True)
     }

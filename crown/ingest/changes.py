@@ -89,7 +89,7 @@ class Checker:
         self._says: str | None = None  # the name of that column
         self._read: list[int] = []  # where all of them are, if they are all there
         self._schema: pa.Schema | None = None  # of the last batch whose columns were looked at, and if they fit
-        self._fitting = False
+        self._fitting = self._flat = False
         self._integers = bool(columns) and not table.upserts and all(kinds[name] in WHOLE for name in columns)
         self._small = self._integers and all(kinds[name] in _INTEGERS for name in columns)
         self._narrow = [j for j, name in enumerate(columns) if kinds[name] == "int32"]
@@ -101,7 +101,7 @@ class Checker:
         Raises ChangeError if ``data`` is no table at all, if a column is missing from all of it or is there twice, or
         if one could be meant for ``_weight``. O(n), vectorised unless a row is bad.
         """
-        whole = self._in_words(data)
+        whole = self._at_once(data)
         if whole is not None:
             return whole
         names, n, column = opened(self._relation, plain(self._relation, data, self._order))
@@ -155,26 +155,38 @@ class Checker:
         rest = columns.taken(np.flatnonzero(keep))
         return CheckedBatch(rest, weights[keep], {r: bad[r] for r in rows}, texts, masks, watermark)
 
-    def _in_words(self, data: Any) -> CheckedBatch | None:
-        """Returns a batch that has nothing but whole numbers in the columns that are wanted, and in which none is bad,
-        as most are; None for any other, or if it cannot be told at once. O(n).
+    def _at_once(self, data: Any) -> CheckedBatch | None:
+        """Returns a batch whose columns are what they are declared as, and in which no row is bad, as most are; None
+        for any other, or if it cannot be told at once. O(n).
         """
-        if not self._integers:
-            return None
         if isinstance(data, list):
-            return self._rows_in_words(data)
+            return self._rows_in_words(data) if self._integers else None
         if isinstance(data, pa.Table) and data.num_rows:
             parts = data.to_batches()
             data = parts[0] if len(parts) == 1 else None
         if not isinstance(data, pa.RecordBatch) or not data.num_rows or not self._fits(data.schema):
             return None
-        found = whole_columns(data, self._read, self._dtypes)
+        found = whole_columns(data, self._read, self._dtypes) if self._flat else None
         if found is None:
-            return None
+            return self._as_declared(data)
         matrix = np.empty((data.num_rows, len(self._wanted)), np.int64)
         for j in range(matrix.shape[1]):
             matrix[:, j] = found[j]
         return self._of_words(matrix, found[-1].copy() if self._weight is not None else None)
+
+    def _as_declared(self, batch: pa.RecordBatch) -> CheckedBatch | None:
+        """Returns a batch with columns of the declared types; None if a weight or a required value is missing, or a
+        weight is out of range."""
+        arrays = {name: batch.column(place) for name, place in zip(self._kinds, self._read, strict=False)}
+        if self._weight is None:
+            weights = np.ones(batch.num_rows, np.int64)
+        else:
+            given = batch.column(self._weight)
+            if given.null_count or not _in_range(weights := words(given).copy()):
+                return None
+        if any(arrays[name].null_count for name in self._required):
+            return None
+        return CheckedBatch(Columns(arrays, self._kinds), weights, {}, [], EVERY, None)
 
     def _rows_in_words(self, rows: list[Any]) -> CheckedBatch | None:
         if not rows or not self._small:
@@ -197,10 +209,8 @@ class Checker:
         """Returns the batch; None if a weight, or a number of 32 bits, is out of range."""
         if weights is None:
             weights = np.ones(len(matrix), np.int64)
-        else:
-            low, high = extent(weights)
-            if low < -MAX_WEIGHT or high > MAX_WEIGHT:
-                return None
+        elif not _in_range(weights):
+            return None
         for j in self._narrow:
             low, high = extent(matrix[:, j].copy())
             if low < -(2**31) or high >= 2**31:
@@ -214,8 +224,8 @@ class Checker:
                 self._locate(schema.names)
             types = schema.types
             wanted = [target for _, _, target in self._wanted] + ([] if self._weight is None else [_INT64])
-            self._fitting = not schema.metadata and all(map(pa.types.is_primitive, types))
-            self._fitting = self._fitting and [types[place] for place in self._read] == wanted
+            self._fitting = not (schema.metadata or self._upserts) and [types[place] for place in self._read] == wanted
+            self._flat = self._fitting and self._integers and all(map(pa.types.is_primitive, types))
             self._schema = schema
         return self._fitting
 
@@ -232,6 +242,12 @@ class Checker:
         if None in self._places or self._says not in (None, WEIGHT):
             self._read = []
         self._schema = None
+
+
+def _in_range(weights: np.ndarray) -> bool:
+    """Returns True if all weights (int64[n], n > 0) are such as a batch may have."""
+    low, high = extent(weights)
+    return bool(low >= -MAX_WEIGHT and high <= MAX_WEIGHT)
 
 
 def relations_of(changes: Any) -> Mapping[str, Any]:
@@ -269,21 +285,20 @@ def converted(column: Any, name: str, kind: str, target: pa.DataType, bad: dict[
         return _cast(_array(column, kind, target), target)
     except REFUSED:
         pass  # find the rows that are to blame
-    values = []
+    fitting = []
     for row in range(len(column)):
-        value = column[row]
-        fitting = None
-        if value is ABSENT:
+        if column[row] is ABSENT:
             bad.setdefault(row, f"column {name!r} is missing")
-        else:
-            try:
-                single = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else _array([value])
-                fitting = _cast(single, target)[0].as_py()
-            except REFUSED:
-                found = item(column, row)
-                bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{zone_hint(kind, found)}")
-        values.append(fitting)
-    return pa.array(values, target)
+            fitting.append(pa.nulls(1, target))
+            continue
+        try:
+            single = column.slice(row, 1) if isinstance(column, pa.Array) else _array([column[row]])
+            fitting.append(_cast(single, target))
+        except REFUSED:
+            found = item(column, row)
+            bad.setdefault(row, f"column {name!r}: {found!r} does not fit {kind}{zone_hint(kind, found)}")
+            fitting.append(pa.nulls(1, target))
+    return pa.concat_arrays(fitting)
 
 
 _WHOLE = {int}
@@ -324,8 +339,12 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
         return _cast(array.dictionary_decode(), target)
     if _is_text(source):
         return array.cast(target, safe=True)
+    if source in _EXACT:
+        return _cast(array.cast(_EXACT[source]), target)
     if _family(source) != _family(target):
         raise pa.ArrowInvalid(f"{source} is no {target}")
+    if pa.types.is_integer(source) and pa.types.is_decimal(target):  # Arrow wants the digits of any such integer
+        return array.cast(pa.decimal256(_MOST_DIGITS, target.scale)).cast(target, safe=True)
     out = array.cast(target, safe=True)
     if pa.types.is_decimal(source) and pa.types.is_integer(target):
         return out  # exact, or refused; an integer may need more digits than its decimal type has
@@ -338,6 +357,9 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     return out
 
 
+_EXACT = {pa.float16(): pa.float32(), pa.binary_view(): pa.binary()}
+"""Types that Arrow does not compare, and others that have all their values."""
+_MOST_DIGITS = 76
 _TEXT = frozenset({pa.string().id, pa.large_string().id, pa.string_view().id})
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.ingest.conventions import CHANGE_TYPE, CODE_COLUMNS, meant_for_codes, meant_for_weight
+from crown.store.shown import shown
 
 REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
 
@@ -217,4 +218,4 @@ def item(column: Any, row: int) -> Any:
     value = column[row]
     if value is ABSENT:
         return None
-    return value.as_py() if isinstance(value, pa.Scalar) else value
+    return shown(value) if isinstance(value, pa.Scalar) else value

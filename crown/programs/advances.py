@@ -10,6 +10,7 @@ from crown.errors import ChangeError
 from crown.ingest.changes import converted
 from crown.ingest.given import Columns
 from crown.ingest.watermarks import with_watermark
+from crown.store.codec import UnencodableError
 from plans.program import Maintainable, Program
 from plans.schema import arrow_type
 
@@ -34,7 +35,11 @@ def advance(maintained: Maintainable, relation: str, to: Any) -> dict[str, pa.Ta
     given = Columns({window.by: moment}, {window.by: column.type})
     if bad or given.null_count(window.by):
         raise ChangeError(f"relation {window.relation!r}: {bad.get(0) or 'the watermark cannot be NULL'}")
-    return {window.relation: with_watermark(pa.table({}), int(given.codes(window.by, _no_text)[0]))}
+    try:
+        reached = int(given.codes(window.by, _no_text)[0])
+    except UnencodableError as error:
+        raise ChangeError(f"relation {window.relation!r}: {error.reason}") from None
+    return {window.relation: with_watermark(pa.table({}), reached)}
 
 
 def _no_text(values: pa.Array, add: bool) -> Any:

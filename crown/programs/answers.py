@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from crown.errors import ChangeError
+from crown.results.membership import code_of, row_of
 from crown.stages.gate import Gate
 from crown.stages.groups.group import Groups
 from crown.stages.linear import Linear
 from crown.stages.protocol import Stage
-from crown.store.codec import encode
+from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.schema import Column, arrow_type
+from plans.schema import Column
 
 
 class Answers:
@@ -48,7 +48,7 @@ class Answers:
         column is missing or a value does not fit.
         """
         row = self._row(values, self.last.columns)
-        return self.last.multiplicity(row, self._sources(self.last))
+        return 0 if row is None else self.last.multiplicity(row, self._sources(self.last))
 
     def row_of(self, key: Mapping[str, Any]) -> Zset:
         """Returns the row of the group with a key (by output name), if it is there. O(1).
@@ -62,19 +62,14 @@ class Answers:
         if wanted is None or set(key) != {column.name for column in wanted}:
             known = "whose keys are not all selected" if wanted is None else f"by {', '.join(c.name for c in wanted)}"
             raise ChangeError(f"get(key) takes a value for every key; the result is grouped {known}")
-        return last.row_of(self._row(key, wanted))
+        row = self._row(key, wanted)
+        return Zset.empty(len(last.columns)) if row is None else last.row_of(row)
 
-    def _row(self, values: Mapping[str, Any], columns: Sequence[Column]) -> np.ndarray:
-        """Returns the codes of a row; a value that no row has has none that any row has."""
+    def _row(self, values: Mapping[str, Any], columns: Sequence[Column]) -> np.ndarray | None:
+        """Returns the codes of a row; None if one of its values is in no row, since the dictionary does not know it."""
         row = np.empty(len(columns), np.int64)
-        for i, column in enumerate(columns):
-            if column.name not in values:
-                names = ", ".join(c.name for c in columns)
-                raise ChangeError(f"the row lacks output column {column.name!r}; the result has: {names}")
-            value = values[column.name]
-            try:
-                array = pa.array([value], arrow_type(column.type))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                raise ChangeError(f"output column {column.name!r}: {value!r} does not fit {column.type}") from error
-            row[i] = encode(array, column.type, self._dictionary.intern, add=False)[0]
+        for i, (column, array) in enumerate(zip(columns, row_of(columns, values), strict=True)):
+            row[i] = code_of(array, column.type, self._dictionary.intern)
+            if row[i] == 0 and uses_dictionary(column.type):
+                return None
         return row

@@ -18,6 +18,7 @@ from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.keyed import upserts_of
 from crown.stages.retained import Retained
 from crown.store.codec import Intern
+from crown.store.shown import shown
 from crown.store.zset import Zset
 from plans.payloads.payload import VALUE
 from plans.payloads.sums import COUNTS, ORDERED
@@ -86,7 +87,7 @@ def without_late(batch: CheckedBatch, retained: Retained, intern: Intern) -> Che
     late = np.flatnonzero(batch.columns.codes(window.by, intern) <= until).tolist()
     array = batch.columns[window.by]
     reasons = {
-        row: f"column {window.by!r}: {array[row].as_py()} is late: the watermark is {retained.watermark()}"
+        row: f"column {window.by!r}: {shown(array[row])} is late: the watermark is {retained.watermark()}"
         for row in late
     }
     if reasons and window.late == "raise":
@@ -110,9 +111,9 @@ def broken_keys(
     for row in np.flatnonzero(near).tolist():
         n = after.get(tuple(int(codes[row]) for codes in columns))
         if n is not None:
-            shown = ", ".join(f"{name}={batch.columns[name][row].as_py()!r}" for name in key)
+            said = ", ".join(f"{name}={shown(batch.columns[name][row])!r}" for name in key)
             why = f"{n} rows would have it" if n > 0 else "the batch deletes a row with it that is not there"
-            yield row, f"the key {shown} is enforced, and {why}; its changes in a batch are refused together"
+            yield row, f"the key {said} is enforced, and {why}; its changes in a batch are refused together"
 
 
 def _positions(batch: CheckedBatch) -> np.ndarray:
@@ -129,8 +130,8 @@ def _without(batch: CheckedBatch, reasons: Mapping[int, str]) -> CheckedBatch:
     given = _positions(batch)
     texts = dict(zip(sorted(batch.bad), batch.bad_rows, strict=True))
     for row in reasons:
-        shown = {name: array[row].as_py() for name, array in batch.columns.items()}
-        texts[int(given[row])] = json.dumps({**shown, WEIGHT: int(batch.weights[row])}, default=str)
+        values = {name: shown(array[row]) for name, array in batch.columns.items()}
+        texts[int(given[row])] = json.dumps({**values, WEIGHT: int(batch.weights[row])}, default=str)
     bad = {**batch.bad, **{int(given[row]): reason for row, reason in reasons.items()}}
     return replace(
         batch,

@@ -10,30 +10,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError
+from crown.ingest.changes import converted
 from crown.results.outputs import computed, filtered
-from crown.store.codec import Intern, encode
-from crown.store.flat import flags
-from plans.plan import Plan
+from crown.store.codec import Intern, UnencodableError, encode
+from crown.store.flat import flags, integers
+from plans.plan import Output, Plan
 from plans.queries.variables import injective
-from plans.schema import arrow_type
+from plans.schema import Column, arrow_type
 
 _ONE = np.ones(1, np.int64)
 
 
-def row_of(plan: Plan, values: Mapping[str, Any]) -> list[pa.Array]:
-    """Returns one-row output columns for values by output name.
+def row_of(columns: Sequence[Column | Output], values: Mapping[str, Any]) -> list[pa.Array]:
+    """Returns one-row output columns for values by name, which must fit as those of a batch must.
 
     Raises ChangeError if a name is missing or a value does not fit.
     """
     arrays = []
-    for o in plan.output:
-        if o.name not in values:
-            names = ", ".join(x.name for x in plan.output)
-            raise ChangeError(f"the row lacks output column {o.name!r}; the result has: {names}")
-        try:
-            arrays.append(pa.array([values[o.name]], arrow_type(o.type)))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise ChangeError(f"output column {o.name!r}: {values[o.name]!r} does not fit {o.type}") from error
+    for column in columns:
+        if column.name not in values:
+            names = ", ".join(other.name for other in columns)
+            raise ChangeError(f"the row lacks output column {column.name!r}; the result has: {names}")
+        bad: dict[int, str] = {}
+        target = arrow_type(column.type)
+        given = converted([values[column.name]], column.name, column.type, target, bad)
+        if bad:
+            raise ChangeError(f"output {bad[0]}")
+        arrays.append(integers(given, target) if isinstance(given, np.ndarray) else given)
     return arrays
 
 
@@ -85,5 +88,11 @@ def same_values(column: pa.Array, wanted: pa.Array) -> np.ndarray:
 
 
 def code_of(array: pa.Array, kind: str, intern: Intern) -> int:
-    """Returns the code of a one-row array; 0, which no row has, for a value that the dictionary does not know."""
-    return int(encode(array, kind, intern, False)[0])
+    """Returns the code of a one-row array; 0, which is that of no text, for one that the dictionary does not know.
+
+    Raises ChangeError for a value that has no code.
+    """
+    try:
+        return int(encode(array, kind, intern, False)[0])
+    except UnencodableError as error:
+        raise ChangeError(error.reason) from None

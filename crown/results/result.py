@@ -7,7 +7,7 @@ the result while its count is not 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,7 +64,11 @@ class Results(Protocol):
         ...
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often an output row (by output name) is in the result."""
+        """Returns how often an output row (by output name) is in the result. Raises ChangeError as ``row_of`` does."""
+        ...
+
+    def copies_of(self, arrays: Sequence[pa.Array]) -> int:
+        """Returns how often an output row, as one-row columns, is in the result."""
         ...
 
 
@@ -164,12 +168,15 @@ class EnumeratedResults:
         return self.multiplicity(values) > 0
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
-        """Returns how often an output row (by output name) is in the result: at most once without a payload.
+        """See ``Results`` and ``copies_of``."""
+        return self.copies_of(row_of(self._state.plan.output, values))
+
+    def copies_of(self, arrays: Sequence[pa.Array]) -> int:
+        """See ``Results``: at most once without a payload.
 
         Expected O(1); O(result) where the outputs leave attributes open.
         """
         state, plan = self._state, self._state.plan
-        arrays = row_of(plan, values)
         free = free_values(plan, arrays)
         if free is None:
             return 0
@@ -258,14 +265,17 @@ class CountedResults:
 
     def multiplicity(self, values: Mapping[str, Any]) -> int:
         """See ``Results``. Expected O(1)."""
-        return int(self.contains(values))
+        return self.copies_of(row_of(self._state.plan.output, values))
 
     def contains(self, values: Mapping[str, Any]) -> bool:
         """See ``Results``. Expected O(1)."""
+        return self.multiplicity(values) > 0
+
+    def copies_of(self, arrays: Sequence[pa.Array]) -> int:
+        """See ``Results``: at most once. Expected O(1)."""
         plan, intern = self._state.plan, self._state.dictionary.intern
-        arrays = zip(row_of(plan, values), plan.output, strict=True)
-        codes = [code_of(array, output.type, intern) for array, output in arrays]
-        return self._counts.has(np.array(codes, np.int64))
+        codes = [code_of(array, output.type, intern) for array, output in zip(arrays, plan.output, strict=True)]
+        return int(self._counts.has(np.array(codes, np.int64)))
 
 
 def results_of(state: State, head: OutputHead, guard: Guard) -> Results:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.ingest.columns import WEIGHT
+from crown.store.shown import rows_shown
 
 SHOWN = 20
 _TEXT = 60
@@ -28,7 +29,7 @@ def table(rows: pa.Table, *, more: int = 0, signed: bool = False) -> str:
     names = [escape(name) for name in rows.column_names]
     head = "".join(f"<th {_CELL}>{name}</th>" for name in names)
     body = "".join(
-        f"<tr{_colour(row) if signed else ''}>{''.join(map(_cell, row.values()))}</tr>" for row in rows.to_pylist()
+        f"<tr{_colour(row) if signed else ''}>{''.join(map(_cell, row.values()))}</tr>" for row in rows_shown(rows)
     )
     rest = f"<div style='opacity:.7'>and {more:,} more</div>" if more else ""
     return (
@@ -55,8 +56,8 @@ def _colour(row: dict[str, Any]) -> str:
 
 def _cell(value: Any) -> str:
     text = "NULL" if value is None else str(value)
-    shown = escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + "…")
-    return f"<td {_CELL}><i>{shown}</i></td>" if value is None else f"<td {_CELL}>{shown}</td>"
+    said = escape(text if len(text) <= _TEXT else text[: _TEXT - 1] + "…")
+    return f"<td {_CELL}><i>{said}</i></td>" if value is None else f"<td {_CELL}>{said}</td>"
 
 
 def attach() -> None:

@@ -19,7 +19,7 @@ from crown.kernels import arena as A
 from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.state.memory import ProgramMemory, parts_of
 from crown.store.budget import Share
-from crown.store.codec import named_values
+from crown.store.codec import decode
 from crown.store.zset import Zset
 from plans.payloads.payload import VALUE
 from plans.plan import Plan
@@ -146,7 +146,9 @@ class Join:
 
     def multiplicity(self, row: np.ndarray, sources: Sequence[Iterable[Zset]] = ()) -> int:
         """See ``Stage.multiplicity``. Expected O(1)."""
-        return self._core.results.multiplicity(named_values(row, self.columns, self._dictionary.extern))
+        extern = self._dictionary.extern
+        arrays = [decode(row[i : i + 1].copy(), column.type, extern) for i, column in enumerate(self.columns)]
+        return self._core.results.copies_of(arrays)
 
     def mark_values(self) -> None:
         """See ``Stage.mark_values``."""

@@ -23,6 +23,7 @@ from crown.stages.kernels import retained as kernels
 from crown.stages.kernels.retained import COUNTERS, EARLIER, MARK, ROWS, UNDO
 from crown.stages.protocol import Part
 from crown.store.codec import decode, uses_dictionary
+from crown.store.shown import shown
 from crown.store.zset import Zset
 from plans.schema import Column
 from plans.windows import Window
@@ -263,7 +264,7 @@ class Retained:
         """Returns the watermark as a value of its column; None as above."""
         if self.reached() is None:
             return None
-        return decode(self._counters()[:1].copy(), self.type, self._part.dictionary.extern)[0].as_py()
+        return shown(decode(self._counters()[:1].copy(), self.type, self._part.dictionary.extern)[0])
 
     @property
     def type(self) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.store.flat import bits, halves, valid, words
+from crown.store.shown import shown
 from plans.schema import ONE_WORD_DIGITS, Column, arrow_type
 
 _MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
@@ -153,9 +154,9 @@ def _pairs(codes: np.ndarray) -> np.ndarray:
 
 
 def named_values(row: np.ndarray, columns: Sequence[Column], extern: Extern) -> dict[str, Any]:
-    """Returns the Python values of a tuple (int64[columns], codes) by column name; not for hot paths."""
+    """Returns the values of a tuple (int64[columns], codes) by column name, to be shown; not for hot paths."""
     return {
-        column.name: decode(row[i : i + 1].copy(), column.type, extern)[0].as_py() for i, column in enumerate(columns)
+        column.name: shown(decode(row[i : i + 1].copy(), column.type, extern)[0]) for i, column in enumerate(columns)
     }
 
 

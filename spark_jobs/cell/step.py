@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from crown.analysis.amplified import Amplification
 from crown.errors import BadRowError, ChangeError, LateRowError
+from crown.store.shown import rows_shown
 from plans.program import maintainable
 from plans.search.shares import Grid
 from spark_jobs.cell import table
@@ -230,7 +231,7 @@ def _naming_rows(changes: Mapping[str, pa.Table]) -> Iterator[None]:
     except LateRowError:
         raise
     except BadRowError as error:
-        (row,) = changes[error.relation].slice(error.row, 1).to_pylist()
+        (row,) = rows_shown(changes[error.relation].slice(error.row, 1))
         raise ChangeError(
             f"bad row in relation {error.relation!r}: {error.reason}; row: {json.dumps(row, default=str)}"
         ) from None
@@ -267,7 +268,7 @@ class _Sample:
         for sign, room in self._room.items():
             if room:
                 weight = deltas.column(deltas.num_columns - 1)
-                some = deltas.filter(pc.equal(pc.sign(weight), sign)).slice(0, room).to_pylist()
+                some = rows_shown(deltas.filter(pc.equal(pc.sign(weight), sign)).slice(0, room))
                 self.rows += [[str(value) for value in row.values()] for row in some]
                 self._room[sign] -= len(some)
 

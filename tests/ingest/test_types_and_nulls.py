@@ -6,12 +6,14 @@ import datetime as dt
 from collections import Counter
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import crown
 import plans
+from crown.errors import BadRowError
 from tests.engine.comparison import SideBySide
 from tests.oracles.expectation import rows
 from tests.strategies import VALUES
@@ -176,3 +178,27 @@ def test_changes_come_in_any_form(form: str) -> None:
     removed = view.apply({"R": [{**row, "_weight": -2} for row in table.to_pylist()]})
     assert removed["_weight"].to_pylist() == [-1, -1, -1]
     assert view.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "value"),
+    [
+        *((f"decimal({digits},2)", pa.array([5], type_), Decimal("5.00")) for digits in (3, 10, 18, 20, 38)
+          for type_ in (pa.int8(), pa.int32(), pa.int64(), pa.uint64())),
+        ("decimal(38,38)", pa.array([0]), Decimal(0)),
+        ("binary", pa.array([b"a"], pa.binary_view()), b"a"),
+        ("float64", pa.array(np.array([1.5], np.float16)), 1.5),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_that_fits_is_taken(kind: str, array: pa.Array, value: object) -> None:
+    view = crown.view("SELECT d FROM r", {"r": {"d": kind}})
+    assert view.apply({"r": pa.table({"d": array})}).column("d").to_pylist() == [value]
+    assert view.apply({"r": [{"d": value}]}).column("d").to_pylist() == [value]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("decimal(3,2)", 10), ("decimal(38,38)", 1), ("decimal(18,2)", 10**16)])
+def test_a_whole_number_with_too_many_digits_is_a_bad_row(kind: str, value: int) -> None:
+    view = crown.view("SELECT d FROM r", {"r": {"d": kind}})
+    for given in ([{"d": value}], pa.table({"d": [value]}), pd.DataFrame({"d": [value]})):
+        with pytest.raises(BadRowError, match=rf"column 'd': {value} does not fit decimal"):
+            view.apply({"r": given})

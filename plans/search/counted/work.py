@@ -48,7 +48,7 @@ class _Tree:
         """Returns what a change of one row of a node costs, apart from taking it in."""
         nodes, counted = self._plan.nodes, self._plan.payload is not None
         changed, touched = 1.0 if counted or self._single(i) else 1.0 / FANOUT, 0.0
-        while not nodes[i].free:
+        while not nodes[i].free and nodes[i].parent >= 0:
             if not counted and self._rows(i, self._keys[i]) > 1.0:
                 changed /= FANOUT
             above = nodes[i].parent

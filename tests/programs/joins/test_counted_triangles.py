@@ -182,3 +182,29 @@ def test_a_count_without_a_module_is_one_sentence() -> None:
     wide = CountSpec((("a", "b", "d"), ("b", "d", "c"), ("c", "a")), (), (("g",), ("g",), ("g",)))
     with pytest.raises(BagError, match="more than one attribute at a corner"):
         open_count(TRIANGLE_COUNT, wide, reserve(1 << 16))
+
+
+@pytest.mark.parametrize(
+    "aggregates",
+    [
+        "COUNT(*) AS n, MAX(x.a) AS m",
+        "COUNT(*) AS n, MIN(x.a) AS l, MAX(y.a) AS m",
+        "COUNT(*) AS n, COUNT(DISTINCT x.a) AS d",
+    ],
+)
+def test_other_aggregates_beside_the_count_of_triangles(aggregates: str) -> None:
+    query = f"SELECT {aggregates} FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a"
+    view = crown.view(query, {"r": {"a": "int64", "b": "int64"}})
+    random, live = Random(5), set()
+    for _ in range(20):
+        came = {(random.randrange(6), random.randrange(6)) for _ in range(5)} - live
+        gone = set(random.sample(sorted(live), min(3, len(live))))
+        live = (live | came) - gone
+        view.apply({"r": [(a, b, 1) for a, b in came] + [(a, b, -1) for a, b in gone]})
+        found = [(a, b, c) for a, b in live for b2, c in live if b2 == b and (c, a) in live]
+        values = {"n": len(found), "l": min((t[0] for t in found), default=None), "d": len({t[0] for t in found})}
+        most = max((t[1 if "y.a" in aggregates else 0] for t in found), default=None)
+        expected = {**values, "m": most}
+        (row,) = view.to_table().to_pylist()
+        assert row == {name: expected[name] for name in row}
+    view.check_invariants()

@@ -1,0 +1,46 @@
+"""Values for people: in messages, tables and files of refused rows.
+
+Columns hold values for which Python has none: dates before year 1 and after 9999, and texts that are no UTF-8. To say
+something of such a value must never fail, least of all in the midst of a refusal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+
+def shown(value: pa.Scalar) -> Any:
+    """Returns a value as Python has it; if Python has none, a text that says which it is."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):  # UnicodeDecodeError is one
+        pass
+    if isinstance(value, pa.StructScalar):
+        return {name: shown(part) for name, part in value.items()}
+    if isinstance(value, pa.ListScalar):
+        return [shown(part) for part in value.values]
+    if pa.types.is_temporal(value.type):
+        return f"{value.value} ({value.type})"  # microseconds or days since 1970
+    return bytes(value.cast(pa.large_binary()).as_py()).decode("utf-8", "backslashreplace")
+
+
+def all_shown(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Returns the values of a column as ``shown`` does. O(n)."""
+    try:
+        found: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        return [shown(value) for value in column]
+    return found
+
+
+def rows_shown(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Returns rows as dicts, with values as ``shown`` has them. O(values)."""
+    try:
+        found: list[dict[str, Any]] = rows.to_pylist()
+    except (OverflowError, ValueError):
+        columns = [all_shown(column) for column in rows.columns]
+        names = rows.schema.names
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return found
