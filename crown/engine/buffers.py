@@ -26,8 +26,8 @@ def buffer(columns: int) -> np.ndarray:
 class Buffers:
     """The buffer that a kernel writes to, and those that have gone out, for enumerations of so many ``columns``.
 
-    ``margin``: words before each buffer that belong to whoever takes it; behind it there are two columns more then, of
-    the numbers 1 and -1, as many as it has rows. So a buffer can become a message of Arrow where it is.
+    ``margin``: words before each buffer that belong to whoever takes it; so does one column more behind it then, which
+    is all 1 at first. So a buffer can become a message of Arrow where it is, with its weights.
     """
 
     def __init__(self, columns: int, margin: int = 0) -> None:
@@ -83,8 +83,8 @@ class Buffers:
         for number in range(len(self._gone)):
             if getrefcount(self._gone[number]) <= _UNREAD:
                 return self._gone.pop(number)
-        rows = self._rows
-        memory = np.empty(self._margin + (self._columns + (2 if self._margin else 0)) * rows, np.int64)
-        if self._margin:
-            memory[-2 * rows : -rows], memory[-rows:] = 1, -1
+        if not self._margin:
+            return np.empty(self._columns * self._rows, np.int64)
+        memory = np.empty(self._margin + (self._columns + 1) * self._rows, np.int64)
+        memory[-self._rows :] = 1
         return memory

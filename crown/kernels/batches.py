@@ -8,6 +8,7 @@ from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, 
 from crown.kernels.geometry import counted_words, counter_of
 from crown.kernels.jit import allocating_kernel, device, kernel
 from crown.kernels.pointers import constants, words
+from crown.kernels.runs import fill_run
 from crown.kernels.strings import NULL, bytes_at, length_of
 from crown.kernels.tables import LOW32, find, hash_key, insert, mix, remove
 
@@ -265,8 +266,9 @@ def _write_text(arena, octets, code, out_octets, start):
 def place_record(memory, rows, n, sign, template, columns):
     """Makes a message of Arrow of the first ``n`` tuples in a buffer, where they are. Returns False if one has a NULL.
 
-    ``memory``: room for the template, then columns of ``rows`` words each: those of the tuples, 1, -1. The arguments
-    ``template`` and ``columns`` are those of ``write_record``, of which all forms are ``WORD``, and weights are wanted.
+    ``memory``: room for the template, then columns of ``rows`` words each: those of the tuples, and weights, which are
+    all 1 or all -1, and become ``sign``. The arguments ``template`` and ``columns`` are those of ``write_record``, of
+    which all forms are ``WORD``, and weights are wanted.
     """
     head, last, total = template.size, columns.size, memory.size
     memory, template, columns = words(memory), constants(template), constants(columns)
@@ -285,7 +287,9 @@ def place_record(memory, rows, n, sign, template, columns):
         memory[buffer], memory[buffer + 1] = 8 * (first - head), 0
         memory[buffer + 2], memory[buffer + 3] = 8 * (first - head), 8 * n
         node, buffer = node + 2, buffer + 4
-    weights = total - (2 * rows if sign > 0 else rows)
+    weights = total - rows
+    if memory[weights] != sign:
+        fill_run(memory, weights, rows, sign)
     memory[node], memory[node + 1] = n, 0
     memory[buffer], memory[buffer + 1] = 8 * (weights - head), 0
     memory[buffer + 2], memory[buffer + 3] = 8 * (weights - head), 8 * n

@@ -86,7 +86,9 @@ class Top(Lasting):
         keys, changes = np.ascontiguousarray(net.columns()), np.ascontiguousarray(net.weights)
         strides = self._identity * n
         keyed = np.array([*(strides[at] for at in self._keyed), 0], np.int64)
-        room = int((2 * np.minimum(np.abs(changes), self.stage.limit) + 1).sum())
+        # Of a change that many copies cross the bounds of its window at most, twice, and that many different rows.
+        copies, different = np.minimum(np.abs(changes), self.stage.limit), self._size() + n
+        room = int((2 * np.minimum(copies, different) + 1).sum())
         rows, weights = np.empty((room, self._width), np.int64), np.empty(room, np.int64)
 
         def work() -> bool:

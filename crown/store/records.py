@@ -98,8 +98,8 @@ class Records:
 
         O(1), but for the look for that.
 
-        ``memory``: ``margin`` words, then columns of so many ``rows``, of which the last two are the number 1 and -1;
-        ``sign``: which of them are the weights. The margin is written to.
+        ``memory``: ``margin`` words, then columns of so many ``rows``; the last one is all 1 or all -1, and becomes
+        ``sign``, the weights. The margin is written to.
         """
         if not place_record(memory, rows, n, sign, self._template, self._places):
             return None

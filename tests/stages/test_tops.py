@@ -211,3 +211,13 @@ def test_a_plan_says_its_order_its_window_and_by_what_it_can_be_cut() -> None:
     assert (cut.name, {name: role.hashed for name, role in cut.roles.items()}) == ("k", {"r": (("k", "int64"),)})
     for program in (one, each):
         assert plans.Program.from_json(program.to_json()) == program
+
+
+def test_a_row_there_two_thousand_million_times_takes_no_more_room_than_another() -> None:
+    view = crown.view("SELECT a FROM r ORDER BY a LIMIT 2000000000", {"r": {"a": "int64"}})
+    assert view.apply({"r": [{"a": 1, "_weight": 2**31 - 1}]}).to_pylist() == [{"a": 1, "_weight": 2_000_000_000}]
+    came = view.apply({"r": [{"a": 0, "_weight": 5}, {"a": 2, "_weight": 2**31 - 1}]}).to_pylist()
+    assert sorted((row["a"], row["_weight"]) for row in came) == [(0, 5), (1, -5)]
+    gone = view.apply({"r": [{"a": 1, "_weight": 1 - 2**31}]}).to_pylist()
+    assert sorted((row["a"], row["_weight"]) for row in gone) == [(1, 5 - 2_000_000_000), (2, 2_000_000_000 - 5)]
+    view.check_invariants()

@@ -86,8 +86,7 @@ OF_WORDS = pa.schema([*((f"c{i}", arrow_type(kind)) for i, kind in enumerate(WOR
 def buffer_of(records: Records, columns: np.ndarray) -> np.ndarray:
     """Returns the columns (int64[columns, rows]) as a kernel leaves them, with what is around them."""
     rows = columns.shape[1]
-    ones = np.ones(rows, np.int64)
-    return np.concatenate([np.full(records.margin, 77), columns.reshape(-1), ones, -ones])
+    return np.concatenate([np.full(records.margin, 77), columns.reshape(-1), np.ones(rows, np.int64)])
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -103,6 +102,9 @@ def test_a_kernels_buffer_becomes_a_batch_where_it_is(n: int, sign: int) -> None
     wanted = [decode(columns[word, :n].copy(), kind, WORDBOOK.extern) for word, kind in zip(words, WORDS, strict=True)]
     assert found.equals(pa.RecordBatch.from_arrays([*wanted, pa.array([sign] * n, pa.int64())], schema=OF_WORDS))
     assert found.column(0).buffers()[1].address == memory[records.margin :].ctypes.data + 8 * 300, "nothing was copied"
+    other = records.placed(memory, 100, n, -sign)
+    assert other is not None
+    assert other.column("_weight").to_pylist() == [-sign] * n
 
 
 def test_a_buffer_with_null_among_its_rows_becomes_none_and_nulls_behind_them_do_not_matter() -> None:
