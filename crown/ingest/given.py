@@ -16,7 +16,7 @@ import pyarrow as pa
 from crown.errors import BadRowError
 from crown.kernels.batches import extent
 from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
-from crown.store.flat import halves, integers, texts, valid, words
+from crown.store.flat import Texts, halves, integers, texts, valid, words
 from plans.schema import arrow_type
 
 Given = Any
@@ -80,9 +80,13 @@ class Columns(Mapping[str, pa.Array]):
 
     def codes(self, name: str, intern: Intern) -> np.ndarray:
         """Returns the codes of a column, int64[n]; not to be written to. Raises UnencodableError. O(n)."""
-        if self._rows is not None and name not in self._made and _is_low_half(self._kinds[name], self._given[name]):
-            return halves(self._given[name]).reshape(-1).take(2 * self._rows)
-        return encode(self._column(name), self._kinds[name], intern)
+        kind = self._kinds[name]
+        if self._rows is not None and name not in self._made and not self._given[name].null_count:
+            if kind in ("string", "binary"):
+                return intern(texts(self._given[name])._replace(rows=self._rows), True)
+            if kind.startswith("decimal") and not uses_dictionary(kind):  # of its two words the first is the code
+                return halves(self._given[name]).reshape(-1).take(2 * self._rows)
+        return encode(self._column(name), kind, intern)
 
     def encode(
         self, relation: str, names: Sequence[str], intern: Intern, out: np.ndarray, rows: np.ndarray | None = None
@@ -131,9 +135,8 @@ class Columns(Mapping[str, pa.Array]):
         """Returns bool[n]: where a column has a value; None if it has one everywhere. O(n)."""
         return valid(self._column(name)) if self.null_count(name) else None
 
-    def texts(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the offsets (int32[n + 1]) and bytes of a column of texts, with any text where there is a NULL.
-        O(1)."""
+    def texts(self, name: str) -> Texts:
+        """Returns a column of texts, with any text where there is a NULL. O(1)."""
         return texts(self._column(name))
 
     def taken(self, rows: np.ndarray) -> Columns:
@@ -141,11 +144,6 @@ class Columns(Mapping[str, pa.Array]):
         if self._matrix is not None:
             return Columns({}, self._kinds, self._matrix.take(rows, axis=0))
         return Columns(self._given, self._kinds, None, rows if self._rows is None else self._rows.take(rows))
-
-
-def _is_low_half(kind: str, column: Given) -> bool:
-    """Returns True for decimals whose code is the first of two words, if none of them is NULL."""
-    return kind.startswith("decimal") and not uses_dictionary(kind) and not column.null_count
 
 
 @cache

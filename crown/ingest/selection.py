@@ -125,7 +125,8 @@ def _of_texts(name: str, text: bytes, equal: bool) -> _Test:
 
     def test(columns: Columns, n: int) -> np.ndarray:
         found = np.empty(n, bool)
-        texts_equal(*columns.texts(name), wanted, equal, found)
+        given = columns.texts(name)
+        texts_equal(given.ends, given.data, wanted, equal, found)
         return _there(found, columns.valid(name))
 
     return test

@@ -87,17 +87,20 @@ def entry_words(length):
 
 
 @kernel
-def encode(arena, octets, t, data, offsets, codes, add):
-    """Returns codes (int64[n], filled) of the byte values ``data[offsets[i]:offsets[i+1]]`` (uint8, int64[n+1]).
+def encode(arena, octets, t, data, ends, rows, codes, done, add):
+    """Fills ``codes`` (int64[n]), from number ``done`` on, of the byte values ``data[ends[r]:ends[r+1]]`` (uint8; int32
+    or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if there are none.
 
-    With ``add`` 0 unknown values are not entered and get code 0. Returns how many codes were filled: all, unless the
+    With ``add`` 0 unknown values are not entered and get code 0. Returns how many codes are filled: all, unless the
     budget is used up. O(bytes).
     """
-    n = codes.size
-    arena, octets, data, offsets, codes = words(arena), words(octets), words(data), words(offsets), words(codes)
-    for i in range(n):
-        start = offsets[i]
-        length = offsets[i + 1] - start
+    n, every = codes.size, rows.size == 0
+    arena, octets, data, codes = words(arena), words(octets), words(data), words(codes)
+    ends, rows = words(ends), words(rows)
+    for i in range(done, n):
+        row = i if every else rows[i]
+        start = np.int64(ends[row])
+        length = ends[row + 1] - start
         tag = _tag(arena, data, start, length)
         handle = _lookup(arena, octets, t, tag, data, start, length)
         if handle == 0 and add == 1:

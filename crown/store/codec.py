@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.store.flat import bits, halves, valid, words
+from crown.store.flat import Texts, bits, halves, texts, valid, words
 from crown.store.shown import shown
 from plans.schema import ONE_WORD_DIGITS, Column, arrow_type
 
 _MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
 
-Intern = Callable[[pa.Array, bool], np.ndarray]  # (binary-like array without NULLs, add unknown values) -> codes
+Intern = Callable[[Texts, bool], np.ndarray]  # (texts, of which none is NULL; add unknown ones) -> codes
 Extern = Callable[[np.ndarray, pa.DataType], pa.Array]  # (codes, target type) -> array with NULLs
 
 
@@ -70,7 +70,7 @@ def encode(array: pa.Array | np.ndarray, kind: str, intern: Intern, add: bool = 
 def _encoder(kind: str) -> Callable[[pa.Array, Intern, bool], np.ndarray]:
     """Returns what makes codes of arrays of a type without NULLs."""
     if uses_dictionary(kind):
-        return lambda array, intern, add: intern(_as_bytes(array), add)
+        return lambda array, intern, add: intern(_as_texts(array), add)
     if kind.startswith("decimal"):
         return lambda array, intern, add: halves(array)[:, 0].copy()
     if kind == "float64":
@@ -98,20 +98,14 @@ def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
     return codes
 
 
-def _as_bytes(array: pa.Array) -> pa.Array:
-    """Returns the array as large_binary: the bytes of a string, the 16 bytes of a decimal."""
+def _as_texts(array: pa.Array) -> Texts:
+    """Returns the bytes of an array's values: those of texts, the 16 of a decimal."""
     if pa.types.is_decimal(array.type):
-        start, size = 16 * array.offset, 16 * len(array)
-        offsets = np.arange(0, size + 16, 16, dtype=np.int64)
-        data = array.buffers()[1].slice(start, size)
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(offsets), data])
-    if array.type in (pa.string(), pa.binary()) and len(array):
-        _, offsets, data = array.buffers()
-        wide = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(wide), data])
-    if pa.types.is_large_string(array.type) or pa.types.is_string(array.type):
-        return array.cast(pa.large_string()).view(pa.large_binary())
-    return array.cast(pa.large_binary())
+        ends = np.arange(16 * array.offset, 16 * (array.offset + len(array) + 1), 16)
+        return Texts(ends, np.frombuffer(array.buffers()[1] or b"\0", np.uint8))
+    if array.type in (pa.string(), pa.binary()):
+        return texts(array)
+    return texts(array.cast(pa.large_binary()), np.int64)
 
 
 def decode(codes: np.ndarray, kind: str, extern: Extern, nullable: bool = True) -> pa.Array:

@@ -18,8 +18,10 @@ from crown.kernels import strings
 from crown.kernels.arena import H_DICT_SWEPT, T_COUNT
 from crown.store.budget import SLACK, Budget
 from crown.store.codec import binary_array
+from crown.store.flat import Texts
 
 Result = TypeVar("Result")
+_EVERY = np.empty(0, np.int64)
 
 
 class Dictionary:
@@ -48,28 +50,26 @@ class Dictionary:
         """Returns True when a sweep is due: amortized O(1) per value ever entered."""
         return len(self) > 2 * int(self._arena[H_DICT_SWEPT]) + 1024
 
-    def intern(self, array: pa.Array, add: bool) -> np.ndarray:
-        """Returns codes (int64[n]) of a large_binary array without NULLs.
+    def intern(self, texts: Texts, add: bool) -> np.ndarray:
+        """Returns codes (int64[n]) of values of any bytes.
 
         Unknown values are entered, or get code 0. Raises MemoryBudgetError if there is no room for them; some have
         been entered then, and the next sweep takes them out. O(bytes).
         """
-        codes = np.empty(len(array), np.int64)
-        if len(array):
-            offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-            data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
+        codes = np.empty(texts.n, np.int64)
+        if len(codes):
             with self._lock:
-                self._encode(data, offsets, codes, int(add))
+                self._encode(texts, codes, int(add))
         return codes
 
-    def _encode(self, data: np.ndarray, offsets: np.ndarray, codes: np.ndarray, add: int) -> None:
-        expected = _longest(offsets)
+    def _encode(self, texts: Texts, codes: np.ndarray, add: int) -> None:
+        expected = _longest(texts.ends)
         self.budget.allow(0, expected)
-        done = 0
+        rows, done = _EVERY if texts.rows is None else texts.rows, 0
         while done < len(codes):
             try:
-                done += int(
-                    strings.encode(self._arena, self._bytes, self.table, data, offsets[done:], codes[done:], add)
+                done = int(
+                    strings.encode(self._arena, self._bytes, self.table, texts.data, texts.ends, rows, codes, done, add)
                 )
             except MemoryError as error:
                 raise self.budget.refusal() from error

@@ -6,7 +6,7 @@ the first batch. What every batch needs goes by the buffers instead, which costs
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +27,30 @@ def halves(array: pa.Array) -> np.ndarray:
     return np.frombuffer(array.buffers()[1], np.int64)[2 * start : 2 * (start + n)].reshape(n, 2)
 
 
-def texts(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where the texts of an array without NULLs begin and end, int32[n + 1], and the bytes, uint8, in their
-    memory. O(1)."""
+class Texts(NamedTuple):
+    """Values of any number of bytes, as Arrow keeps them.
+
+    ``data`` uint8; ``ends`` int32[n + 1] or int64[n + 1]: where in it each begins, and the one before it ends; ``rows``
+    int64[k]: which of them are meant, if not all.
+    """
+
+    ends: np.ndarray
+    data: np.ndarray
+    rows: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        """How many are meant."""
+        return len(self.ends) - 1 if self.rows is None else len(self.rows)
+
+
+def texts(array: pa.Array, width: Any = np.int32) -> Texts:
+    """Returns the texts of an array, in its memory; NULLs have any. ``width``: of its offsets. O(1)."""
     if not len(array):
-        return np.zeros(1, np.int32), np.zeros(1, np.uint8)
+        return Texts(np.zeros(1, width), np.zeros(1, np.uint8))
     _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
-    return ends, np.frombuffer(data or b"\0", np.uint8)
+    ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
+    return Texts(ends, np.frombuffer(data or b"\0", np.uint8))
 
 
 def flags(array: pa.Array) -> np.ndarray:

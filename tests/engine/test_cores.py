@@ -14,6 +14,7 @@ from crown.engine.core import Core
 from crown.engine.state.arenas import State
 from crown.errors import CrownError, UnusableStateError
 from crown.store.codec import NULL
+from crown.store.flat import texts
 from crown.store.zset import Zset
 from tests.oracles import brute_force
 from tests.oracles.database import Database
@@ -136,7 +137,7 @@ def test_one_core_feeds_another_through_one_dictionary() -> None:
     query = "Q(x, t, z) :- P(x, t), U(t, z)."
     schema = {"P": {"x": "int64", "t": "string"}, "U": {"t": "string", "z": "int64"}}
     second = Core(State.create(plans.plan(query, schema), dictionary=first.state.dictionary))
-    tag = int(first.state.dictionary.intern(pa.array([b"tag"], pa.large_binary()), True)[0])
+    tag = int(first.state.dictionary.intern(texts(pa.array([b"tag"])), True)[0])
     for net in first.apply(first.changes({"R": zset([(1, 2)], [1]), "S": zset([(2, tag)], [1])})):
         blocks = list(second.apply(second.changes({"P": net, "U": zset([(tag, 9)], [1])})))
         assert counted(blocks) == Counter({(1, tag, 9): 1})

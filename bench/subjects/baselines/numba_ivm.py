@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from bench.cases.checksum import factors
 from bench.cases.streams import Batch
@@ -18,6 +17,7 @@ from crown.ingest.prepare import Preparer
 from crown.kernels import arena as A
 from crown.kernels import strings
 from crown.kernels.tables import table_at
+from crown.store.flat import Texts
 from crown.store.memory import ADDRESSABLE, reserve
 from plans import plan as make_plan
 
@@ -137,10 +137,9 @@ class NumbaIvm:
     def close(self) -> None:
         """Does nothing: nothing is held but memory."""
 
-    def _intern(self, array: pa.Array, add: bool) -> np.ndarray:
-        codes = np.empty(len(array), np.int64)
-        if len(array):
-            offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-            data = np.frombuffer(array.buffers()[2] or b"\0", np.uint8)
-            strings.encode(self._arena, self._bytes, self._dictionary, data, offsets, codes, int(add))
+    def _intern(self, texts: Texts, add: bool) -> np.ndarray:
+        codes, rows = np.empty(texts.n, np.int64), np.empty(0, np.int64) if texts.rows is None else texts.rows
+        if len(codes):
+            memory = (self._arena, self._bytes, self._dictionary)
+            strings.encode(*memory, texts.data, texts.ends, rows, codes, 0, int(add))
         return codes
