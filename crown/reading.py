@@ -79,19 +79,22 @@ class Readable(Framed):
     def contains(self, row: Mapping[str, Any] | Sequence[Any]) -> bool:
         """Returns True iff the row (a dict by output name, or values in output order) is in the result.
 
-        Expected O(1).
+        Raises ChangeError for a value that does not fit its column as one of a batch must. Expected O(1).
         """
         return self._reader().contains(self._named(row))
 
     def multiplicity(self, row: Mapping[str, Any] | Sequence[Any]) -> int:
-        """Returns how often the row is in the result: 0 or 1, and more only if the result is a ``bag``."""
+        """Returns how often the row is in the result: 0 or 1, and more only if the result is a ``bag``.
+
+        Raises ChangeError as ``contains`` does.
+        """
         values, reader = self._named(row), self._reader()
         return reader.multiplicity(values) if isinstance(reader, _PROGRAM) else int(reader.contains(values))
 
     def get(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the row of the group with a key (a dict by output name), or None. Expected O(1).
 
-        Raises ChangeError if the query is not grouped, or its keys are not all selected.
+        Raises ChangeError if the query is not grouped, or its keys are not all selected, or if a value does not fit.
 
         >>> import crown
         >>> sums = crown.view("SELECT k, SUM(x) AS s FROM r GROUP BY k", {"r": {"k": "string", "x": "int64"}})
