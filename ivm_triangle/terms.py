@@ -227,6 +227,7 @@ def shared(strategy: str) -> Program:
     pair = next(i for i, view in enumerate(plan.views) if view.kind == SUM)
     steps = [step for step in plan.steps if step.write == pair]
     steps.append(next(step for step in plan.steps if step.write < 0))
+    steps.sort(key=lambda step: step.scan != LOOKUP)  # first: a loop changes what it looks up
     steps = [replace(step, loads=step.scan != 2) for step in steps]
     return replace(
         plan, views=plan.views[: pair + 1], steps=tuple(steps), partitioned=(True, True) + (False,) * 4, copies=1

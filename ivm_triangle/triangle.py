@@ -76,6 +76,8 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         if epsilon == "auto":
             self.plan = adaptive(self.plan)
         if edges is not None and self.plan.strategy in ("sit", "classical") and outputs == "":
+            if len(set(eps)) > 1:
+                raise TriangleError("edges= is one relation, which is stored once: give one epsilon, not one for each")
             self.plan = shared(self.plan.strategy)
         self.outputs = outputs
         self._eps = eps

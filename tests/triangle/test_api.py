@@ -228,6 +228,34 @@ def test_a_self_join_stored_once_counts_like_three_copies(strategy, domain):
     assert bulk.count() == 0
 
 
+@pytest.mark.parametrize("strategy", ["sit", "classical"])
+@pytest.mark.parametrize("epsilon", [0, 0.34, 0.5, 0.6, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_loops_at_heavy_vertices_are_counted_with_what_was_there_before(strategy, epsilon, seed):
+    rng = random.Random(seed)
+    shared, edges = Triangle(edges="E", strategy=strategy, epsilon=epsilon), {}
+    copies = Triangle(strategy="classical")
+    ends = [
+        lambda: (0, rng.randrange(25)),
+        lambda: (rng.randrange(25), 0),
+        lambda: (0, 0),
+        lambda: (rng.randrange(4),) * 2,
+    ]
+    for i in range(250):
+        x, y = rng.choice(ends)()
+        m = rng.choice((1, 2)) if not edges.get((x, y)) or rng.random() < 0.4 else -rng.randint(1, edges[x, y])
+        edges[x, y] = edges.get((x, y), 0) + m
+        shared.replay_codes(np.array([(0, x, y, m)]))
+        copies.replay_codes(np.array([(k, x, y, m) for k in range(3)]))
+        assert shared.count() == copies.count(), f"after update {i}: {x, y, m}"
+    shared.check_invariants()
+
+
+def test_one_stored_relation_has_one_epsilon():
+    with pytest.raises(TriangleError, match="one epsilon"):
+        Triangle(edges="E", epsilon={"R": 1, "S": 0, "T": 1}, strategy="sit")
+
+
 def test_the_first_run_says_what_takes_so_long(monkeypatch, capfd):
     monkeypatch.setattr(warm, "_done", set())
     monkeypatch.setattr(warm, "is_cached", lambda kernel: False)

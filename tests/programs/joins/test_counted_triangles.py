@@ -208,3 +208,19 @@ def test_other_aggregates_beside_the_count_of_triangles(aggregates: str) -> None
         (row,) = view.to_table().to_pylist()
         assert row == {name: expected[name] for name in row}
     view.check_invariants()
+
+
+@pytest.mark.parametrize("seed", seeds(5, 40))
+def test_loops_at_a_vertex_with_many_edges(seed: int) -> None:
+    query = "SELECT COUNT(*) AS n FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a"
+    view = crown.view(query, {"r": {"a": "int64", "b": "int64"}})
+    random, live = Random(seed), set()
+    for _ in range(120):
+        other = random.randrange(25)
+        edge = random.choice([(0, other), (other, 0), (0, 0), (other % 4, other % 4)])
+        weight = -1 if edge in live else 1
+        live ^= {edge}
+        view.apply({"r": [(*edge, weight)]})
+        found = sum(1 for a, b in live for b2, c in live if b2 == b and (c, a) in live)
+        assert view.to_table().to_pylist() == [{"n": found}]
+    view.check_invariants()
