@@ -86,7 +86,7 @@ def report(engine: Queryable, last: LastBatch | None) -> Report:
 def _report(engine: Queryable, part: StageParts, stats: dict[str, Any], last: LastBatch | None) -> StageReport:
     cost = upkeep.upkeep(part.stage)
     made = StageReport(part.number, programs.kind(part.stage), cost.name, cost.update, part.bytes, {})
-    if not isinstance(part.stage, JoinStage):
+    if not isinstance(part.stage, JoinStage) or not part.states:  # a cycle that is only counted has no tree
         return replace(made, holds=stats)
     inner = range(1, len(part.stage.plan.nodes))
     so_far = work(part.states[0], [header(state) for state in part.states])

@@ -79,7 +79,11 @@ def run(args: argparse.Namespace) -> int:
         view = _view(args, made)
         piping = {name for name, path in paths.items() if str(path) == STANDARD_INPUT and args.window is None}
         files = {name: read(path, made.table(name)) for name, path in paths.items() if name not in piping}
-        stream = batches({**files, **{name: piped(args.batch_rows) for name in piping}}, args.batch_rows, args.window)
+        stream = batches(
+            {**files, **{name: piped(args.batch_rows, made.table(name)) for name in piping}},
+            args.batch_rows,
+            args.window,
+        )
     for note in () if args.window is None or args.quiet else netted(files, args.batch_rows, args.window):
         print(note, file=sys.stderr)
     absent = [table.name for table in made.tables if table.name not in paths]

@@ -124,6 +124,8 @@ def _memory(limit: int, words: Sequence[int], where: Path | None) -> Iterator[tu
         return
     if os.path.isdir(where):
         raise SnapshotError(f"cannot keep the state in {where}: this is a folder; name a file in it")
+    if os.path.exists(where) and not os.path.isfile(where):
+        raise SnapshotError(f"cannot keep the state in {where}: this is no file, and would be replaced; name another")
     temporary = where.with_name(f".{where.name}.{os.getpid()}.tmp")
     try:
         with contextlib.suppress(FileNotFoundError):

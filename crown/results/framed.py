@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from crown.errors import needs
+from crown.store.shown import rows_shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +29,9 @@ class Framed(ABC):
         """Returns the full result, or its first ``limit`` rows, as one table."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows of the result as dicts; a bag's with ``_weight``."""
+        """Yields the rows of the result as dicts; a bag's with ``_weight``. A value that Python lacks is a text."""
         for batch in self.results():
-            yield from batch.to_pylist()
+            yield from rows_shown(batch)
 
     def __bool__(self) -> bool:
         """Returns True: a view is there, also while its result is empty. ``count() > 0`` asks for rows."""

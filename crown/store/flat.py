@@ -40,7 +40,7 @@ class Texts(NamedTuple):
 
     @property
     def n(self) -> int:
-        """How many are meant."""
+        """Returns how many are meant."""
         return len(self.ends) - 1 if self.rows is None else len(self.rows)
 
 

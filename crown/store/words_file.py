@@ -46,6 +46,8 @@ def write(path: str | os.PathLike[str], kind: bytes, header: dict[str, Any], par
         raise SnapshotError(f"cannot write the snapshot {target}: this is a folder; name a file in it")
     if not os.path.isdir(target.parent):
         raise SnapshotError(f"cannot write the snapshot {target}: there is no folder {target.parent}; make it first")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise SnapshotError(f"cannot write the snapshot {target}: this is no file, and would be replaced; name another")
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -8,10 +8,14 @@ is done, so a stream may go on for ever. A window slides over files without ``_w
 
 from __future__ import annotations
 
+import json
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -24,6 +28,7 @@ from crown.ingest.streams import edge_lists, window
 from plans.schema import Table
 
 STANDARD_INPUT = "-"
+_WHOLE = 10**40
 
 
 def read(path: Path, table: Table) -> pa.Table:
@@ -34,14 +39,14 @@ def read(path: Path, table: Table) -> pa.Table:
     suffix = path.suffix.lower()
     try:
         if str(path) == STANDARD_INPUT:
-            return _standard_input()
+            return _standard_input(table)
         if suffix == ".parquet":
             return pq.read_table(path)
         if suffix == ".csv":
             return _csv(pa.py_buffer(path.read_bytes()))
         if suffix in (".json", ".jsonl", ".ndjson"):
-            return pajson.read_json(path)
-    except (OSError, pa.ArrowException) as error:
+            return _json(path.read_bytes(), table)
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise ChangeError(f"cannot read {path}: {error}") from None
     rows = edge_lists.read(path, table)
     if edge_lists.UNREADABLE in rows.column_names:
@@ -53,19 +58,75 @@ def read(path: Path, table: Table) -> pa.Table:
 
 
 def _csv(data: pa.Buffer) -> pa.Table:
-    """Reads CSV as text: whether a value fits its declared type is decided row by row, not guessed from the first."""
+    """Reads CSV as text: whether a value fits its declared type is decided row by row, not guessed from the first.
+
+    Nothing between two commas is NULL, and nothing else is: a text may be ``NA``, or empty in quotes.
+    """
     names = pacsv.open_csv(pa.BufferReader(data)).schema.names
-    convert = pacsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True)
+    convert = pacsv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
     return pacsv.read_csv(pa.BufferReader(data), convert_options=convert)
 
 
-def _standard_input() -> pa.Table:
-    """Reads JSON lines, if the first character is a brace, else CSV with a header."""
+def _json(data: bytes, table: Table) -> pa.Table:
+    """Reads JSON lines as Arrow does; as text, to be decided row by row as CSV is, where Arrow takes values for others
+    than the declared ones, and so would change some, or finds no rows of one shape.
+
+    Raises ValueError for a line that is no object.
+    """
+    data = data.removeprefix(BOM_UTF8)
+    kinds = {column.name.lower(): column.type for column in table.columns}
+    try:
+        rows = pajson.read_json(pa.BufferReader(data)) if data.strip() else pa.table({})
+        if all(_keeps(field.type, kinds.get(field.name.lower())) for field in rows.schema) and rows.num_columns:
+            return rows
+    except pa.ArrowException:
+        pass
+    values: dict[str, list[str | None]] = {}
+    lines = [line for line in data.splitlines() if line.strip()]
+    for number, line in enumerate(lines):
+        row = json.loads(line, parse_float=Decimal)
+        if not isinstance(row, dict):
+            raise ValueError(f"row {number + 1} is no JSON object: {line[:60].decode('utf-8', 'backslashreplace')}")
+        for name, value in row.items():
+            column = values.setdefault(name, [])
+            column += [None] * (number + 1 - len(column))
+            column[number] = _text(value)
+    if lines and not values:
+        raise ValueError("its rows have no columns")
+    every = {name: [*column, *[None] * (len(lines) - len(column))] for name, column in values.items()}
+    return pa.table({name: pa.array(column, pa.string()) for name, column in every.items()})
+
+
+def _keeps(given: pa.DataType, kind: str | None) -> bool:
+    """Returns True if what Arrow has made of values of JSON still is what they were, for a column of a type."""
+    if kind is None or pa.types.is_string(given) or pa.types.is_null(given) or pa.types.is_integer(given):
+        return True
+    if pa.types.is_timestamp(given):
+        return kind in ("date", "timestamp", "timestamp_ntz")
+    return kind == "float64" if pa.types.is_floating(given) else True
+
+
+def _text(value: Any) -> str | None:
+    """Returns a value of JSON as a text from which it can be read again."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Decimal) and value.is_finite():
+        return str(int(value)) if value == value.to_integral_value() and abs(value) < _WHOLE else str(value)
+    return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _standard_input(table: Table) -> pa.Table:
+    """Reads JSON lines, if the first character is a brace or a bracket, else CSV with a header."""
     data = sys.stdin.buffer.read()
-    return _parsed(data, _is_json(data))
+    return _parsed(data, _is_json(data), table)
 
 
-def piped(batch_rows: int) -> Iterator[pa.Table]:
+def piped(batch_rows: int, table: Table) -> Iterator[pa.Table]:
     """Yields standard input in tables of so many lines, each as soon as its lines are there.
 
     ChangeError for lines that cannot be read.
@@ -77,19 +138,19 @@ def piped(batch_rows: int) -> Iterator[pa.Table]:
     number = 1
     while taken := [*taken, *islice(lines, batch_rows - len(taken))]:
         try:
-            yield _parsed(head + b"".join(taken), is_json)
-        except pa.ArrowException as error:
+            yield _parsed(head + b"".join(taken), is_json, table)
+        except (ValueError, pa.ArrowException) as error:
             last = number + len(taken) - 1
             raise ChangeError(f"cannot read standard input, rows {number} to {last}: {error}") from None
         number, taken = number + len(taken), []
 
 
 def _is_json(data: bytes) -> bool:
-    return data.lstrip()[:1] == b"{"
+    return data.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
 
 
-def _parsed(data: bytes, is_json: bool) -> pa.Table:
-    return pajson.read_json(pa.BufferReader(data)) if is_json else _csv(pa.py_buffer(data))
+def _parsed(data: bytes, is_json: bool, table: Table) -> pa.Table:
+    return _json(data, table) if is_json else _csv(pa.py_buffer(data))
 
 
 def columns_of(path: Path) -> pa.Schema | None:
