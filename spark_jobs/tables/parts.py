@@ -203,7 +203,8 @@ def _typed(rows: pa.RecordBatch, schema: pa.Schema, number: pa.Array) -> pa.Reco
 def statistics(written: pq.FileMetaData) -> dict[str, Any]:
     """Returns the statistics of a file: rows, and by column the least and greatest value and the number of NULLs.
 
-    A bound is left out where it could be wrong or long: of floating-point numbers (NaN), times (units), long texts.
+    A bound is left out where it could be wrong or long: of floating-point numbers (NaN), times (units), long texts, and
+    of values that Python lacks.
     """
     if written.num_row_groups == 0:
         return {"numRecords": 0}
@@ -219,12 +220,21 @@ def statistics(written: pq.FileMetaData) -> dict[str, Any]:
         if any(one is None or not one.has_null_count for one in found):
             continue
         nulls[field.name] = sum(one.null_count for one in found)
-        bounds = [(one.min, one.max) for one in found if one.has_min_max]
-        if any(is_(field.type) for is_ in _BOUNDED) and len(bounds) == sum(one.num_values > 0 for one in found) > 0:
+        bounds = _bounds(found) if any(is_(field.type) for is_ in _BOUNDED) else []
+        if len(bounds) == sum(one.num_values > 0 for one in found) > 0:
             low, high = min(a for a, _ in bounds), max(b for _, b in bounds)
             if not isinstance(high, str) or max(len(low), len(high)) <= _LONGEST:
                 least[field.name], greatest[field.name] = _said(low), _said(high)
     return {"numRecords": written.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+
+def _bounds(found: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Returns the least and greatest values of row groups that have them; none if Python has no such values: dates
+    beyond the year 9999, texts that are no UTF-8."""
+    try:
+        return [(one.min, one.max) for one in found if one.has_min_max]
+    except (OverflowError, ValueError):
+        return []
 
 
 def _said(value: Any) -> Any:

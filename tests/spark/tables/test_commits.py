@@ -252,6 +252,22 @@ def test_statistics_bound_every_value_and_leave_out_what_they_cannot_bound(tmp_p
     assert statistics(pq.read_metadata(path)) == said
 
 
+def test_values_that_python_lacks_are_written_and_have_no_bounds(tmp_path):
+    columns = {
+        "d": pa.array([2**31 - 1, 0], pa.int32()).cast(pa.date32()),
+        "s": pa.array([b"\xff", b"a"], pa.binary()).view(pa.string()),
+        "i": pa.array([1, 2]),
+        "_weight": pa.array([1, 1]),
+    }
+    rows = pa.RecordBatch.from_pydict(columns)
+    path = tmp_path / ATTEMPTS / "part.parquet"
+    part = write_part(path.parent, path.name, rows.schema.append(pa.field("_batch", pa.int64())), 7, [rows])
+    said = json.loads(part.stats)
+    assert said["minValues"] == {"i": 1, "_weight": 1, "_batch": 7}
+    assert said["nullCount"] == dict.fromkeys((*columns, "_batch"), 0)
+    assert pq.read_table(path).column("d").cast(pa.int32()).to_pylist() == [2**31 - 1, 0]
+
+
 @pytest.mark.parametrize("compression", parts.COMPRESSIONS)
 def test_columns_that_repeat_are_written_as_they_are_and_others_as_differences(tmp_path, compression):
     columns = {
