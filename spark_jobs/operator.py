@@ -120,7 +120,8 @@ def maintain(
       the checkpoint), once, and goes on without them.
     - ``on_missing``: deletes of absent rows are counted (``"ignore"``) or an error (``"raise"``); ``"trust"``, for a
       query of several stages, takes the streams' word that there are none.
-    - ``operator``: a name, needed when one stream has more than one.
+    - ``operator``: a name, needed when one stream has more than one. In a union of several, deltas that come out of
+      more than one cell stand first, or have ``repartition()`` behind them.
     - ``scratch``: a host-local folder for the live engines; default: under the system's temporary directory.
     - ``emit``: ``"weights"``; ``"cdc"`` (``_change_type``) or ``"rowkind"`` (``_row_kind``), both with
       ``_commit_version``; or ``"debezium"``. ``key``: columns of the output by which two rows are one update.

@@ -57,7 +57,8 @@ class Step:
     ``scratch``: where live engines are; ``sample``: how many deltas to note for the driver to show; ``amplified``: how
     many of one change are worth a note; ``limits``: of each cell; ``backfill``: True in the batch job that fills the
     state; ``whole``: JSON of what was cut into the cells, in the first round; ``aside``: rows that only the state shows
-    to be bad go to the ``quarantine``, too.
+    to be bad go to the ``quarantine``, too; ``first``: which partition of its stage is the first cell's, where the
+    cells are part of a union.
     """
 
     plan: str
@@ -82,6 +83,7 @@ class Step:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     whole: str | None = None
     aside: bool = False
+    first: int = 0
 
     def state(self) -> Folder:
         """Returns the folder of the state."""
@@ -112,11 +114,15 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     context = TaskContext.get()
     if context is None:
         raise RuntimeError("a step runs inside a Spark task only")
-    cell = context.partitionId()
+    partition = context.partitionId()
     query_id = context.getLocalProperty("sql.streaming.queryId")
     batch = context.getLocalProperty("streaming.sql.batchId")
     warm_up(_planned(step.plan), step.engines)
-    if step.root is None or step.backfill:
+    if step.root is None:
+        return one_shot(step, partition, complete(ahead(batches, AHEAD)))
+    cell = _cell(step, partition)
+    batches = _of_cell(batches, cell, step.grid.cells)
+    if step.backfill:
         return one_shot(step, cell, complete(ahead(batches, AHEAD)))
     if query_id is None or batch is None:  # without them the rows would look like a batch job's, on an empty engine
         raise CheckpointError(
@@ -125,6 +131,31 @@ def run(step: Step, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             "Spark Connect no thread of foreachBatch knows it: write to one of Spark's sinks there, as parquet or delta"
         )
     return micro_batch(step, query_id, int(batch), cell, complete(batches))
+
+
+def _cell(step: Step, partition: int) -> int:
+    """Returns the cell whose rows are in a partition of the stage. Raises :class:`CheckpointError` if it has none."""
+    cells = step.grid.cells
+    cell = partition - step.first if cells > 1 else 0  # of one, Spark may put several into one partition
+    if not 0 <= cell < cells:
+        raise _elsewhere(cell)
+    return cell
+
+
+def _of_cell(batches: Iterable[pa.RecordBatch], cell: int, cells: int) -> Iterator[pa.RecordBatch]:
+    """Yields the same batches. Raises :class:`CheckpointError` if the first row of one is for another cell."""
+    for batch in batches:
+        if batch.num_rows and batch.column(CELL)[0].as_py() % cells != cell:
+            raise _elsewhere(cell)
+        yield batch
+
+
+def _elsewhere(cell: int) -> CheckpointError:
+    return CheckpointError(
+        f"cell {cell}: the partitions of the deltas are not where their cells look for them. Spark has put others "
+        "before them (a union of which they are not the first part): write the deltas with a query of their own, or "
+        "call repartition() on them first"
+    )
 
 
 def one_shot(step: Step, cell: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,8 +11,9 @@ a bag. The second finds them in its log, where batches are compared as bags, in 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,23 @@ if TYPE_CHECKING:
 
 MERGE = ".merge"
 """What follows the operator's name in that of its second round."""
+
+
+def words_of(relations: Iterable[str]) -> dict[str, str]:
+    """Returns, by relation in lower case, the word that names it in an operator: what is no letter or digit is ``_``.
+
+    Of relations that come to one word (``a b`` and ``a_b``) all but the first, in the order of their names, have a
+    number behind it; so the words are the same at every start.
+    """
+    found: dict[str, str] = {}
+    for relation in sorted(relation.lower() for relation in relations):
+        plain = re.sub(r"\W", "_", relation)
+        word, number = plain, 1
+        while word in found.values():
+            number += 1
+            word = f"{plain}_{number}"
+        found[relation] = word
+    return found
 
 
 @dataclass(frozen=True)
@@ -117,12 +135,19 @@ def applied(
     cells write their deltas to these files, and the DataFrame says which.
     """
     frames = {name.lower(): frame for name, frame in changes.items()}
+    order = {name: number for number, name in enumerate(before or {})}
+    first = 0
     for name, stride in (before or {}).items():
+        stride = replace(stride, step=replace(stride.step, first=first))
+        first += stride.step.grid.cells
         frames[name] = applied(spark, (stride,), {name: frames[name]}, placement)
     out, cores = None, 0 if before else cluster.cores(spark)
     for stride in given:
         step = stride.step
-        mine = {name: frames[name.lower()] for name in base_relations(stride.round, step.envelope)}
+        relations = base_relations(stride.round, step.envelope)
+        if stride is given[0]:  # in their union the partitions of cells come first: so ``first`` is theirs
+            relations.sort(key=lambda name: order.get(name.lower(), len(order)))
+        mine = {name: frames[name.lower()] for name in relations}
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
         anchored = step.scratch is not None and pins(spark, placement)
         later = stride is not given[0]

@@ -11,7 +11,6 @@ It costs one shuffle of the changes and one log more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,7 +22,7 @@ from plans.schema import Table
 from plans.search.cuts import Role
 from plans.search.rounds import Round
 from plans.search.shares import Grid
-from spark_jobs.dispatch.chain import Stride, strides
+from spark_jobs.dispatch.chain import Stride, strides, words_of
 from spark_jobs.errors import SourceError
 
 KEYS = ".keys."
@@ -46,10 +45,9 @@ def strides_by_key(maintained: Maintainable, cells: int, operator: str, **common
 
     ``common``: as for ``strides``. Raises :class:`SourceError` for a relation with upserts that has no sequence.
     """
-    found = {}
-    for table in maintained.tables:
-        if not table.by_key:
-            continue
+    found, tables = {}, [table for table in maintained.tables if table.by_key]
+    words = words_of(table.name for table in tables)
+    for table in tables:
         if table.upserts and table.sequence is None:
             raise SourceError(
                 f"relation {table.name!r} has upserts, and the rows of a Spark batch have no order: declare sequence=, "
@@ -59,7 +57,7 @@ def strides_by_key(maintained: Maintainable, cells: int, operator: str, **common
         read = used(table, occurrences(maintained))
         carried = tuple(c for c in table.columns if c in read or c.name.lower() in named)
         kept = by_key(replace(table, columns=carried), cells)
-        name = operator + KEYS + re.sub(r"\W", "_", table.name.lower())
+        name = operator + KEYS + words[table.name.lower()]
         common["fingerprint"] = kept.maintained.fingerprint
         common["query"] = kept.maintained.query
         (found[table.name.lower()],) = strides((kept,), operator=name, **common)

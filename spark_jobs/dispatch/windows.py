@@ -8,7 +8,6 @@ windows in that cell.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from plans.plan import Plan
 from plans.program import Maintainable, Program
 from plans.search.rounds import Round
 from plans.search.within import within
-from spark_jobs.dispatch.chain import Stride, strides
+from spark_jobs.dispatch.chain import Stride, strides, words_of
 
 WITHIN = ".window."
 """What stands between the operator's name and that of the relation whose window it is."""
@@ -33,9 +32,10 @@ def strides_within(
     inside = isinstance(behind[0].maintained, Program) and behind[0].maintained.windows
     if inside or isinstance(maintained, Plan):
         return {}
-    found = {}
-    for relation, kept in within(maintained, common["on_missing"] == "raise").items():
-        name = operator + WITHIN + re.sub(r"\W", "_", relation)
+    found, windows = {}, within(maintained, common["on_missing"] == "raise")
+    words = words_of(windows)
+    for relation, kept in windows.items():
+        name = operator + WITHIN + words[relation]
         own = {"fingerprint": kept.maintained.fingerprint, "query": kept.maintained.query}
         (found[relation],) = strides((kept,), operator=name, **{**common, **own})
     return found

@@ -11,6 +11,7 @@ import pytest
 import crown
 from plans.schema import Schema
 from spark_jobs import bulk_load, maintain, plain_errors
+from spark_jobs.dispatch.chain import words_of
 from spark_jobs.errors import SparkJobError
 from tests.marks import slow
 from tests.oracles.enforced import SCHEMA, Twin
@@ -83,6 +84,31 @@ def test_a_stream_stops_at_a_row_that_breaks_a_key_and_goes_on_when_it_is_mended
     files.add({"o": [(2, "b", 0, 1), (1, "a", 0, -1), (1, "c", 5, 1)]})
     run(spark, JOINED, files, tmp_path / "state", **options)
     assert sink.state() == Counter({(2, 0, 1): 1, (1, 5, 2): 1})
+
+
+def test_relations_whose_names_differ_in_signs_only_have_operators_of_their_own(spark, tmp_path):
+    key = {"columns": {"id": "int64", "v": "string"}, "key": ["id"], "enforced": True}
+    declared = Schema.of({"a b": key, "a_b": key})
+    files, sink = ChangeFiles(tmp_path / "in", declared), Result()
+    query = "SELECT l.id, l.v, r.v AS w FROM `a b` l JOIN a_b r ON l.id = r.id"
+    options = {"schema": declared, "cells": 2, "sink": sink, "on_bad_row": "quarantine"}
+    files.add({"a b": [(1, "x", 1), (2, "y", 1)], "a_b": [(1, "p", 1), (2, "q", 1)]})
+    run(spark, query, files, tmp_path / "state", **options)
+    files.add({"a b": [(1, "z", 1)], "a_b": [(1, "p", -1), (1, "r", 1), (2, "s", 1)]})
+    run(spark, query, files, tmp_path / "state", **options)
+    assert sink.state() == Counter({(1, "x", "r"): 1, (2, "y", "q"): 1})
+    kept = {path.parent.name for path in (tmp_path / "state").glob("**/meta.json")}
+    assert kept == {"crown", "crown.keys.a_b", "crown.keys.a_b_2"}
+
+
+def test_words_of_operators_are_told_apart_whatever_the_names():
+    assert words_of(["a_b", "A b", "a.b", "a_b_2", "c"]) == {
+        "a b": "a_b",
+        "a.b": "a_b_2",
+        "a_b": "a_b_3",
+        "a_b_2": "a_b_2_2",
+        "c": "c",
+    }
 
 
 def test_a_stream_goes_on_from_a_backfill_with_the_keys_that_it_has(spark, tmp_path):
