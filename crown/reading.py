@@ -141,5 +141,5 @@ class Readable(Framed):
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """Yields that many rows of the batches."""
     while rows > 0 and (batch := next(batches, None)) is not None:
-        yield batch.slice(0, rows)
+        yield batch.slice(0, min(rows, batch.num_rows))
         rows -= batch.num_rows

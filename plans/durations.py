@@ -17,7 +17,7 @@ _UNITS = {
     "day": DAY, "d": DAY,
     "week": WEEK, "w": WEEK,
 }  # fmt: skip
-_PART = re.compile(r"\s*(?:interval\s+)?'?\s*(\d+(?:\.\d+)?)\s*'?\s*([a-z]+)\s*'?", re.IGNORECASE | re.ASCII)
+_PART = re.compile(r"\s*(?:interval\s+)?'?\s*(\d{1,30}(?:\.\d{1,30})?)\s*'?\s*([a-z]+)\s*'?", re.IGNORECASE | re.ASCII)
 
 
 def microseconds(given: object) -> int | None:
@@ -60,7 +60,7 @@ def of_units(given: object, unit: int) -> int | None:
     length a whole number, too, or the text of one.
     """
     if not unit:
-        number = int(given) if isinstance(given, str) and given.strip().isdecimal() else given
+        number = int(given) if isinstance(given, str) and given.strip().isdecimal() and len(given) < 100 else given
         whole = isinstance(number, int) and not isinstance(number, bool)
         return number if whole and isinstance(number, int) and 0 < number < 2**62 else None
     length = microseconds(given)

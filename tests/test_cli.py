@@ -98,6 +98,51 @@ def test_mistakes_are_said_in_one_sentence(
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--input", "g={}/deep.jsonl"], "crown: cannot read {}/deep.jsonl: maximum recursion depth"),
+        (["--input", "g={}/g.csv", "--load", ""], "crown: --load must be a path"),
+        (["--input", "g={}/g.csv", "--output", "\udcff.csv"], "crown: --output='\\udcff.csv' is no UTF-8 text"),
+        (["--input", "g={}/g.csv", "--schema", "{}/deep.json"], "crown: cannot read the schema {}/deep.json: maximum"),
+    ],
+)
+def test_what_nobody_writes_on_purpose_is_said_too(
+    arguments: list[str], message: str, changes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = changes.parent
+    (folder / "deep.jsonl").write_text('{"src": ' + "[" * 100_000)
+    (folder / "deep.json").write_text("[" * 100_000)
+    assert main(["run", QUERY, *SCHEMA, *(text.format(folder) for text in arguments)]) == 2
+    assert capsys.readouterr().err.startswith(message.format(folder))
+
+
+def test_more_results_than_there_can_be_are_those_there_are(changes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--batch-rows", "9" * 20, "--quiet", "--results", "9" * 20]
+    assert main(["run", "Q(a) :- g(a, _).", *SCHEMA, "--input", f"g={changes}", *words]) == 0
+    assert capsys.readouterr().out.splitlines() == ["result: 1 rows", "a=2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "closed", "code", "said"),
+    [
+        ("-", "<&-", 2, "crown: cannot read standard input: it is closed"),
+        ("Q(a) :- g(a, _).", "<&-", 2, "crown: cannot read standard input: it is closed; give a file"),
+        ("Q(a) :- g(a, _).", ">&-", 0, ""),
+        ("Q(a) :- g(a, _).", "2>&-", 0, ""),
+    ],
+)
+def test_a_stream_that_the_shell_has_closed_is_no_traceback(
+    query: str, closed: str, code: int, said: str, changes: Path
+) -> None:
+    source = "-" if query != "-" and closed == "<&-" else str(changes)
+    words = [sys.executable, "-m", "crown", "run", query, *SCHEMA, "--input", f"g={source}", "--output", "-"]
+    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(said)
+    assert "Traceback" not in done.stderr
+
+
 def test_a_damaged_state_is_an_error_message(changes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = tmp_path / "state.crown"
     assert main(["run", QUERY, *SCHEMA, "--input", f"g={changes}", "--save", str(state), "--quiet"]) == 0

@@ -46,6 +46,9 @@ def _main(argv: Sequence[str] | None) -> int:
         else:
             sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the shell has closed it: nobody wants to see anything
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
     fit(sys.stdout, sys.stderr)
     parser = argparse.ArgumentParser(
         prog="crown", description="Keep the result of a multi-way join up to date while its tables change."

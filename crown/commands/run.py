@@ -19,7 +19,7 @@ import crown
 from crown import changes
 from crown.commands.terminal import takes, waiting
 from crown.errors import ChangeError
-from crown.guards.arguments import file_of, number_of, same_file
+from crown.guards.arguments import file_of, number_of, path_of, same_file
 from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, piped, read
 from crown.store.shown import rows_shown
 from crown.views import View
@@ -30,6 +30,7 @@ from plans.commands.windows import add_windows, windows_of
 
 HELP = "maintain a query over change files in this process and write its deltas"
 TELLS = True
+_MOST_ROWS = 1 << 40  # of a batch; more than any file has, and still far from the end of an int64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,12 +190,12 @@ def _inputs(texts: list[str], made: Program) -> dict[str, Path]:
 
 def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
     """Refuses, before anything is read, what would be found at the end, ignored, or overwritten."""
-    number_of(args.batch_rows, "--batch-rows", 1)
+    args.batch_rows = min(number_of(args.batch_rows, "--batch-rows", 1), _MOST_ROWS)
     if args.results is not None:
         number_of(args.results, "--results", 0)
     given = {"--threads": args.threads, "--on-missing": args.on_missing, "--quarantine": args.quarantine}
     useless = [option for option, value in given.items() if value is not None]
-    if args.load and useless:
+    if args.load is not None and useless:
         raise ChangeError(f"--load goes on with the options of the saved state; leave out {' and '.join(useless)}")
     output = None if args.output == "-" else args.output
     written = {
@@ -206,8 +207,8 @@ def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
     if len(readers) > 1:
         raise ChangeError(f"standard input is one stream, and {' and '.join(readers)} would read it; give files")
     taken = {f"--input {name}": path for name, path in inputs.items()}
-    if args.load:
-        taken["--load"] = Path(args.load)
+    if args.load is not None:
+        taken["--load"] = path_of(args.load, "--load")
     for option, path in written.items():
         for other, there in taken.items():
             if (option, other) != ("--save", "--load") and same_file(path, there):
@@ -217,7 +218,7 @@ def _check(args: argparse.Namespace, inputs: Mapping[str, Path]) -> None:
 
 
 def _view(args: argparse.Namespace, made: Program) -> View:
-    if args.load:
+    if args.load is not None:
         view = crown.load(args.load)
         if view.plan.fingerprint != made.fingerprint:
             raise ChangeError(f"{args.load} is the state of another query: {view.plan.query}")

@@ -78,6 +78,17 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def open_beside(path: Path) -> int:
+    """Returns the handle of a small file of a view's folder, made if it is not there.
+
+    Raises SnapshotError if it is a folder, or cannot be written.
+    """
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SnapshotError(f"cannot open {path}: {error.strerror}; the view must be able to write it") from None
+
+
 class Lock:
     """A folder, held by this object alone: in this process and among all. The system lets go when the process ends."""
 
@@ -85,7 +96,7 @@ class Lock:
         if fcntl is None:  # pragma: no cover
             raise SnapshotError("crown.open needs a system with POSIX file locks; use View.save and crown.load here")
         path = folder / "lock"
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = open_beside(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -12,6 +12,8 @@ import struct
 import zlib
 from pathlib import Path
 
+from crown.durable.files import open_beside
+
 NAME = "acknowledged"
 _NUMBERS = struct.Struct("<qq")
 
@@ -20,7 +22,7 @@ class Mark:
     """The file ``acknowledged`` of a folder, open for writing."""
 
     def __init__(self, folder: Path) -> None:
-        self._handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._handle = open_beside(folder / NAME)
 
     def read(self) -> tuple[int, int] | None:
         """Returns the numbers of batches acknowledged and synced; None if they cannot be read."""

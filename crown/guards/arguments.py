@@ -66,6 +66,10 @@ def path_of(given: Any, name: str) -> Path:
         text = b""
     if not isinstance(text, str) or not text or "\0" in text:
         raise CrownError(f"{name} must be a path, as text or pathlib.Path, not {given!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise CrownError(f"{name}={text!r} is no UTF-8 text, which Arrow needs: give another name") from None
     return Path(os.path.expanduser(text))
 
 

@@ -52,8 +52,21 @@ class Coefficients(Mapping[str, float]):
         return len(self.values_by_name)
 
     def predict(self, row: Mapping[str, Any]) -> float:
-        """Returns the model's value for a row (a mapping by feature; other columns are ignored)."""
-        return self.intercept + sum(b * float(row[name]) for name, b in self.values_by_name.items())
+        """Returns the model's value for a row (a mapping by feature; other columns are ignored).
+
+        Raises CrownError if a feature is absent, or no number.
+        """
+        total = self.intercept
+        for name, coefficient in self.values_by_name.items():
+            value = row.get(name) if isinstance(row, Mapping) else None
+            try:
+                total += coefficient * float(value)  # type: ignore[arg-type]
+            except (TypeError, ValueError, OverflowError):
+                raise CrownError(
+                    f"predict takes a dict with a number for each of {', '.join(self.values_by_name)}; "
+                    f"{name} is {value!r:.100}"
+                ) from None
+        return total
 
     def __repr__(self) -> str:
         terms = ", ".join(f"{name!r}: {b!r}" for name, b in self.values_by_name.items())
@@ -105,5 +118,5 @@ def _penalty(ridge: Any) -> Fraction:
     except (TypeError, ValueError, OverflowError):
         exact = Fraction(-1)
     if exact < 0 or isinstance(ridge, (bool, str)):
-        raise CrownError(f"ridge must be a number of 0 or more, not {ridge!r}")
+        raise CrownError(f"ridge must be a number of 0 or more, not {ridge!r:.100}")
     return exact

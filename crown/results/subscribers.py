@@ -15,7 +15,7 @@ class Subscribed:
     """Keeps the subscribers of a view, and tells them."""
 
     def __init__(self) -> None:
-        self._subscribers: list[Subscriber] = []
+        self._subscribers: list[list[Subscriber]] = []  # lists of one: a function may be there twice
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Has ``callback`` called with the deltas of every batch from now on, when the batch stands.
@@ -26,17 +26,18 @@ class Subscribed:
         """
         if not callable(callback):
             raise CrownError(f"subscribe takes a function of the deltas (a pyarrow Table), not {callback!r:.100}")
-        self._subscribers.append(callback)
+        mine = [callback]
+        self._subscribers.append(mine)
 
         def unsubscribe() -> None:
-            self._subscribers[:] = [other for other in self._subscribers if other is not callback]
+            self._subscribers[:] = [other for other in self._subscribers if other is not mine]
 
         return unsubscribe
 
     def _tell(self, deltas: pa.Table) -> pa.Table:
         """Returns the deltas, when all subscribers have had them."""
         failed: Exception | None = None
-        for callback in tuple(self._subscribers) if deltas.num_rows else ():
+        for (callback,) in tuple(self._subscribers) if deltas.num_rows else ():
             try:
                 callback(deltas)
             except Exception as error:

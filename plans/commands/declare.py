@@ -81,6 +81,16 @@ def table_of(text: str) -> Table:
     )  # fmt: skip
 
 
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except AttributeError:  # Python has no stream where the shell has closed it
+        reason = "it is closed"
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text"
+    raise PlanError(f"cannot read standard input: {reason}", hint="give the query itself in quotes, or a file")
+
+
 @contextmanager
 def asking(schema: Schema) -> Iterator[None]:
     """Says how a table is declared, where a query reads one that is not."""
@@ -123,7 +133,7 @@ def query_text(text: str) -> str:
     PlanError if it can only be the name of a file, and that cannot be read.
     """
     if text == "-":
-        return sys.stdin.read()
+        return _standard_input()
     if not text:  # which would be the name of the present folder
         return text
     try:
@@ -176,5 +186,5 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
 def _json(path: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PlanError(f"cannot read the schema {path}: {error}") from None

@@ -52,10 +52,13 @@ def run(args: argparse.Namespace) -> int:
 def read_log(path: str, schema: Schema) -> list[Event]:
     """Returns the events of a log file. PlanError, with the line, for what is not an update."""
     try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
             rows = list(_lines(file, path, schema))
     except OSError as error:
         raise PlanError(f"cannot read the log {path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        said = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise PlanError(f"cannot read the log {path}: {said}", hint="mend the file") from None
     typed: list[Event] = [("", (), 0)] * len(rows)
     for table in schema.values():
         mine = [i for i, (name, _, _, _) in enumerate(rows) if name == table.name]

@@ -77,13 +77,18 @@ def _timed(make: Callable[..., Window], option: str, text: str, parts: list[str]
     if not least <= len(parts) <= least + 1 or not all(parts):
         raise PlanError(f"{option} {text!r} is not a window", hint=f"write {_FORMS[option]}")
     column, *lengths = parts
-    values: list[Any] = [int(length) if length.isdecimal() else length for length in lengths]
+    values: list[Any] = [int(length) if _is_number(length) else length for length in lengths]
     return make(column, *values[: least - 1], lateness=values[least - 1] if len(values) == least else 0)
 
 
 def _last(text: str, parts: list[str]) -> Window:
-    if len(parts) > 2 or not parts[0].isdecimal() or not all(parts):
+    if len(parts) > 2 or not _is_number(parts[0]) or not all(parts):
         raise PlanError(
             f"--last-rows {text!r} is not a number of rows", hint="write clicks=10000, or clicks=10000:COLUMN"
         )
     return last_rows(int(parts[0]), by=parts[1] if len(parts) == 2 else None)
+
+
+def _is_number(text: str) -> bool:
+    """Returns True for a whole number that is not longer than any that fits a column."""
+    return text.isdecimal() and len(text) < 20

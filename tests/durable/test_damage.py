@@ -272,3 +272,13 @@ def test_a_snapshot_that_cannot_be_written_is_said_and_costs_nothing(
             view.snapshot()
     with opened(tmp_path / "v") as view:
         assert contents(view) == recomputed(QUERY, 1, 2)
+
+
+@pytest.mark.parametrize("name", ["lock", "acknowledged"])
+def test_a_folder_in_the_place_of_a_small_file_is_said(name: str, whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "v"
+    shutil.copytree(whole, folder)
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with pytest.raises(CrownError, match=f"cannot open .*/{name}: Is a directory"):
+        crown.open(QUERY, folder, SCHEMA)

@@ -238,6 +238,16 @@ def test_subscribers_are_told_of_every_batch_that_changes_something() -> None:
         view.subscribe(5)  # type: ignore[arg-type]
 
 
+def test_one_function_may_subscribe_twice_and_each_subscription_ends_alone() -> None:
+    view, told = crown.view(QUERY, SCHEMA), []
+    first, _ = view.subscribe(told.append), view.subscribe(told.append)
+    view.apply({"r": ROWS})
+    first()
+    first()
+    view.apply({"r": [{"a": 8, "s": "eight", "x": 8.0}]})
+    assert [deltas.num_rows for deltas in told] == [2, 2, 1]
+
+
 def test_a_subscriber_that_fails_does_not_undo_the_batch_nor_keep_it_from_others() -> None:
     view, told = crown.view(QUERY, SCHEMA), []
 

@@ -317,6 +317,9 @@ def test_ridge_penalizes_the_coefficients_and_not_the_intercept() -> None:
     assert found.intercept == pytest.approx(rows[:, 2].mean() - rows[:, :2].mean(0) @ expected, rel=1e-9)
     assert found.ridge == 2.5
     assert found.predict({"f1": 1, "f2": 2.0, "y": 0}) == pytest.approx(found.intercept + expected @ [1, 2.0])
+    for row in ({"f1": 1}, {"f1": 1, "f2": None}, {"f1": 1, "f2": "two"}, {"f1": 10**400, "f2": 2}, [1, 2]):
+        with pytest.raises(CrownError, match="predict takes a dict with a number for each of f1, f2; f"):
+            found.predict(row)
 
 
 def test_an_ill_conditioned_model_is_exact_where_double_sums_lose_all_digits() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -46,7 +46,7 @@ def read(path: Path, table: Table) -> pa.Table:
             return _csv(pa.py_buffer(path.read_bytes()))
         if suffix in (".json", ".jsonl", ".ndjson"):
             return _json(path.read_bytes(), table)
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
         raise ChangeError(f"cannot read {path}: {error}") from None
     rows = edge_lists.read(path, table)
     if edge_lists.UNREADABLE in rows.column_names:
@@ -122,8 +122,14 @@ def _text(value: Any) -> str | None:
 
 def _standard_input(table: Table) -> pa.Table:
     """Reads JSON lines, if the first character is a brace or a bracket, else CSV with a header."""
-    data = sys.stdin.buffer.read()
+    data = _standard_stream().read()
     return _parsed(data, _is_json(data), table)
+
+
+def _standard_stream() -> BinaryIO:
+    if sys.stdin is None:  # the shell has closed it
+        raise ChangeError("cannot read standard input: it is closed; give a file, or a stream behind a pipe")
+    return sys.stdin.buffer
 
 
 def piped(batch_rows: int, table: Table) -> Iterator[pa.Table]:
@@ -131,7 +137,7 @@ def piped(batch_rows: int, table: Table) -> Iterator[pa.Table]:
 
     ChangeError for lines that cannot be read.
     """
-    lines = (line for line in sys.stdin.buffer if line.strip())
+    lines = (line for line in _standard_stream() if line.strip())
     first = next(lines, b"")
     is_json = _is_json(first)
     head, taken = (b"", [first]) if is_json else (first, [])
@@ -139,7 +145,7 @@ def piped(batch_rows: int, table: Table) -> Iterator[pa.Table]:
     while taken := [*taken, *islice(lines, batch_rows - len(taken))]:
         try:
             yield _parsed(head + b"".join(taken), is_json, table)
-        except (ValueError, pa.ArrowException) as error:
+        except (ValueError, RecursionError, pa.ArrowException) as error:
             last = number + len(taken) - 1
             raise ChangeError(f"cannot read standard input, rows {number} to {last}: {error}") from None
         number, taken = number + len(taken), []

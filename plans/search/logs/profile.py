@@ -89,6 +89,8 @@ def profile(query: Any, schema: Any, log: Iterable[Event], *, trees: int = 8, ba
     query whose rows are counted; of a grouped one its join is profiled. PlanError if the query is cyclic, or the log
     names an unknown relation. Cost: per tree O(n log n) for λ plus the replay's steps.
     """
+    if trees < 1:
+        raise PlanError(f"profile: {trees} trees", hint="compare 1 or more")
     if batch < 1:
         raise PlanError(f"profile: batches of {batch} events", hint="a batch has 1 or more")
     make = _maker(query, schema)

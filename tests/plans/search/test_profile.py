@@ -206,6 +206,15 @@ def test_the_profile_command_reads_a_log(tmp_path: Path, capsys: pytest.CaptureF
     log.write_text("+,R,1,two\n")
     with pytest.raises(PlanError, match=r"column R\.b"):
         _run(profile_command, *words, "--log", str(log))
+    log.write_bytes("\ufeff+,R,1,2\n".encode())
+    assert _run(profile_command, *words, "--log", str(log)) == 0
+    for data, said in ((b"+,R,1,\xff\n", "it is not UTF-8 text"), (b"+,R,1," + b"2" * 140_000, "field limit")):
+        log.write_bytes(data)
+        with pytest.raises(PlanError, match=f"cannot read the log .*{said}"):
+            _run(profile_command, *words, "--log", str(log))
+    log.write_text("+,R,1,2\n")
+    with pytest.raises(PlanError, match="0 trees"):
+        _run(profile_command, *words, "--log", str(log), "--trees", "0")
 
 
 def test_a_cyclic_query_is_not_profiled() -> None:
