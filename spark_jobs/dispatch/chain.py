@@ -135,18 +135,12 @@ def applied(
     cells write their deltas to these files, and the DataFrame says which.
     """
     frames = {name.lower(): frame for name, frame in changes.items()}
-    order = {name: number for number, name in enumerate(before or {})}
-    first = 0
-    for name, stride in (before or {}).items():
-        stride = replace(stride, step=replace(stride.step, first=first))
-        first += stride.step.grid.cells
-        frames[name] = applied(spark, (stride,), {name: frames[name]}, placement)
     out, cores = None, 0 if before else cluster.cores(spark)
     for stride in given:
         step = stride.step
         relations = base_relations(stride.round, step.envelope)
-        if stride is given[0]:  # in their union the partitions of cells come first: so ``first`` is theirs
-            relations.sort(key=lambda name: order.get(name.lower(), len(order)))
+        if stride is given[0] and before:
+            relations = _behind(spark, relations, frames, placement, before)
         mine = {name: frames[name.lower()] for name in relations}
         counter = None if step.scratch is None else f"crown.{step.operator}"  # batch jobs have no scratch folder
         anchored = step.scratch is not None and pins(spark, placement)
@@ -159,6 +153,34 @@ def applied(
         frames, cores = {str(stride.round.carries).lower(): out}, 0
     assert out is not None, "a query has a round"
     return out
+
+
+def _behind(
+    spark: SparkSession,
+    relations: Sequence[str],
+    frames: dict[str, DataFrame],
+    placement: str,
+    before: Mapping[str, Stride],
+) -> list[str]:
+    """Returns the relations in the order in which their changes are put together; in ``frames``, puts what the
+    operators ``before`` make of those that go through one.
+
+    In a union Spark numbers the partitions through, so what comes out of cells by key comes first: any number of
+    partitions may be in front of the others. The order must not depend on the number of cells, for Spark knows the
+    sources of a checkpoint by their order; a window has cells before it or not, and one cell needs no number.
+    """
+    keyed = [name for name in relations if name.lower() in before and _by_key(before[name.lower()])]
+    first = 0
+    for name in (*keyed, *(name for name in relations if name.lower() in before and name not in keyed)):
+        stride = before[name.lower()]
+        stride = replace(stride, step=replace(stride.step, first=first))
+        first += stride.step.grid.cells
+        frames[name.lower()] = applied(spark, (stride,), {name: frames[name.lower()]}, placement)
+    return [*keyed, *(name for name in relations if name not in keyed)]
+
+
+def _by_key(stride: Stride) -> bool:
+    return any(table.by_key for table in stride.round.maintained.tables)
 
 
 def _field(column: tuple[str, str]) -> tuple[str, T.DataType]:

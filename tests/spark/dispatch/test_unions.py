@@ -9,6 +9,8 @@ import pytest
 import crown
 from spark_jobs import maintain, plain_errors
 from spark_jobs.errors import SparkJobError
+from spark_jobs.recell.recell import recell
+from spark_jobs.storage.opening import folder_at
 from tests.marks import slow
 from tests.spark.streams import ChangeFiles, Result, rows_of, run
 
@@ -23,6 +25,7 @@ BATCHES = [
     {"kept": [(3, 3, -1), (1, 1, -1), (3, 8, 1)], "timed": [(3, 6, 1)]},
     {"raw": [(3, 9, 1), (0, 0, -1)], "timed": [(1, 9, 1)]},
 ]
+CELLS = (2, 2, 1, 3)
 WINDOWS = {"timed": crown.ttl("v", 5), "late": crown.last_rows(3, by="v")}
 
 
@@ -31,6 +34,7 @@ WINDOWS = {"timed": crown.ttl("v", 5), "late": crown.last_rows(3, by="v")}
 def test_what_stands_before_cells_knows_its_own_though_others_come_first_in_the_union(
     spark, tmp_path, behind, adaptive
 ):
+    """Spark's sources stay in their order, too, when the job is cut anew."""
     one, two = behind
     query = f"SELECT r.id, r.v, a.v AS x, b.v AS y FROM raw r JOIN {one} a ON r.id = a.id JOIN {two} b ON b.id = r.id"
     tables = {name: TABLES[name] for name in ("raw", *behind)}
@@ -43,7 +47,9 @@ def test_what_stands_before_cells_knows_its_own_though_others_come_first_in_the_
             files.add(mine)
             names = ["id", "v", "_weight"]
             view.update({r: [dict(zip(names, row, strict=True)) for row in rows] for r, rows in mine.items()})
-            run(spark, query, files, tmp_path / "state", sink=sink, schema=tables, cells=2, windows=windows)
+            if number and CELLS[number] != CELLS[number - 1]:
+                recell(folder_at(tmp_path / "state"), CELLS[number])
+            run(spark, query, files, tmp_path / "state", sink=sink, schema=tables, cells=CELLS[number], windows=windows)
             whole = view.to_table().to_pylist()
             weights = Counter()
             for row in whole:
