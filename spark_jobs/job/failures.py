@@ -60,6 +60,16 @@ _KNOWN = [
         re.compile("CONCURRENT_STREAM_LOG_UPDATE|concurrently using|CONCURRENT_QUERY|another query with same id"),
         "another job is running on this checkpoint: wait for its end, or give this one a checkpoint of its own",
     ),
+    (
+        re.compile(r"PYTHON_EXCEPTION.*?ModuleNotFoundError: No module named '([\w.]+)'", re.S),
+        "Spark's workers run a Python that has no module {0}: set PYSPARK_PYTHON, before the session is made, to the "
+        "interpreter that crown is installed for, on every host",
+    ),
+    (
+        re.compile(r"PYTHON_VERSION_MISMATCH\]"),
+        "Spark's workers run another version of Python than the driver: set PYSPARK_PYTHON, before the session is "
+        "made, to the interpreter that crown is installed for, on every host",
+    ),
     (re.compile("No space left on device"), "a disk is full: make room, and start the job again"),
     (
         re.compile(rf"(?:Mkdirs failed to create|Permission denied|Unable to (?:create|rename)).*?{_FILE}[\s)]"),

@@ -132,6 +132,13 @@ def test_an_output_that_was_replaced_meanwhile_is_not_taken_for_the_jobs(tmp_pat
             "column <[dst]>. Expected Spark type bigint, actual Parquet type BINARY. SQLSTATE",
             "column dst of /in/1.parquet has the type BINARY, but that of the first file was bigint",
         ),
+        (
+            "[STREAM_FAILED] Query [id = 1] terminated with exception: [PYTHON_EXCEPTION] An exception was thrown from "
+            'the Python worker: Traceback (most recent call last):\n  File "spark_jobs/cell/step.py", line 19, in '
+            "<module>\n    import pyarrow as pa\nModuleNotFoundError: No module named 'pyarrow'\n SQLSTATE: 38000",
+            "Spark's workers run a Python that has no module pyarrow: set PYSPARK_PYTHON",
+        ),
+        ("[PYTHON_VERSION_MISMATCH] Python in worker", "Spark's workers run another version of Python"),
         ("x\nCaused by: java.lang.A: one\nCaused by: java.lang.B: two.\n", "Spark could not go on: two"),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "Java could not start"),
     ],
