@@ -81,7 +81,7 @@ def as_rowkind(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = Non
     rows of an update stand together. Raises ``ChangeError``. O(n log n) in the rows given back.
     """
     rows, kinds = _paired(delta, key)
-    return rows.append_column(ROW_KIND, _words(kinds, ROW_KINDS))
+    return _with(rows, ROW_KIND, _words(kinds, ROW_KINDS))
 
 
 def as_cdf(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None, version: int | None = None) -> pa.Table:
@@ -91,10 +91,10 @@ def as_cdf(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None, v
     ``_commit_version`` (int64); None leaves it out. The rest is as in ``as_rowkind``.
     """
     rows, kinds = _paired(delta, key)
-    rows = rows.append_column(CHANGE_TYPE, _words(kinds, CHANGE_TYPES))
+    rows = _with(rows, CHANGE_TYPE, _words(kinds, CHANGE_TYPES))
     if version is None:
         return rows
-    return rows.append_column(VERSION, pa.array(np.full(rows.num_rows, version), pa.int64()))
+    return _with(rows, VERSION, pa.array(np.full(rows.num_rows, version), pa.int64()))
 
 
 def as_debezium(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None = None) -> pa.Table:
@@ -140,6 +140,13 @@ def from_debezium(envelopes: Iterable[Mapping[str, Any] | None], *, upserts: boo
             if wanted and row is not None:
                 made.append({**row, WEIGHT: weight})
     return made
+
+
+def _with(rows: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    """Returns the rows with one column more. ChangeError if they have one of that name, in whatever case."""
+    if name in map(str.lower, rows.column_names):
+        raise ChangeError(f"this adds a column {name!r}, which the delta has already: rename it in the query")
+    return rows.append_column(name, column)
 
 
 def _paired(delta: pa.RecordBatch | pa.Table, key: Sequence[str] | None) -> tuple[pa.Table, np.ndarray]:

@@ -24,6 +24,9 @@ _OUR_ERROR = re.compile(
 _BAD_ROW = re.compile(r"USER_RAISED_EXCEPTION\] (.+?)(?= SQLSTATE|\n|\Z)")
 _FILE = r"(?:file:)?/*(/.+?)"
 _CAUSE = re.compile(r"^(?:Caused by: )(?:[\w$]+\.)+[\w$]+: (.+)$", re.M)
+# The traceback of a function that Spark called back; and what was raised: the line behind the indented ones.
+_CALLED_BACK = re.compile(r"Python Proxy\. Return Message: (Traceback .*?)(?=\n\s*at |\n=== |\Z)", re.S)
+_RAISED = re.compile(r"^ .*\n([A-Za-z_][\w.]*(?:: .*)?)$", re.M)
 _KNOWN = [
     (
         re.compile(
@@ -149,6 +152,10 @@ def _known(report: str) -> str:
         found = pattern.search(report)
         if found is not None:
             return sentence.format(*(unquote(group) for group in found.groups()))
+    called_back = _CALLED_BACK.search(report)
+    raised = _RAISED.findall(called_back[1]) if called_back is not None else ()
+    if raised:
+        return f"the function that foreachBatch calls raised {raised[-1][:300].rstrip('. ')}"
     causes = _CAUSE.findall(report)
     return "the job stopped, because Spark could not go on" + (f": {causes[-1][:300].rstrip('. ')}" if causes else "")
 

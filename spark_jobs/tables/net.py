@@ -60,10 +60,13 @@ def net_of(delta: pa.Table, keys: Sequence[str] | None, batch: int) -> Net:
     if keys is None:
         return Net(summed.rename_columns([*columns, COUNT]), tuple(columns), tuple(columns), False)
     match = tuple(_column(columns, key) for key in keys)
-    paired = changes.as_cdf(summed, list(match))
+    places = [str(place) for place in range(len(columns))]  # a column of the result may be called _change_type
+    numbered = summed.rename_columns([*places, WEIGHT])
+    paired = changes.as_cdf(numbered, [str(columns.index(name)) for name in match])
     paired = paired.filter(pc.not_equal(paired[CHANGE_TYPE], "update_preimage"))
     ops = pa.array([_OPS[word] for word in paired[CHANGE_TYPE].to_pylist()], pa.string())
-    found = Net(paired.select(columns).append_column(OP, ops), tuple(columns), match, True)
+    rows = paired.select(places).rename_columns(columns)
+    found = Net(rows.append_column(OP, ops), tuple(columns), match, True)
     _demand_key(found, batch)
     return found
 

@@ -63,7 +63,7 @@ def read_view(
     fields += [T.StructField(batch_column, T.LongType())] if batch_column is not None else []
     cells = place.meta["cells"]
     with quietly():
-        return spark.range(0, cells, 1, cells).mapInArrow(_task(place, batch_column is not None), T.StructType(fields))
+        return spark.range(0, cells, 1, cells).mapInArrow(_task(place, batch_column), T.StructType(fields))
 
 
 def view_batch(
@@ -115,7 +115,7 @@ def _only_state(where: Whereabouts, operator: str) -> Folder:
     return streams[0]
 
 
-def _task(place: Place, says_batch: bool) -> Callable[[Iterable[pa.RecordBatch]], Any]:
+def _task(place: Place, batch_column: str | None) -> Callable[[Iterable[pa.RecordBatch]], Any]:
     """Returns the function that travels; it imports what it needs in the worker."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,12 +123,12 @@ def _task(place: Place, says_batch: bool) -> Callable[[Iterable[pa.RecordBatch]]
 
         for cells in batches:
             for cell in cells.column(0).to_pylist():
-                yield from module.cell_rows(place, cell, says_batch)
+                yield from module.cell_rows(place, cell, batch_column)
 
     return task
 
 
-def cell_rows(place: Place, cell: int, says_batch: bool) -> Iterator[pa.RecordBatch]:
+def cell_rows(place: Place, cell: int, batch_column: str | None) -> Iterator[pa.RecordBatch]:
     """Yields the rows of the result that one cell has."""
     from spark_jobs.cell.restored import restored, rows_of
     from spark_jobs.cell.warm import warm_up
@@ -139,7 +139,7 @@ def cell_rows(place: Place, cell: int, says_batch: bool) -> Iterator[pa.RecordBa
     log = CellLog.of(place.operator / str(cell), place.meta)
     for rows in rows_of(restored(log, kept, place.batch, backfill if cell_folders(backfill) else None)):
         arrays, names = list(rows.columns), list(rows.schema.names)
-        if says_batch:
+        if batch_column is not None:
             arrays.append(pa.repeat(pa.scalar(place.batch, pa.int64()), rows.num_rows))
-            names.append("batch")
+            names.append(batch_column)
         yield pa.RecordBatch.from_arrays(arrays, names=names)

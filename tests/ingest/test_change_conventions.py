@@ -192,3 +192,6 @@ def test_what_is_no_delta_and_a_key_that_is_not_there_are_told():
         changes.as_cdf(pa.table({"a": [1]}))
     with pytest.raises(ChangeError, match="key has a column 'z', but the delta has: a"):
         changes.as_cdf(pa.table({"a": [1], "_weight": [1]}), ["z"])
+    for name, called in (("_Change_Type", changes.as_cdf), ("_row_kind", changes.as_rowkind)):
+        with pytest.raises(ChangeError, match=f"adds a column '{name.lower()}', which the delta has already"):
+            called(pa.table({name: [1], "_weight": [1]}))

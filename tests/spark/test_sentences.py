@@ -138,6 +138,14 @@ def test_an_output_that_was_replaced_meanwhile_is_not_taken_for_the_jobs(tmp_pat
             "<module>\n    import pyarrow as pa\nModuleNotFoundError: No module named 'pyarrow'\n SQLSTATE: 38000",
             "Spark's workers run a Python that has no module pyarrow: set PYSPARK_PYTHON",
         ),
+        (
+            "[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function: An exception was "
+            "raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+            '  File "a.py", line 1, in f\n    int("x")\n    ~~~^^^^^\nValueError: "x"\n\nDuring handling of the above '
+            'exception, another exception occurred:\n\nTraceback (most recent call last):\n  File "a.py", line 3, in '
+            "f\n    raise app.OrderError(1)\napp.OrderError: 1 has no price\n SQLSTATE: 39000\n=== Streaming",
+            "the function that foreachBatch calls raised app.OrderError: 1 has no price (Spark's own",
+        ),
         ("[PYTHON_VERSION_MISMATCH] Python in worker", "Spark's workers run another version of Python"),
         ("x\nCaused by: java.lang.A: one\nCaused by: java.lang.B: two.\n", "Spark could not go on: two"),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "Java could not start"),

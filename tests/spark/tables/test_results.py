@@ -152,6 +152,14 @@ def test_a_result_by_key_is_current_after_every_batch_and_a_batch_again_changes_
         target.result().apply("another", 0, net_of(delta, ["a"], 0))
 
 
+def test_a_column_of_the_result_may_be_called_as_one_of_a_change_feed(target):
+    delta = pa.table({"a": [1], "_change_type": ["old"], "_weight": [1]})
+    target.result().apply(STREAM, 0, net_of(delta, ["a"], 0))
+    again = pa.table({"a": [1, 1, 2], "_change_type": ["old", "new", "x"], "_weight": [-1, 1, 1]})
+    target.result().apply(STREAM, 1, net_of(again, ["a"], 1))
+    assert target.rows() == {(1, "new"): 1, (2, "x"): 1}
+
+
 def test_a_result_without_a_key_has_a_count_of_every_row(target):
     rng, state = random.Random(8), Counter()
     for batch in range(5):

@@ -12,6 +12,7 @@ from spark_jobs.commands import state, submit
 from spark_jobs.errors import BrokenChainError, CheckpointError, SparkJobError
 from spark_jobs.job import places
 from tests.spark.job.test_submit import PATHS, command, edge_pairs, write_edges
+from tests.spark.streams import ChangeFiles, run
 
 pytest.importorskip("deltalake")
 
@@ -60,6 +61,15 @@ def test_a_job_with_a_delta_table_is_what_a_recompute_says_and_its_view_is_read_
     next((tmp_path / "state").glob("crown/*/crown/1/4.delta")).unlink()
     with pytest.raises(BrokenChainError, match="cell 1 never saw batch 4"):
         read_view(spark, checkpoint)
+
+
+def test_a_view_may_have_a_column_called_batch_beside_that_of_the_batch(spark, tmp_path):
+    schema = {"r": {"a": "int64"}}
+    files = ChangeFiles(tmp_path / "in", schema)
+    files.add({"r": [(1, 1), (2, 1)]})
+    run(spark, "SELECT DISTINCT a AS batch, 5 AS five FROM r", files, tmp_path / "state", schema=schema, cells=1)
+    found = read_view(spark, str(tmp_path / "state"), batch_column="number").orderBy("batch").collect()
+    assert [tuple(row) for row in found] == [(1, 5, 0), (2, 5, 0)]
 
 
 @pytest.mark.parametrize(
