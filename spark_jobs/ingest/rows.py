@@ -163,12 +163,17 @@ def _weight(
         unknown = F.concat(F.lit("unknown change code "), said, F.lit(f"; use a whole number or one of {known()}"))
     faults = [
         (weight.isNull(), unknown),
-        (F.abs(weight) > _long(MAX_WEIGHT), F.concat(F.lit("weight '"), shown, F.lit("' is out of range"))),
+        (_beyond(weight, MAX_WEIGHT), F.concat(F.lit("weight '"), shown, F.lit("' is out of range"))),
     ]
     if table.upserts:
         once = F.lit("': of a relation with upserts a row is there once; use 1 or -1")
-        faults.append((F.abs(weight) > _long(1), F.concat(F.lit("weight '"), shown, once)))
+        faults.append((_beyond(weight, 1), F.concat(F.lit("weight '"), shown, once)))
     return weight, faults
+
+
+def _beyond(weight: Column, most: int) -> Column:
+    """Returns whether a weight is too far from 0. The least bigint has no absolute value."""
+    return (weight > _long(most)) | (weight < _long(-most))
 
 
 def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool) -> tuple[Column, Column | None]:
