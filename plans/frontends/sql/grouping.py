@@ -279,5 +279,5 @@ class _Rows:
         rows = Query(self.reader.text, tuple(frame.sources), tuple(frame.conditions), columns, False, tuple(frame.keys))
         if calls or having is not None or whole or not shown.issuperset(self.keys.values()):
             return Group(rows, tuple(self.keys.values()), calls, outputs, having, whole)
-        names = {known: expr for expr, known in self.known().items()}
+        names = {col(name, expr.type): expr for expr, name in self.keys.items()}
         return replace(rows, outputs=tuple((n, replaced(e, names)) for n, e in outputs), distinct=True)

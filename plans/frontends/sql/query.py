@@ -288,7 +288,11 @@ class _Reader(Ordering):
             node = node.this
         if not isinstance(node, exp.SetOperation) or limited(node):
             made = self.read(node, ctes, outer, unique=not branches)
-            branches.append((self.over(made) if isinstance(made, Top) else made, node))
+            if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
+                first = len(branches)
+                branches += [(part, node) for part in made.inputs]
+                return _moved(made.function, first)
+            branches.append((self.over(made) if isinstance(made, (SetOperation, Top)) else made, node))
             return len(branches) - 1
         chain: list[tuple[exp.SetOperation, Ctes]] = []
         while isinstance(node, exp.SetOperation):  # A - B - C: they lean to the left
@@ -319,6 +323,20 @@ def _run(operator: str, first: Function, rights: list[Function]) -> Function:
     if operator.startswith("except"):
         return (operator, first, balanced(operator.replace("except", "union"), rights))
     return balanced(operator, [first, *rights])
+
+
+def _is_union(function: Function) -> bool:
+    """Returns whether there is nothing but UNION ALL in a function of branches."""
+    return isinstance(function, int) or (
+        function[0] == "union_all" and all(_is_union(part) for part in function[1:] if not isinstance(part, str))
+    )
+
+
+def _moved(function: Function, by: int) -> Function:
+    """Returns a function of branches that stand `by` places further on."""
+    if isinstance(function, int):
+        return function + by
+    return (function[0], *(part if isinstance(part, str) else _moved(part, by) for part in function[1:]))
 
 
 def _depth(function: Function) -> int:
