@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from crown.bags.kernels import join, tries
 from crown.bags.kernels import layout as L
-from crown.bags.kernels import tries
 from crown.bags.protocol import BLOCK_ROWS, BagBudgetError, BagError, BagSpec, column_of_table, handles_of_table
+from crown.bags.tries import LAYOUT, Trie, Tries, binding_order
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.kernels.arena import (
     H_BUDGET,
@@ -29,40 +30,10 @@ from crown.kernels.arena import (
     T_SLOTS,
     is_arena,
 )
-from crown.kernels.geometry import counted_words, counter_of, list_length
+from crown.kernels.geometry import counted_words, counter_of, linked_group, linked_position, list_length
 from crown.kernels.tables import LOW32, table_at
 from crown.store.zset import Zset
 from plans.theory.widths import edge_covers
-
-Index = tuple[int, tuple[str, ...], str]  # atom, bound attributes, attribute
-
-
-class _Words:
-    """An append-only array of words; lists are placed and named by their offset."""
-
-    def __init__(self, size: int) -> None:
-        self.words = [0] * size
-
-    def place(self, values: Sequence[int]) -> int:
-        self.words.extend(values)
-        return len(self.words) - len(values)
-
-
-def binding_order(spec: BagSpec, source: int) -> list[str]:
-    """Returns the attributes outside atom `source` in the order in which the delta join binds them.
-
-    Next comes the attribute with the most atoms that already touch what is bound, so that lists are short.
-    """
-    bound = set(spec.atoms[source])
-    others = [set(atom) for i, atom in enumerate(spec.atoms) if i != source]
-    order: list[str] = []
-    rest = [a for a in spec.attributes if a not in bound]
-    while rest:
-        best = max(rest, key=lambda v: (sum(v in atom and bool(atom & bound) for atom in others), -rest.index(v)))
-        rest.remove(best)
-        order.append(best)
-        bound.add(best)
-    return order
 
 
 class GenericBag:
@@ -76,92 +47,25 @@ class GenericBag:
             raise BagError("every atom of a bag needs attributes, each once; select rows with equal columns before")
         self.spec = spec
         self._arena, self._halves = arena, arena.view(np.int32)
-        self._indices: list[Index] = []
-        self._plan_array, tables = self._compile()
+        self._tries = Tries(spec)
+        self._plan_array = self._tries.array()
         if arena[H_MAGIC] == 0:
-            tries.create_tries(arena, tables, len(arena), secrets.randbits(62))
+            tries.create_tries(arena, self._tries.tables, len(arena), secrets.randbits(62))
             arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
         else:
             if not is_arena(arena):
                 raise SnapshotError("this is not the complete state of a bag")
             if (arena[H_PLAN0 : H_PLAN0 + 2] != self._fingerprint()).any():
-                raise SnapshotError("the state belongs to a bag with other atoms or outputs")
+                raise SnapshotError(
+                    "the state belongs to a bag with other atoms or outputs, or to another version of crown: "
+                    "fill a new view from the tables"
+                )
             arena[H_LIMIT] = arena[H_BUDGET] = len(arena)
         self._out = np.empty((len(spec.outputs), BLOCK_ROWS), dtype=np.int64)
 
-    # -- the plan array ----------------------------------------------------------------------------------------------
-
-    def _compile(self) -> tuple[np.ndarray, int]:
-        spec, n = self.spec, len(self.spec.atoms)
-        number = {a: i for i, a in enumerate(spec.attributes)}
-        orders = [binding_order(spec, i) for i in range(n)]
-        parts = [self._parts(i, orders[i]) for i in range(n)]
-        words = _Words(L.P_ATOMS + L.ATOM * n)
-        index_at = {}
-        for j, (owner, bound, attribute) in enumerate(self._indices):
-            columns = words.place([spec.atoms[owner].index(a) for a in (*bound, attribute)])
-            index_at[owner, bound, attribute] = words.place(
-                [len(bound), columns, int(table_at(L.prefix_table(n, j))), int(table_at(L.pair_table(n, j)))]
-            )
-        header = {
-            L.P_ATTRS: len(number),
-            L.P_OUTS: len(spec.outputs),
-            L.P_OUTS_AT: words.place([number[a] for a in spec.outputs]),
-            L.P_COUNTED: int(set(spec.outputs) != set(spec.attributes)),
-            L.P_OUT_TABLE: int(table_at(L.output_table(n, len(self._indices)))),
-            L.P_IDENTITY: words.place(range(len(number) + 1)),
-        }
-        for position, value in header.items():
-            words.words[position] = value
-        for i, atom in enumerate(spec.atoms):
-            own = [index_at[index] for index in self._indices if index[0] == i]
-            inside = [j for j, other in enumerate(spec.atoms) if j != i and set(other) <= set(atom)]
-            checks: list[int] = []
-            for j in inside:
-                checks += [
-                    int(table_at(L.rows_table(j))),
-                    len(spec.atoms[j]),
-                    words.place([number[a] for a in spec.atoms[j]]),
-                ]
-            steps: list[int] = []
-            for attribute, step_parts in zip(orders[i], parts[i], strict=True):
-                flat: list[int] = []
-                for index in step_parts:
-                    flat += [index_at[index], words.place([number[a] for a in (*index[1], attribute)])]
-                steps += [number[attribute], len(step_parts), words.place(flat)]
-            at = L.P_ATOMS + L.ATOM * i
-            words.words[at : at + L.ATOM] = [
-                len(atom),
-                int(table_at(L.rows_table(i))),
-                words.place([number[a] for a in atom]),
-                len(own),
-                words.place(own),
-                len(inside),
-                words.place(checks),
-                len(orders[i]),
-                words.place(steps),
-            ]
-        return np.array(words.words, dtype=np.int64), L.table_total(n, len(self._indices))
-
-    def _parts(self, source: int, order: list[str]) -> list[list[Index]]:
-        """Returns per attribute to bind the indices that offer its values, one per atom that has it."""
-        bound = set(self.spec.atoms[source])
-        steps = []
-        for attribute in order:
-            step = []
-            for j, atom in enumerate(self.spec.atoms):
-                if j != source and attribute in atom:
-                    index = (j, tuple(a for a in atom if a in bound), attribute)
-                    if index not in self._indices:
-                        self._indices.append(index)
-                    step.append(index)
-            steps.append(step)
-            bound.add(attribute)
-        return steps
-
     def _fingerprint(self) -> np.ndarray:
         digest = [0, 0]
-        for i, word in enumerate(self._plan_array.tolist()):
+        for i, word in enumerate([LAYOUT, *self._plan_array.tolist()]):
             digest[i % 2] = (digest[i % 2] * 6364136223846793005 + word + 1442695040888963407) % (1 << 64)
         return np.array(digest, dtype=np.uint64).view(np.int64)
 
@@ -181,7 +85,7 @@ class GenericBag:
             cursor[:] = 0
             while cursor[L.C_ROW] < len(weights):
                 try:
-                    found = tries.join_rows(
+                    found = join.join_rows(
                         self._arena,
                         self._halves,
                         self._plan_array,
@@ -202,28 +106,30 @@ class GenericBag:
                     raise BagBudgetError(int(cursor[L.C_ROW]))
 
     def _scratch(self) -> tuple[np.ndarray, np.ndarray]:
-        attributes = int(self._plan_array[L.P_ATTRS])
-        return np.zeros(attributes, dtype=np.int64), np.zeros(L.C_STACK + L.LEVEL * (attributes + 1), dtype=np.int64)
+        attributes = len(self.spec.attributes)
+        return np.zeros(attributes, dtype=np.int64), np.zeros(self._tries.cursor_words, dtype=np.int64)
 
     def missing_copies(self, atom: int, deletes: Zset) -> int:
         """Returns the index of the first delete that finds too few copies, or -1. Changes nothing."""
-        return int(tries.missing_rows(self._arena, self._plan_array, atom, deletes.flat(), -deletes.weights))
+        return int(join.missing_rows(self._arena, self._plan_array, atom, deletes.flat(), -deletes.weights))
 
     def values(self, attribute: str) -> np.ndarray:
         """Returns the codes of an attribute in the rows of its atoms."""
         atoms = [(i, atom.index(attribute)) for i, atom in enumerate(self.spec.atoms) if attribute in atom]
-        return np.concatenate([column_of_table(self._arena, L.rows_table(i), position) for i, position in atoms])
+        return np.concatenate(
+            [column_of_table(self._arena, self._tries.tries[i].rows, position) for i, position in atoms]
+        )
 
     def rows(self, atom: int) -> Zset:
         """Returns the present rows of an atom, each once, with their copies."""
-        handles, width = handles_of_table(self._arena, L.rows_table(atom)), len(self.spec.atoms[atom])
+        handles, width = handles_of_table(self._arena, self._tries.tries[atom].rows), len(self.spec.atoms[atom])
         return Zset(self._arena[handles[:, None] + np.arange(width)], self._arena[counter_of(handles, width)])
 
     def results(self) -> Iterator[np.ndarray]:
         """Yields the present results in blocks; not across an `apply`."""
         bound, cursor = self._scratch()
         out = np.empty((len(self.spec.outputs), BLOCK_ROWS), dtype=np.int64)
-        while found := tries.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
+        while found := join.all_rows(self._arena, self._halves, self._plan_array, bound, cursor, out):
             yield np.ascontiguousarray(out[:, :found].T)
 
     @property
@@ -261,43 +167,55 @@ class GenericBag:
 
         Raises AssertionError. Slow.
         """
-        n = len(self.spec.atoms)
         rows = []
-        for i, atom in enumerate(self.spec.atoms):
-            records = self._records(L.rows_table(i), counted_words(len(atom)))
+        for trie in self._tries.tries:
+            records = self._records(trie.rows, counted_words(len(trie.atom)))
             assert all(record[-2] > 0 for record in records), "multiplicities are positive"
-            rows.append([dict(zip(atom, record[: len(atom)], strict=True)) for record in records])
-        for j, (i, bound, attribute) in enumerate(self._indices):
-            k = len(bound)
-            pairs = Counter(tuple(row[a] for a in (*bound, attribute)) for row in rows[i])
-            have = self._records(L.pair_table(n, j), L.pair_rows(0, k) + 1)
-            assert {tuple(record[: k + 1]): record[k + 1] for record in have} == pairs
-            prefixes = Counter(pair[:k] for pair in pairs)
-            lengths = {
-                tuple(r[:k]): int(list_length(self._halves, L.pairs_field(r[-1], k)))
-                for r in self._records(L.prefix_table(n, j), k)
-            }
-            assert lengths == prefixes
+            rows.append([dict(zip(trie.atom, record[: len(trie.atom)], strict=True)) for record in records])
+            self._check_trie(trie, rows[-1])
         joined: list[dict[str, int]] = [{}]
         for atom_rows in rows:
             joined = [
                 {**left, **row} for left in joined for row in atom_rows if left.items() <= {**left, **row}.items()
             ]
         results = Counter(tuple(result[a] for a in self.spec.outputs) for result in joined)
-        if self._plan_array[L.P_COUNTED]:
+        if self._tries.counted:
             width = len(self.spec.outputs)
-            have = self._records(L.output_table(n, len(self._indices)), counted_words(width))
+            have = self._records(L.output_table(self._tries.sets), counted_words(width))
             assert {tuple(record[:width]): record[width] for record in have} == results
         listed = [tuple(row) for block in self.results() for row in block.tolist()]
         assert Counter(listed) == Counter(set(results)), "each result is listed once"
 
+    def _check_trie(self, trie: Trie, rows: list[dict[str, int]]) -> None:
+        """Checks that an atom's nodes are the projections of its rows, and their lists the records below them."""
+        halves, arena = self._halves, self._arena
+        for of in trie.sets:
+            columns = trie.columns(of)
+            projected = sorted({tuple(row[a] for a in columns) for row in rows})
+            records = sorted(self._records(trie.table(of), len(columns)))
+            assert [tuple(record[:-1]) for record in records] == projected, "a record for each projection"
+            for *words, handle in records:
+                values = dict(zip(columns, words, strict=True))
+                for above, v in trie.incoming(of):
+                    link, carried = trie.link(above, v), trie.carried(above, v)
+                    node, at = int(linked_group(halves, handle, link)), int(linked_position(halves, handle, link))
+                    assert arena[node : node + len(above)].tolist() == [values[a] for a in trie.columns(above)]
+                    field = node + trie.field(above, v)
+                    assert L.record_at(halves, field, carried, at) == handle, "a link is the record's place in the list"
+                    assert L.value_at(arena, halves, field, carried, at) == values[v], "lists carry the values below"
+                mine = [row for row in rows if values.items() <= row.items()]
+                for v in trie.leaving(of):
+                    length = int(list_length(halves, handle + trie.field(of, v)))
+                    assert length == len({row[v] for row in mine}) > 0, "an entry per value, and no node without"
+
     def stats(self) -> dict[str, Any]:
         """Returns rows per atom, entries of the indices, bytes."""
-        n = len(self.spec.atoms)
+
+        def count(table: int) -> int:
+            return int(self._arena[table_at(table) + T_COUNT])
+
         return {
-            "rows": [int(self._arena[table_at(L.rows_table(i)) + T_COUNT]) for i in range(n)],
-            "index_entries": sum(
-                int(self._arena[table_at(L.pair_table(n, j)) + T_COUNT]) for j in range(len(self._indices))
-            ),
+            "rows": [count(trie.rows) for trie in self._tries.tries],
+            "nodes": sum(count(trie.table(of)) for trie in self._tries.tries for of in trie.sets[:-1]),
             "bytes": int(self._arena[H_LIVE]) * 8,
         }

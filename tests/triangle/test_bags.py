@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from crown.bags import protocol as bags
-from crown.bags.generic import GenericBag, binding_order
+from crown.bags.generic import GenericBag
 from crown.bags.protocol import BagError, BagSpec, open_bag
+from crown.bags.tries import binding_order
 from crown.errors import MemoryBudgetError, SnapshotError
 from crown.store.memory import reserve
 from crown.store.zset import Zset
