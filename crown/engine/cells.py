@@ -59,15 +59,15 @@ class _Work:
         self,
         pool: ThreadPoolExecutor,
         engines: Sequence[Engine],
-        parts: Sequence[Prepared],
+        part: Callable[[int], Prepared],
         run: Callable[..., Delivery],
     ) -> None:
         self._pool = pool
         self._engines = engines
-        self._parts = parts
+        self._part = part
         self._run = run
         self._deliveries: dict[int, Delivery] = {}
-        self._written, self._read = [0] * len(parts), [0] * len(parts)  # by the cell, by the reader
+        self._written, self._read = [0] * len(engines), [0] * len(engines)  # by the cell, by the reader
         # Of a cell: a batch, _PAUSE, an error, or at its end None.
         self._heard: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._idle: set[int] = set()
@@ -77,14 +77,14 @@ class _Work:
 
     def begin(self) -> None:
         """Gives each cell its first turn."""
-        for cell in range(len(self._parts)):
+        for cell in range(len(self._engines)):
             self._jobs.append(self._pool.submit(self._turn, cell))
 
     def _turn(self, cell: int) -> None:
         """Applies more of a cell's part. At its end the batch is open there; stopped, it has been taken back."""
         try:
             if cell not in self._deliveries:
-                self._deliveries[cell] = self._run(self._engines[cell], self._parts[cell], hold=True)
+                self._deliveries[cell] = self._run(self._engines[cell], self._part(cell), hold=True)
             delivery = self._deliveries[cell]
             while self.wanted:
                 if self._stopped:
@@ -115,7 +115,7 @@ class _Work:
 
     def batches(self, check: Callable[[], None]) -> Iterator[pa.RecordBatch]:
         """Yields the delta batches of all cells as they come. Raises what a cell raises, and what ``check`` does."""
-        running = len(self._parts)
+        running = len(self._engines)
         while running:
             check()
             try:
@@ -146,7 +146,7 @@ class _Work:
         None if a cell may have begun of which nothing is known.
         """
         self._stopped = True
-        if len(self._jobs) < len(self._parts):
+        if len(self._jobs) < len(self._engines):
             return None
         wait(self._jobs)
         for delivery in self._deliveries.values():
@@ -252,23 +252,24 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         """
         self.ready()
         self._share_budget()
-        parts = self._divided(prepared.changes)
-        for engine, part in zip(self.engines, parts, strict=True):
-            engine.refuse_missing(part)
-        batch = self._deliver(parts, deltas, consolidate, closing)
+        part: Callable[[int], Prepared] = partial(self._part, prepared.changes)
+        if self.on_missing == "raise":  # before any cell begins
+            for cell, engine in enumerate(self.engines):
+                engine.refuse_missing(part(cell))
+        batch = self._deliver(part, deltas, consolidate, closing)
         self._batch = ref(batch)
         return Delivery(batch, self.uninterrupted)
 
     def _deliver(
         self,
-        parts: list[Prepared],
+        part: Callable[[int], Prepared],
         deltas: bool,
         consolidate: bool | None,
         closing: Callable[[], None] | None,
     ) -> Batches:
         """Applies the batch as a transaction over all cells; see ``Engine._deliver``."""
         run = partial(Engine.run, deltas=deltas, consolidate=consolidate)
-        work = _Work(self._threads.pool, self.engines, parts, run)
+        work = _Work(self._threads.pool, self.engines, part, run)
         stands = False
         try:
             self._arena[H_OPEN] = 1
@@ -315,19 +316,16 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
         if not self.lost and self.dictionary.budget.tight:
             self._sweep()
 
-    def _divided(self, changes: Sequence[RelationChange]) -> list[Prepared]:
-        """Returns the part of each cell: every change, with the tuples that some alias reads there. In parallel."""
-
-        def part(cell: int) -> Prepared:
-            mine = []
-            for change in changes:
-                first = change.relation.aliases[0]
-                conditions = self._conditions[first.node, first.atom][cell]
-                filtered = change.filtered if cell == 0 else (0,) * len(change.filtered)
-                mine.append(_part_of_cell(change, conditions, filtered))
-            return Prepared(tuple(mine), 0, {})
-
-        return list(self._threads.pool.map(part, range(len(self.engines))))
+    def _part(self, changes: Sequence[RelationChange], cell: int) -> Prepared:
+        """Returns the part of a cell: every change, with the tuples that some alias reads there. Each cell's thread
+        finds its own: to have all wait for one another first costs more than the work."""
+        mine = []
+        for change in changes:
+            first = change.relation.aliases[0]
+            conditions = self._conditions[first.node, first.atom][cell]
+            filtered = change.filtered if cell == 0 else (0,) * len(change.filtered)
+            mine.append(_part_of_cell(change, conditions, filtered))
+        return Prepared(tuple(mine), 0, {})
 
     def _when(self, relation: StoredRelation, cell: int) -> np.ndarray:
         """Returns the conditions under which an alias of a relation reads a tuple in a cell; see ``rows_of_cell``."""
@@ -357,24 +355,25 @@ class Cells(NotCopyable, instead="save(path) and crown.load(path) make another o
 
     def apply_discard(self, changes: Mapping[str, Any]) -> int:
         """See ``Engine.apply_discard``, in parallel. If a cell refuses the batch, all take it back."""
-        parts = self._divided(self.prepare(changes).changes)
+        prepared = self.prepare(changes).changes
         jobs: list[Future[int]] = []
         opened: list[Engine] = []
 
-        def work(engine: Engine, part: Prepared) -> int:
-            n = engine.discard(part, hold=True)
+        def work(cell: int) -> int:
+            engine = self.engines[cell]
+            n = engine.discard(self._part(prepared, cell), hold=True)
             opened.append(engine)
             return n
 
         with self.uninterrupted:
             try:
                 self._arena[H_OPEN] = 1
-                for engine, part in zip(self.engines, parts, strict=True):
-                    jobs.append(self._threads.pool.submit(work, engine, part))
+                for cell in range(len(self.engines)):
+                    jobs.append(self._threads.pool.submit(work, cell))
                 n = sum([job.result() for job in jobs])
             except BaseException as error:
                 wait(jobs)
-                self._roll_back(opened if len(jobs) == len(parts) else None, error)
+                self._roll_back(opened if len(jobs) == len(self.engines) else None, error)
                 raise
             self._settle()
         return n
