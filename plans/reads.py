@@ -61,6 +61,14 @@ def sources(stage: Stage) -> list[str | int]:
     return list(dict.fromkeys(feed.source for feed in feeds(stage)))
 
 
+def only_read_by(program: Program, number: int, kinds: tuple[type, ...]) -> bool:
+    """Returns True iff only stages of some kinds read a stage, and it is no result."""
+    if number in {result.stage for result in program.results or ()}:
+        return False
+    readers = [stage for stage in program.stages if number in sources(stage)]
+    return bool(readers) and all(isinstance(stage, kinds) for stage in readers)
+
+
 def feeds(stage: Stage) -> tuple[Feed, ...]:
     """Returns the feeds of a stage; a join stage has none, it has relations."""
     if isinstance(stage, GroupStage):

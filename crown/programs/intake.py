@@ -22,8 +22,8 @@ from crown.store.shown import shown
 from crown.store.zset import Zset
 from plans.payloads.payload import VALUE
 from plans.payloads.sums import COUNTS, ORDERED
-from plans.program import GroupStage, JoinStage, Program
-from plans.reads import Parts, occurrences, sources
+from plans.program import GroupStage, JoinStage, LinearStage, Program
+from plans.reads import Parts, occurrences, only_read_by, sources
 from plans.schema import Column, Table
 
 
@@ -262,11 +262,17 @@ class Intake:
         return net if name in self._added or is_net(net.weights) else net.net()
 
 
+SUMMING = (GroupStage, JoinStage)
+"""Stages that take rows of other stages as they come: groups add them up, and joins net them."""
+
+
 def added_relations(program: Program) -> frozenset[str]:
-    """Returns the relations (in lower case) that only groups read: they add up the rows."""
+    """Returns the relations (in lower case) whose rows need not be net: groups alone read them, which add them up, or
+    linear stages whose own rows need not be net either."""
     readers: dict[str, set[bool]] = {}
-    for stage in program.stages:
+    for number, stage in enumerate(program.stages):
+        passing = isinstance(stage, LinearStage) and only_read_by(program, number, SUMMING)
         for source in sources(stage):
             if isinstance(source, str):
-                readers.setdefault(source.lower(), set()).add(isinstance(stage, GroupStage))
+                readers.setdefault(source.lower(), set()).add(passing or isinstance(stage, GroupStage))
     return frozenset(name for name, found in readers.items() if found == {True})

@@ -23,7 +23,7 @@ from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import MissingDeletes
 from crown.kernels import arena as A
-from crown.programs.intake import Intake, Nets, added_relations, summed_columns, used_columns
+from crown.programs.intake import SUMMING, Intake, Nets, added_relations, summed_columns, used_columns
 from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
 from crown.stages.cells import Joins, cells_of, cuts_of
@@ -45,7 +45,7 @@ from crown.store.dictionary import with_room
 from crown.store.zset import Zset
 from plans.program import GroupStage, JoinStage, LinearStage, Program, TopStage
 from plans.program import Stage as Planned
-from plans.reads import holding, sources
+from plans.reads import holding, only_read_by
 from plans.schema import Column
 
 _REFUSALS = (ChangeError, MemoryBudgetError, pa.ArrowException)  # the last: an expression that cannot be evaluated
@@ -110,14 +110,14 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         if isinstance(stage, LinearStage):
             read = [self._columns_of(term.source) for term in stage.terms]
             # Groups add its rows up, and joins net what they take of other stages.
-            netted = self._only_read_by(len(self.stages), (GroupStage, JoinStage))
+            netted = only_read_by(self._program, len(self.stages), SUMMING)
             return Linear(stage, read, self.memory.dictionary, netted)
         if isinstance(stage, JoinStage):
             known: dict[str | int, tuple[Column, ...]] = {i: made.columns for i, made in enumerate(self.stages)}
             known.update(self._used.items())
             if stage.plan.count is not None:
                 return CyclicCount(stage, known, self.memory, first, self._held)
-            added = self._only_read_by(len(self.stages), (GroupStage,))  # they add up its rows
+            added = only_read_by(self._program, len(self.stages), (GroupStage,))  # they add up its rows
             if cells > 1:
                 return Joins(stage, known, self.memory, first, cells, added)
             return Join(stage, known, self.memory, first, added, self._held)
@@ -138,13 +138,6 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         for stage in self.stages:
             if isinstance(stage, Join):
                 self.gate.ask(stored_whole(stage.state, asked))
-
-    def _only_read_by(self, number: int, kinds: tuple[type, ...]) -> bool:
-        """Returns True iff only stages of some kinds read a stage, and it is no result."""
-        if number in {result.stage for result in self._program.results or ()}:
-            return False
-        readers = [stage for stage in self._program.stages if number in sources(stage)]
-        return bool(readers) and all(isinstance(stage, kinds) for stage in readers)
 
     def _columns_of(self, source: str | int) -> tuple[Column, ...]:
         return self.stages[source].columns if isinstance(source, int) else self._used[source.lower()]

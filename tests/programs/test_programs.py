@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import crown
+import plans
 from crown.errors import BadRowError, ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
 from crown.ingest.batch import MissingDeletes
+from crown.programs.intake import added_relations
 from crown.programs.program import ProgramEngine
 from crown.reference import normalise
 from crown.reference.program import results
@@ -150,6 +153,19 @@ def test_a_stream_that_lies_is_found_out_when_a_group_would_have_fewer_than_no_r
         apply(engine, {"r": [{"k": "a", "x": 1, "unread": 1, "_weight": -2}]})
     assert result_of(engine) == {("a", 1, 1): 1}
     assert engine.stats()["input_rows"] == 0, "no tuples are stored"
+
+
+def test_rows_that_are_only_passed_on_to_be_summed_are_netted_there() -> None:
+    schema = {"l": {"o": "int64", "p": "int64", "d": "int64"}, "r": {"o": "int64", "c": "int64"}}
+    query = "SELECT r.c, SUM(l.p * (100 - l.d)) AS s, COUNT(*) AS n FROM l JOIN r ON l.o = r.o GROUP BY r.c"
+    assert added_relations(plans.program(query, schema)) == {"l"}
+    view = crown.view(query, schema, on_missing="trust")
+    weights = [1, 1, -1, 1, -1, 2]
+    lines = {"o": [1, 1, 2, 2, 1, 1], "p": [3, 3, 1, 1, 9, 9], "d": [5, 5, 0, 0, 1, 1], "_weight": weights}
+    delta = view.apply({"r": [(1, 7), (2, 8)], "l": lines})
+    assert delta.to_pylist() == [{"c": 7, "s": 2 * 3 * 95 + 9 * 99, "n": 3, "_weight": 1}]
+    view.update({"l": lines | {"_weight": [-weight for weight in weights]}})
+    assert list(view) == []
 
 
 def test_a_group_is_looked_up_by_its_key() -> None:
