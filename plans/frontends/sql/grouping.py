@@ -225,7 +225,9 @@ class _Rows:
             raise reader.error(f"{word} of {len(given)} columns is not supported", node, hint)
         star = isinstance(given[0] if given else None, exp.Star)
         if star and (distinct or not isinstance(inner, exp.Count)):
-            raise reader.error(f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column")
+            raise reader.error(
+                f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column"
+            )
         if distinct and (isinstance(inner, exp.CountIf) or function not in ("count", "sum", "avg", "min", "max")):
             raise reader.error(f"{word}(DISTINCT ...) is not supported", node)
         conditions = [where] if where is not None else []

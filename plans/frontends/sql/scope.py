@@ -18,9 +18,8 @@ class Relation:
     shown: dict[str, Expr] = field(default_factory=dict)  # USING columns that it shows for both sides
     number: str = ""  # a column, in lower case, that is a ROW_NUMBER(), whose value is not maintained
 
-
     def visible(self) -> Iterator[tuple[str, str, Expr]]:
-        """Yields the columns as they are without a table before them, those of USING once: key, spelling, expression."""
+        """Yields the columns as a name without a table finds them, those of USING once: key, spelling, expression."""
         for key, (spelling, expr) in self.columns.items():
             if key not in self.hidden:
                 yield key, spelling, self.shown.get(key, expr)
