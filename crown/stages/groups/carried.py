@@ -48,6 +48,8 @@ class Carriage:
     def add(self, net: Zset, where: np.ndarray, deltas: np.ndarray) -> None:
         """Adds events to the states of their groups (``where`` int64[n]), int64[groups, words]. O(events * parts)."""
         if len(net):
-            assert net.payload is not None, "the events carry their sums"
-            payload = np.ascontiguousarray(net.payload)
-            sums.carry_over(where, payload, net.sign, self._recipe, self._scratch, deltas, self._width)
+            payload, sign = net.payload, net.sign
+            if payload is None:  # the count is all that there is to carry: the weights
+                payload, sign = net.weights, 1
+            payload = np.ascontiguousarray(payload)
+            sums.carry_over(where, payload, sign, self._recipe, self._scratch, deltas, self._width)

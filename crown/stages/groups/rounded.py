@@ -75,7 +75,7 @@ def words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def decimals(rows: np.ndarray, null: np.ndarray, type_: pa.Decimal128Type) -> tuple[pa.Array, int]:
-    """Returns integers of two or more limbs as decimals, and the row of one with too many digits, or -1."""
+    """Returns integers of some limbs as decimals, and the row of one with too many digits, or -1."""
     rows = np.ascontiguousarray(rows)
     out = np.empty((len(rows), 2), np.int64)
     refused = int(rounding.pairs(rows, rows.shape[1], _bounds(type_.precision), out))

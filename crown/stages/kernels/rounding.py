@@ -36,7 +36,7 @@ def narrow(rows, limbs, out):
 
 @kernel
 def pairs(rows, limbs, bounds, out):
-    """Writes numbers of ``limbs`` >= 2 limbs as 128-bit decimals (``out`` int64[n, 2]).
+    """Writes numbers of so many limbs as 128-bit decimals (``out`` int64[n, 2]).
 
     ``bounds``: two limbs of a bound and two of its negative. Returns the position of a number that is not between
     them, else -1.
@@ -45,7 +45,8 @@ def pairs(rows, limbs, bounds, out):
     rows, bounds, out = words(rows), words(bounds), words(out)
     refused = -1
     for i in range(n):
-        low, high = rows[i * limbs], rows[i * limbs + 1]
+        low = rows[i * limbs]
+        high = rows[i * limbs + 1] if limbs > 1 else low >> 63
         out[2 * i], out[2 * i + 1] = low, high
         for j in range(2, limbs):
             if rows[i * limbs + j] != high >> 63:

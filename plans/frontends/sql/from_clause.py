@@ -38,13 +38,8 @@ class From(Names):
 
     def relation(self, node: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> None:
         """Adds a table, a CTE or a subquery to the scope."""
-        if isinstance(node, exp.Table) and node.args.get("joins"):
-            joins = node.args["joins"]
-            node = node.copy()
-            node.set("joins", None)
-            self.relation(node, ctes, group, scope)
-            for join in joins:
-                self.join(join, ctes, group, scope)
+        if isinstance(node, (exp.Table, exp.Subquery)) and node.args.get("joins"):
+            self.joined(node, ctes, group, scope)
             return
         if isinstance(node, exp.Paren):
             self.relation(node.this, ctes, group, scope)
@@ -60,10 +55,8 @@ class From(Names):
                 self.table(name, alias, group, scope, node)
             return
         if isinstance(node, exp.Subquery):
-            inner = node.this
-            while isinstance(inner, exp.Subquery) and not inner.alias:
-                inner = inner.this
-            if isinstance(inner, exp.Table):
+            inner = tables_in(node)
+            if inner is not None:
                 if node.args.get("alias"):
                     hint = f"write (SELECT * FROM ...) AS {node.alias}"
                     raise self.error("a name for tables in parentheses is not supported", node, hint)
@@ -148,17 +141,42 @@ class From(Names):
         if kind == "SEMI":
             self.groups += 1
             group = self.groups
-        left = list(scope.relations)
-        on = self.named_by_join(join, ctes, group, scope, kind == "SEMI")
-        right = scope.relations[-1]
-        for name in self.using_names(join, method, left, right):
-            merged, other = self.using(name, left, right, scope, join)
-            self.frame.conditions.append(self.guarded(join, partial(call, "eq", merged, other)))
-            scope.merged[name.lower()] = merged
+        other = Scope(scope.outer)
+        on = self.named_by_join(join, ctes, group, other, kind == "SEMI")
+        for name in self.using_names(join, method, scope, other):
+            (_, one), (_, two) = self.using(name, scope, other, join)
+            self.frame.conditions.append(self.guarded(join, partial(call, "eq", one, two)))
+        for relation in other.relations:
+            self.add(scope, relation, join)
         for part in on:
             self.condition(part, ctes, scope)
         if kind == "SEMI":
-            scope.relations.remove(right)
+            for relation in other.relations:
+                scope.relations.remove(relation)
+
+    def joined(self, node: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> None:
+        """Adds a join in parentheses. What an outer join in them joins is in a frame of its own: the sources that are
+        there already stand outside of the parentheses.
+        """
+        first, joins = node.copy(), node.args["joins"]
+        first.set("joins", None)
+        words = {(join.side or join.kind or "").upper() for join in joins_of(node)}
+        padded, frame, pending = bool(words & {"RIGHT", "FULL"}), self.frame, self.pending
+        apart = (padded and bool(frame.sources)) or (group != 0 and bool(words - {"", "INNER", "CROSS"}))
+        if padded:
+            self.pending = []  # what is said of rows behind the join is not said of those before it
+        if apart:
+            self.frame = Frame()
+        inside = 0 if apart else group
+        self.relation(first, ctes, inside, scope)
+        for join in joins:
+            self.join(join, ctes, inside, scope)
+        if padded:
+            self.pending = pending
+        if apart:
+            made = self.one_source(self.frame, scope.relations, scope)
+            self.frame = frame
+            frame.sources.append(replace(made, group=group))
 
     def named_by_join(
         self, join: exp.Join, ctes: Ctes, group: int, scope: Scope, apart: bool = False
@@ -179,24 +197,24 @@ class From(Names):
         self.pending = [one for one in around if not any(one is other for other in used)]
         return [one for one in parts if not any(one is other for other in used)]
 
-    def using_names(self, join: exp.Join, method: str, left: list[Relation], right: Relation) -> list[str]:
+    def using_names(self, join: exp.Join, method: str, left: Scope, right: Scope) -> list[str]:
         """Returns the columns that USING or NATURAL joins by."""
         if method == "NATURAL":
-            return [s for key, (s, _) in right.columns.items() if any(key in r.columns for r in left)]
+            names = {key: spelled for relation in right.relations for key, spelled, _ in relation.visible()}
+            return [spelled for key, spelled in names.items() if left.having(key)]
         return [identifier.name for identifier in join.args.get("using") or ()]
 
     def using(
-        self, name: str, left: list[Relation], right: Relation, scope: Scope, join: exp.Join
-    ) -> tuple[Expr, Expr]:
-        """Returns the two columns of a USING name; a star shows only one of them from now on."""
-        key = name.lower()
-        merged = [scope.merged[key]] if key in scope.merged else [r.columns[key][1] for r in left if key in r.columns]
-        if not merged or key not in right.columns:
+        self, name: str, left: Scope, right: Scope, join: exp.Join
+    ) -> tuple[tuple[Relation, Expr], tuple[Relation, Expr]]:
+        """Returns the two columns of a USING name, with what shows them; only that of the left is shown from now on."""
+        ours, theirs = left.having(name), right.having(name)
+        if not ours or not theirs:
             raise self.error(f"USING({name}): both sides of the join must have this column", join)
-        if len(merged) > 1:
+        if len(ours) > 1 or len(theirs) > 1:
             raise self.error(f"USING({name}) is ambiguous: several tables have it", join, "join with ON")
-        right.hidden.add(key)
-        return merged[0], right.columns[key][1]
+        theirs[0][0].hidden.add(name.lower())
+        return ours[0], theirs[0]
 
     def outer(self, join: exp.Join, kind: str, method: str, ctes: Ctes, scope: Scope) -> None:
         """Adds an outer or anti join: both sides become one source each where they are more."""
@@ -208,9 +226,7 @@ class From(Names):
         conditions = self.named_by_join(join, ctes, 0, inner, True)
         right = self.one_source(self.frame, inner.relations, inner)
         self.frame = frame
-        for relation in inner.relations:
-            self.add(scope, relation, join)
-        on = self.outer_condition(join, kind, method, before, inner.relations, ctes, scope, conditions)
+        on = self.outer_condition(join, kind, method, ctes, scope, inner, conditions)
         if kind in ("LEFT", "ANTI"):
             frame.sources.append(replace(right, join=kind.lower(), on=on))
         elif kind == "RIGHT":
@@ -226,20 +242,23 @@ class From(Names):
         join: exp.Join,
         kind: str,
         method: str,
-        left: list[Relation],
-        right: list[Relation],
         ctes: Ctes,
         scope: Scope,
+        right: Scope,
         written: list[exp.Expression],
     ) -> tuple[Expr, ...]:
-        """Returns the conditions of an outer join, which stay with it; USING merges columns."""
+        """Returns the conditions of an outer join, which stay with it; its right side comes into the scope, and USING
+        merges columns.
+        """
         conditions, count = self.frame.conditions, len(self.frame.sources)
         self.frame.conditions = []
-        for name in self.using_names(join, method, left, right[-1]):
-            one, two = self.using(name, left, right[-1], scope, join)
+        for name in self.using_names(join, method, scope, right):
+            (left, one), (_, two) = self.using(name, scope, right, join)
             self.frame.conditions.append(self.guarded(join, partial(call, "eq", one, two)))
-            shown = {"RIGHT": two, "FULL": call("coalesce", one, two)}.get(kind, one)
-            scope.merged[name.lower()] = shown
+            if kind in ("RIGHT", "FULL"):
+                left.shown[name.lower()] = two if kind == "RIGHT" else call("coalesce", one, two)
+        for relation in right.relations:
+            self.add(scope, relation, join)
         for part in written:
             self.condition(part, ctes, scope)
         on, self.frame.conditions = tuple(self.frame.conditions), conditions
@@ -278,7 +297,7 @@ class From(Names):
         """Lets columns of relations in a scope stand for other expressions."""
         for relation in relations:
             relation.columns = {key: (s, replaced(expr, names)) for key, (s, expr) in relation.columns.items()}
-        scope.merged = {key: replaced(expr, names) for key, expr in scope.merged.items()}
+            relation.shown = {key: replaced(expr, names) for key, expr in relation.shown.items()}
 
     def full(self, left: Source, right: Source, on: tuple[Expr, ...], scope: Scope) -> Source:
         """Returns FULL JOIN: the left join, and the right rows without a partner padded with NULLs."""
@@ -290,3 +309,29 @@ class From(Names):
         made = self.derived(SetOperation((matched, alone), ("union_all", 0, 1)), f"{left.alias}_{right.alias}")
         self.rename(scope.relations, scope, {expr: made.qualified(name) for name, expr in (*ours, *theirs)})
         return made
+
+
+def tables_in(node: exp.Expression) -> exp.Expression | None:
+    """Returns the table, or the join, that parentheses in FROM stand around; None if it is a query, or there are no
+    parentheses."""
+    inner = node
+    while isinstance(inner, (exp.Subquery, exp.Paren)):
+        inner = inner.this
+        named = isinstance(inner, exp.Subquery) and (inner.alias or inner.args.get("joins"))
+        if named or isinstance(inner, exp.Table):
+            return inner
+    return None
+
+
+def joins_of(node: exp.Expression) -> list[exp.Join]:
+    """Returns the joins of a FROM clause, or of one in parentheses: those in further parentheses, too."""
+    found = []
+    todo = [node]
+    while todo:
+        part = todo.pop()
+        joins = part.args.get("joins") or () if isinstance(part, (exp.Select, exp.Table, exp.Subquery)) else ()
+        found += joins
+        start = part.args.get("from_") or part.args.get("from") if isinstance(part, exp.Select) else None
+        inside = start.this if start is not None else tables_in(part)
+        todo += [inner for inner in (inside, *(join.this for join in joins)) if inner is not None]
+    return found

@@ -22,6 +22,8 @@ from plans.frontends.sql.where import Where
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, replaced, split, unused
 
+_OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
+
 
 class Grouping(Where):
     """Reads a SELECT with GROUP BY, HAVING or aggregates, whose FROM and WHERE are in the frame."""
@@ -211,20 +213,27 @@ class _Rows:
         given = [p for p in (inner.this, inner.args.get("expression")) if isinstance(p, exp.Expression)]
         if isinstance(inner, exp.Anonymous):
             given = list(inner.expressions)
-        given += [part for part in inner.expressions if part not in given] if isinstance(inner, exp.Count) else []
+        else:
+            given += [part for part in inner.expressions if function != "count" or part not in given]
+            given += [inner.args["zero_on_all_null"]] if inner.args.get("zero_on_all_null") else []  # of COUNT_IF
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
             given = list(given[0].expressions)
+        word = spelling(reader.text, inner)
         if len(given) > (2 if function.startswith(("covar", "corr", "regr")) else 1):
+            hint = _OF_SEVERAL.get(function, "count one column")
+            raise reader.error(f"{word} of {len(given)} columns is not supported", node, hint)
+        star = isinstance(given[0] if given else None, exp.Star)
+        if star and (distinct or not isinstance(inner, exp.Count)):
             raise reader.error(
-                f"{spelling(reader.text, inner)} of {len(given)} columns is not supported", node, "count one column"
+                f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column"
             )
-        if distinct and function not in ("count", "sum", "avg", "min", "max"):
-            raise reader.error(f"{function.upper()}(DISTINCT ...) is not supported", node)
+        if distinct and (isinstance(inner, exp.CountIf) or function not in ("count", "sum", "avg", "min", "max")):
+            raise reader.error(f"{word}(DISTINCT ...) is not supported", node)
         conditions = [where] if where is not None else []
         if isinstance(inner, exp.CountIf):
             conditions, given = [*conditions, *given], []
-        if isinstance(given[0] if given else None, exp.Star):
+        if star:
             given = []
         return reader.guarded(node, lambda: self.add(function, given, distinct, conditions, ctes))
 

@@ -42,10 +42,12 @@ def limited(node: Any) -> bool:
 
 
 def hoisted(root: exp.Expression) -> exp.Expression:
-    """Returns a syntax tree in which no parentheses carry ORDER BY and LIMIT: the query inside of them does."""
+    """Returns a syntax tree in which parentheses around a query carry no ORDER BY and LIMIT: the query inside of them
+    does, unless it has its own."""
     for node in list(root.find_all(exp.Subquery)):
         inner = node.this
-        if limited(node) and isinstance(inner, exp.Query) and not limited(inner):
+        plain = isinstance(inner, exp.Query) and not (limited(inner) or node.alias or node.args.get("joins"))
+        if limited(node) and plain:
             for name in _CLAUSES:
                 inner.set(name, node.args.get(name))
                 node.set(name, None)
@@ -57,8 +59,6 @@ class Ordering(Grouping):
 
     def top(self, node: exp.Expression, ctes: Ctes, outer: Scope | None) -> Relation:
         """Returns the relation of a query with ORDER BY, LIMIT, OFFSET or QUALIFY."""
-        if isinstance(node, exp.Subquery):
-            raise self.error("ORDER BY and LIMIT stand twice around this query", node, "put one of them into FROM")
         bare = node.copy()
         for name in _CLAUSES:
             bare.set(name, None)

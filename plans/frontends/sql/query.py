@@ -17,6 +17,7 @@ from plans.errors import PlanError
 from plans.expressions.build import Expr
 from plans.expressions.coercion import common
 from plans.frontends.branches import balanced, shaped
+from plans.frontends.sql.from_clause import joins_of
 from plans.frontends.sql.groupings import groupings
 from plans.frontends.sql.ordering import Ordering, hoisted, limited
 from plans.frontends.sql.refuse import conjuncts
@@ -80,7 +81,7 @@ class _Reader(Ordering):
             return False
         return not any(
             (join.kind or "").upper() == "ANTI" or (join.side and (join.kind or "").upper() != "SEMI")
-            for join in _joins(node)
+            for join in joins_of(node)
         )
 
     def flattened(
@@ -111,7 +112,7 @@ class _Reader(Ordering):
             raise self.error("a SELECT without FROM has nothing to maintain", node)
         where = node.args.get("where")
         around, parts = self.pending, [] if where is None else conjuncts(where.this)
-        padded = any((join.side or "").upper() in ("RIGHT", "FULL") for join in _joins(node))
+        padded = any((join.side or "").upper() in ("RIGHT", "FULL") for join in joins_of(node))
         self.pending = [] if padded else list(parts)
         with_room(self.relation, start.this, ctes, group, scope)
         for join in node.args.get("joins") or ():
@@ -235,10 +236,13 @@ class _Reader(Ordering):
                     f"* stands for {relation.number}, too, which is not maintained", item, "list the other columns"
                 )
         shown = [
-            (relation, spelling, expr if isinstance(item, exp.Column) else scope.merged.get(key, expr))
+            (relation, spelling, expr)
             for relation in relations
-            for key, (spelling, expr) in relation.columns.items()
-            if isinstance(item, exp.Column) or key not in relation.hidden
+            for spelling, expr in (
+                relation.columns.values()
+                if isinstance(item, exp.Column)
+                else [(spelling, expr) for _, spelling, expr in relation.visible()]
+            )
         ]
         count: dict[str, int] = {}
         for _, name, _ in shown:
@@ -343,22 +347,6 @@ def _depth(function: Function) -> int:
     return 0 if isinstance(function, int) else 1 + max(_depth(p) for p in function[1:] if not isinstance(p, str))
 
 
-def _joins(node: exp.Select) -> list[exp.Join]:
-    """Returns the joins of a FROM clause, those in parentheses too."""
-    found = list(node.args.get("joins") or ())
-    start = node.args.get("from_") or node.args.get("from")
-    todo = [part.this for part in (start, *found) if part is not None]
-    while todo:
-        part = todo.pop()
-        while isinstance(part, (exp.Subquery, exp.Paren)) and not part.alias:
-            part = part.this
-        if isinstance(part, exp.Table):
-            inner = part.args.get("joins") or ()
-            found += inner
-            todo += [join.this for join in inner]
-    return found
-
-
 def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
     """Returns the relation of one query. PlanError, with the place, for everything that is not maintained.
 
@@ -375,4 +363,7 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
     if parameter is not None:
         place = parameter if extent(parameter) is not None else parameter.parent
         raise reader.error("a parameter is not supported", place, "write its value into the query")
-    return reader.read(hoisted(found[0]), {}, None)
+    root = hoisted(found[0])
+    for node in root.find_all(exp.Subquery):
+        reader.check_parentheses(node)
+    return reader.read(root, {}, None)

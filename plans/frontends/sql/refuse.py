@@ -37,6 +37,7 @@ _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", 
            "group", "having"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
 _TABLE = {"this", "alias", "db", "catalog", "joins"}
+_SUBQUERY = {"this", "alias", "joins", "with_", "with"}
 
 
 class Refuser:
@@ -89,6 +90,15 @@ class Refuser:
     def check_table(self, node: exp.Table) -> None:
         """Refuses a table with a past, a sample or a shape of its own."""
         self.check_arguments(node, _TABLE, "a table")
+
+    def check_parentheses(self, node: exp.Subquery) -> None:
+        """Refuses what may not stand behind parentheses, by the words it is written with."""
+        order = node.args.get("order") or node.args.get("limit") or node.args.get("offset")
+        if order and isinstance(node.this, exp.Query) and not (node.alias or node.args.get("joins")):
+            raise self.error("ORDER BY and LIMIT stand twice around this query", node, "put one of them into FROM")
+        if order:
+            raise self.error("ORDER BY and LIMIT stand behind a table", node, "put them into a subquery in FROM")
+        self.check_arguments(node, _SUBQUERY, "a subquery")
 
     def check_join(self, join: exp.Join) -> tuple[str, str]:
         """Returns the kind (INNER, SEMI, ANTI, LEFT, RIGHT, FULL) and the method of a join; refuses all others."""

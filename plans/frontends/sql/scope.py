@@ -14,17 +14,23 @@ class Relation:
 
     alias: str
     columns: dict[str, tuple[str, Expr]]
-    hidden: set[str] = field(default_factory=set)  # USING columns that a star shows only once
+    hidden: set[str] = field(default_factory=set)  # USING columns that another relation shows
+    shown: dict[str, Expr] = field(default_factory=dict)  # USING columns that it shows for both sides
     number: str = ""  # a column, in lower case, that is a ROW_NUMBER(), whose value is not maintained
+
+    def visible(self) -> Iterator[tuple[str, str, Expr]]:
+        """Yields the columns as a name without a table finds them, those of USING once: key, spelling, expression."""
+        for key, (spelling, expr) in self.columns.items():
+            if key not in self.hidden:
+                yield key, spelling, self.shown.get(key, expr)
 
 
 @dataclass
 class Scope:
-    """The names that a SELECT sees; `merged` are its USING columns; `outer` the scope around a correlated subquery."""
+    """The names that a SELECT, or one side of a join, sees; `outer` is the scope around a correlated subquery."""
 
     outer: Scope | None
     relations: list[Relation] = field(default_factory=list)
-    merged: dict[str, Expr] = field(default_factory=dict)
 
     def relation(self, alias: str) -> Relation | None:
         """Returns the relation of that name, of the nearest scope that has one."""
@@ -34,10 +40,13 @@ class Scope:
 
     def lookup(self, name: str) -> list[Expr]:
         """Returns the columns of that name, of the nearest scope that has one."""
-        if name.lower() in self.merged:
-            return [self.merged[name.lower()]]
-        found = [r.columns[name.lower()][1] for r in self.relations if name.lower() in r.columns]
+        found = [expr for _, expr in self.having(name)]
         return found or (self.outer.lookup(name) if self.outer else [])
+
+    def having(self, name: str) -> list[tuple[Relation, Expr]]:
+        """Returns the columns of that name of this scope, each with the relation that shows it."""
+        wanted = name.lower()
+        return [(one, expr) for one in self.relations for key, _, expr in one.visible() if key == wanted]
 
     def meaning(self, name: str) -> str:
         """Returns what the name could mean here: a column or a table; nothing if neither is called so."""

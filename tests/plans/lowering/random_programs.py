@@ -16,6 +16,8 @@ AGGREGATES = (
     "MAX({})",
     "COUNT(DISTINCT {})",
     "SUM({}) FILTER (WHERE {} > 1)",
+    "SUM(0.00) FILTER (WHERE {} > 1)",
+    "COUNT({}) FILTER (WHERE CAST(NULL AS BOOLEAN))",
 )
 
 
@@ -64,11 +66,18 @@ class Writer:
         table = self.rng.choice(tuple(INTEGERS))
         return f"{table} {alias}", [f"{alias}.{name}" for name in INTEGERS[table]]
 
+    def operand(self, depth: int) -> tuple[str, list[str]]:
+        """A table, a subquery or a join in parentheses, and its columns."""
+        if depth < 2 and self.rng.random() < 0.15:
+            text, columns = self.source(2)
+            return f"({text})" if " JOIN " in text else text, columns
+        return self.relation(depth)
+
     def source(self, depth: int) -> tuple[str, list[str]]:
         """A FROM clause, and its columns."""
-        text, columns = self.relation(depth)
+        text, columns = self.operand(depth)
         for _ in range(self.rng.choice((0, 0, 1, 1, 2))):
-            other, more = self.relation(depth)
+            other, more = self.operand(depth)
             kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"))
             on = f"{self.column(columns)} = {self.column(more)}"
             if kind != "FULL JOIN" and self.rng.random() < 0.3:  # DuckDB has no FULL JOIN with inequalities
