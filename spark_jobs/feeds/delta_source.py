@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from crown.errors import needs
 from spark_jobs.errors import SourceError
-from spark_jobs.storage.address import masked
+from spark_jobs.storage.address import in_a_line, masked
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,7 +50,7 @@ def telling(table: str) -> Iterator[None]:
     except TableNotFoundError:
         raise SourceError(f"{masked(table)} is no Delta table: give the folder, or URI, of one") from None
     except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
-        said = " ".join(str(error).split())[:300].rstrip(". ")
+        said = in_a_line(error)[:300].rstrip(". ")
         raise SourceError(
             f"the Delta table {masked(table)} cannot be read ({said}): mend that; if versions are gone that are still "
             "to be read (VACUUM, log retention), begin with a new checkpoint and load the table"

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from crown.errors import needs
 from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.storage.address import in_a_line
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.objects import ObjectFolder
 from spark_jobs.storage.opening import Options, folder_at
@@ -147,7 +148,7 @@ def _reason(folder: Folder, error: Exception) -> str:
     """Returns why deltalake failed, in a line without credentials."""
     if isinstance(folder, ObjectFolder):
         return folder.bucket.reason(error)
-    return " ".join(str(error).split())
+    return in_a_line(error)
 
 
 def options_of(folder: Folder) -> dict[str, str] | None:
