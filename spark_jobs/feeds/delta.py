@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
-from spark_jobs.feeds.delta_source import BATCHES_END, ChangesSource, TableSource, has_feed, opened
+from spark_jobs.feeds.delta_source import BATCHES_END, ChangesSource, TableSource, has_feed, opened, telling
 from spark_jobs.storage.address import address, masked
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def delta_table(spark: SparkSession, table: str, version: int | None = None) -> 
     """
     where = _where(table)
     found = opened(where, version)
+    with telling(where):
+        found.to_pyarrow_dataset()  # what deltalake cannot read it refuses here, and not in a worker
     spark.dataSource.register(TableSource)
     reader = spark.read.format(TableSource.name()).option("table", where)
     return reader.option("version", str(found.version())).load()

@@ -19,7 +19,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from crown.errors import needs
 from spark_jobs.errors import SourceError
-from spark_jobs.storage.address import masked
+from spark_jobs.storage.address import in_a_line, masked
+from spark_jobs.tables.hidden import refuse_mapped, refuse_vectors_among_changes
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,7 +51,7 @@ def telling(table: str) -> Iterator[None]:
     except TableNotFoundError:
         raise SourceError(f"{masked(table)} is no Delta table: give the folder, or URI, of one") from None
     except (DeltaError, OSError, pa.ArrowException, ValueError) as error:
-        said = " ".join(str(error).split())[:300].rstrip(". ")
+        said = in_a_line(error)[:300].rstrip(". ")
         raise SourceError(
             f"the Delta table {masked(table)} cannot be read ({said}): mend that; if versions are gone that are still "
             "to be read (VACUUM, log retention), begin with a new checkpoint and load the table"
@@ -62,12 +63,14 @@ def opened(table: str, version: int | None = None) -> DeltaTable:
     with telling(table):
         from deltalake import DeltaTable
 
-        if version is None:
-            return DeltaTable(table)
-        newest = DeltaTable(table).version()
-        if not 0 <= version <= newest:
-            raise SourceError(f"the Delta table {masked(table)} has no version {version}: the newest is {newest}")
-        return DeltaTable(table, version=version)
+        found = DeltaTable(table)
+        if version is not None:
+            newest = found.version()
+            if not 0 <= version <= newest:
+                raise SourceError(f"the Delta table {masked(table)} has no version {version}: the newest is {newest}")
+            found = DeltaTable(table, version=version)
+    refuse_mapped(found, table)
+    return found
 
 
 def has_feed(table: DeltaTable) -> bool:
@@ -163,7 +166,9 @@ class ChangesReader(datasource.DataSourceStreamReader, _AvailableNow):
     def read(self, partition: Versions) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """See PySpark's ``DataSourceStreamReader``."""
         with telling(self._table):
-            feed = opened(self._table).load_cdf(starting_version=partition.first, ending_version=partition.last)
+            table = opened(self._table)
+            refuse_vectors_among_changes(table, self._table, partition.first, partition.last)
+            feed = table.load_cdf(starting_version=partition.first, ending_version=partition.last)
             yield from fitted(pa.RecordBatchReader.from_stream(feed), self._schema, self._table)
 
 

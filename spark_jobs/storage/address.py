@@ -15,6 +15,8 @@ from spark_jobs.errors import FolderError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _USER = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]*@")
 _QUERY = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]+://[^\s?]*)\?[^\s'\")]*")
+_KEY = re.compile(r"\{[^{}]*private_key.*|-----BEGIN.*", re.S)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _STORES = {
     "s3": "s3",
     "s3a": "s3",
@@ -40,8 +42,16 @@ class Address:
 
 
 def masked(text: str) -> str:
-    """Returns a text in which no URI has a password or a query."""
-    return _QUERY.sub(r"\1?...", _USER.sub("...@", text))
+    """Returns a text in which no URI has a password or a query, and without the private key of a service account."""
+    return _KEY.sub("***", _QUERY.sub(r"\1?...", _USER.sub("...@", text)))
+
+
+def in_a_line(error: BaseException) -> str:
+    """Returns what a library for object stores has said, whose causes stand on lines of their own, as one line without
+    credentials."""
+    said = _COLOUR.sub("", str(error)).partition("\n\nDebug source")[0]
+    lines = (line.strip().removeprefix("↳").strip() for line in masked(said).splitlines())
+    return ": ".join(filter(None, lines)) or repr(error)
 
 
 def scheme_of(path: str) -> str | None:

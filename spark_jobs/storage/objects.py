@@ -9,19 +9,20 @@ creates must compare what is there (``CellLog.publish`` does).
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from spark_jobs.errors import FolderError
-from spark_jobs.storage.address import masked
+from spark_jobs.storage.address import in_a_line, masked
 from spark_jobs.storage.folder import Folder
 
 _CLIENT = {
@@ -39,8 +40,11 @@ _CLIENT = {
     "user_agent",
 }
 _RETRY = {"max_retries", "retry_timeout"}
+_ACCOUNTS = {"service_account", "service_account_key", "service_account_path", "application_credentials"}
 _PREFIX = re.compile(r"(?:aws|azure|google)_(?=(?:" + "|".join(sorted(_CLIENT)) + r")\Z)")
 _SAID = re.compile(r"<Code>(\w+)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+_METADATA = re.compile(r"://(169\.254\.169\.254|metadata\.google\.internal)/")
+_STORE = re.compile(r"\AGeneric \w+ error: ")
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _stores: dict[tuple[int, str, tuple[tuple[str, str], ...]], Any] = {}
 """Connections of this process, by process, bucket and options."""
@@ -94,17 +98,37 @@ class Bucket:
             found["retry_timeout"] += "s"
         if self.uri.startswith("s3:"):  # the commit is an object that is created once only
             found.setdefault("aws_conditional_put", "etag")
+        if self.uri.startswith("gs:"):
+            given = {name.lower().removeprefix("google_") for name in found}
+            known = {name.lower().removeprefix("google_") for name in os.environ if name.startswith("GOOGLE_")}
+            if "bearer_token" in given | known and not _ACCOUNTS & (given | known):
+                raise FolderError(
+                    f"a Delta table in {self.uri} cannot be reached with a bearer token, which deltalake does not "
+                    "take: give a service account (google_service_account, or google_service_account_key)"
+                )
         return found
 
     def reason(self, error: BaseException) -> str:
         """Returns why a request failed, in a line without credentials."""
-        text = str(error)
+        text = in_a_line(error)
+        if _METADATA.search(text):
+            return "no credentials are given, in the environment or as storage_options"
         found = _SAID.search(text)
-        said = " ".join(filter(None, found.groups())) if found else text.splitlines()[0] if text else repr(error)
-        for name, value in self.options.items():
-            if len(str(value)) > 3 and re.search("key|secret|token|password|credential|sas|signature", name, re.I):
-                said = said.replace(str(value), "***")
+        said = " ".join(filter(None, found.groups())) if found else _STORE.sub("", text)
+        for secret in _secrets(self.options):
+            said = said.replace(secret, "***")
         return masked(said)[:300].rstrip(". ")
+
+
+def _secrets(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yields what must not be shown of options, also of a key of Google's, which is JSON with a secret in it."""
+    for name, value in given.items():
+        text = str(value)
+        if len(text) > 3 and re.search("key|secret|token|password|credential|sas|signature", name, re.I):
+            yield text
+            if text.lstrip().startswith("{"):
+                with suppress(ValueError):
+                    yield from _secrets(json.loads(text))
 
 
 class ObjectFolder(Folder):

@@ -16,10 +16,12 @@ from urllib.parse import unquote
 
 from crown.errors import needs
 from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.storage.address import in_a_line
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.objects import ObjectFolder
 from spark_jobs.storage.opening import Options, folder_at
 from spark_jobs.tables.commits import OURS, attempts, beaten, entries, foreign, place
+from spark_jobs.tables.hidden import refuse_mapped, refuse_vectors
 from spark_jobs.tables.parts import Part, schema_of
 
 if TYPE_CHECKING:
@@ -147,7 +149,7 @@ def _reason(folder: Folder, error: Exception) -> str:
     """Returns why deltalake failed, in a line without credentials."""
     if isinstance(folder, ObjectFolder):
         return folder.bucket.reason(error)
-    return " ".join(str(error).split())
+    return in_a_line(error)
 
 
 def options_of(folder: Folder) -> dict[str, str] | None:
@@ -172,9 +174,11 @@ def opened(folder: Folder) -> DeltaTable | None:
     try:
         if not DeltaTable.is_deltatable(str(folder), options):
             return None
-        return DeltaTable(str(folder), storage_options=options)
+        found = DeltaTable(str(folder), storage_options=options)
     except (DeltaError, OSError) as error:
         raise SourceError(f"the Delta table {folder} cannot be read ({_reason(folder, error)})") from None
+    refuse_mapped(found, str(folder))
+    return found
 
 
 def newest_batch(folder: Folder | Path, stream: str) -> int:
@@ -196,6 +200,7 @@ def table_files(path: Folder | Path | str, storage_options: Options | None = Non
     table = opened(folder)
     if table is None:
         raise SourceError(f"{folder} is no Delta table: give the folder that write_deltas writes to")
+    refuse_vectors(table, str(folder))
     return [unquote(uri.removeprefix("file://")) for uri in table.file_uris()]
 
 

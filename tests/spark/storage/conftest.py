@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from spark_jobs.storage.opening import folder_at
-from tests.spark.storage.server import AZURITE, BUCKET, azure_server, s3_server
+from tests.spark.storage.server import AZURITE, BUCKET, azure_server, gcs_server, s3_server
 
 
 @pytest.fixture(scope="session")
@@ -29,12 +29,20 @@ def azure():
         yield options
 
 
-@pytest.fixture(params=["local", "s3", "azure"])
+@pytest.fixture(scope="session")
+def gcs():
+    """The options by which a bucket of a server of Google Cloud Storage's API is reached."""
+    pytest.importorskip("obstore")
+    with gcs_server() as options:
+        yield options
+
+
+@pytest.fixture(params=["local", "s3", "azure", "gcs"])
 def place(request, tmp_path):
     """A folder on each storage, as a user writes it, with the options."""
     if request.param == "local":
         return str(tmp_path / "on disk"), {}
-    scheme = {"s3": "s3a", "azure": "az"}[request.param]
+    scheme = {"s3": "s3a", "azure": "az", "gcs": "gs"}[request.param]
     return f"{scheme}://{BUCKET}/{uuid.uuid4().hex}/on a store", request.getfixturevalue(request.param)
 
 

@@ -1,11 +1,12 @@
-"""Servers of object stores on loopback, each in a process of its own, with conditional writes: moto's of S3, and
-Azurite, which is Azure's own."""
+"""Servers of object stores on loopback, each in a process of its own, with conditional writes: moto's of S3, Azurite,
+which is Azure's own, and ours of Google Cloud Storage (``gcs``)."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
+import json
 import os
 import shutil
 import socket
@@ -16,6 +17,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import formatdate
+
+from tests.spark.storage import gcs
 
 BUCKET = "bucket"
 SECRET = "hunter2-and-more"
@@ -49,6 +52,21 @@ def azure_server() -> Iterator[dict[str, str]]:
             "azure_storage_endpoint": url,
             "azure_allow_http": "true",
         }
+
+
+@contextmanager
+def gcs_server() -> Iterator[dict[str, str]]:
+    """Does the same with the server of Google Cloud Storage's XML API that is beside this file."""
+    port = _free_port()
+    with _serving([sys.executable, gcs.__file__, str(port), SECRET, BUCKET], port):
+        yield gcs_options(f"http://127.0.0.1:{port}")
+
+
+def gcs_options(url: str) -> dict[str, str]:
+    """What obstore and deltalake must know to reach a server of Google Cloud Storage at ``url``."""
+    account = {"gcs_base_url": url, "disable_oauth": True, "client_email": "", "private_key": SECRET}
+    key = json.dumps({**account, "private_key_id": ""})
+    return {"google_service_account_key": key, "google_allow_http": "true"}
 
 
 def _new_container(url: str) -> urllib.request.Request:
@@ -88,6 +106,17 @@ def options(url: str) -> dict[str, str]:
         "aws_region": "us-east-1",
         "aws_allow_http": "true",
     }
+
+
+def url_of(given: dict[str, str]) -> str:
+    """Returns where the server is that is reached by these options."""
+    key = given.get("google_service_account_key")
+    return str(json.loads(key)["gcs_base_url"]) if key else given["aws_endpoint"]
+
+
+def through(url: str, given: dict[str, str]) -> dict[str, str]:
+    """Returns the options by which the same is reached at another address."""
+    return gcs_options(url) if "google_service_account_key" in given else {**given, "aws_endpoint": url}
 
 
 def environment(given: dict[str, str]) -> dict[str, str]:

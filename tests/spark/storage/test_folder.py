@@ -1,4 +1,4 @@
-"""What state asks of a storage holds on local files and on S3: files appear whole, once, and are found again."""
+"""What state asks of a storage holds on local files and on stores: files appear whole, once, and are found again."""
 
 from __future__ import annotations
 
@@ -72,6 +72,16 @@ def test_a_folder_lists_its_own_files_and_folders(folder):
     assert (folder / "a" / "b").at("x") == f"{folder}/a/b/x"
 
 
+def test_a_listing_of_several_pages_is_whole(folder):
+    names = [f"{number:04d}" for number in range(40)]
+    for name in names:
+        (folder / f"below {name}").make()
+        (folder / f"below {name}").create("x", b"1")
+        folder.create(name, name.encode())
+    assert folder.files() == dict.fromkeys(names, 4)
+    assert sorted(folder.folders()) == [f"below {name}" for name in names]
+
+
 def test_deleting_what_is_not_there_is_no_trouble(folder):
     for name in ("a", "b", "c"):
         folder.create(name, b"1")
@@ -105,13 +115,14 @@ def test_only_what_is_surely_not_there_is_reported_as_missing(folder):
         assert "\n" not in error.value.strerror
 
 
-def test_a_bucket_that_is_not_there_is_not_taken_for_an_empty_one(s3):
-    folder = folder_at("s3://nobucket/x", "state", s3)
+@pytest.mark.parametrize(("store", "scheme"), [("s3", "s3"), ("gcs", "gs")])
+def test_a_bucket_that_is_not_there_is_not_taken_for_an_empty_one(request, store, scheme):
+    folder = folder_at(f"{scheme}://nobucket/x", "state", request.getfixturevalue(store))
     for ask in (folder.files, lambda: folder.read("f"), lambda: folder.tail("f", 16)):
         with pytest.raises(OSError, match="bucket") as error:
             ask()
         assert not isinstance(error.value, FileNotFoundError)
-    with pytest.raises(FolderError, match=r"state s3://nobucket/x cannot be written \(there is no bucket"):
+    with pytest.raises(FolderError, match=rf"state {scheme}://nobucket/x cannot be written \(there is no bucket"):
         ready(folder, "state")
 
 

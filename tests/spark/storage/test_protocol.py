@@ -30,7 +30,7 @@ from tests.oracles.expectation import net
 from tests.spark.cell.test_cell import HOPS, expected, rows, stream
 from tests.spark.job.test_submit import command
 from tests.spark.storage.flaky import flaky_proxy
-from tests.spark.storage.server import SECRET, environment, options
+from tests.spark.storage.server import SECRET, environment, gcs_options, options, through, url_of
 
 CHANGES = stream(8)
 DELTAS = expected(HOPS, CHANGES)
@@ -223,8 +223,14 @@ class Counting:
         return asked
 
 
-def test_a_batch_costs_the_same_number_of_requests_whatever_its_number(tmp_path, s3, monkeypatch):
-    site, counted = Site(tmp_path / "checkpoint", (f"s3://bucket/counted-{os.getpid()}", s3)), Counter()
+@pytest.fixture(params=["s3", "gcs"])
+def bucket(request):
+    """The URI of a bucket, with the options by which it is reached."""
+    return {"s3": "s3://bucket", "gcs": "gs://bucket"}[request.param], request.getfixturevalue(request.param)
+
+
+def test_a_batch_costs_the_same_number_of_requests_whatever_its_number(tmp_path, bucket, monkeypatch):
+    site, counted = Site(tmp_path / "checkpoint", (f"{bucket[0]}/counted-{os.getpid()}", bucket[1])), Counter()
     real = objects._obstore
     monkeypatch.setattr(objects, "_obstore", lambda uri: Counting(real(uri), counted))
     monkeypatch.setattr(state_log, "NOTES", 20)
@@ -263,9 +269,9 @@ class Flaky:
 @pytest.mark.parametrize("after", [False, True], ids=["lost", "done, and not confirmed"])
 @pytest.mark.parametrize("kind", ["get", "put", "list_with_delimiter"])
 def test_a_store_that_does_not_answer_ends_in_a_sentence_and_no_batch_is_skipped(
-    tmp_path, s3, monkeypatch, kind, after
+    tmp_path, bucket, monkeypatch, kind, after
 ):
-    site = Site(tmp_path / "checkpoint", (f"s3://bucket/flaky-{kind}-{after}-{os.getpid()}", s3))
+    site = Site(tmp_path / "checkpoint", (f"{bucket[0]}/flaky-{kind}-{after}-{os.getpid()}", bucket[1]))
     site.apply(0, CHANGES[0])
     site.apply(1, CHANGES[1])
     real = objects._obstore
@@ -283,12 +289,12 @@ def test_a_store_that_does_not_answer_ends_in_a_sentence_and_no_batch_is_skipped
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_server_in_trouble_costs_time_and_nothing_else(tmp_path, s3, seed):
+def test_a_server_in_trouble_costs_time_and_nothing_else(tmp_path, bucket, seed):
     """Requests that are refused, lost, or answered too late are sent again; what then fails, Spark executes again."""
     said = []
-    with flaky_proxy(s3["aws_endpoint"], seed) as (url, done):
-        trouble = {**s3, "aws_endpoint": url, "timeout": "1s", "max_retries": "5"}
-        site = Site(tmp_path / "checkpoint", (f"s3://bucket/trouble-{seed}-{os.getpid()}", trouble))
+    with flaky_proxy(url_of(bucket[1]), seed) as (url, done):
+        trouble = {**through(url, bucket[1]), "timeout": "1s", "max_retries": "5"}
+        site = Site(tmp_path / "checkpoint", (f"{bucket[0]}/trouble-{seed}-{os.getpid()}", trouble))
         for batch, changes in enumerate(CHANGES):
             for attempt in range(20):
                 try:
@@ -298,7 +304,7 @@ def test_a_server_in_trouble_costs_time_and_nothing_else(tmp_path, s3, seed):
                 else:
                     break
             assert deltas == DELTAS[batch]
-    calm = Site(tmp_path / "checkpoint", (site.place[0], s3))
+    calm = Site(tmp_path / "checkpoint", (site.place[0], bucket[1]))
     assert calm.log().batches() == list(range(len(CHANGES)))
     assert not list(troubles(calm.log()))
     assert min(done[kind] for kind in ("refused", "dropped", "answer dropped", "late")) > 0
@@ -306,9 +312,10 @@ def test_a_server_in_trouble_costs_time_and_nothing_else(tmp_path, s3, seed):
     assert not any("\n" in sentence or SECRET in sentence for sentence in said)
 
 
-def test_a_server_that_is_gone_is_no_empty_state(tmp_path):
-    gone = {**options("http://127.0.0.1:9"), "max_retries": "0"}
-    site = Site(tmp_path / "checkpoint", ("s3://bucket/gone", gone))
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_server_that_is_gone_is_no_empty_state(tmp_path, scheme):
+    known = {"s3": options, "gs": gcs_options}[scheme]("http://127.0.0.1:9")
+    site = Site(tmp_path / "checkpoint", (f"{scheme}://bucket/gone", {**known, "max_retries": "0"}))
     with pytest.raises(CheckpointError, match=r"cannot read .*meta\.json"):
         site.apply(0, CHANGES[0])
     with pytest.raises(CheckpointError, match="cannot read"):
@@ -345,7 +352,7 @@ def test_a_worker_killed_anywhere_leaves_nothing_half_done(site, point):
     killed_in_the_middle(site, point)
 
 
-@pytest.mark.parametrize("place", ["s3"], indirect=True)
+@pytest.mark.parametrize("place", ["s3", "gcs"], indirect=True)
 def test_a_killed_worker_leaves_nothing_half_done(site):
     killed_in_the_middle(site, "after the log")
 

@@ -1,4 +1,5 @@
-"""A stream through Spark whose state is on S3: killed with all its processes, and gone on with. Oracle: a recompute."""
+"""A stream through Spark whose state is on a store: killed with all its processes, and gone on with. Oracle: a
+recompute."""
 
 from __future__ import annotations
 
@@ -17,10 +18,12 @@ from tests.spark.test_kills import run_until
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_killed_job_goes_on_from_its_state_on_s3(tmp_path, s3, monkeypatch):
-    for name, value in environment(s3).items():
+@pytest.mark.parametrize(("store", "scheme"), [("s3", "s3a"), ("gcs", "gs")])
+def test_a_killed_job_goes_on_from_its_state_on_a_store(tmp_path, request, store, scheme, monkeypatch):
+    known = request.getfixturevalue(store)
+    for name, value in environment(known).items():
         monkeypatch.setenv(name, value)
-    state = f"s3a://{BUCKET}/{uuid.uuid4().hex}/state"
+    state = f"{scheme}://{BUCKET}/{uuid.uuid4().hex}/state"
     edges, rng = tmp_path / "edges.txt", random.Random(6)
     pairs = sorted({(rng.randrange(300), rng.randrange(300)) for _ in range(1500)}, key=lambda _: rng.random())
     edges.write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
@@ -38,9 +41,9 @@ def test_a_killed_job_goes_on_from_its_state_on_s3(tmp_path, s3, monkeypatch):
     assert not any(SECRET in line for line in first + second)
     batches = [int(n) for n in re.findall(r"^batch +(\d+)", "\n".join(second), re.M)]
     assert batches[0] == max(committed) + 1, "it begins behind what was committed before it was killed"
-    root = folder_at(state, "state", s3)
+    root = folder_at(state, "state", known)
     assert len(root.folders()) == 1
     (stream,) = root.folders()
     assert (root / stream / "crown").folders() == ["0", "1"]
     assert {path.name for path in (tmp_path / "state" / "crown").iterdir()} == {"elsewhere.json"}
-    assert not any("s3" in path.name for path in tmp_path.rglob("*"))
+    assert not any(scheme in path.name for path in tmp_path.rglob("*"))

@@ -28,7 +28,7 @@ from spark_jobs.tables.net import net_of
 from spark_jobs.tables.parts import ATTEMPTS, schema_of
 from tests.spark.job.test_submit import PATHS, command, edge_pairs, write_edges
 from tests.spark.storage.flaky import flaky_proxy
-from tests.spark.storage.server import BUCKET, SECRET, environment
+from tests.spark.storage.server import BUCKET, SECRET, environment, through, url_of
 from tests.spark.streams import batch_of, oracle_of
 from tests.spark.tables.driver import LOGS, SCHEMA, STREAM, attempt
 from tests.spark.tables.test_write_deltas import GRAPH, HOPS, NOW, graph_files, states
@@ -38,8 +38,8 @@ deltalake = pytest.importorskip("deltalake")
 FILES = {"delta": table_files, "parquet": delta_files}
 
 
-SCHEMES = {"s3": "s3", "azure": "az"}
-STORES = [("s3", "delta"), ("s3", "parquet"), ("azure", "parquet")]
+SCHEMES = {"s3": "s3", "azure": "az", "gcs": "gs"}
+STORES = [("s3", "delta"), ("s3", "parquet"), ("azure", "parquet"), ("gcs", "delta"), ("gcs", "parquet")]
 """Where tables are tried. deltalake 1.6 cannot append to a table on Azure's emulator, whoever asks for it."""
 
 
@@ -128,6 +128,7 @@ def test_a_table_of_another_stream_or_with_other_files_is_refused(bucket, form):
     assert FILES[form](str(bucket), bucket.bucket.options) == FILES[form](bucket)
 
 
+@pytest.mark.parametrize("bucket", ["s3", "gcs"], indirect=True)
 def test_a_commit_whose_answer_is_lost_stands_and_one_that_another_has_made_does_not(bucket, monkeypatch):
     """A request that is sent again finds what it has made itself; its files stay."""
     from deltalake.exceptions import CommitFailedError
@@ -154,14 +155,15 @@ def test_a_commit_whose_answer_is_lost_stands_and_one_that_another_has_made_does
 
 
 @pytest.mark.slow
-def test_a_server_in_trouble_leaves_every_row_once(s3):
+@pytest.mark.parametrize("bucket", ["s3", "gcs"], indirect=True)
+def test_a_server_in_trouble_leaves_every_row_once(bucket):
     """Requests are refused, lost, answered too late, or done and not answered; a batch that fails is given again.
 
     Not of a Delta table: deltalake waits with the interpreter's lock held, and the proxy is in this process.
     """
-    form, folder, said = "parquet", f"s3://{BUCKET}/{uuid.uuid4().hex}", []
-    with flaky_proxy(s3["aws_endpoint"], 4) as (url, done):
-        trouble = folder_at(folder, "path", {**s3, "aws_endpoint": url, "timeout": "1s", "max_retries": "5"})
+    form, known, said = "parquet", dict(bucket.bucket.options), []
+    with flaky_proxy(url_of(known), 4) as (url, done):
+        trouble = folder_at(str(bucket), "path", {**through(url, known), "timeout": "1s", "max_retries": "5"})
         batch, table = 0, None
         while batch < 8 and len(said) < 30:
             try:
@@ -172,8 +174,7 @@ def test_a_server_in_trouble_leaves_every_row_once(s3):
                 table = None  # the stream ends, and is started again
             else:
                 batch += 1
-    calm = folder_at(folder, "path", s3)
-    assert found(form, calm) == expected(8)
+    assert found(form, bucket) == expected(8)
     assert sum(done.values()) > done["passed"]
     assert not any("\n" in sentence or SECRET in sentence for sentence in said)
 
@@ -192,6 +193,7 @@ def test_the_columns_of_a_file_are_read_from_its_end(bucket, monkeypatch):
     assert len(asked) == 2, "the footer is longer than what is mostly enough"
 
 
+@pytest.mark.parametrize("bucket", ["s3", "gcs"], indirect=True)
 def test_a_result_table_is_merged_on_a_store(bucket):
     from spark_jobs.tables.merge import DeltaResult
 
@@ -234,22 +236,24 @@ def test_an_output_on_a_store_belongs_to_one_job(bucket, tmp_path):
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("form", LOGS)
-def test_the_cells_of_a_stream_write_to_a_store(spark, tmp_path, s3, form):
+@pytest.mark.parametrize(("store", "scheme"), [("s3", "s3a"), ("gcs", "gs")])
+def test_the_cells_of_a_stream_write_to_a_store(spark, tmp_path, request, store, scheme, form):
     files, made = graph_files(tmp_path / "in", 3)
-    table, oracle, wanted = f"s3a://{BUCKET}/{uuid.uuid4().hex}/deltas", oracle_of(GRAPH, HOPS), []
-    options = {"checkpoint": str(tmp_path / "state"), "cells": 2, "storage_options": s3}
+    known = request.getfixturevalue(store)
+    table, oracle, wanted = f"{scheme}://{BUCKET}/{uuid.uuid4().hex}/deltas", oracle_of(GRAPH, HOPS), []
+    options = {"checkpoint": str(tmp_path / "state"), "cells": 2, "storage_options": known}
     for _ in range(2):  # the second finds nothing new
         stream = write_deltas(spark, HOPS, files.frames(spark), table, format=form, trigger=NOW, **options)
         stream.awaitTermination()
     for changes in made:
         oracle.apply(batch_of(changes))
         wanted.append(Counter(oracle.result))
-    rows = [tuple(row) for row in read_deltas(spark, table, s3).collect()]
+    rows = [tuple(row) for row in read_deltas(spark, table, known).collect()]
     assert list(states(rows, len(made))) == wanted
-    folder = folder_at(table, "path", s3)
+    folder = folder_at(table, "path", known)
     assert (folder / ATTEMPTS).files() == {}
     if form == "delta":
-        stored = deltalake.DeltaTable(str(folder), storage_options=s3).to_pyarrow_table()
+        stored = deltalake.DeltaTable(str(folder), storage_options=known).to_pyarrow_table()
         assert Counter(rows) == Counter(zip(*stored.to_pydict().values(), strict=True))
     assert not any("s3" in path.name for path in tmp_path.rglob("*"))
 

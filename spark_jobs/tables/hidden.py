@@ -1,0 +1,100 @@
+"""What a Delta table may hold that the package ``deltalake`` does not see, or sees wrong: refused in a sentence.
+
+Delta's own connector writes such tables, on demand or, in some places, by default. Read without this look they give
+NULLs, or rows that were deleted, and nobody is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from spark_jobs.errors import SourceError
+from spark_jobs.storage.address import masked
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_MODE, _PHYSICAL = "delta.columnMapping.mode", "delta.columnMapping.physicalName"
+_VECTORS, _LEFT_BEHIND = "deletionVectors", "checkpointProtection"
+_WITHOUT = "set delta.enableDeletionVectors = false and run REORG TABLE ... APPLY (PURGE)"
+
+
+def refuse_mapped(table: DeltaTable, where: str) -> None:
+    """Raises :class:`SourceError` if the files of a table do not have its columns under their names (column mapping).
+
+    ``deltalake`` reads and writes files by the names of the columns: it would find NULLs there, and leave NULLs for
+    others.
+    """
+    mode = table.metadata().configuration.get(_MODE, "none")
+    if mode == "none":
+        return
+    renamed = [name for name, physical in _names(json.loads(table.schema().to_json())) if name != physical]
+    if mode == "id" or renamed:
+        column = renamed[0] if renamed else table.schema().fields[0].name
+        raise SourceError(
+            f"the Delta table {masked(where)} maps its columns ({_MODE} = {mode}), so its files have {column!r} under "
+            "another name, and the package deltalake does not find it: use a table without column mapping, or Delta's "
+            "own connector"
+        )
+
+
+def refuse_vectors(table: DeltaTable, where: str) -> None:
+    """Raises :class:`SourceError` if rows of a table are deleted that its files still have (deletion vectors)."""
+    if _VECTORS not in (table.protocol().reader_features or ()):
+        return
+    if any(one.num_rows for one in pa.RecordBatchReader.from_stream(table.deletion_vectors())):
+        raise SourceError(
+            f"rows of the Delta table {masked(where)} are deleted by deletion vectors, and its files still have them: "
+            f"{_WITHOUT} on it, or read it with Delta's own connector"
+        )
+
+
+def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last: int) -> None:
+    """Raises :class:`SourceError` if the change feed of these versions would be read wrong.
+
+    A version without change files adds and removes whole files, less the rows that deletion vectors take away;
+    ``deltalake`` takes all rows. O(commits), and nothing for tables that never had deletion vectors.
+    """
+    protocol = table.protocol()
+    if not {_VECTORS, _LEFT_BEHIND} & {*(protocol.reader_features or ()), *(protocol.writer_features or ())}:
+        return
+    from deltalake.fs import DeltaStorageHandler
+
+    files = fs.PyFileSystem(DeltaStorageHandler(where))
+    for version in range(first, last + 1):
+        try:
+            with files.open_input_file(f"_delta_log/{version:020d}.json") as opened:
+                log = opened.read()
+        except FileNotFoundError:  # deltalake says so, too
+            continue
+        if b'"deletionVector"' in log and _takes_whole_files(log):
+            raise SourceError(
+                f"version {version} of the Delta table {masked(where)} adds or removes files with deletion vectors and "
+                "has no change files (a RESTORE, an overwrite, or a delete of everything, for one), so the package "
+                f"deltalake would read rows that are deleted: {_WITHOUT} on the table, then begin with a new "
+                "checkpoint and load the table, or read it with Delta's own connector"
+            )
+
+
+def _takes_whole_files(log: bytes) -> bool:
+    """Returns True if a commit changes rows by files with deletion vectors, and says so by no change files."""
+    actions: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines() if line.strip()]
+    if any("cdc" in action for action in actions):
+        return False
+    changed = [action.get("add") or action.get("remove") or {} for action in actions]
+    return any(one.get("dataChange") and one.get("deletionVector") for one in changed)
+
+
+def _names(of: Any) -> Iterator[tuple[str, str]]:
+    """Yields the names of fields, those in structs, too, with what files call them."""
+    if isinstance(of, Mapping):
+        for field in of.get("fields", ()):
+            yield field["name"], field.get("metadata", {}).get(_PHYSICAL, field["name"])
+            yield from _names(field["type"])
+        for part in ("elementType", "keyType", "valueType"):
+            yield from _names(of.get(part))
