@@ -57,8 +57,9 @@ def refuse_vectors(table: DeltaTable, where: str) -> None:
 def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last: int) -> None:
     """Raises :class:`SourceError` if the change feed of these versions would be read wrong.
 
-    A version without change files adds and removes whole files, less the rows that deletion vectors take away;
-    ``deltalake`` takes all rows. O(commits), and nothing for tables that never had deletion vectors.
+    A version without change files adds and removes files, less the rows that deletion vectors take away. ``deltalake``
+    finds the rows of a file that stays with another vector, and takes all rows of one that comes or goes. O(commits),
+    and nothing for tables that never had deletion vectors.
     """
     protocol = table.protocol()
     if not {_VECTORS, _LEFT_BEHIND} & {*(protocol.reader_features or ()), *(protocol.writer_features or ())}:
@@ -82,12 +83,15 @@ def refuse_vectors_among_changes(table: DeltaTable, where: str, first: int, last
 
 
 def _takes_whole_files(log: bytes) -> bool:
-    """Returns True if a commit changes rows by files with deletion vectors, and says so by no change files."""
+    """Returns True if a commit adds or removes, for good, a file with a deletion vector, and has no change files."""
     actions: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines() if line.strip()]
     if any("cdc" in action for action in actions):
         return False
+    added = {action["add"]["path"] for action in actions if "add" in action}
+    removed = {action["remove"]["path"] for action in actions if "remove" in action}
     changed = [action.get("add") or action.get("remove") or {} for action in actions]
-    return any(one.get("dataChange") and one.get("deletionVector") for one in changed)
+    whole = [one for one in changed if one.get("dataChange") and one["path"] not in added & removed]
+    return any(one.get("deletionVector") for one in whole)
 
 
 def _names(of: Any) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_jobs import cluster
 from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.feeds.delta_source import columns
 from spark_jobs.folders import local_folder
 from spark_jobs.operator import Query, maintain
 from spark_jobs.storage.folder import Folder
@@ -112,5 +113,7 @@ def read_deltas(spark: SparkSession, path: str, storage_options: Mapping[str, st
     if not files:
         raise SourceError(f"{folder} has no deltas yet: wait for the first batch")
     if isinstance(folder, LocalFolder):
-        return spark.read.parquet(*files)
+        table = None if plain else delta.opened(folder)
+        reader = spark.read if table is None else spark.read.schema(columns(table))  # files may have more, or fewer
+        return reader.parquet(*files)
     return fetched(spark, folder, [file.rpartition("/")[2] for file in files])

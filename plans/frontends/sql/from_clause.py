@@ -325,7 +325,7 @@ def tables_in(node: exp.Expression) -> exp.Expression | None:
 
 def joins_of(node: exp.Expression) -> list[exp.Join]:
     """Returns the joins of a FROM clause, or of one in parentheses: those in further parentheses, too."""
-    found = []
+    found: list[exp.Join] = []
     todo = [node]
     while todo:
         part = todo.pop()
