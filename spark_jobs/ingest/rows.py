@@ -75,7 +75,8 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
         field = fields.get(name.lower())
         if column is None or field is None:
             raise SourceError(
-                f"relation {table.name!r}: the input has no column {name!r}; it has {', '.join(frame.columns)}. "
+                f"relation {table.name!r}: the input has no column {name!r}; it has "
+                f"{', '.join(given for given in frame.columns if given != UNREADABLE)}. "
                 "Rename a column, or give the schema that the input has"
             )
         value, bad = _fit(F.col(quoted(field.name)), field.dataType, column.type, by_engine)
