@@ -22,6 +22,7 @@ from plans.program import Maintainable
 from plans.schema import arrow_type
 from plans.search.shares import Grid
 from spark_jobs.errors import SparkJobError
+from spark_jobs.ingest.names import plainly_named, quoted
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
 
@@ -53,10 +54,12 @@ def emitted(deltas: DataFrame, emit: str, key: Sequence[str] | None, plan: Maint
         source = T.StructField("source", T.StructType([T.StructField("batch", T.LongType())]))
         schema = T.StructType([*images, T.StructField("op", T.StringType()), source])
     if key and not _together(plan, grid, key):
-        deltas = deltas.repartition(grid.cells, *(f"`{name}`" for name in key))
+        deltas = deltas.repartition(grid.cells, *(quoted(name) for name in key))
     types = [(output.name, arrow_type(output.type)) for output in plan.output]
     with quietly():
-        return deltas.mapInArrow(_task(emit, list(key or ()), pa.schema([*types, (WEIGHT, pa.int64())])), schema)
+        return plainly_named(deltas).mapInArrow(
+            _task(emit, list(key or ()), pa.schema([*types, (WEIGHT, pa.int64())])), schema
+        )
 
 
 def _together(plan: Maintainable, grid: Grid, key: Sequence[str]) -> bool:

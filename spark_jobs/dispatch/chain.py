@@ -27,6 +27,7 @@ from spark_jobs.cell.step import Step
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from spark_jobs.dispatch.placement import AUTO, pins
 from spark_jobs.dispatch.shuffle import base_relations, dispatched
+from spark_jobs.ingest.names import plainly_named
 from spark_jobs.ingest.types import spark_type
 from spark_jobs.session import quietly
 from spark_jobs.tables.parts import MANIFEST_ROW, Parts
@@ -190,7 +191,7 @@ def _field(column: tuple[str, str]) -> tuple[str, T.DataType]:
 def written(deltas: DataFrame, parts: Parts) -> DataFrame:
     """Returns what a stage behind the deltas says, which writes them to files."""
     with quietly():
-        return deltas.mapInArrow(parts.written, MANIFEST_ROW)
+        return plainly_named(deltas).mapInArrow(parts.written, MANIFEST_ROW)
 
 
 def _task(step: Step, parts: Parts | None) -> Any:

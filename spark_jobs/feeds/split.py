@@ -23,6 +23,7 @@ from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Schema
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.debezium import enveloped
+from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.sources import envelopes, parsed_lines
 
 RAISE, IGNORE = "raise", "ignore"
@@ -110,7 +111,7 @@ def _texts(frame: DataFrame, value: str, by: str | Column | None) -> tuple[DataF
             "value=, or leave out schema= if the records are parsed already"
         )
     said = [] if by is None else [_told(frame, by).cast("string").alias("_table")]
-    rows = parsed_lines(frame.select(F.col(f"`{value}`").cast("string").alias("value"), *said))
+    rows = parsed_lines(frame.select(F.col(quoted(value)).cast("string").alias("value"), *said))
     if by is None:
         fields = F.col("fields")
         around = F.from_json(fields["payload"], "map<string,string>")
@@ -140,7 +141,7 @@ def _columns(frame: DataFrame, by: str | Column | None) -> tuple[DataFrame, Colu
 
 def _told(frame: DataFrame, by: str | Column) -> Column:
     """Returns the expression that says the table. Raises :class:`SourceError` if the frame has no such column."""
-    told = F.col(f"`{by}`" if by in frame.columns else by) if isinstance(by, str) else by
+    told = F.col(quoted(by) if by in frame.columns else by) if isinstance(by, str) else by
     try:
         type_ = frame.select(told.alias("told")).schema[0].dataType
     except PySparkException:

@@ -20,6 +20,7 @@ from plans.reads import occurrences
 from plans.schema import Schema
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.debezium import enveloped, unwrapped
+from spark_jobs.ingest.names import quoted
 
 DEBEZIUM = "debezium"
 
@@ -65,7 +66,7 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
                 "comes or goes: leave one out"
             )
     beside = [name for name in frame.columns if name in {found, *BESIDE} and name.lower() not in own]
-    return frame.withColumn(WEIGHT, F.col(f"`{found}`")).drop(*beside)
+    return frame.withColumn(WEIGHT, F.col(quoted(found))).drop(*beside)
 
 
 def check_names(plan: Maintainable, changes: Mapping[str, DataFrame], declared: Schema) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from crown.ingest.columns import WEIGHT
 from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Table
+from spark_jobs.ingest.names import quoted
 
 _UNAVAILABLE = "__debezium_unavailable_value"
 _WHOLE = "have the source send whole rows (in PostgreSQL, REPLICA IDENTITY FULL), or declare the relation with upserts"
@@ -40,7 +41,7 @@ def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
     upserts = table is not None and table.upserts
     sequence = (table.sequence or "").lower() if table is not None else ""
     fields = _fields(frame, "after")
-    before = {field.name.lower() for field in _fields(frame, "before")}
+    before = {field.name.lower(): field.name for field in _fields(frame, "before")}
     kept = [name for name in frame.columns if name.startswith("_") and name not in (WEIGHT, UNREADABLE)]
     beside = [name for name in frame.columns if name.lower() == sequence]
     fields = [field for field in fields if not beside or field.name.lower() != sequence]
@@ -59,7 +60,8 @@ def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
     texts = [f.name for f in fields if isinstance(f.dataType, T.StringType)]
     reasons += [
         F.when(
-            (gone & (F.col(f"before.`{name}`") == _UNAVAILABLE)) | (come & (F.col(f"after.`{name}`") == _UNAVAILABLE)),
+            (gone & (F.col(f"before.{quoted(before[name.lower()])}") == _UNAVAILABLE))
+            | (come & (F.col(f"after.{quoted(name)}") == _UNAVAILABLE)),
             F.lit(f"column '{name}' was left out by the source: {_WHOLE}"),
         )
         for name in texts
@@ -70,8 +72,9 @@ def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
 
     def row(image: str, weight: int, reason: Column) -> Column:
         """Returns one row as a struct; a column that this image lacks, or all of a bad row, is NULL."""
+        own = {field.name.lower(): field.name for field in fields} if image == "after" else before
         values = [
-            (F.col(f"{image}.`{f.name}`") if image == "after" or f.name.lower() in before else F.lit(None))
+            (F.col(f"{image}.{quoted(own[f.name.lower()])}") if f.name.lower() in own else F.lit(None))
             .cast(f.dataType)
             .alias(f.name)
             for f in fields
@@ -86,7 +89,7 @@ def unwrapped(frame: DataFrame, table: Table | None = None) -> DataFrame:
         .when((op == "u") & F.lit(not upserts), F.array(row("before", -1, good), row("after", 1, good)))
         .otherwise(F.array(row("after", 1, good)))
     )
-    return frame.select(F.explode(rows).alias("row"), *kept).select("row.*", *kept)
+    return frame.select(F.explode(rows).alias("row"), *map(quoted, kept)).select("row.*", *map(quoted, kept))
 
 
 def _fields(frame: DataFrame, image: str) -> list[T.StructField]:

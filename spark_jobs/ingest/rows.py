@@ -27,9 +27,12 @@ from crown.ingest.conventions import known, weights_of_codes
 from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.schema import Table, decimal_parts
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.types import spark_type, type_of_spark
 
 _RESERVED = -(2**63)
+_ZONELESS = r"^\s*[+-]?\d+(-\d+){0,2}([T ](\d+(:\d+){0,2}(\.\d*)?)?)?\s*$"
+_BELOW_MICROSECONDS = r"\.\d{6}\d*[1-9]"
 
 
 @dataclass(frozen=True)
@@ -72,27 +75,28 @@ def check(frame: DataFrame, table: Table, needed: Sequence[str], by_engine: bool
         field = fields.get(name.lower())
         if column is None or field is None:
             raise SourceError(
-                f"relation {table.name!r}: the input has no column {name!r}; it has {', '.join(frame.columns)}. "
+                f"relation {table.name!r}: the input has no column {name!r}; it has "
+                f"{', '.join(given for given in frame.columns if given != UNREADABLE)}. "
                 "Rename a column, or give the schema that the input has"
             )
-        value, bad = _fit(F.col(f"`{field.name}`"), field.dataType, column.type, by_engine)
+        value, bad = _fit(F.col(quoted(field.name)), field.dataType, column.type, by_engine)
         unseen = table.upserts and column.name.lower() not in named  # in a row that goes
         columns[column.name] = value
         if bad is not None:
             bad = bad & (weight > 0) if unseen else bad
-            faults.append((bad, _misfit(column.name, F.col(f"`{field.name}`"), field.dataType, column.type)))
+            faults.append((bad, _misfit(column.name, F.col(quoted(field.name)), field.dataType, column.type)))
         if table.required(column.name):
             null = value.isNull() & (weight > 0) if unseen else value.isNull()
             faults.append((null, F.lit(f"column '{column.name}' is NULL, and declared NOT NULL")))
-    kept = [F.col(f"`{field.name}`") for field in frame.schema.fields if field.name != UNREADABLE]
+    kept = [F.col(quoted(field.name)) for field in frame.schema.fields if field.name != UNREADABLE]
     bad = reduce(Column.__or__, [fault for fault, _ in faults]) if faults else None
     return CheckedRows(frame, columns, weight, bad, _first(faults), F.to_json(F.struct(*kept)))
 
 
 def made_by_cells(frame: DataFrame, needed: Sequence[str]) -> CheckedRows:
     """Returns the same for the rows of a round of cells: they have their types and weights, and none can be bad."""
-    columns = {name: F.col(f"`{name}`") for name in needed}
-    return CheckedRows(frame, columns, F.col(f"`{WEIGHT}`"), None, _no_text(), _no_text())
+    columns = {name: F.col(quoted(name)) for name in needed}
+    return CheckedRows(frame, columns, F.col(quoted(WEIGHT)), None, _no_text(), _no_text())
 
 
 def _no_text() -> Column:
@@ -134,7 +138,7 @@ def _weight(
     field = fields.get(WEIGHT.lower())
     if field is None:
         return _long(1), []
-    code = F.col(f"`{field.name}`")
+    code = F.col(quoted(field.name))
     if isinstance(field.dataType, T.StringType):
         weight = F.coalesce(
             *(
@@ -181,9 +185,13 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool) -> tupl
     the engine looks)."""
     target = spark_type(type_)
     reserved = value == _long(_RESERVED)
+    if isinstance(source, T.StringType) and source.collation != "UTF8_BINARY":
+        raise SourceError(
+            f"a column of type {source.simpleString()} cannot be read as {type_}: texts are compared byte by byte "
+            "here, as in UTF8_BINARY; cast it to string first, and fold what is to be equal (lower, trim)"
+        )
     if type(source) is type(target) and not isinstance(target, T.DecimalType):
-        same = value if source == target else value.cast(target)  # two types of text can differ in their collation
-        return same, reserved if type_ == "int64" and not by_engine else None
+        return value, reserved if type_ == "int64" and not by_engine else None
     if isinstance(source, T.StringType):
         return _parse(value, type_)
     if type_of_spark(source) == type_ or (type_ == "int64" and type_of_spark(source) == "int32"):
@@ -193,6 +201,8 @@ def _fit(value: Column, source: T.DataType, type_: str, by_engine: bool) -> tupl
         raise SourceError(
             f"a column of type {source.simpleString()} cannot be read as {type_}: cast it first, or change the schema"
         )
+    if isinstance(source, T.TimestampType):
+        return _wall_clock(value).cast(target), None
     cast = value.try_cast(target)
     lossy = cast.isNull() | (~cast.try_cast(source).eqNullSafe(value))
     return cast, value.isNotNull() & lossy
@@ -203,6 +213,8 @@ def _parse(text: Column, type_: str) -> tuple[Column, Column]:
     if type_ == "binary":
         value = F.try_to_binary(text, F.lit("base64"))
         return value, text.isNotNull() & value.isNull()
+    if type_ in ("timestamp", "timestamp_ntz"):
+        return _parse_time(text, type_)
     value = text.try_cast(spark_type(type_))
     bad = value.isNull()
     parts = decimal_parts(type_)
@@ -217,3 +229,29 @@ def _parse(text: Column, type_: str) -> tuple[Column, Column]:
     elif type_ == "int64":
         bad = bad | (value == _long(_RESERVED))
     return value, text.isNotNull() & bad
+
+
+def _parse_time(text: Column, type_: str) -> tuple[Column, Column]:
+    """Returns the same for a time. Without a zone it is one of UTC, whatever the zone of the session: a text means the
+    same in every run of a checkpoint.
+
+    Bad are, beside what is no time, a zone where there is none to be kept, parts of microseconds, and a time of day
+    alone, which Spark takes for one of the day on which the job runs.
+    """
+    wall = text.try_cast("timestamp_ntz")  # drops a zone; NULL for a time of day alone
+    zoneless = text.rlike(_ZONELESS)
+    bad = wall.isNull() | text.rlike(_BELOW_MICROSECONDS)
+    if type_ == "timestamp_ntz":
+        return wall, text.isNotNull() & (bad | ~zoneless)
+    utc = F.concat(wall.cast("string"), F.lit("Z"))
+    value = F.when(zoneless, utc).otherwise(text).try_cast("timestamp")
+    return value, text.isNotNull() & (bad | value.isNull())
+
+
+def _wall_clock(instant: Column) -> Column:
+    """Returns what a clock in UTC shows at an instant, whatever the zone of the session, as TIMESTAMP_NTZ."""
+    micros, day = F.unix_micros(instant), _long(86_400_000_000)
+    within = F.pmod(micros, day)
+    days = ((micros - within) / day).cast("int")
+    since = F.make_dt_interval(days, F.lit(0), F.lit(0), within.cast("decimal(18,6)") / F.lit(1_000_000))
+    return F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'") + since

@@ -36,6 +36,7 @@ FORMATS = ("csv", "json", "parquet", "edges")
 _SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 _SPEC = re.compile(r"(?P<name>\w+)=(?P<path>.+?)(?::(?P<options>\w+=[^:,]*(?:,\w+=[^:,]*)*))?")
 _CORRUPT = "_corrupt_record"
+_UTF8 = "utf-8-sig"  # without the mark that some programs begin a file with; Spark leaves it out, too
 _GOES = [code for code, weight in CODES.items() if weight < 0]
 FILE = "_file"
 """Column of a batch frame: the file that a row is from."""
@@ -163,7 +164,7 @@ def _first_record(given: Input) -> set[str] | None:
     if first is None:
         return None
     try:
-        with (gzip.open if first.suffix == ".gz" else open)(first, "rt", encoding="utf-8") as file:
+        with (gzip.open if first.suffix == ".gz" else open)(first, "rt", encoding=_UTF8) as file:
             found = json.loads(next((line for line in file if line.strip()), "null"))
     except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         return None  # its rows are bad, or the file cannot be read: Spark will say so
@@ -259,7 +260,7 @@ def _header(given: Input) -> list[str] | None:
         return None
     try:
         opened = gzip.open if first.suffix == ".gz" else open
-        with opened(first, "rt", newline="", encoding=given.options.get("encoding", "utf-8")) as file:
+        with opened(first, "rt", newline="", encoding=given.options.get("encoding", _UTF8)) as file:
             names = next(csv.reader(file, delimiter=given.options.get("sep", ",")), [])
     except (OSError, EOFError, ValueError, TypeError, LookupError, csv.Error, zlib.error) as error:
         raise SourceError(f"relation {given.name!r}: the first line of {first} cannot be read ({error})") from None

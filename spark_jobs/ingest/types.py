@@ -18,6 +18,7 @@ _SPARK: dict[str, T.DataType] = {
     "timestamp": T.TimestampType(),
     "timestamp_ntz": T.TimestampNTZType(),
 }
+_UNREAD = "cast the column, or drop it first, or declare the relation without it (schema=)"
 _NARROW: dict[type[T.DataType], str] = {
     T.ByteType: "int32",
     T.ShortType: "int32",
@@ -48,4 +49,11 @@ def type_of_spark(type_: T.DataType) -> str:
 def table_of_spark(name: str, schema: T.StructType, leave_out: frozenset[str]) -> Table:
     """Returns a relation with the columns of a Spark schema, without those named in ``leave_out`` (lower case)."""
     kept = [field for field in schema.fields if field.name.lower() not in leave_out]
-    return Table(name, tuple(Column(field.name, type_of_spark(field.dataType)) for field in kept))
+    return Table(name, tuple(Column(field.name, _type_of(name, field)) for field in kept))
+
+
+def _type_of(relation: str, field: T.StructField) -> str:
+    try:
+        return type_of_spark(field.dataType)
+    except PlanError as error:
+        raise PlanError(f"relation {relation!r}, column {field.name!r}: {error.message}", hint=_UNREAD) from None

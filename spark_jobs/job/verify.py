@@ -21,6 +21,7 @@ from plans.program import Maintainable, Program
 from plans.reads import occurrences, used
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import SparkJobError
+from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.rows import check
 from spark_jobs.ingest.sources import FILE
 from spark_jobs.ingest.types import spark_type
@@ -41,7 +42,7 @@ class Digest:
 
 def digest(result: DataFrame) -> Digest:
     """Returns the number of a DataFrame's rows and their checksum."""
-    hashed = F.xxhash64(*(F.col(f"`{name}`") for name in result.columns)).cast("decimal(38,0)")
+    hashed = F.xxhash64(*(F.col(quoted(name)) for name in result.columns)).cast("decimal(38,0)")
     row = result.agg(F.count(F.lit(1)).alias("n"), F.sum(hashed).alias("sum")).collect()[0]
     return Digest(int(row["n"]), int(row["sum"] or 0))
 
@@ -51,7 +52,7 @@ def accumulated(deltas: DataFrame, columns: Sequence[str], bag: bool = False) ->
 
     Raises :class:`SparkJobError` if some row adds up to less than 0 or, unless the result is a ``bag``, to more than 1.
     """
-    total = deltas.groupBy(*(F.col(f"`{name}`") for name in columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
+    total = deltas.groupBy(*(F.col(quoted(name)) for name in columns)).agg(F.sum(WEIGHT).alias(WEIGHT))
     strange = total.filter((F.col(WEIGHT) < 0) | (F.col(WEIGHT) > (2**62 if bag else 1))).limit(1).collect()
     if strange:
         raise SparkJobError(f"the delta stream adds up to weight {strange[0][WEIGHT]} for {strange[0].asDict()}")
@@ -61,7 +62,7 @@ def accumulated(deltas: DataFrame, columns: Sequence[str], bag: bool = False) ->
 def _repeated(counted: DataFrame) -> DataFrame:
     """Returns every row as often as its weight says, without the weight."""
     copies = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col(WEIGHT))).alias(WEIGHT)
-    others = [F.col(f"`{name}`") for name in counted.columns if name != WEIGHT]
+    others = [F.col(quoted(name)) for name in counted.columns if name != WEIGHT]
     return counted.filter(F.col(WEIGHT) > 0).select(*others, copies).drop(WEIGHT)
 
 
@@ -85,13 +86,13 @@ def recomputed(plan: Plan, frames: Mapping[str, DataFrame], *, clamped: bool) ->
         typed = _typed(plan, atom.relation, frames)
         if atom.predicate is not None:
             typed = typed.filter(F.expr(spark_sql(atom.predicate)))
-        net = _net(typed, [F.col(f"`{name}`") for name in dict.fromkeys(atom.columns)], clamped)
+        net = _net(typed, [F.col(quoted(name)) for name in dict.fromkeys(atom.columns)], clamped)
         renamed = [
-            F.col(f"`{c}`").alias(f"{atom.name}.{a}") for c, a in zip(atom.columns, atom.attributes, strict=True)
+            F.col(quoted(c)).alias(f"{atom.name}.{a}") for c, a in zip(atom.columns, atom.attributes, strict=True)
         ]
         parts.append(net.filter(F.col(WEIGHT) > 0).select(*renamed))
         for attribute in atom.attributes:
-            here = F.col(f"`{atom.name}.{attribute}`")
+            here = F.col(quoted(f"{atom.name}.{attribute}"))
             if attribute in bound:
                 same = (
                     bound[attribute].eqNullSafe(here)
@@ -123,9 +124,9 @@ def recomputed_program(program: Program, frames: Mapping[str, DataFrame], *, cla
     for table in program.tables:
         typed = _typed(program, table.name, frames)
         read = [name for name in typed.columns if name not in (WEIGHT, BATCH)]
-        net = _repeated(_net(typed, [F.col(f"`{name}`") for name in read], clamped))
+        net = _repeated(_net(typed, [F.col(quoted(name)) for name in read], clamped))
         columns = [
-            F.col(f"`{column.name}`")
+            F.col(quoted(column.name))
             if column.name in read
             else F.lit(None).cast(spark_type(column.type)).alias(column.name)
             for column in table.columns

@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 
 from spark_jobs.dispatch.envelope import WEIGHT
 from spark_jobs.errors import SourceError, SparkJobError
+from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.types import type_of_spark
 from spark_jobs.operator import maintain
 from spark_jobs.triangles.engine import QUERY, TriangleEngines
@@ -90,7 +91,7 @@ def triangle_counts(
     if vertex == "float64":
         raise SourceError("src and dst are floating point numbers, which make no good names: cast them to bigint")
     if not directed:
-        ends = (F.col(f"`{source.name}`"), F.col(f"`{target.name}`"))
+        ends = (F.col(quoted(source.name)), F.col(quoted(target.name)))
         edges = edges.withColumns({source.name: F.least(*ends), target.name: F.greatest(*ends)})
     schema = {"edges": {"src": vertex, "dst": vertex}}
     if per == "graph":

@@ -255,3 +255,19 @@ def test_a_null_where_the_schema_says_not_null_is_a_bad_row(spark):
         rows = check(frame, table, needed)
         reasons = [row[0] for row in frame.select(F.when(rows.bad, rows.reason)).collect()]
         assert reasons == [None, "column 'id' is NULL, and declared NOT NULL"]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("csv", "a,b\n1,2\n"), ("json", '{"a": 1, "b": 2}\n')])
+def test_the_mark_that_some_programs_begin_a_file_with_is_no_part_of_it(spark, tmp_path, kind, text):
+    schema = Schema.of({"r": {"a": "int64", "b": "int64"}})
+    (tmp_path / f"1.{kind}").write_text(text, encoding="utf-8-sig")
+    frame = changes(spark, Input("r", tmp_path, kind, {}, 1), schema["r"], None, streaming=False)
+    assert rows_of(maintain(spark, "SELECT DISTINCT a, b FROM r", {"r": frame}, schema=schema)) == {(1, 2): 1}
+
+
+def test_a_column_that_is_not_there_is_told_with_those_that_are(spark, tmp_path):
+    schema = Schema.of({"r": {"a": "int64", "b": "int64"}})
+    (tmp_path / "1.csv").write_text("a,c\n1,2\n")
+    frame = changes(spark, Input("r", tmp_path, "csv", {}, 1), schema["r"], None, streaming=False)
+    with pytest.raises(SourceError, match=r"no column 'b'; it has a, c, _file\. Rename"):
+        maintain(spark, "SELECT DISTINCT a, b FROM r", {"r": frame}, schema=schema)
