@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs import delta_changes, delta_table, maintain, read_deltas
 from spark_jobs.errors import SourceError, SparkJobError
-from spark_jobs.feeds.delta_source import ChangesReader, Versions, columns, opened
+from spark_jobs.feeds.delta_source import ChangesReader, ChangesSource, Versions
 from spark_jobs.storage.local import LocalFolder
 from spark_jobs.tables.delta import DeltaLog, table_files
 from spark_jobs.tables.merge import DeltaResult
@@ -67,22 +67,26 @@ def overwritten(folder):
 
 def changes(folder, first, last):
     """The rows that a task of a stream reads of versions."""
-    reader = ChangesReader(str(folder), columns(opened(str(folder))), -1, None)
+    schema = ChangesSource({"table": str(folder)}).schema()
+    reader = ChangesReader(str(folder), schema, -1, None)
     return pa.Table.from_batches(reader.read(Versions(first, last)))
 
 
-def test_changes_that_deletion_vectors_make_wrong_are_refused(vectors):
+def test_changes_of_a_file_that_stays_with_a_vector_are_read(vectors):
     assert changes(vectors, 0, 0).num_rows == 30
-    for version in (1, 2):
-        overwritten(vectors)
-        with pytest.raises(
-            SourceError, match=rf"version {version} of the Delta table .* with deletion vectors"
-        ) as told:
-            changes(vectors, version, version)
+    found = changes(vectors, 1, 1)
+    assert sorted(found["a"].to_pylist()) == [3, 4, 7, 11, 18, 29]
+    assert set(found["_change_type"].to_pylist()) == {"delete"}
+
+
+def test_changes_that_deletion_vectors_make_wrong_are_refused(vectors):
+    overwritten(vectors)
+    for first in (0, 2):
+        with pytest.raises(SourceError, match=r"version 2 of the Delta table .* with deletion vectors") as told:
+            changes(vectors, first, 2)
         assert "REORG TABLE" in str(told.value)
         assert "\n" not in str(told.value)
-    with pytest.raises(SourceError, match="version 1 of"):
-        changes(vectors, 0, 2)
+    assert changes(vectors, 0, 1).num_rows == 36
 
 
 def test_changes_that_are_in_files_of_their_own_are_read_beside_deletion_vectors(vectors):
@@ -172,6 +176,6 @@ def test_a_stream_of_such_a_table_ends_in_the_sentence(spark, vectors, tmp_path)
         spark, "SELECT COUNT(*) AS n FROM t", {"t": delta_changes(spark, str(vectors))}, checkpoint=str(tmp_path / "c")
     )
     writer = deltas.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
-    with pytest.raises(SparkJobError, match="version 1 of the Delta table") as told, plain_errors():
+    with pytest.raises(SparkJobError, match="version 2 of the Delta table") as told, plain_errors():
         writer.trigger(availableNow=True).start().awaitTermination()
     assert "\n" not in str(told.value)
