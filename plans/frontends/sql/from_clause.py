@@ -71,7 +71,7 @@ class From(Names):
             alias = node.alias or f"subquery{len(self.frame.sources)}"
             self.subquery(body, alias, tuple(node.alias_column_names), ctes, group, scope, node)
             return
-        called = node.this if isinstance(node, exp.Table) else node
+        called = (node.this if isinstance(node, exp.Table) else None) or node
         raise self.error(f"{spelling(self.text, called)} in FROM is not supported", node, "use tables and subqueries")
 
     def table(self, name: str, alias: str, group: int, scope: Scope, node: exp.Table) -> None:
@@ -143,16 +143,11 @@ class From(Names):
             group = self.groups
         other = Scope(scope.outer)
         on = self.named_by_join(join, ctes, group, other, kind == "SEMI")
-        for name in self.using_names(join, method, scope, other):
-            (_, one), (_, two) = self.using(name, scope, other, join)
-            self.frame.conditions.append(self.guarded(join, partial(call, "eq", one, two)))
-        for relation in other.relations:
-            self.add(scope, relation, join)
+        self.merge(join, kind, method, scope, other)
         for part in on:
             self.condition(part, ctes, scope)
         if kind == "SEMI":
-            for relation in other.relations:
-                scope.relations.remove(relation)
+            scope.remove(other)
 
     def joined(self, node: exp.Expression, ctes: Ctes, group: int, scope: Scope) -> None:
         """Adds a join in parentheses. What an outer join in them joins is in a frame of its own: the sources that are
@@ -197,12 +192,22 @@ class From(Names):
         self.pending = [one for one in around if not any(one is other for other in used)]
         return [one for one in parts if not any(one is other for other in used)]
 
-    def using_names(self, join: exp.Join, method: str, left: Scope, right: Scope) -> list[str]:
-        """Returns the columns that USING or NATURAL joins by."""
+    def merge(self, join: exp.Join, kind: str, method: str, left: Scope, right: Scope) -> None:
+        """Adds the right side of a join to the scope of the left one; USING and NATURAL merge columns."""
         if method == "NATURAL":
-            names = {key: spelled for relation in right.relations for key, spelled, _ in relation.visible()}
-            return [spelled for key, spelled in names.items() if left.having(key)]
-        return [identifier.name for identifier in join.args.get("using") or ()]
+            names = [name for name in dict.fromkeys(s for _, s, _ in left.visible()) if right.having(name)]
+        else:
+            names = [identifier.name for identifier in join.args.get("using") or ()]
+        merged = []
+        for name in names:
+            (relation, one), (_, two) = self.using(name, left, right, join)
+            self.frame.conditions.append(self.guarded(join, partial(call, "eq", one, two)))
+            if kind in ("RIGHT", "FULL"):
+                relation.shown[name.lower()] = two if kind == "RIGHT" else call("coalesce", one, two)
+            merged.append((relation.alias.lower(), name.lower()))
+        for relation in right.relations:
+            self.check_alias(left, relation, join)
+        left.join(right, merged)
 
     def using(
         self, name: str, left: Scope, right: Scope, join: exp.Join
@@ -234,8 +239,7 @@ class From(Names):
         else:
             frame.sources[:] = [self.full(before_source, right, on, scope)]
         if kind == "ANTI":
-            for relation in inner.relations:
-                scope.relations.remove(relation)
+            scope.remove(inner)
 
     def outer_condition(
         self,
@@ -252,13 +256,7 @@ class From(Names):
         """
         conditions, count = self.frame.conditions, len(self.frame.sources)
         self.frame.conditions = []
-        for name in self.using_names(join, method, scope, right):
-            (left, one), (_, two) = self.using(name, scope, right, join)
-            self.frame.conditions.append(self.guarded(join, partial(call, "eq", one, two)))
-            if kind in ("RIGHT", "FULL"):
-                left.shown[name.lower()] = two if kind == "RIGHT" else call("coalesce", one, two)
-        for relation in right.relations:
-            self.add(scope, relation, join)
+        self.merge(join, kind, method, scope, right)
         for part in written:
             self.condition(part, ctes, scope)
         on, self.frame.conditions = tuple(self.frame.conditions), conditions

@@ -22,6 +22,8 @@ from plans.frontends.sql.where import Where
 from plans.program import Aggregate
 from plans.queries.algebra import Group, Query, replaced, split, unused
 
+# What the call of an aggregate may carry besides; anything else changes what it means.
+_CARRIED = {"this", "expression", "expressions", "zero_on_all_null", "big_int"}
 _OF_SEVERAL = {"max": "use GREATEST inside of it", "min": "use LEAST inside of it"}
 
 
@@ -220,10 +222,16 @@ class _Rows:
         if distinct:
             given = list(given[0].expressions)
         word = spelling(reader.text, inner)
-        if len(given) > (2 if function.startswith(("covar", "corr", "regr")) else 1):
+        reader.check_arguments(inner, _CARRIED, word)
+        takes = 2 if function.startswith(("covar", "corr", "regr")) else 1
+        if len(given) < takes:
+            raise reader.error(f"{word} lacks an argument", node)
+        if len(given) > takes:
             hint = _OF_SEVERAL.get(function, "count one column")
             raise reader.error(f"{word} of {len(given)} columns is not supported", node, hint)
-        star = isinstance(given[0] if given else None, exp.Star)
+        star = isinstance(given[0], exp.Star)
+        if star:
+            reader.check_arguments(given[0], set(), f"{word}(*)")
         if star and (distinct or not isinstance(inner, exp.Count)):
             raise reader.error(
                 f"{word} of {'DISTINCT ' if distinct else ''}* is not supported", node, "name one column"

@@ -14,13 +14,14 @@ from sqlglot import exp
 from plans.frontends.sql.refuse import Refuser
 
 _MOST = 64
+_BEHIND = ("grouping_sets", "rollup", "cube")
 _Set = list[exp.Expression]
 
 
 def groupings(node: exp.Select, refuser: Refuser) -> list[exp.Select]:
     """Returns a SELECT for each grouping of a SELECT with several; none for all others. PlanError for too many."""
     group = node.args.get("group")
-    found = None if group is None else _sets(group)
+    found = None if group is None else _sets(group, refuser)
     if found is None:
         return []
     if len(found) > _MOST:
@@ -29,8 +30,13 @@ def groupings(node: exp.Select, refuser: Refuser) -> list[exp.Select]:
     return [_select(node, _once(one), every, refuser) for one in found]
 
 
-def _sets(group: exp.Group) -> list[_Set] | None:
+def _sets(group: exp.Group, refuser: Refuser) -> list[_Set] | None:
     """Returns the expressions of every grouping; None if there is only one."""
+    if group.args.get("all") is False:
+        raise refuser.error("GROUP BY DISTINCT is not supported", group, "leave the groupings out that stand twice")
+    behind = [item for name in _BEHIND for item in group.args.get(name) or ()]
+    if len(behind) > 1 or (behind and not group.expressions):
+        raise refuser.error("GROUP BY takes one WITH ROLLUP, WITH CUBE or GROUPING SETS behind its columns", group)
     plain: list[Any] = list(group.expressions)
     if group.args.get("grouping_sets"):  # Spark: GROUP BY a, b GROUPING SETS ((a, b), (a))
         return [found for part in group.args["grouping_sets"] for found in _of(part)]

@@ -7,11 +7,13 @@ derived table whose ROW_NUMBER() the query around it compares in WHERE, are the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
+from plans.errors import PlanError
 from plans.frontends.sql.grouping import Grouping
 from plans.frontends.sql.refuse import NO_ORDER
 from plans.frontends.sql.scalars.names import Ctes
@@ -20,6 +22,7 @@ from plans.frontends.sql.text.place import spelling
 from plans.program import Order
 from plans.queries.algebra import Query, Relation, Top, unused
 
+_Output = tuple[str, exp.Expression | None]  # a name, and what it is called for
 _CLAUSES = ("order", "limit", "offset", "qualify")
 _MOST = 2**31 - 1
 _BOUNDED = "write it where it is compared: QUALIFY ROW_NUMBER() OVER (...) <= 3, or WHERE n <= 3 around it"
@@ -122,7 +125,8 @@ class Ordering(Grouping):
     ) -> tuple[Relation, list[str], int]:
         """Returns the relation of a query with columns for expressions: their names, and how many are hidden.
 
-        A name means an output column before it means one of the tables. `ordinals`: a number is a position.
+        `ordinals`, as in ORDER BY: a number is a position, and a name means an output column before it means one of the
+        tables. Otherwise, as in a window, it means one of the tables first.
         """
         whole = isinstance(bare, exp.SetOperation) or any(item.is_star for item in bare.expressions)
         relation = self.read(bare, ctes, outer) if whole else None
@@ -130,12 +134,14 @@ class Ordering(Grouping):
         if relation is not None:
             shown = {column.name.lower(): (column.name, None) for column in relation.columns} | shown
         names = {key: name for key, (name, _) in shown.items()}
+        usable = shown if ordinals else self.unlike(bare, shown, wanted, ctes, outer)
         keys: list[str] = []
         hidden: list[exp.Expression] = []
         for one in wanted:
-            key = (self.ordinal(one, list(names.values())) if ordinals else None) or self.named(one, names)
+            key = self.ordinal(one, list(names.values())) if ordinals else None
+            key = key or self.named(one, {key: name for key, (name, _) in usable.items()})
             if key is None:
-                one = _resolved(one, shown)
+                one = _resolved(one, usable)
                 key = next((name for name, made in shown.values() if made is not None and made == one), None)
             if key is None:
                 if isinstance(bare, exp.SetOperation):
@@ -157,6 +163,34 @@ class Ordering(Grouping):
             relation = self.read(bare, ctes, outer)
         spelled = {column.name.lower(): column.name for column in relation.columns}
         return relation, [spelled[key.lower()] for key in keys], len(hidden)
+
+    def unlike(
+        self,
+        bare: exp.Expression,
+        shown: dict[str, _Output],
+        wanted: list[exp.Expression],
+        ctes: Ctes,
+        outer: Scope | None,
+    ) -> dict[str, _Output]:
+        """Returns the output columns but those that are called as a column of the tables and are something else."""
+        read = {column.name.lower() for one in wanted for column in one.find_all(exp.Column) if not column.table}
+        found = dict(shown)
+        for key in read & set(shown):
+            name, made = shown[key]
+            if made is None or (isinstance(made, exp.Column) and made.name.lower() == key):
+                continue
+            probe = bare.copy()
+            column = exp.Column(this=exp.to_identifier(name, quoted=True))
+            probe.set("expressions", [exp.Alias(this=column, alias=exp.to_identifier("x"))])
+            before = {name: copy(value) for name, value in vars(self).items()}
+            try:
+                self.read(probe, ctes, outer)
+                del found[key]
+            except PlanError:  # no table has it
+                pass
+            finally:
+                vars(self).update(before)
+        return found
 
     def ordinal(self, node: exp.Expression, names: list[str]) -> str | None:
         """Returns the output column that a number stands for; None if the expression is no number."""
@@ -257,6 +291,8 @@ class Ordering(Grouping):
             raise self.error(
                 f"{word} is not supported", node, "ROW_NUMBER() OVER (... ORDER BY ...) <= k keeps k rows of each group"
             )
+        if node.this.this is not None:
+            raise self.error("ROW_NUMBER() takes no argument", node)
         if node.args.get("spec") is not None or node.args.get("alias") is not None:
             raise self.error("ROW_NUMBER() takes PARTITION BY and ORDER BY only", node)
         if node.args.get("order") is None:
@@ -306,10 +342,10 @@ def _items(order: exp.Order) -> list[exp.Ordered]:
     return list(order.expressions)
 
 
-def _shown(node: exp.Expression) -> dict[str, tuple[str, exp.Expression | None]]:
+def _shown(node: exp.Expression) -> dict[str, _Output]:
     """Returns the output columns of a SELECT by their names in lower case: name and expression; those of * are not
     known."""
-    found: dict[str, tuple[str, exp.Expression | None]] = {}
+    found: dict[str, _Output] = {}
     for index, item in enumerate(node.expressions):
         if not item.is_star:
             name = item.alias_or_name or f"c{index}"
@@ -322,7 +358,7 @@ def _windows(node: exp.Expression) -> dict[str, exp.Expression]:
     return {key: made for key, (_, made) in _shown(node).items() if isinstance(made, exp.Window)}
 
 
-def _resolved(node: exp.Expression, shown: dict[str, tuple[str, exp.Expression | None]]) -> exp.Expression:
+def _resolved(node: exp.Expression, shown: dict[str, _Output]) -> exp.Expression:
     """Returns an expression in which the names of output columns stand for what they are."""
     root = exp.Paren(this=node.copy())
     for column in list(root.find_all(exp.Column)):

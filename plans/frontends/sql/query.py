@@ -23,8 +23,8 @@ from plans.frontends.sql.ordering import Ordering, hoisted, limited
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scalars.names import Ctes, Frame
 from plans.frontends.sql.scope import Scope
-from plans.frontends.sql.text.parse import statements
-from plans.frontends.sql.text.place import extent, place_of
+from plans.frontends.sql.text.parse import DROPPED, statements
+from plans.frontends.sql.text.place import extent, place_of, spelling
 from plans.lowering.matches import Keys, crossing_keys
 from plans.program import Function
 from plans.queries.algebra import Group, Query, Relation, SetOperation, Top, check_output_name
@@ -203,8 +203,8 @@ class _Reader(Ordering):
         for index, item in enumerate(node.expressions):
             star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
             if isinstance(star, exp.Star):
-                if any(star.args.get(name) for name in ("except_", "except", "replace", "rename")):
-                    raise self.error("* EXCEPT is not supported", item, "list the columns")
+                for word in (name.strip("_").upper() for name, value in star.args.items() if value):
+                    raise self.error(f"* {word} is not supported", item, "list the columns")
                 found += [(name, expr, item) for name, expr in self.star(item, scope)]
                 continue
             inner = item.this if isinstance(item, exp.Alias) else item
@@ -224,26 +224,18 @@ class _Reader(Ordering):
 
     def star(self, item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
         """Returns the columns of * or table.*."""
-        relations = scope.relations
+        relations, shown = scope.relations, scope.visible()
         if isinstance(item, exp.Column):
+            self.check_qualifier(item)
             named = scope.relation(item.table)
             if named is None:
                 raise self.error(f"unknown table or alias {item.table}", item, self.known(scope))
-            relations = [named]
+            relations, shown = [named], [(named, *column) for column in named.columns.values()]
         for relation in relations:
             if relation.number:
                 raise self.error(
                     f"* stands for {relation.number}, too, which is not maintained", item, "list the other columns"
                 )
-        shown = [
-            (relation, spelling, expr)
-            for relation in relations
-            for spelling, expr in (
-                relation.columns.values()
-                if isinstance(item, exp.Column)
-                else [(spelling, expr) for _, spelling, expr in relation.visible()]
-            )
-        ]
         count: dict[str, int] = {}
         for _, name, _ in shown:
             count[name.lower()] = count.get(name.lower(), 0) + 1
@@ -364,6 +356,13 @@ def parse(text: str, schema: Schema, *, dialect: str = "spark") -> Relation:
         place = parameter if extent(parameter) is not None else parameter.parent
         raise reader.error("a parameter is not supported", place, "write its value into the query")
     root = hoisted(found[0])
-    for node in root.find_all(exp.Subquery):
-        reader.check_parentheses(node)
-    return reader.read(root, {}, None)
+    for node in root.find_all(exp.Query):
+        assert isinstance(node, exp.Expression)
+        reader.check_sequence(node)
+        if isinstance(node, exp.Subquery):
+            reader.check_parentheses(node)
+    relation = reader.read(root, {}, None)
+    for part in root.find_all(exp.Expression):  # afterwards: a function that is not supported is refused as such
+        if part.meta.get(DROPPED):
+            raise reader.error(f"{spelling(text, part)} does not take so many arguments", part)
+    return relation

@@ -25,10 +25,17 @@ _CLAUSES = {
     "into": ("INTO", "write the deltas with a sink"),
 }
 
+# The sequence of the clauses.
+_SEQUENCE = {
+    "joins": "a join", "where": "WHERE", "group": "GROUP BY", "having": "HAVING", "qualify": "QUALIFY",
+    "order": "ORDER BY", "limit": "LIMIT",
+}  # fmt: skip
+
 # What the user calls what sqlglot keeps under these names.
 _CALLED = {
     "sample": "TABLESAMPLE", "pivots": "PIVOT", "laterals": "LATERAL VIEW", "using": "USING",
-    "locks": "FOR UPDATE", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY",
+    "locks": "FOR UPDATE", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY", "sort": "SORT BY",
+    "null_on_zero_variance": "a third argument",
 }  # fmt: skip
 _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 
@@ -37,6 +44,7 @@ _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", 
            "group", "having"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
 _TABLE = {"this", "alias", "db", "catalog", "joins"}
+_SET_OPERATION = {"this", "expression", "distinct", "with_", "with"}
 _SUBQUERY = {"this", "alias", "joins", "with_", "with"}
 
 
@@ -70,13 +78,13 @@ class Refuser:
         if distinct and distinct.args.get("on"):
             at = self.words.phrase("DISTINCT ON")
             raise self.error("DISTINCT ON is not supported", node, "it picks rows by order", at)
+        if not node.expressions:
+            raise self.error("no column stands behind SELECT", node)
         self.check_arguments(node, _SELECT, "SELECT")
 
     def check_set_operation(self, node: exp.SetOperation) -> None:
         """Refuses what a set operation may not have, by the words it is written with."""
-        for name in ("by_name", "side", "kind", "on"):
-            if node.args.get(name):
-                raise self.error(f"{node.key.upper()} {name.replace('_', ' ').upper()} is not supported", node)
+        self.check_arguments(node, _SET_OPERATION, node.key.upper())
 
     def check_no_aggregate(self, node: exp.Expression, clause: str) -> None:
         """Refuses an aggregate where there are no groups yet."""
@@ -91,8 +99,26 @@ class Refuser:
         """Refuses a table with a past, a sample or a shape of its own."""
         self.check_arguments(node, _TABLE, "a table")
 
+    def check_sequence(self, node: exp.Expression) -> None:
+        """Refuses clauses in another sequence than that of SQL: the parser takes them in any."""
+        latest, last, behind = 0, node, ""
+        for name, words in _SEQUENCE.items():
+            clause = node.args.get(name) or []
+            for one in clause if isinstance(clause, list) else [clause]:
+                begin = (extent(one) or (latest, 0))[0]
+                if begin < latest:
+                    hint = "the sequence is FROM with its joins, WHERE, GROUP BY, HAVING, QUALIFY, ORDER BY, LIMIT"
+                    raise self.error(f"{behind} stands behind {words}", last, hint)
+                latest, last, behind = begin, one, words
+
     def check_parentheses(self, node: exp.Subquery) -> None:
         """Refuses what may not stand behind parentheses, by the words it is written with."""
+        around = node.parent
+        while isinstance(around, (exp.Subquery, exp.Paren)):
+            around = around.parent
+        if node.args.get("joins") and not isinstance(around, (exp.From, exp.Join)):
+            hint = "write SELECT * FROM (...) JOIN ..."
+            raise self.error("queries in parentheses are joined without a SELECT", node, hint)
         order = node.args.get("order") or node.args.get("limit") or node.args.get("offset")
         if order and isinstance(node.this, exp.Query) and not (node.alias or node.args.get("joins")):
             raise self.error("ORDER BY and LIMIT stand twice around this query", node, "put one of them into FROM")
@@ -117,6 +143,11 @@ class Refuser:
             hint = "use JOIN, LEFT, RIGHT or FULL JOIN, SEMI or ANTI JOIN"
             raise self.error(f"{word} is not supported", join, hint, words.span() if words is not None else None)
         self.check_arguments(join, _JOIN, "JOIN")
+        if method and (join.args.get("on") is not None or join.args.get("using")):
+            raise self.error("NATURAL JOIN with a condition of its own is not supported", join, "use JOIN ... ON")
+        odd = [name for name in join.args.get("using") or () if not isinstance(name, exp.Identifier)]
+        if odd:
+            raise self.error("USING takes names of columns", odd[0])
         return known, method
 
     def phrase(self, words: str, clause: exp.Expression | None) -> tuple[int, int] | None:

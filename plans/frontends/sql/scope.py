@@ -31,6 +31,31 @@ class Scope:
 
     outer: Scope | None
     relations: list[Relation] = field(default_factory=list)
+    order: list[tuple[str, str]] = field(default_factory=list)  # of the columns: table and column in lower case
+
+    def add(self, relation: Relation) -> None:
+        """Adds a relation."""
+        self.relations.append(relation)
+        self.order += [(relation.alias.lower(), key) for key in relation.columns]
+
+    def join(self, other: Scope, merged: list[tuple[str, str]]) -> None:
+        """Adds the other side of a join; its merged columns, those of USING, come first from now on, as in Spark."""
+        self.relations += other.relations
+        self.order = [*merged, *(one for one in self.order if one not in merged), *other.order]
+
+    def remove(self, other: Scope) -> None:
+        """Takes back what a join has added that shows no columns."""
+        self.relations = [one for one in self.relations if all(one is not gone for gone in other.relations)]
+        self.order = [one for one in self.order if one not in other.order]
+
+    def visible(self) -> list[tuple[Relation, str, Expr]]:
+        """Returns the columns that * stands for: relation, spelling, expression."""
+        shown = {
+            (relation.alias.lower(), key): (relation, spelling, expr)
+            for relation in self.relations
+            for key, spelling, expr in relation.visible()
+        }
+        return [shown[one] for one in self.order if one in shown]
 
     def relation(self, alias: str) -> Relation | None:
         """Returns the relation of that name, of the nearest scope that has one."""

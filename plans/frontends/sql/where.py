@@ -207,7 +207,8 @@ class Where(From):
         if not self.flat(body):
             return None
         frame, theirs = self.detached(body, ctes, scope)
-        if not self.parted(frame, frame.conditions)[1]:
+        inside = all(_alias(name) in frame.aliases for expr in theirs for name in expr.columns)
+        if inside and not self.parted(frame, frame.conditions)[1]:
             return None
         self.check_width(node, mine, theirs)
         equal = self.guarded(node, partial(call, "eq", mine[0], theirs[0]))

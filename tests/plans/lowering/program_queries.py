@@ -149,7 +149,7 @@ OUTER = """
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b
 SELECT r.a, r.b, s.b AS sb, s.c FROM r LEFT JOIN s ON r.b = s.b
 SELECT r.a, s.c FROM r LEFT JOIN s USING (b)
-SELECT * FROM r LEFT JOIN s USING (b)
+SELECT b, a, c FROM r LEFT JOIN s USING (b)
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND s.c = 'p'
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a > 1
 SELECT r.a, s.c FROM r LEFT JOIN s ON r.b = s.b AND r.a > 1 AND s.c = 'p' AND r.b < 3
@@ -180,7 +180,6 @@ SELECT b, a, c FROM r RIGHT JOIN s USING (b)
 SELECT x.a, s.c FROM r x JOIN r y ON x.b = y.a RIGHT JOIN s ON y.b = s.b
 SELECT r.a, s.c FROM r FULL JOIN s ON r.b = s.b
 SELECT b, a, c FROM r FULL JOIN s USING (b)
-SELECT * FROM r FULL JOIN s USING (b)
 SELECT r.a, s.c FROM r FULL JOIN s ON r.b = s.b AND r.a > 1
 SELECT r.a, s.c, t.v FROM r FULL JOIN s ON r.b = s.b FULL JOIN t ON s.b = t.k
 SELECT r.a, COUNT(s.b) AS n FROM r LEFT JOIN s ON r.b = s.b GROUP BY r.a

@@ -149,8 +149,7 @@ class Names(Refuser):
         name = node.name
         if name in self.values:
             return self.values[name]
-        if node.args.get("db") is not None:
-            raise self.error("a column has at most one qualifier here", node, "write table.column")
+        self.check_qualifier(node)
         if node.table:
             relation = scope.relation(node.table)
             if relation is None:
@@ -171,6 +170,11 @@ class Names(Refuser):
             raise self.error(f"unknown column {name}", node, hint)
         return found[0]
 
+    def check_qualifier(self, node: exp.Column) -> None:
+        """Refuses a column that is qualified by more than its table."""
+        if node.args.get("db") is not None:
+            raise self.error("a column has at most one qualifier here", node, "write table.column")
+
     def check_number(self, name: str, relations: Iterable[Relation], node: exp.Column) -> None:
         """Refuses to read the value of a ROW_NUMBER()."""
         if any(relation.number == name.lower() for relation in relations):
@@ -180,9 +184,13 @@ class Names(Refuser):
 
     def add(self, scope: Scope, relation: Relation, node: exp.Expression) -> None:
         """Adds a relation to a scope. PlanError if it has one of that name."""
+        self.check_alias(scope, relation, node)
+        scope.add(relation)
+
+    def check_alias(self, scope: Scope, relation: Relation, node: exp.Expression) -> None:
+        """Raises PlanError if a scope has a relation of that name."""
         if any(other.alias.lower() == relation.alias.lower() for other in scope.relations):
             raise self.error(f"two tables are called {relation.alias}", node, "give one of them an alias")
-        scope.relations.append(relation)
 
 
 def _columns(relations: Iterable[Relation]) -> str:

@@ -50,9 +50,12 @@ _OTHER_TYPES = {
 }
 # What a node may carry. Anything else (a modifier that this module does not know) changes what the node means.
 _CARRIED = {
-    "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false", "to",
-    "position", "substr", "safe", "typed", "coalesce", "start", "length", "unit", "table", "query", "is_nvl", "is_null",
-    "binary_length",
+    "this", "expression", "expressions", "is_string", "negate", "low", "high", "ifs", "default", "true", "false",
+    "substr", "safe", "typed", "coalesce", "table", "query",
+}  # fmt: skip
+_CARRIED_BY = {
+    "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
+    "trim": {"position"},
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr]
@@ -90,7 +93,8 @@ def _value(node: Any, resolve: Resolve, text: str) -> Expr:
         plain.set("negate", None)
         return call("not", scalar(plain, resolve, text))
     found = _scalar(node, resolve, text)
-    unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in _CARRIED]
+    known = _CARRIED | _CARRIED_BY.get(node.key, set())
+    unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in known]
     if unknown:
         raise PlanError(f"{spelling(text, node)} with {unknown[0].upper()} is not supported")
     return found
@@ -151,6 +155,8 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return call("and", call("ge", value, part("low")), call("le", value, part("high")))
     if key in ("like", "ilike", "escape"):
         return _like(node, resolve, text)
+    if key == "if" and node.args.get("false") is None:
+        raise PlanError(f"{spelling(text, node)} lacks an argument", hint="write NULL where nothing is meant")
     if key in ("case", "if"):
         return _case(node, resolve, text)
     if key in ("cast", "trycast"):

@@ -14,7 +14,7 @@ _NAMES = {
     "LCASE": "lower", "UCASE": "upper", "CHAR_LENGTH": "length", "CHARACTER_LENGTH": "length", "LEN": "length",
     "SUBSTR": "substring", "BTRIM": "trim", "POW": "power", "SIGNUM": "sign", "CEILING": "ceil",
     "DAYOFMONTH": "day", "DAYOFYEAR": "dayofyear", "DATEADD": "date_add", "DATE_DIFF": "datediff",
-    "REGEXP": "regexp_like", "RLIKE": "regexp_like", "NVL": "coalesce", "IFNULL": "coalesce", "ABS": "abs",
+    "REGEXP": "regexp_like", "RLIKE": "regexp_like",
 }  # fmt: skip
 _REORDERED = {"INSTR": ("locate", (1, 0)), "POSITION": ("locate", (0, 1, 2)), "CHARINDEX": ("locate", (0, 1, 2))}
 _CASTS = {
@@ -33,13 +33,20 @@ def _nullif(value: Expr, other: Expr) -> Expr:
     return call("case", call("eq", value, other), NULL, value)
 
 
+def _nvl(value: Expr, other: Expr) -> Expr:
+    return call("coalesce", value, other)
+
+
 def _nvl2(tested: Expr, value: Expr, other: Expr) -> Expr:
     return call("case", call("isnull", tested), other, value)
 
 
 _MADE: dict[str, tuple[int, Callable[..., Expr]]] = {
     "NULLIF": (2, _nullif),
+    "NVL": (2, _nvl),
+    "IFNULL": (2, _nvl),
     "NVL2": (3, _nvl2),
+    "ABS": (1, lambda value: call("abs", value)),
     "ISNULL": (1, lambda value: call("isnull", value)),
     "ISNOTNULL": (1, lambda value: call("not", call("isnull", value))),
     **dict.fromkeys(("LENGTH", "CHAR_LENGTH", "CHARACTER_LENGTH", "LEN"), (1, _length)),
@@ -53,7 +60,7 @@ def named(name: str, args: list[Expr]) -> Expr | None:
     if name in _MADE:
         count, make = _MADE[name]
         if len(args) != count:
-            raise PlanError(f"{name} takes {count} arguments, not {len(args)}")
+            raise PlanError(f"{name} takes {count} argument{'s' * (count > 1)}, not {len(args)}")
         return make(*args)
     if name in _REORDERED:
         op, order = _REORDERED[name]

@@ -20,6 +20,9 @@ from plans.errors import PlanError, Position
 from plans.frontends.sql.text.calls import BY_NAME
 from plans.stack import MAX_NESTING, with_room
 
+DROPPED = "dropped"
+"""What the parser notes of a call: it has not kept all of its arguments."""
+
 
 class _Fault(ParseError):
     """A syntax error and the token at which it shows."""
@@ -47,9 +50,12 @@ class SparkSQL(Spark):
         FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
             name: build for name, build in Spark.Parser.FUNCTIONS.items() if name not in BY_NAME
         }
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {  # Spark has no functions of these names
+            name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name not in ("AND", "OR")
+        }
         UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
             **Spark.Parser.UNARY_PARSERS,
-            TokenType.PLUS: lambda self: self.expression(exp.Anonymous(this="+", expressions=[self._parse_unary()])),
+            TokenType.PLUS: lambda self: self._parse_plus(),
         }
 
         def reset(self) -> None:
@@ -82,6 +88,12 @@ class SparkSQL(Spark):
         def _parse_unary(self) -> Any:
             return self._inside(1, super()._parse_unary)
 
+        def _parse_plus(self) -> Any:
+            value = self._parse_unary()
+            if value is None:
+                self.raise_error("nothing stands behind +", self._prev)
+            return self.expression(exp.Anonymous(this="+", expressions=[value]))
+
         def _parse_select(self, *args: Any, **kwargs: Any) -> Any:
             return self._inside(0, super()._parse_select, *args, **kwargs)
 
@@ -89,7 +101,11 @@ class SparkSQL(Spark):
             return self._inside(1, super()._parse_table, *args, **kwargs)
 
         def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
-            return self._inside(0, super()._parse_join, *args, **kwargs)
+            comma = self._curr if self._curr and self._curr.token_type == TokenType.COMMA else None
+            node = self._inside(0, super()._parse_join, *args, **kwargs)
+            if comma is not None and node is None:
+                self.raise_error("no table stands behind this comma", comma)
+            return node
 
         def expression(self, *args: Any, **kwargs: Any) -> Any:
             """Makes a node; note how far the text has been read."""
@@ -97,6 +113,48 @@ class SparkSQL(Spark):
             if self._prev:
                 node.meta["until"] = self._prev.end + 1
             return node
+
+        def validate_expression(self, expression: Any, args: list[Any] | None = None) -> Any:
+            """Checks a node; notes of a call that some of its arguments are in no place of it."""
+            found = super().validate_expression(expression, args)
+            for arg in args or ():
+                node = arg
+                while node is not None and node is not found:
+                    node = node.parent
+                if node is None:
+                    found.meta[DROPPED] = True
+            return found
+
+        def _parse_between(self, this: Any) -> Any:
+            low = self._parse_bitwise()
+            if not self._match(TokenType.AND):
+                self.raise_error("BETWEEN lacks its AND")
+            return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+        def _parse_in(self, this: Any, alias: bool = False) -> Any:
+            if self._curr is None or self._curr.token_type != TokenType.L_PAREN:
+                self.raise_error("IN takes a list or a query in parentheses")
+            return super()._parse_in(this, alias)
+
+        def _parse_case(self) -> Any:
+            if self._match(TokenType.DOT, advance=False):
+                return super()._parse_case()  # a name
+            value, ifs = self._parse_disjunction(), []
+            while self._match(TokenType.WHEN):
+                condition = self._parse_disjunction()
+                if not self._match(TokenType.THEN):
+                    self.raise_error("WHEN lacks its THEN")
+                ifs.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
+            default = self._parse_disjunction() if self._match(TokenType.ELSE) else None
+            if not self._match(TokenType.END):
+                self.raise_error("CASE lacks its END")
+            return self.expression(exp.Case(this=value, ifs=ifs, default=default))
+
+        def _parse_position(self, haystack_first: bool = False) -> Any:
+            args = self._parse_csv(self._parse_bitwise)
+            if len(args) == 1 and self._match(TokenType.IN):
+                return self.expression(exp.StrPosition(this=self._parse_bitwise(), substr=args[0]))
+            return self.expression(exp.Anonymous(this="POSITION", expressions=args))
 
         def _warn_unsupported(self) -> None:
             """Does nothing: what is no SELECT is refused."""
@@ -174,6 +232,9 @@ def statements(text: str, dialect: str) -> tuple[list[Any], Words]:
         raise PlanError("SQL: the query is nested too deeply", hint="take parentheses out", text=text) from None
     except (SqlglotError, ValueError) as error:
         raise PlanError(f"SQL: {str(error).splitlines()[0]}", text=text) from None
+    except (LookupError, AttributeError, TypeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise PlanError(f"SQL: the parser stumbles over this text ({what})", text=text) from error
     return found, Words(text, tuple(_words(tokens, text)))
 
 
@@ -210,7 +271,7 @@ def _readable(fault: _Fault, text: str) -> PlanError:
         message = "a SELECT is expected behind the WITH clause"
     elif "Unexpected token" in message:
         message = f"{word!r} is not expected here"
-    elif message[:1].isupper():
+    elif message[:1].isupper() and not message[:2].isupper():
         message = message[0].lower() + message[1:]
     return PlanError(f"SQL: {message}", position=Position.of(text, start, end), text=text)
 
@@ -221,13 +282,13 @@ def _token_name(what: str) -> str:
     return repr(what) if re.fullmatch(r"\W+|[A-Z_ ]+", what) else what
 
 
-_OPENS = frozenset({"(", "SELECT", "DISTINCT", "FROM"})
+_OPENS = frozenset({"(", "SELECT", "DISTINCT", "ALL", "FROM", "GROUP BY", "ORDER BY", "PARTITION BY"})
 _CLOSES = frozenset({"", ")", ",", ";", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING"})
 
 
 def _check_order(tokens: list[Any], text: str) -> None:
     """Refuses what the parser lets pass: commas without an item, ON, USING and AS with nothing behind them."""
-    words = ["", *(text[token.start : token.end + 1].upper() for token in tokens), ""]
+    words = ["", *(" ".join(text[token.start : token.end + 1].upper().split()) for token in tokens), ""]
     for i, token in enumerate(tokens):
         before, word, after = words[i : i + 3]
         follows = after in _CLOSES
@@ -235,7 +296,7 @@ def _check_order(tokens: list[Any], text: str) -> None:
             problem = f"nothing stands {'behind' if follows else 'before'} this comma"
         elif word in ("ON", "USING", "AS") and follows:
             problem = f"{word} is not complete"
-        elif (word == "SELECT" and after == "FROM") or (before == "SELECT" and word == "DISTINCT" and after == "FROM"):
+        elif after == "FROM" and (word == "SELECT" or (before == "SELECT" and word in ("DISTINCT", "ALL"))):
             problem = "no column stands behind this word"
         elif word == "(" and after == ")" and before in ("IN", "USING"):
             problem = f"{before} is given an empty list"
