@@ -6,7 +6,7 @@ from plans.errors import PlanError
 from plans.expressions.coercion import INTEGERS, common, numeric
 from plans.expressions.expr import Expr
 from plans.expressions.functions.table import FUNCTIONS
-from plans.expressions.leaf import cast
+from plans.expressions.leaf import cast, lit
 from plans.schema import decimal_parts
 
 _LEFT_ALONE = {
@@ -77,7 +77,10 @@ def _fitted(name: str, arg: Expr, kind: str) -> Expr:
     if arg.type != "null" and not fits:
         needed = _NEEDED.get(wanted, wanted)
         raise PlanError(f"{_title(name)} needs a {needed}, not {arg.type}", hint="use CAST")
-    return cast(arg, target)
+    made = cast(arg, target)
+    if kind != wanted and made.op == "cast":  # a number where text stands
+        return lit(made.evaluate({}, 1)[0].as_py(), target)
+    return made
 
 
 def _title(name: str) -> str:

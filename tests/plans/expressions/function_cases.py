@@ -269,7 +269,7 @@ FUNCTION_GROUPS = (
         ("TRIM(str)", "TRIM(pad)", "LTRIM(pad)", "RTRIM(pad)", "TRIM(BOTH FROM pad)", "BTRIM(pad)",
          "TRIM(BOTH 'xy ' FROM pad)", "TRIM(LEADING 'x' FROM pad)", "TRIM(TRAILING 'é' FROM pad)", "LTRIM('x ', pad)",
          "RTRIM('é', pad)", "BTRIM(pad, ' x')", "TRIM('' FROM pad)", "TRIM(NULL)", "TRIM('  a ')",
-         "TRIM(BOTH NULL FROM pad)"),
+         "TRIM(BOTH NULL FROM pad)", "TRIM(1, num)", "LTRIM(1.5, pad)", "RTRIM(TRUE, flag)"),
     ),
     Group(
         "`REPLACE` `TRANSLATE` `REVERSE` `REPEAT` `LPAD` `RPAD`",
@@ -318,7 +318,8 @@ FUNCTION_GROUPS = (
         "Java's regular expressions, without look-around, back-references, possessive quantifiers, named groups and "
         "operations on classes. Matched in linear time. `\\b` knows ASCII's letters, as in Java 19 and later. "
         "REGEXP_REPLACE takes no pattern that matches the empty text.",
-        ("str RLIKE 'a'", "str RLIKE '^a'", "str RLIKE 'b$'", "str NOT RLIKE '^[a-z]+$'", "str REGEXP '.'",
+        ("num RLIKE 1", "REGEXP_REPLACE(num, 1, 2)", "REGEXP_EXTRACT(num, 1, 0)",
+         "str RLIKE 'a'", "str RLIKE '^a'", "str RLIKE 'b$'", "str NOT RLIKE '^[a-z]+$'", "str REGEXP '.'",
          "REGEXP_LIKE(str, '^.$')", "str RLIKE '^a.b$'", "str RLIKE '(?s)^a.b$'", "str RLIKE '(?i)^A'",
          "str RLIKE '(?i)[A-C]'", "str RLIKE '(?i)[^b]$'", "str RLIKE '^$'", "str RLIKE ''", "str RLIKE '\\\\s'",
          "str RLIKE '\\\\w+'", "str RLIKE '\\\\W'", "str RLIKE '^\\\\p{L}+$'", "str RLIKE 'a|é'",
