@@ -7,7 +7,7 @@ derived table whose ROW_NUMBER() the query around it compares in WHERE, are the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from plans.frontends.sql.text.place import spelling
 from plans.program import Order
 from plans.queries.algebra import Query, Relation, Top, unused
 
-_Output = tuple[str, exp.Expression | None]  # a name, and what it is called for
+_Output = tuple[str, exp.Expression | None]  # a name, and the expression that it stands for
 _CLAUSES = ("order", "limit", "offset", "qualify")
 _MOST = 2**31 - 1
 _BOUNDED = "write it where it is compared: QUALIFY ROW_NUMBER() OVER (...) <= 3, or WHERE n <= 3 around it"
@@ -133,16 +133,17 @@ class Ordering(Grouping):
         shown = {} if isinstance(bare, exp.SetOperation) else _shown(bare)
         if relation is not None:
             shown = {column.name.lower(): (column.name, None) for column in relation.columns} | shown
-        names = {key: name for key, (name, _) in shown.items()}
         usable = shown if ordinals else self.unlike(bare, shown, wanted, ctes, outer)
+        by_name = {key: name for key, (name, _) in usable.items()}
+        made = list(shown.values())  # and the hidden ones, which nothing can name
+        names = [name for name, _ in made]
         keys: list[str] = []
         hidden: list[exp.Expression] = []
         for one in wanted:
-            key = self.ordinal(one, list(names.values())) if ordinals else None
-            key = key or self.named(one, {key: name for key, (name, _) in usable.items()})
+            key = (self.ordinal(one, names) if ordinals else None) or self.named(one, by_name)
             if key is None:
                 one = _resolved(one, usable)
-                key = next((name for name, made in shown.values() if made is not None and made == one), None)
+                key = next((name for name, known in made if known is not None and known == one), None)
             if key is None:
                 if isinstance(bare, exp.SetOperation):
                     raise self.error("ORDER BY of a set operation takes the names of its columns", one)
@@ -150,9 +151,8 @@ class Ordering(Grouping):
                     raise self.error("with DISTINCT, ORDER BY takes what is selected", one, "select it, too")
                 if isinstance(one, exp.Literal):
                     raise self.error(f"{one} orders nothing", one, "leave it out")
-                key = unused("o", [*names.values(), "_weight"])
-                names[key] = key
-                shown[key] = key, one
+                key = unused("o", [*(name for name, _ in made), "_weight"])
+                made.append((key, one))
                 alias = exp.Alias(this=one.copy(), alias=exp.to_identifier(key, quoted=True))
                 alias.meta.update(one.meta)
                 hidden.append(alias)
@@ -182,14 +182,9 @@ class Ordering(Grouping):
             probe = bare.copy()
             column = exp.Column(this=exp.to_identifier(name, quoted=True))
             probe.set("expressions", [exp.Alias(this=column, alias=exp.to_identifier("x"))])
-            before = {name: copy(value) for name, value in vars(self).items()}
-            try:
+            with suppress(PlanError), self.looking():  # that no table has it
                 self.read(probe, ctes, outer)
                 del found[key]
-            except PlanError:  # no table has it
-                pass
-            finally:
-                vars(self).update(before)
         return found
 
     def ordinal(self, node: exp.Expression, names: list[str]) -> str | None:

@@ -228,9 +228,8 @@ class Where(From):
             body = body.this
         if not self.never_null(mine, self.frame) or not self.flat(body):
             return False
-        taken, groups = set(self.taken), self.groups
-        frame, theirs = self.detached(body, ctes, scope)
-        self.taken, self.groups = taken, groups  # it has only been looked at
+        with self.looking():
+            frame, theirs = self.detached(body, ctes, scope)
         return self.never_null(theirs[0], frame)
 
     def flags(self, body: exp.Expression, ctes: Ctes, scope: Scope, node: exp.Expression) -> tuple[Expr, Expr]:

@@ -1,4 +1,4 @@
-"""Every word of a query counts: what the parser would take in and forget is refused."""
+"""What the parser would take in and forget is refused; names mean what they mean in Spark."""
 
 from __future__ import annotations
 
@@ -165,3 +165,14 @@ def test_a_window_reads_the_columns_of_the_tables_first(outputs: str, by: str, r
     view = crown.view(query, {"r": {"a": "int64", "b": "int64"}})
     view.update({"r": [(1, 5), (2, 4), (1, 3)]})
     assert sorted(tuple(row.values()) for row in view.to_table().drop("_weight").to_pylist()) == rows
+
+
+@pytest.mark.parametrize("order", ["a % 2, o", "a % 2, o + 0", "a % 2 + 0, o % 9"])
+def test_a_hidden_column_is_not_taken_for_one_of_a_table(order: str) -> None:
+    view = crown.view(f"SELECT a FROM r ORDER BY {order} LIMIT 1", {"r": {"a": "int64", "o": "int64"}})
+    view.update({"r": [(2, 8), (4, 1), (6, 5)]})
+    assert view.to_table()["a"].to_pylist() == [4]
+
+
+def test_a_hidden_column_has_no_number() -> None:
+    assert refused("SELECT a FROM r ORDER BY a + b, 2 LIMIT 1") == "ORDER BY 2: there is no such output column"

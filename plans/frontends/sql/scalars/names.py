@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import difflib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -77,6 +79,15 @@ class Names(Refuser):
             return build()
         except PlanError as error:
             raise error.at(self.text, place_of(self.text, node)) from None
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Lets a part of the query be read without a trace: it is read to know something of it, or is refused."""
+        before = {name: copy(value) for name, value in vars(self).items()}
+        try:
+            yield
+        finally:
+            vars(self).update(before)
 
     def alias(self, wish: str) -> str:
         """Returns a name for a source that no other has."""
