@@ -15,6 +15,7 @@ from typing import Any
 from bench.cases.streams import Stream
 from bench.cases.workloads import Loaded, load
 from bench.harness.passes import ENUMERATING, Pass, one_pass
+from bench.subjects.peers import foreign
 from bench.subjects.subject import Progress, SkipError, Subject
 
 PRELOAD_ROWS = 100_000
@@ -89,6 +90,7 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
     batches = list(stream.batches(rows, preload))
     warmed = _warm_up(spec, make(loaded), stream)
     passes: list[Pass] = []
+    skipped = min(_uncounted(spec, stream), len(batches) - 1)
     spent = 0.0
     for repeat in range(spec.get("repeats", 1)):
         if repeat and spent * (repeat + 1) / repeat > spec.get("repeat_budget_s", 30.0):
@@ -97,15 +99,21 @@ def _timed(spec: dict[str, Any], make: Make, loaded: Loaded, progress: Progress)
         for start in range(0, preload, PRELOAD_ROWS):
             subject.load(stream.batch(start, min(start + PRELOAD_ROWS, preload)))
             progress(start, len(stream))
-        # The first batch after loading still sets things up (live views, say): it is not measured.
-        skipped = min(1, len(batches) - 1) if preload else 0
         for batch in batches[:skipped]:
             subject.apply(batch)
         passes.append(one_pass(spec, subject, stream, preload + skipped * rows, batches[skipped:], progress))
         spent += passes[-1].seconds
         if passes[-1].status != "ok":
             break
-    return _summary(passes, len(stream), spec["mode"]) | {"warm_up_updates": warmed}
+    counted = len(stream) - (skipped * rows if spec.get("counted_as_elsewhere") else 0)
+    return _summary(passes, counted, spec["mode"]) | {"warm_up_updates": warmed, "of": counted}
+
+
+def _uncounted(spec: dict[str, Any], stream: Stream) -> int:
+    """Returns how many batches of a pass come before those that count."""
+    if spec.get("counted_as_elsewhere"):
+        return -(-foreign.warm_rows(len(stream)) // int(spec["batch_rows"]))
+    return int(bool(spec.get("preload")))  # the first after loading still sets things up (live views, say)
 
 
 def _warm_up(spec: dict[str, Any], subject: Subject, stream: Stream) -> int:

@@ -10,7 +10,8 @@ sections on scaling), and what came out:
   (did not pass the check; has no time then), with ``reason`` in one line for all but ok;
 - ``check``: passed / unchecked / failed against DuckDB, with the positions compared and the rows of the
   largest result;
-- ``warm_up_updates`` applied before, by an engine that is thrown away; ``of`` updates of the stream, ``updates`` done;
+- ``warm_up_updates`` applied before, by an engine that is thrown away; ``of`` updates that are to be counted,
+  ``updates`` done;
 - ``seconds`` and ``updates_per_s_all`` of every repeat, ``updates_per_s`` of the fastest, ``updates_per_s_median``;
   ``deltas``, ``deltas_per_s``; ``enumerated``, ``enumerated_per_s`` in mode full;
 - ``results`` of the query at the end and ``count_s`` to count them, in mode count;

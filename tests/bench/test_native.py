@@ -21,10 +21,12 @@ import pytest
 from bench.cases.streams import Stream
 from bench.cases.workloads import WORKLOADS, load
 from bench.harness.machine import one_core
+from bench.harness.measure import measure
 from bench.harness.oracle import expectation
 from bench.harness.sections import SECTIONS
 from bench.report.sections import native as table
 from bench.subjects.catalogue import ENGINES
+from bench.subjects.crown import Crown
 from bench.subjects.peers import foreign, native
 from bench.subjects.subject import SkipError
 from tests.bench.small import small
@@ -184,6 +186,28 @@ def test_native_engines_and_this_one_beside_them_stay_on_one_core(tmp_path) -> N
         assert os.sched_getaffinity(0) == {max(free)}
     assert os.sched_getaffinity(0) == free
     assert all(c["one_core"] for c in SECTIONS["native"]("normal"))
+
+
+def test_this_engine_counts_the_updates_that_native_ones_count() -> None:
+    assert all(c["counted_as_elsewhere"] for c in SECTIONS["native"]("normal"))
+    loaded = load("3-hop", "generated", SMALL)
+    begun = -(-foreign.warm_rows(len(loaded.stream)) // 100) * 100
+    assert 0 < begun < len(loaded.stream)
+    spec = {"workload": "3-hop", "data": "generated", "options": SMALL, "batch_rows": 100, "mode": "delta"}
+    seen: list[int] = []
+
+    class Counting(Crown):
+        def apply(self, batch):
+            seen.append(sum(len(rows) for rows in batch.values()))
+            return super().apply(batch)
+
+    elsewhere = measure(
+        spec | {"counted_as_elsewhere": True}, lambda one: Counting(one, "delta"), lambda done, of: None
+    )
+    assert elsewhere["of"] == elsewhere["updates"] == len(loaded.stream) - begun
+    assert sum(seen) == len(loaded.stream) + elsewhere["warm_up_updates"]  # they are applied all the same
+    whole = measure(spec, lambda one: Crown(one, "delta"), lambda done, of: None)
+    assert whole["of"] == whole["updates"] == len(loaded.stream)
 
 
 def test_every_engine_stands_beside_ours_in_the_report() -> None:

@@ -85,7 +85,7 @@ def _cell(spec: dict[str, Any], progress: Progress, settings: dict[str, str], re
                 "restart": restart,
                 "bound_s": spec["bound_s"],
                 "updates": len(loaded.stream),
-                "warm": foreign.warm_rows(loaded),
+                "warm": foreign.warm_rows(len(loaded.stream)),
             }
             starts = 1 + (check or restart)
             limit = starts * foreign.STARTUP_S + (0 if check else spec["bound_s"])

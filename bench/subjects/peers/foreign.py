@@ -190,9 +190,9 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="crown-bench-")
 
 
-def warm_rows(loaded: Loaded) -> int:
-    """Returns how many updates at the beginning of the run are its warm-up."""
-    return min(WARM_ROWS, len(loaded.stream) // 10)
+def warm_rows(updates: int) -> int:
+    """Returns how many at the beginning of a run of so many updates are its warm-up."""
+    return min(WARM_ROWS, updates // 10)
 
 
 def fields(warm: int, done: int, of: int, seconds: float, peak: int) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
                 "prime": PRIME,
                 "factors": factors(len(plan.output)).tolist(),
                 "batch_rows": spec["batch_rows"],
-                "warm": foreign.warm_rows(loaded),
+                "warm": foreign.warm_rows(len(loaded.stream)),
                 "bound_s": foreign.STARTUP_S if check else spec["bound_s"],
                 "check": check,
             }
