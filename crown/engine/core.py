@@ -32,10 +32,12 @@ class Core:
 
     ``missing``: what the deletes of the last batch did not find. The engine adds Arrow on both sides; a program of
     stages applies nets in codes (``apply``), and several cores may share one dictionary. ``held``: conditions that all
-    rows of a relation (in lower case) in such nets are known to meet.
+    rows of a relation (in lower case) in such nets are known to meet; ``apart``: relations of which they are not net.
     """
 
-    def __init__(self, state: State, held: Mapping[str, Parts] | None = None) -> None:
+    def __init__(
+        self, state: State, held: Mapping[str, Parts] | None = None, apart: frozenset[str] = frozenset()
+    ) -> None:
         plan, dictionary = state.plan, state.dictionary
         self.state = state
         self.guard = Guard(state)
@@ -43,7 +45,7 @@ class Core:
         self.results = results_of(state, self.head, self.guard)
         self.propagation = Propagation(state, len(plan.free), self.head.margin)
         self.missing = MissingDeletes()
-        self._coded = CodedPreparer(plan, dictionary.extern, held or {})
+        self._coded = CodedPreparer(plan, dictionary.extern, held or {}, apart)
         self._tallies = [tallies_of(len(plan.nodes), i) for i in range(len(plan.nodes))]
         self._changes: Sequence[RelationChange] = ()  # of the batch that has begun
 

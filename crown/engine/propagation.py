@@ -133,6 +133,8 @@ class Propagation:
         marks, filling = self._marks, False
         for sign in (-1, 1):
             if sign > 0 and (filling := self._fills()):
+                if marks[layout.X_FILL]:
+                    yield from self._handed(-1)
                 marks[layout.X_MODE], self._header[A.H_LIVE_ON] = layout.MODE_VIEWS, 0
             for number in self._turns(sign):
                 change = self._changes[number]
@@ -147,7 +149,7 @@ class Propagation:
                         yield from self._through_tree(number, tuples, change.masks_of(sign), sign)
             if self._pads:
                 yield from self._pad(sign)
-            if marks[layout.X_FILL]:
+            if marks[layout.X_FILL] and self._ring is None:  # what a payload is worth says its sign itself
                 yield from self._handed(sign)
         if self._ring is not None:
             yield from self._publish()

@@ -13,6 +13,7 @@ import numpy as np
 from crown.errors import CrownError
 from crown.ingest.batch import RelationChange, for_aliases
 from crown.ingest.masks import EVERY, null
+from crown.ingest.prepare import is_net
 from crown.kernels.batches import extent
 from crown.store.codec import NULL, Extern, decode
 from crown.store.flat import flags
@@ -27,13 +28,15 @@ class CodedPreparer:
     """Turns nets in codes into changes of the stored relations of a plan.
 
     ``extern`` gives values for codes, which only predicates ask for. ``held``: conditions that all rows of a relation
-    (in lower case) are known to meet.
+    (in lower case) are known to meet. ``apart``: relations whose changes come as they are, so they are netted here.
     """
 
-    def __init__(self, plan: Plan, extern: Extern, held: Mapping[str, Parts]) -> None:
+    def __init__(
+        self, plan: Plan, extern: Extern, held: Mapping[str, Parts], apart: frozenset[str] = frozenset()
+    ) -> None:
         self._extern = extern
         self._relations = [
-            _Columns(plan, relation, held.get(relation.name.lower(), frozenset()))
+            _Columns(plan, relation, held.get(relation.name.lower(), frozenset()), relation.name.lower() in apart)
             for relation in stored_relations(plan)
         ]
         self._names = frozenset(relation.name for relation in self._relations)
@@ -59,7 +62,7 @@ class CodedPreparer:
             net = net[flags(relation.predicate.evaluate(values, n).fill_null(False))]
         rejected = n - len(net)
         if not relation.whole:
-            net = net.project(relation.words).net()
+            net = net.project(relation.words) if is_net(net.weights) else net.net(relation.words)
         if not net.rows.size or extent(net.words())[0] != NULL:
             return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
         joined = [alias.not_null for alias in stored.aliases]
@@ -70,10 +73,10 @@ class CodedPreparer:
 class _Columns:
     """Where the columns of a stored relation stand in its table, and those that its predicate tests, with types.
 
-    ``predicate``: its predicate, unless that is known to hold.
+    ``predicate``: its predicate, unless that is known to hold. ``apart``: equal rows of the relation stay apart.
     """
 
-    def __init__(self, plan: Plan, stored: StoredRelation, held: Parts) -> None:
+    def __init__(self, plan: Plan, stored: StoredRelation, held: Parts, apart: bool) -> None:
         self.stored = stored
         self.name = stored.name.lower()
         known = stored.predicate is None or held.issuperset(stored.predicate.conjuncts())
@@ -82,6 +85,6 @@ class _Columns:
         place = {column.name.lower(): (i, column.type) for i, column in enumerate(columns)}
         self.words = [place[name.lower()][0] for name in stored.columns]
         derived = stored.name.startswith(DERIVED)  # their deletes need not come first
-        self.whole = self.words == list(range(len(columns))) and not derived  # it is net already
+        self.whole = self.words == list(range(len(columns))) and not derived and not apart  # it is net already
         tested = () if self.predicate is None else sorted(self.predicate.columns)
         self.tested = {name: place[name.lower()] for name in tested}

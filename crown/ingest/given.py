@@ -124,7 +124,11 @@ class Columns(Mapping[str, pa.Array]):
     def whole(self, name: str) -> np.ndarray | None:
         """Returns the words of a column of whole numbers, dates or times, int32[n] or int64[n]; None if it is of
         another type, or has NULLs. O(1)."""
-        return self.any_words(name) if self._kinds[name] in WHOLE and not self.null_count(name) else None
+        word = WHOLE.get(self._kinds[name])
+        column = None if word is None else self._column(name)
+        if isinstance(column, np.ndarray):
+            return column
+        return None if column is None or column.null_count else words(column, word)
 
     def any_words(self, name: str) -> np.ndarray:
         """Returns what ``whole`` does, with any word where there is a NULL. Not for a column of another type. O(1)."""
@@ -155,21 +159,14 @@ def _word_of(kind: str) -> type[np.generic] | None:
     return np.int32 if type_.bit_width == 32 else np.int64
 
 
-def _words(column: Given, kind: str) -> np.ndarray | None:
-    """Returns the words of a column without NULLs, int32[n], int64[n] or int64[n, 2]; None if it has others."""
-    if isinstance(column, np.ndarray):
-        return column
-    word = _word_of(kind)
-    if word is None or column.null_count:
-        return None
-    return halves(column) if kind.startswith("decimal") else words(column, word)
-
-
 def _taken(column: Given, kind: str, rows: np.ndarray) -> Given:
     """Returns the values at some positions. NumPy takes words in a quarter of Arrow's time, and codes are words."""
-    given = _words(column, kind)
-    if given is None:
+    if isinstance(column, np.ndarray):
+        return column.take(rows)
+    word = None if column.null_count else _word_of(kind)
+    if word is None:
         return column.take(pa.array(rows))
+    given = halves(column) if kind.startswith("decimal") else words(column, word)
     picked = given.take(rows, axis=0)
     if kind == "float64" or picked.ndim == 2:
         return pa.Array.from_buffers(column.type, len(rows), [None, pa.py_buffer(picked)], 0)

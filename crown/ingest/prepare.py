@@ -18,7 +18,7 @@ from crown.ingest.changes import CheckedBatch, Checker, relations_of
 from crown.ingest.given import Columns
 from crown.ingest.masks import EVERY, null, readers, reads
 from crown.ingest.selection import Selection
-from crown.kernels.batches import extent, negatives
+from crown.kernels.batches import extent
 from crown.store.codec import Intern
 from crown.store.relations import StoredRelation, stored_relations
 from crown.store.zset import Zset
@@ -113,11 +113,10 @@ def parted(given: Zset, masks: np.ndarray) -> tuple[Zset, int, np.ndarray]:
     weights = given.weights
     if is_net(weights):
         return given, int(len(weights) == 1 and weights.item() < 0), masks
-    sums = given.sums()
+    net, gone, sums = given.netted()
     if masks is not EVERY:
         masks = np.concatenate([masks[sums < 0], masks[sums > 0]])
-    net = given.picked(sums)
-    return net, int(negatives(net.weights)), masks
+    return net, gone, masks
 
 
 def is_net(weights: np.ndarray) -> bool:

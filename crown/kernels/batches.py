@@ -19,14 +19,17 @@ _MOST_BYTES = 2**31 - 1  # of all texts of a column
 
 
 @allocating_kernel
-def consolidate(rows, width, weights, secret):
-    """Sums the weights of equal tuples (``rows`` int64[n * width]) in place.
+def net_tuples(values, down, across, places, sums, secret, out_rows, out_weights):
+    """Nets tuples: equal ones are summed, what goes stands before what comes, otherwise in order; none has weight 0.
 
-    The first of them gets the sum, the others 0. Expected O(n). ``secret``: any number that nobody knows who chooses
-    the tuples; it is a factor as well, so that no bits of a word keep apart from the others.
+    Word ``j`` of tuple ``i`` is ``values[i * down + places[j] * across]``. ``sums`` int64[n] has their weights, and
+    gets them back summed: the first of equal tuples has the sum, the others 0. The net goes to ``out_rows``, one tuple
+    after the other, and ``out_weights``. Returns (tuples that go, all tuples of the net). Expected O(n). ``secret``:
+    any number that nobody knows who chooses the tuples; it is a factor as well, so that no bits of a word keep apart
+    from the others.
     """
     turn = secret | 1
-    n = weights.size
+    n, width = sums.size, places.size
     capacity = 8
     while capacity < 2 * n:
         capacity *= 2
@@ -35,7 +38,7 @@ def consolidate(rows, width, weights, secret):
     for i in range(n):
         h = secret
         for j in range(width):
-            h = mix(h, rows[i * width + j]) * turn
+            h = mix(h, values[i * down + places[j] * across]) * turn
         s = (h >> 32) & mask
         while True:
             other = slots[s]
@@ -44,14 +47,25 @@ def consolidate(rows, width, weights, secret):
                 break
             same = True
             for j in range(width):
-                if rows[other * width + j] != rows[i * width + j]:
+                at = places[j] * across
+                if values[other * down + at] != values[i * down + at]:
                     same = False
                     break
             if same:
-                weights[other] += weights[i]
-                weights[i] = 0
+                sums[other] += sums[i]
+                sums[i] = 0
                 break
             s = (s + 1) & mask
+    m = gone = 0
+    for sign in (-1, 1):
+        gone = m if sign > 0 else 0
+        for i in range(n):
+            if sums[i] * sign > 0:
+                for j in range(width):
+                    out_rows[m * width + j] = values[i * down + places[j] * across]
+                out_weights[m] = sums[i]
+                m += 1
+    return gone, m
 
 
 @kernel
@@ -124,19 +138,6 @@ def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weig
                 out_values[m * width + j] = values[i * width + j]
             out_weights[m] = weights[i]
             out_masks[m] = mask
-            m += 1
-    return m
-
-
-@kernel
-def pick(rows, width, weights, sign, out_rows, out_weights):
-    """Copies the tuples whose weight has ``sign`` (+1 / -1), with their weights; how many."""
-    m = 0
-    for i in range(weights.size):
-        if weights[i] * sign > 0:
-            for j in range(width):
-                out_rows[m * width + j] = rows[i * width + j]
-            out_weights[m] = weights[i]
             m += 1
     return m
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from crown.stages.groups.terms import TOO_LARGE, too_large
 from crown.stages.keyed import upserts_of
 from crown.stages.retained import Retained
 from crown.store.codec import Intern
+from crown.store.relations import stored_relations
 from crown.store.shown import shown
 from crown.store.zset import Zset
 from plans.payloads.payload import VALUE
@@ -155,7 +157,7 @@ class Nets(Prepared):
 class Intake:
     """Checks, codes and nets batches of base relations, of which ``used`` columns are taken.
 
-    ``summed``: columns of doubles that must not be too large; ``added``: relations whose rows are only added up, and of
+    ``summed``: columns of doubles that must not be too large; ``apart``: relations that those who read them net, and of
     which nobody looks for absent deletes: equal rows of them may stay apart. ``retained``: those with windows.
     ``selected``: those of which only rows are taken that meet the conditions of one who reads them. ``refused``: of
     those with an enforced key, which keys a net would break.
@@ -167,7 +169,7 @@ class Intake:
         used: Mapping[str, tuple[Column, ...]],
         intern: Intern,
         summed: Mapping[str, frozenset[str]],
-        added: frozenset[str] = frozenset(),
+        apart: frozenset[str] = frozenset(),
         retained: Mapping[str, Retained] | None = None,
         selected: Mapping[str, frozenset[Parts]] | None = None,
         refused: Mapping[str, Refused] | None = None,
@@ -179,7 +181,7 @@ class Intake:
         self._intern = intern
         self._summed = summed
         self._retained = retained or {}
-        self._added = added - set(self._retained)
+        self._apart = apart - set(self._retained)
         self._refused = refused or {}
         self._key = {table.name.lower(): table.told_apart_by for table in tables}
         self._selections = {
@@ -259,7 +261,7 @@ class Intake:
         if name in self._retained and self._retained[name].window.arrival:
             return net  # the order of its rows means something
         # Equal inserts of a batch without deletes may stay apart, too.
-        return net if name in self._added or is_net(net.weights) else net.net()
+        return net if name in self._apart or is_net(net.weights) else net.net()
 
 
 SUMMING = (GroupStage, JoinStage)
@@ -276,3 +278,15 @@ def added_relations(program: Program) -> frozenset[str]:
             if isinstance(source, str):
                 readers.setdefault(source.lower(), set()).add(passing or isinstance(stage, GroupStage))
     return frozenset(name for name, found in readers.items() if found == {True})
+
+
+def netted_by_joins(program: Program) -> frozenset[str]:
+    """Returns the relations (in lower case) that one join stage alone reads, as one stored relation: it nets what it
+    takes of them, so nobody before it has to. None with an enforced key, whose nets are looked at."""
+    found: set[str] = set()
+    for stage in program.stages:
+        if isinstance(stage, JoinStage) and stage.plan.count is None:
+            stored = Counter(relation.name.lower() for relation in stored_relations(stage.plan))
+            found |= {name for name, times in stored.items() if times == 1}
+    reads = Counter(s.lower() for stage in program.stages for s in sources(stage) if isinstance(s, str))
+    return frozenset(t.name.lower() for t in program.tables if not t.by_key and reads[t.name.lower()] == 1) & found

@@ -23,7 +23,7 @@ from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import MissingDeletes
 from crown.kernels import arena as A
-from crown.programs.intake import SUMMING, Intake, Nets, added_relations, summed_columns, used_columns
+from crown.programs.intake import SUMMING, Intake, Nets, added_relations, netted_by_joins, summed_columns, used_columns
 from crown.programs.selected import selected
 from crown.programs.tallies import Tallies
 from crown.stages.cells import Joins, cells_of, cuts_of
@@ -82,13 +82,15 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         chosen = selected(program) if selecting and not every else {}
         self._held = holding(program, chosen)
         self._unchanged: dict[str | int, Zset] = {name: Zset.empty(len(of)) for name, of in self._used.items()}
-        added = added_relations(program) if on_missing == "trust" else frozenset()
+        trusted = on_missing == "trust"
         upserts, enforced = upserts_of(program.tables, self._used), enforced_of(program.tables, self._used)
+        self._apart = netted_by_joins(program) if trusted and threads == 1 else frozenset()
+        apart = self._apart | (added_relations(program) if trusted else frozenset())
         again, windows = self._read_again(), program.windows
         self.gate = Gate(memory.part(1), self._used, on_missing, again, upserts, windows, chosen, enforced)
         intern, summed = memory.dictionary.intern, summed_columns(program)
         refused = {name: partial(self.gate.refused_keys, name) for name in enforced}
-        self._intake = Intake(program.tables, self._used, intern, summed, added, self.gate.retained, chosen, refused)
+        self._intake = Intake(program.tables, self._used, intern, summed, apart, self.gate.retained, chosen, refused)
         self.threads = threads
         self.stages: list[Stage] = []
         first = OWN_PARTS
@@ -120,7 +122,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
             added = only_read_by(self._program, len(self.stages), (GroupStage,))  # they add up its rows
             if cells > 1:
                 return Joins(stage, known, self.memory, first, cells, added)
-            return Join(stage, known, self.memory, first, added, self._held)
+            return Join(stage, known, self.memory, first, added, self._held, self._apart)
         part = self.memory.part(first)
         if isinstance(stage, TopStage):
             return Top(stage, self._columns_of(stage.feed.source), part)
@@ -194,7 +196,7 @@ class Running(NotCopyable, instead="save(path) and crown.load(path) make another
         """Lets the open batch stand; ``nets``: what gate and stages let through."""
         self._torn = True
         for number, stage in enumerate(self.stages):
-            if not self._rests(number, self._inputs(number, nets)):
+            if nets[number] is not self._nothing_of[number]:  # else it was not called
                 stage.settle()
         self.gate.tally(given.nets, given.filtered, self.gate.missing)
         self.memory.parts[0][A.H_OPEN] = 0

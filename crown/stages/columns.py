@@ -5,7 +5,8 @@ Most columns pass through a stage as codes; only what a predicate or a computed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from crown.store.flat import flags, valid
 from crown.store.zset import Zset
 from plans.expressions.expr import Expr
 from plans.plan import Output
-from plans.schema import Column as Declared
 from plans.schema import arrow_type
 
 
@@ -78,36 +78,74 @@ class Column:
         return Column(self.type, self._dictionary, None, self._array.filter(pa.array(keep)))
 
 
-class Frame:
-    """Named columns of ``n`` rows."""
+Places = Mapping[str, tuple[int, str]]
+"""Which word of a tuple each column is, by name, and its type."""
 
-    def __init__(self, columns: Mapping[str, Column], n: int, dictionary: Dictionary) -> None:
-        self.columns = columns
+
+class Frame:
+    """Named columns of ``n`` rows: those that were ``made``, and those that are words of tuples, ``codes`` int64[words,
+    n], at some ``places``. Nothing is done for a column that nobody asks for."""
+
+    def __init__(
+        self,
+        made: dict[str, Column],
+        n: int,
+        dictionary: Dictionary,
+        codes: np.ndarray | None = None,
+        places: Places = MappingProxyType({}),
+    ) -> None:
         self.n = n
+        self._made = made
         self._dictionary = dictionary
+        self._codes = codes
+        self._places = places
 
     @classmethod
-    def of(
-        cls, net: Zset, columns: Sequence[Declared], dictionary: Dictionary, words: Sequence[int] | None = None
-    ) -> Frame:
-        """Returns the frame of a net's tuples, whose codes are those of ``columns``; ``words``: where each stands in a
-        tuple, if not in this order."""
-        codes = net.columns()
-        at = range(len(columns)) if words is None else words
-        named = {c.name: Column(c.type, dictionary, codes[i]) for i, c in zip(at, columns, strict=True)}
-        return cls(named, len(net), dictionary)
+    def of(cls, net: Zset, places: Places, dictionary: Dictionary) -> Frame:
+        """Returns the frame of a net's tuples."""
+        return cls({}, len(net), dictionary, net.columns(), places)
 
     def __getitem__(self, name: str) -> Column:
-        return self.columns[name]
+        column = self._made.get(name)
+        if column is None:
+            assert self._codes is not None, "else all columns were made"
+            word, type_ = self._places[name]
+            column = self._made[name] = Column(type_, self._dictionary, self._codes[word])
+        return column
+
+    def matrix(self, names: Sequence[str]) -> np.ndarray:
+        """Returns the codes of some columns, int64[columns, n], contiguous; perhaps a view. O(codes)."""
+        if self._codes is not None and self._made.keys().isdisjoint(names):
+            words = [self._places[name][0] for name in names]
+            if words == list(range(len(words))) and self._codes.flags.c_contiguous:
+                return self._codes[: len(words)]
+            return self._codes.take(words, axis=0)
+        found = np.empty((len(names), self.n), np.int64)
+        for i, name in enumerate(names):
+            column = self._made.get(name)
+            if column is None and self._codes is not None:
+                found[i] = self._codes[self._places[name][0]]
+            else:
+                found[i] = self[name].codes
+        return found
 
     def chosen(self, keep: np.ndarray) -> Frame:
         """Returns the rows where ``keep`` (bool[n]) says so."""
-        columns = {name: column[keep] for name, column in self.columns.items()}
-        return Frame(columns, int(np.count_nonzero(keep)), self._dictionary)
+        rows = keep.nonzero()[0]
+        codes = None if self._codes is None else self._codes.take(rows, axis=1)
+        made = {name: column[keep] for name, column in self._made.items()}
+        return Frame(made, len(rows), self._dictionary, codes, self._places)
+
+    def extended(self, outputs: Sequence[Output], plain: Mapping[str, str], places: Places) -> Frame:
+        """Returns the frame that has ``outputs`` of expressions, and at ``places`` the columns of other names that
+        ``plain`` gives."""
+        made = dict(zip([output.name for output in outputs], self.computed(outputs), strict=True))
+        made |= {name: self._made[of] for name, of in plain.items() if of in self._made}  # what is decoded stays so
+        return Frame(made, self.n, self._dictionary, self._codes, places)
 
     def holds(self, predicate: Expr) -> np.ndarray:
         """Returns bool[n]: where the predicate is TRUE."""
-        verdict = predicate.evaluate(self._read([predicate]), self.n)
+        verdict = predicate.evaluate(self._read(predicate), self.n)
         return flags(verdict.fill_null(False) if verdict.null_count else verdict)
 
     def computed(self, outputs: Sequence[Output]) -> list[Column]:
@@ -115,21 +153,13 @@ class Frame:
         made = []
         for output in outputs:
             expr = output.expr
-            if expr.op == "col" and self.columns[expr.value].type == output.type:
-                made.append(self.columns[expr.value])
+            if expr.op == "col" and self[expr.value].type == output.type:
+                made.append(self[expr.value])
             else:
-                array, target = expr.evaluate(self._read([expr]), self.n), arrow_type(output.type)
+                array, target = expr.evaluate(self._read(expr), self.n), arrow_type(output.type)
                 array = array if array.type == target else array.cast(target)
                 made.append(Column(output.type, self._dictionary, None, array))
         return made
 
-    def _read(self, expressions: Iterable[Expr]) -> dict[str, pa.Array]:
-        return {name: self.columns[name].array for expr in expressions for name in expr.columns}
-
-
-def matrix(columns: Sequence[Column], n: int) -> np.ndarray:
-    """Returns the codes of columns of ``n`` rows as int64[columns, n], contiguous."""
-    found = np.empty((len(columns), n), np.int64)
-    for i, column in enumerate(columns):
-        found[i] = column.codes
-    return found
+    def _read(self, expression: Expr) -> dict[str, pa.Array]:
+        return {name: self[name].array for name in expression.columns}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crown.stages.columns import Frame, matrix
+from crown.stages.columns import Frame, Places
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
 from plans.plan import Output
@@ -20,31 +20,34 @@ class Reader:
     def __init__(self, feed: Feed, source: Sequence[Column], dictionary: Dictionary) -> None:
         self.feed = feed
         self.columns = tuple(Column(output.name, output.type) for output in feed.columns)
-        self._source = tuple(source)
         self._dictionary = dictionary
-        self._plain = _plain(feed.columns, self._source)
+        self._given = {column.name: (i, column.type) for i, column in enumerate(source)}
+        self._names = [column.name for column in self.columns]
+        self._plain = {o.name: o.expr.value for o in feed.columns if _is_plain(o, self._given)}
+        self._computed = [output for output in feed.columns if output.name not in self._plain]
+        self._places = {name: self._given[of] for name, of in self._plain.items()}
+        self._words = [self._given[o.expr.value][0] for o in feed.columns if o.name in self._plain]
+        self._passes = feed.where is None and not self._computed  # all rows, as codes
 
     def frame(self, net: Zset) -> tuple[Frame, np.ndarray]:
         """Returns the columns of the rows that enter, and their weights (int64[n]). O(net)."""
         weights = net.weights if self.feed.weight == 1 else net.weights * self.feed.weight
-        if self._plain is not None and self.feed.where is None:
-            return Frame.of(net, self.columns, self._dictionary, self._plain), weights
-        frame = Frame.of(net, self._source, self._dictionary)
+        if self._passes:
+            return Frame.of(net, self._places, self._dictionary), weights
+        frame = Frame.of(net, self._given, self._dictionary)
         if self.feed.where is not None:
             keep = frame.holds(self.feed.where)
             if not keep.all():
                 frame, weights = frame.chosen(keep), weights[keep]
-        made = frame.computed(self.feed.columns)
-        named = {column.name: values for column, values in zip(self.columns, made, strict=True)}
-        return Frame(named, frame.n, self._dictionary), weights
+        return frame.extended(self._computed, self._plain, self._places), weights
 
     def zset(self, net: Zset) -> Zset:
         """Returns the rows that enter, in codes; equal ones are not summed. O(net)."""
-        if self._plain is not None and self.feed.where is None:
-            rows = net.project(self._plain)
+        if self._passes:
+            rows = net.project(self._words)
             return rows if self.feed.weight == 1 else Zset(rows.rows, rows.weights * self.feed.weight)
         frame, weights = self.frame(net)
-        return Zset.of_columns(matrix(list(frame.columns.values()), frame.n), weights)
+        return Zset.of_columns(frame.matrix(self._names), weights)
 
 
 def readers(feeds: Sequence[Feed], sources: Sequence[Sequence[Column]], dictionary: Dictionary) -> list[Reader]:
@@ -52,13 +55,7 @@ def readers(feeds: Sequence[Feed], sources: Sequence[Sequence[Column]], dictiona
     return [Reader(feed, source, dictionary) for feed, source in zip(feeds, sources, strict=True)]
 
 
-def _plain(outputs: Sequence[Output], source: Sequence[Column]) -> tuple[int, ...] | None:
-    """Returns the positions of the outputs among the source's columns, if they are all plain."""
-    place = {column.name: i for i, column in enumerate(source)}
-    found = []
-    for output in outputs:
-        at = place.get(output.expr.value, -1) if output.expr.op == "col" else -1
-        if at < 0 or source[at].type != output.type:
-            return None
-        found.append(at)
-    return tuple(found)
+def _is_plain(output: Output, given: Places) -> bool:
+    """Returns True for a column of the source as it is."""
+    expr = output.expr
+    return expr.op == "col" and given.get(expr.value, (0, ""))[1] == output.type

@@ -63,7 +63,7 @@ class Join:
 
     ``sources``: the columns of what it reads, by relation; its parts in ``memory`` begin with number ``first``.
     ``added``: whoever reads its rows adds them up, so they need not be net. ``held``: conditions that all rows of a
-    source are known to meet.
+    source are known to meet; ``apart``: base relations (in lower case) whose changes are not net.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Join:
         first: int,
         added: bool = False,
         held: Mapping[str | int, Parts] = MappingProxyType({}),
+        apart: frozenset[str] = frozenset(),
     ) -> None:
         self._taken = Taken(stage.plan, sources)
         plan, self.inputs = self._taken.plan, self._taken.inputs
@@ -87,7 +88,7 @@ class Join:
             self._state.format(n)
         self.parts = tuple(self._state.parts)
         self._dictionary = memory.dictionary
-        self._core = Core(self._state, self._taken.known(held))
+        self._core = Core(self._state, self._taken.known(held), apart)
         self._floats = _summed_floats(plan)
 
     @property
@@ -108,6 +109,7 @@ class Join:
         return self._gathered([block.copy() for block in self._core.apply(changes)])
 
     def _gathered(self, blocks: list[Zset]) -> Zset:
+        blocks = [block for block in blocks if block.weights.size] or blocks[:1]
         return blocks[0] if len(blocks) == 1 else Zset.gathered(blocks, len(self.columns))
 
     def _refuse_too_large(self, change: RelationChange) -> None:

@@ -294,7 +294,7 @@ class Retained:
 
     def _shown(self, rows: Zset) -> Zset:
         """Returns rows without their running numbers, net."""
-        return rows.project(range(len(self._columns))).net()
+        return rows.net(range(len(self._columns)))
 
     def _refusal(self, net: Zset, missing: np.ndarray) -> MissingDeleteError:
         at = int(missing.argmax())

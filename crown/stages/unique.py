@@ -44,7 +44,7 @@ class Unique:
     def refused(self, changes: Zset) -> tuple[np.ndarray, np.ndarray] | None:
         """Returns the keys (int64[k, words]) that would not have one row or none after ``changes``, and how many they
         would have (int64[k]); None if there are none. Changes nothing. Expected O(n)."""
-        keys = changes.project(self._words).net()
+        keys = changes.net(self._words)
         after = self._copies.of(keys)[:, 0] + keys.weights
         if _at_most_one(after):
             return None
@@ -56,7 +56,7 @@ class Unique:
 
         Raises MemoryBudgetError, and ChangeError if a key would not have one row or none; nothing has changed then.
         """
-        keys = changes.project(self._words).net()
+        keys = changes.net(self._words)
         if not _at_most_one(self._add(keys) + keys.weights):
             self.take_back(changes)
             raise ChangeError(
@@ -67,7 +67,7 @@ class Unique:
     def take_back(self, changes: Zset) -> None:
         """Takes back changes that were counted. No budget stands in its way."""
         with self._part.budget.lifted():
-            self._add(changes.project(self._words).net().negated())
+            self._add(changes.net(self._words).negated())
 
     def _add(self, keys: Zset) -> np.ndarray:
         """Returns the rows that each key had before, int64[n]."""

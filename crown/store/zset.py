@@ -15,10 +15,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from crown.kernels.batches import consolidate, pick
+from crown.kernels.batches import net_tuples
 
 SECRET = secrets.randbits(62)
 """What the hashes that net a batch begin with. No order depends on it."""
@@ -54,16 +55,15 @@ class Zset:
         """Returns the tuples of all ``parts``, one part after the other; all that have some carry payloads of one sign,
         or none does. O(tuples).
         """
-        parts = [part for part in parts if len(part)] or list(parts[:1])
+        parts = [part for part in parts if part.weights.size] or list(parts[:1])
         if not parts:
             return cls.empty(width)
         weights = np.concatenate([part.weights for part in parts])
-        rows = np.empty((len(weights), width), np.int64)
-        start = 0
-        for part in parts:
-            rows[start : start + len(part)] = part.rows
-            start += len(part)
-        assert all(part.sign == parts[0].sign for part in parts), "payloads of one sign lie together"
+        if parts[0].rows.flags.c_contiguous:
+            rows = np.concatenate([part.rows for part in parts])
+        else:
+            rows = np.concatenate([part.rows.T for part in parts], axis=1).T
+        assert len({part.sign for part in parts}) == 1, "payloads of one sign lie together"
         payload = None if parts[0].payload is None else np.concatenate([_payload(part) for part in parts], axis=1)
         return cls(rows, weights, payload, parts[0].sign)
 
@@ -114,28 +114,35 @@ class Zset:
         """Returns the inverse: what comes goes, and what goes comes."""
         return Zset(self.rows, -self.weights, self.payload, self.sign if self.payload is None else -self.sign)
 
-    def sums(self) -> np.ndarray:
-        """Returns int64[n]: the first of equal tuples has the sum of their weights, the others 0. Expected O(n)."""
-        sums = self.weights.copy()
-        consolidate(self.flat(), self.width, sums, SECRET)
-        return sums
+    def net(self, words: Sequence[int] | None = None) -> Zset:
+        """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n).
 
-    def picked(self, weights: np.ndarray) -> Zset:
-        """Returns the tuples with other ``weights`` (int64[n]): not those with 0, and what goes before what comes."""
-        assert self.payload is None, "payloads are netted where their meaning is known"
-        values, width = self.flat(), self.width
-        rows, kept = np.empty_like(values), np.empty_like(weights)
-        gone = int(pick(values, width, weights, -1, rows, kept))
-        n = gone + int(pick(values, width, weights, 1, rows[gone * width :], kept[gone:]))
-        return Zset(rows[: n * width].reshape(n, width), kept[:n])
-
-    def net(self) -> Zset:
-        """Returns the net: each tuple once, none with weight 0, what goes before what comes. Expected O(n)."""
+        ``words``: the net of the tuples with only the codes at these positions, in this order.
+        """
         if not len(self) or (len(self) == 1 and self.payload is None and self.weights[0]):
-            return self
-        rows = self.flat().reshape(self.rows.shape)  # once, for both
-        turned = Zset(rows, self.weights, self.payload, self.sign)
-        return turned.picked(turned.sums())
+            return self if words is None else self.project(words)
+        return self.netted(words)[0]
+
+    def netted(self, words: Sequence[int] | None = None) -> tuple[Zset, int, np.ndarray]:
+        """Returns the net as ``net`` does, how many of its tuples go, and the sums (int64[n]) of the weights of equal
+        tuples, which the first of them has; the others have 0."""
+        assert self.payload is None, "payloads are netted where their meaning is known"
+        rows = self.rows
+        if not rows.flags.c_contiguous and rows.flags.f_contiguous:
+            values, down, across = rows.T.reshape(-1), 1, len(rows)
+        else:
+            values, down, across = np.ascontiguousarray(rows).reshape(-1), rows.shape[1], 1
+        places = _places(rows.shape[1]) if words is None else np.array(words, np.int64)
+        width, sums = len(places), self.weights.copy()
+        found, weights = np.empty(len(rows) * width, np.int64), np.empty(len(rows), np.int64)
+        gone, n = net_tuples(values, down, across, places, sums, SECRET, found, weights)
+        return Zset(found[: n * width].reshape(n, width), weights[:n]), gone, sums
+
+
+@cache
+def _places(width: int) -> np.ndarray:
+    """Returns all positions of a tuple."""
+    return np.arange(width, dtype=np.int64)
 
 
 def _payload(part: Zset) -> np.ndarray:

@@ -133,6 +133,7 @@ def _unscaled_literal(value: pa.Scalar) -> int:
     return int(value.as_py().scaleb(value.type.scale))
 
 
+_Digits = tuple[int, int]
 _WORDWISE = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 
 
@@ -140,26 +141,36 @@ def _in_words(op: str, left: Any, right: Any, type_: pa.DataType) -> pa.Array | 
     """Returns the result by 64-bit arithmetic, where it has few digits and is not rounded, and one of the operands may
     be NULL at most; else None. It takes a tenth of the time of Arrow's for a thousand rows.
     """
-    (p, s), (q, t) = ((one.type.precision, one.type.scale) for one in (left, right))
-    scale, whole = (s + t, p - s + q - t) if op == "mul" else (max(s, t), max(p - s, q - t) + 1)
-    fits = scale <= type_.scale and whole <= type_.precision - type_.scale and whole + type_.scale <= _WORD_DIGITS
-    arrays = [one for one in (left, right) if isinstance(one, pa.Array)]
-    unsure = [one for one in (left, right) if (one.null_count if isinstance(one, pa.Array) else not one.is_valid)]
-    if (
-        op not in _WORDWISE
-        or not fits
-        or not arrays
-        or len(unsure) > 1
-        or any(isinstance(o, pa.Scalar) for o in unsure)
-    ):
+    first, second = left.type, right.type
+    of = ((first.precision, first.scale), (second.precision, second.scale), (type_.precision, type_.scale))
+    shifts, like = _shifts(op, *of), None
+    for one in (left, right) if shifts is not None else ():
+        if not isinstance(one, pa.Array):
+            if not one.is_valid:
+                return None
+        elif like is None or not like.null_count:
+            like = one
+        elif one.null_count:
+            return None
+    if shifts is None or like is None:
         return None
-    a, b = (_word(one, 0 if op == "mul" else scale - one.type.scale) for one in (left, right))
-    found = _WORDWISE[op](a, b)
-    if type_.scale > scale:
-        found = found * 10 ** (type_.scale - scale)
+    found = _WORDWISE[op](_word(left, shifts[0]), _word(right, shifts[1]))
+    if shifts[2]:
+        found = found * 10 ** shifts[2]
     pairs = np.empty((len(found), 2), np.int64)
     pairs[:, 0], pairs[:, 1] = found, found >> 63
-    return array_of(pairs, type_, unsure[0] if unsure else arrays[0])
+    return array_of(pairs, type_, like)
+
+
+@lru_cache(maxsize=1024)
+def _shifts(op: str, left: _Digits, right: _Digits, made: _Digits) -> tuple[int, int, int] | None:
+    """Returns the powers of ten by which the operands, and then the result, are to be multiplied; None if that would
+    round, or may not fit into a word. Each is given as (precision, scale)."""
+    (p, s), (q, t), (digits_, scale_) = left, right, made
+    scale, whole = (s + t, p - s + q - t) if op == "mul" else (max(s, t), max(p - s, q - t) + 1)
+    if op not in _WORDWISE or scale > scale_ or whole > digits_ - scale_ or whole + scale_ > _WORD_DIGITS:
+        return None
+    return (0, 0, scale_ - scale) if op == "mul" else (scale - s, scale - t, scale_ - scale)
 
 
 def _word(value: Any, shift: int) -> Any:

@@ -13,7 +13,7 @@ import crown
 import plans
 from crown.errors import BadRowError, ChangeError, ConcurrentChangeError, MemoryBudgetError, MissingDeleteError
 from crown.ingest.batch import MissingDeletes
-from crown.programs.intake import added_relations
+from crown.programs.intake import added_relations, netted_by_joins
 from crown.programs.program import ProgramEngine
 from crown.reference import normalise
 from crown.reference.program import results
@@ -165,6 +165,22 @@ def test_rows_that_are_only_passed_on_to_be_summed_are_netted_there() -> None:
     delta = view.apply({"r": [(1, 7), (2, 8)], "l": lines})
     assert delta.to_pylist() == [{"c": 7, "s": 2 * 3 * 95 + 9 * 99, "n": 3, "_weight": 1}]
     view.update({"l": lines | {"_weight": [-weight for weight in weights]}})
+    assert list(view) == []
+
+
+def test_rows_that_one_join_takes_are_netted_there() -> None:
+    schema = {"r": {"o": "int64", "c": "int64", "d": "int64"}, "s": {"c": "int64", "n": "int64"}, "t": {"c": "int64"}}
+    query = "SELECT s.n, COUNT(*) AS k FROM r JOIN s ON r.c = s.c JOIN s AS z ON z.c = s.c WHERE r.d < 5 GROUP BY s.n"
+    assert netted_by_joins(plans.program(query, schema)) == {"r"}, "s is stored twice: with n, and without"
+    union = "SELECT r.c FROM r JOIN t ON r.c = t.c UNION ALL SELECT c FROM t"
+    assert netted_by_joins(plans.program(union, schema)) == {"r"}, "t is read twice"
+    view = crown.view(query, schema, on_missing="trust")
+    view.update({"s": [(1, 10), (2, 20)]})
+    rows = {"o": [1, 2, 3, 3, 1, 4], "c": [1, 1, 2, 2, 1, 2], "d": [0, 4, 1, 1, 0, 9], "_weight": [1, 1, 1, -1, 1, 1]}
+    assert view.apply({"r": rows}).to_pylist() == [{"n": 10, "k": 3, "_weight": 1}]
+    assert view.apply({"r": rows | {"_weight": [-1, -1, 1, -1, -1, -1]}}).to_pylist() == [
+        {"n": 10, "k": 3, "_weight": -1}
+    ]
     assert list(view) == []
 
 

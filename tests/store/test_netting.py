@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from crown.kernels.batches import consolidate
+from crown.kernels.batches import net_tuples
 from crown.store.zset import Zset
 
 FACTOR = pow(-7046029254386353131 % 2**64, -1, 2**64)
@@ -44,20 +44,53 @@ def test_chosen_keys_cost_no_more_than_others(kind: str) -> None:
         for name, keys in (("usual", usual), ("chosen", chosen)):
             zset = Zset(keys.reshape(N, width), np.ones(N, np.int64))
             started = time.process_time()
-            zset.sums()
+            zset.net()
             took[name] = min(took[name], time.process_time() - started)
     assert took["chosen"] < 10 * took["usual"] + 0.002  # with a known hash, some: 1,000 times
 
 
 @pytest.mark.parametrize("secret", [0, 1, 2**62 - 1, 123456789])
-def test_sums_are_those_of_a_counter_whatever_the_secret(secret: int) -> None:
+def test_a_net_is_that_of_a_counter_whatever_the_secret(secret: int) -> None:
     rng = random.Random(secret)
     rows = [(rng.randrange(9) << 48, rng.randrange(9), -rng.randrange(2)) for _ in range(2000)]
     weights = [rng.choice((-2, -1, 1, 3)) for _ in rows]
-    sums = np.array(weights, np.int64)
-    consolidate(np.array(rows, np.int64).reshape(-1), 3, sums, secret)
+    sums, places = np.array(weights, np.int64), np.arange(3)
+    values = np.array(rows, np.int64).reshape(-1)
+    out, kept = np.empty_like(values), np.empty_like(sums)
+    gone, n = net_tuples(values, 3, 1, places, sums, secret, out, kept)
     model: Counter[tuple[int, ...]] = Counter()
     for row, weight in zip(rows, weights, strict=True):
         model[row] += weight
     first = {row: i for i, row in reversed(list(enumerate(rows)))}
     assert sums.tolist() == [model[row] if first[row] == i else 0 for i, row in enumerate(rows)]
+    ordered = sorted((i for i in range(len(rows)) if sums[i]), key=lambda i: sums[i] > 0)
+    assert (gone, n) == (sum(sums < 0), len(ordered))
+    assert out[: 3 * n].reshape(n, 3).tolist() == [list(rows[i]) for i in ordered]
+    assert kept[:n].tolist() == [sums[i] for i in ordered]
+
+
+LAYOUTS = {
+    "one tuple after the other": lambda rows: rows,
+    "one column after the other": np.asfortranarray,
+    "columns of a larger buffer": lambda rows: np.asfortranarray(np.vstack([rows, rows]))[: len(rows)],
+    "some columns of wider tuples": lambda rows: np.hstack([rows, rows])[:, : rows.shape[1]],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("words", [None, (0, 1, 2), (2, 0), (1,), ()])
+def test_a_net_does_not_depend_on_the_memory_of_its_tuples(layout: str, words: tuple[int, ...] | None) -> None:
+    rng = np.random.default_rng(5)
+    rows, weights = rng.integers(0, 4, (300, 3)), rng.choice((-1, 1, 2), 300)
+    given, before = LAYOUTS[layout](rows), weights.copy()
+    net, gone, sums = Zset(given, weights).netted(words)
+    model: Counter[tuple[int, ...]] = Counter()
+    for row, weight in zip(rows[:, list(range(3) if words is None else words)].tolist(), weights.tolist(), strict=True):
+        model[tuple(row)] += weight
+    assert dict(zip(map(tuple, net.rows.tolist()), net.weights.tolist(), strict=True)) == {
+        r: w for r, w in model.items() if w
+    }
+    assert gone == (net.weights < 0).sum() == (net.weights[:gone] < 0).sum()
+    assert sums.sum() == weights.sum()
+    assert (weights == before).all()
+    assert (given == rows).all()

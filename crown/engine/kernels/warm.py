@@ -25,7 +25,7 @@ from crown.engine.kernels.rows import r_update_delete, r_update_insert
 from crown.engine.kernels.summed import sum_batch
 from crown.engine.kernels.turns import give_padding, take_padding
 from crown.engine.kernels.update import delete_batch, insert_batch
-from crown.kernels.batches import consolidate, extent, negatives, pick, place_record, write_record
+from crown.kernels.batches import extent, negatives, net_tuples, place_record, write_record
 from crown.kernels.context import Context
 from crown.kernels.jit import is_cached
 from crown.kernels.pointers import Constants
@@ -59,8 +59,7 @@ _PADDING = {
 }
 """Kernels of padded nodes and their signatures, without and with a payload."""
 _SMALL: list[tuple[Any, Any]] = [
-    (consolidate, (_WORDS, int64, _WORDS, int64)),
-    (pick, (_WORDS, int64, _WORDS, int64, _WORDS, _WORDS)),
+    (net_tuples, (_WORDS, int64, int64, _WORDS, _WORDS, int64, _WORDS, _WORDS)),
     (extent, (_WORDS,)),
     (extent, (Array(int64, 1, "C", readonly=True),)),
     (negatives, (_WORDS,)),

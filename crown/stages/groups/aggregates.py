@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 
 from crown.errors import ChangeError
-from crown.kernels.strings import NULL
 from crown.stages.columns import Column
 from crown.stages.groups import rounded
 from crown.stages.groups.moments import MOMENTS, Moments, Unit
@@ -23,7 +22,7 @@ from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Values, unit
 from plans.program import Aggregate
-from plans.schema import arrow_type, decimal_parts
+from plans.schema import decimal_parts
 
 
 @dataclass(slots=True, eq=False)
@@ -138,12 +137,10 @@ class Rule:
             return Column(type_, dictionary, codes)
         parts = decimal_parts(type_)
         assert parts is not None, "a sum is an int64, a double or a decimal"
-        array, refused = rounded.decimals(rows, null, arrow_type(type_))
+        codes, refused = rounded.decimals(rows, null, parts[0], dictionary.intern if uses_dictionary(type_) else None)
         if refused >= 0:
             raise OutOfRange(refused, f"the sum has more than {parts[0]} digits")
-        if uses_dictionary(type_):
-            return Column(type_, dictionary, None, array)
-        return Column(type_, dictionary, np.where(null, NULL, rows[:, 0]))
+        return Column(type_, dictionary, codes)
 
     def _quotient(self, totals: Totals, count: np.ndarray) -> np.ndarray:
         """Returns SUM or AVG as doubles; infinities and NaN as in IEEE arithmetic."""

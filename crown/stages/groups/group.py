@@ -19,7 +19,7 @@ from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
-from crown.stages.columns import Column, Frame, matrix
+from crown.stages.columns import Column, Frame
 from crown.stages.feeds import readers
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.carried import Carriage
@@ -64,6 +64,7 @@ class Groups(Lasting):
         self._readers = readers(feeds, [source, *beside], part.dictionary)
         self._types = {column.name: column.type for feed in feeds for column in feed.columns}
         self._keys = tuple(Declared(name, self._types[name]) for name in stage.keys)
+        self._key_places = {key.name: (i, key.type) for i, key in enumerate(self._keys)}
         types = self._types | {one.name: one.type for one in stage.summed}
         known: list[Carried | Told] = [*stage.carried, *stage.told]
         carried = {term_of(one): one.limbs for one in known}
@@ -163,9 +164,7 @@ class Groups(Lasting):
         by_feed = [where] if len(sizes) == 1 else np.split(where, np.cumsum(sizes)[:-1])
         if self.stage.whole:
             return arena[A.H_ROOT : A.H_ROOT + 1].copy(), by_feed
-        every = [
-            matrix([frame[name] for name in self.stage.keys], size) for frame, size in zip(frames, sizes, strict=True)
-        ]
+        every = [frame.matrix(self.stage.keys) for frame in frames]
         keys = every[0] if len(every) == 1 else np.concatenate(every, axis=1)
         strides = self._identity * n
         handles, done = np.empty(n, np.int64), np.zeros(2, np.int64)
@@ -262,23 +261,25 @@ class Groups(Lasting):
         columns = np.empty((self._k, n), np.int64)
         if n:
             columns.reshape(self._k, n // len(handles), len(handles))[:] = keys.T[:, None]
-        named = {key.name: Column(key.type, dictionary, columns[i]) for i, key in enumerate(self._keys)}
+        made: dict[str, Column] = {}
         for rule in self._rules:
             try:
-                named[rule.aggregate.name] = rule.column(totals, dictionary)
+                made[rule.aggregate.name] = rule.column(totals, dictionary)
             except OutOfRange as error:
                 raise ChangeError(
                     f"{self._named(handles[error.group % len(handles)])}, column {rule.aggregate.name!r}: {error}"
                 ) from None
         for columns_of, place in self._tells:
             told = zip(columns_of, digits(totals.rows[:, place]), strict=True)
-            named |= {name: Column("int64", dictionary, codes) for name, codes in told}
+            made |= {name: Column("int64", dictionary, codes) for name, codes in told}
+        frame = Frame(made, n, dictionary, columns, self._key_places)
         if self._kept is not None:
-            return matrix([named[name] for name in self._kept], n), there
-        frame = Frame(named, n, dictionary)
+            return frame.matrix(self._kept), there
         if self.stage.having is not None:
             there = there & frame.holds(self.stage.having)
-        return matrix(frame.computed(self.stage.outputs), n), there
+        names = [output.name for output in self.stage.outputs]
+        shown = dict(zip(names, frame.computed(self.stage.outputs), strict=True))
+        return Frame(shown, n, dictionary).matrix(names), there
 
     def _named(self, handle: int) -> str:
         """Returns a group, for messages."""

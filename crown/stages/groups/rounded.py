@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
 
 from crown.kernels.strings import NULL
 from crown.stages.groups.terms import product
 from crown.stages.kernels import rounding, sums
-from crown.store.flat import bits
+from crown.store.codec import Intern
+from crown.store.flat import Texts
 
 _NAN = np.float64("nan")
 
@@ -74,14 +74,31 @@ def words(rows: np.ndarray, null: np.ndarray) -> tuple[np.ndarray, int]:
     return out, refused
 
 
-def decimals(rows: np.ndarray, null: np.ndarray, type_: pa.Decimal128Type) -> tuple[pa.Array, int]:
-    """Returns integers of some limbs as decimals, and the row of one with too many digits, or -1."""
-    rows = np.ascontiguousarray(rows)
-    out = np.empty((len(rows), 2), np.int64)
-    refused = int(rounding.pairs(rows, rows.shape[1], _bounds(type_.precision), out))
-    nulls = int(np.count_nonzero(null))
-    validity = bits(~null) if nulls else None
-    return pa.Array.from_buffers(type_, len(rows), [validity, pa.py_buffer(out)], nulls), refused
+def decimals(rows: np.ndarray, null: np.ndarray, digits: int, intern: Intern | None) -> tuple[np.ndarray, int]:
+    """Returns integers of some limbs as codes of decimals of so many digits, and the row of one with more, or -1.
+
+    ``intern`` enters those of two words; None if one word is the code. Nothing is entered if one has too many digits.
+    """
+    rows, n = np.ascontiguousarray(rows), len(rows)
+    pairs = np.empty((n, 2), np.int64)
+    refused = int(rounding.pairs(rows, rows.shape[1], _bounds(digits), pairs))
+    some = np.count_nonzero(null)
+    if refused >= 0 or intern is None:
+        return np.where(null, NULL, pairs[:, 0]), refused
+    data = pairs.reshape(-1).view(np.uint8)
+    data.setflags(write=False)  # as values from Arrow are
+    there = (~null).nonzero()[0] if some else None
+    found = intern(Texts(_ends(n), data, there), True)
+    if there is None:
+        return found, refused
+    codes = np.full(n, NULL, np.int64)
+    codes[there] = found
+    return codes, refused
+
+
+def _ends(n: int) -> np.ndarray:
+    """Returns where decimals of 16 bytes begin, and the last ends."""
+    return np.arange(0, 16 * (n + 1), 16)
 
 
 @cache

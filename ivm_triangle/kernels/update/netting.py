@@ -30,7 +30,7 @@ def net_rows(rows, weights, slots, out, secret):
 
     Deletions first, otherwise in order. Returns (deletions, rows of `out` in use). `weights` int64[n] and `slots`
     int32[a power of two >= 2 n] are scratch; `slots` MUST be -1 everywhere; `secret` is that
-    of `crown.kernels.batches.consolidate`. Expected O(n).
+    of `crown.kernels.batches.net_tuples`. Expected O(n).
     """
     turn = secret | 1
     n = rows.shape[0]
