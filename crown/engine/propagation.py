@@ -141,12 +141,11 @@ class Propagation:
                 if self._halted:
                     return
                 if change.count(sign):
-                    tuples = change.tuples(sign)
                     self._settled = False  # until `_note`
                     if change.relation.aliases[0].node in self._bags:
-                        yield from self._through_bag(number, tuples, sign)
+                        yield from self._through_bag(number, change.tuples(sign), sign)
                     else:
-                        yield from self._through_tree(number, tuples, change.masks_of(sign), sign)
+                        yield from self._through_tree(number, change, sign)
             if self._pads:
                 yield from self._pad(sign)
             if marks[layout.X_FILL] and self._ring is None:  # what a payload is worth says its sign itself
@@ -256,10 +255,10 @@ class Propagation:
         yield self._compiled.block(self.buffers.out, n, self._free, weights)
         self._marks[layout.X_FILL] = 0
 
-    def _through_tree(self, number: int, tuples: Zset, masks: np.ndarray, sign: int) -> Blocks:
-        marks, alias = self._marks, self._changes[number].relation.aliases[0]
-        missing = np.zeros(len(tuples), np.int64) if sign < 0 else _NONE_MISSING
-        values, copies = _for_kernels(tuples, sign)
+    def _through_tree(self, number: int, change: RelationChange, sign: int) -> Blocks:
+        marks, alias, masks = self._marks, change.relation.aliases[0], change.masks_of(sign)
+        missing = np.zeros(change.gone, np.int64) if sign < 0 else _NONE_MISSING
+        values, copies = _for_kernels(change.net, change.gone, sign)
         marks[layout.X_I] = 0
         if sign > 0 and marks[layout.X_MODE] == layout.MODE_VIEWS and alias.node not in self._compiled.summed:
             marks[layout.X_I] = self._loader.load(alias.node, values, copies, masks, self.buffers.out)
@@ -270,7 +269,7 @@ class Propagation:
                 yield from self._handed(sign)
                 if self._halted:  # only the tuple in which the kernel was left is finished
                     copies = copies[: marks[layout.X_I] + 1]
-                    values = values[: len(copies) * tuples.width]
+                    values = values[: len(copies) * change.net.width]
                     masks = masks if masks is EVERY else masks[: len(copies)]
             elif status != update.OVER_BUDGET or not self._budget.extend(0):
                 break
@@ -279,7 +278,7 @@ class Propagation:
             raise self._budget.refusal()
         if status == update.TOO_MANY:
             raise ChangeError(
-                f"relation {self._changes[number].relation.name!r}: a row would get more than {update.MAX_COPIES} "
+                f"relation {change.relation.name!r}: a row would get more than {update.MAX_COPIES} "
                 "copies, or a key more rows than 63 bits count; the batch was undone. Check the weights of its inserts"
             )
 
@@ -311,7 +310,7 @@ class Propagation:
     def _enter(self, node: int, block: Zset, sign: int) -> Generator[Zset, None, bool]:
         """Yields lets tuples of a bag enter or leave its node. Returns True if that took more memory than allowed."""
         over = False
-        values, copies = _for_kernels(block, sign)
+        values, copies = _for_kernels(block, len(block) if sign < 0 else 0, sign)
         ignored = np.zeros(len(block), np.int64)
         self._marks[layout.X_I] = 0
         self._budget.allow(0)
@@ -346,6 +345,8 @@ class Propagation:
             raise MemoryBudgetError(f"{error}: the batch was applied in part") from error
 
 
-def _for_kernels(tuples: Zset, sign: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the tuples one after the other, and the copies (int64[n] > 0) that come or go; all have one sign."""
-    return tuples.flat(), tuples.weights if sign > 0 else -tuples.weights
+def _for_kernels(net: Zset, gone: int, sign: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the tuples of a sign one after the other, and the copies (int64[n] > 0) that come or go; the first
+    ``gone`` of the net go."""
+    cut, values = gone * net.width, net.flat()
+    return (values[cut:], net.weights[gone:]) if sign > 0 else (values[:cut], -net.weights[:gone])

@@ -62,7 +62,8 @@ class CodedPreparer:
             net = net[flags(relation.predicate.evaluate(values, n).fill_null(False))]
         rejected = n - len(net)
         if not relation.whole:
-            net = net.project(relation.words) if is_net(net.weights) else net.net(relation.words)
+            apart = relation.base and is_net(net.weights)
+            net = net.project(relation.words) if apart else net.net(relation.words)
         if not net.rows.size or extent(net.words())[0] != NULL:
             return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
         joined = [alias.not_null for alias in stored.aliases]
@@ -84,7 +85,7 @@ class _Columns:
         columns = plan.table(stored.name).columns
         place = {column.name.lower(): (i, column.type) for i, column in enumerate(columns)}
         self.words = [place[name.lower()][0] for name in stored.columns]
-        derived = stored.name.startswith(DERIVED)  # their deletes need not come first
-        self.whole = self.words == list(range(len(columns))) and not derived and not apart  # it is net already
+        self.base = not stored.name.startswith(DERIVED)  # else deletes need not come first
+        self.whole = self.words == list(range(len(columns))) and self.base and not apart  # it is net already
         tested = () if self.predicate is None else sorted(self.predicate.columns)
         self.tested = {name: place[name.lower()] for name in tested}

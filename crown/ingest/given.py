@@ -130,10 +130,13 @@ class Columns(Mapping[str, pa.Array]):
             return column
         return None if column is None or column.null_count else words(column, word)
 
-    def any_words(self, name: str) -> np.ndarray:
-        """Returns what ``whole`` does, with any word where there is a NULL. Not for a column of another type. O(1)."""
+    def any_words(self, name: str) -> tuple[np.ndarray, np.ndarray | None]:
+        """Returns what ``whole`` does, with any word where there is a NULL, and what ``valid`` does. Not for a column
+        of another type. O(1), with NULLs O(n)."""
         column = self._column(name)
-        return column if isinstance(column, np.ndarray) else words(column, WHOLE[self._kinds[name]])
+        if isinstance(column, np.ndarray):
+            return column, None
+        return words(column, WHOLE[self._kinds[name]]), valid(column) if column.null_count else None
 
     def valid(self, name: str) -> np.ndarray | None:
         """Returns bool[n]: where a column has a value; None if it has one everywhere. O(n)."""

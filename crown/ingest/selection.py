@@ -115,7 +115,8 @@ def _of_nulls(name: str, null: bool) -> _Test:
 
 def _of_words(name: str, compare: _Compare, bound: int) -> _Test:
     def test(columns: Columns, n: int) -> np.ndarray:
-        return _there(compare(columns.any_words(name), bound), columns.valid(name))
+        found, there = columns.any_words(name)
+        return _there(compare(found, bound), there)
 
     return test
 
