@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from plans import serial
 from plans.errors import PlanError
+from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
 from plans.payloads.payload import Payload
 from plans.schema import Table
@@ -168,6 +169,11 @@ class Plan:
     payload: Payload | None = None
 
     _repr_html_: ClassVar[Callable[[Plan], str]]  # the drawing for notebooks: plans.show.attached
+
+    @cached_property
+    def outputs(self) -> Evaluator:
+        """Returns what evaluates all outputs, in their order, over columns by free attribute."""
+        return Evaluator([output.expr for output in self.output])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -144,4 +144,5 @@ def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tup
 
 def computed(plan: Plan, named: dict[str, pa.Array], n: int) -> list[pa.Array]:
     """Returns the output columns of ``n`` rows, columns by free attribute."""
-    return [o.expr.evaluate(named, n).cast(arrow_type(o.type)) for o in plan.output]
+    values = plan.outputs.evaluate(named, n)
+    return [value.cast(arrow_type(o.type)) for o, value in zip(plan.output, values, strict=True)]

@@ -19,6 +19,7 @@ from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.flat import flags, valid
 from crown.store.zset import Zset
+from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
 from plans.plan import Output
 from plans.schema import arrow_type
@@ -136,30 +137,35 @@ class Frame:
         made = {name: column[keep] for name, column in self._made.items()}
         return Frame(made, len(rows), self._dictionary, codes, self._places)
 
-    def extended(self, outputs: Sequence[Output], plain: Mapping[str, str], places: Places) -> Frame:
-        """Returns the frame that has ``outputs`` of expressions, and at ``places`` the columns of other names that
-        ``plain`` gives."""
-        made = dict(zip([output.name for output in outputs], self.computed(outputs), strict=True))
-        made |= {name: self._made[of] for name, of in plain.items() if of in self._made}  # what is decoded stays so
-        return Frame(made, self.n, self._dictionary, self._codes, places)
+    def projected(self, projection: Projection) -> Frame:
+        """Returns the frame of a projection's outputs. O(n) for each that is computed, O(1) for the others."""
+        made = {name: self._made[of] for name, of in projection.plain.items() if of in self._made}
+        if projection.computed:
+            columns = {name: self[name].array for name in projection.reads}
+            arrays = projection.evaluator.evaluate(columns, self.n)
+            for (name, type_, target), array in zip(projection.computed, arrays, strict=True):
+                found = array if array.type == target else array.cast(target)
+                made[name] = Column(type_, self._dictionary, None, found)
+        return Frame(made, self.n, self._dictionary, self._codes, projection.places)
 
     def holds(self, predicate: Expr) -> np.ndarray:
         """Returns bool[n]: where the predicate is TRUE."""
-        verdict = predicate.evaluate(self._read(predicate), self.n)
+        verdict = predicate.evaluate({name: self[name].array for name in predicate.columns}, self.n)
         return flags(verdict.fill_null(False) if verdict.null_count else verdict)
 
-    def computed(self, outputs: Sequence[Output]) -> list[Column]:
-        """Returns the columns that expressions make; plain ones are not even decoded."""
-        made = []
-        for output in outputs:
-            expr = output.expr
-            if expr.op == "col" and self[expr.value].type == output.type:
-                made.append(self[expr.value])
-            else:
-                array, target = expr.evaluate(self._read(expr), self.n), arrow_type(output.type)
-                array = array if array.type == target else array.cast(target)
-                made.append(Column(output.type, self._dictionary, None, array))
-        return made
 
-    def _read(self, expression: Expr) -> dict[str, pa.Array]:
-        return {name: self[name].array for name in expression.columns}
+class Projection:
+    """Outputs as functions of the columns of frames, which have the ``types``; those at ``given`` places are words.
+
+    ``names``: all outputs; ``plain``: name -> the column that it is; ``places``: of those that are words;
+    ``computed``: name, type and Arrow's type of the others, in the order of ``evaluator``, which ``reads`` columns.
+    """
+
+    def __init__(self, outputs: Sequence[Output], types: Mapping[str, str], given: Places) -> None:
+        self.names = [output.name for output in outputs]
+        self.plain = {o.name: o.expr.value for o in outputs if o.expr.op == "col" and types[o.expr.value] == o.type}
+        self.places = {name: given[of] for name, of in self.plain.items() if of in given}
+        rest = [output for output in outputs if output.name not in self.plain]
+        self.computed = [(output.name, output.type, arrow_type(output.type)) for output in rest]
+        self.reads = sorted(frozenset[str]().union(*(output.expr.columns for output in rest)))
+        self.evaluator = Evaluator([output.expr for output in rest])

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crown.stages.columns import Frame, Places
+from crown.stages.columns import Frame, Projection
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.plan import Output
 from plans.program import Feed
 from plans.schema import Column
 
@@ -22,24 +21,21 @@ class Reader:
         self.columns = tuple(Column(output.name, output.type) for output in feed.columns)
         self._dictionary = dictionary
         self._given = {column.name: (i, column.type) for i, column in enumerate(source)}
-        self._names = [column.name for column in self.columns]
-        self._plain = {o.name: o.expr.value for o in feed.columns if _is_plain(o, self._given)}
-        self._computed = [output for output in feed.columns if output.name not in self._plain]
-        self._places = {name: self._given[of] for name, of in self._plain.items()}
-        self._words = [self._given[o.expr.value][0] for o in feed.columns if o.name in self._plain]
-        self._passes = feed.where is None and not self._computed  # all rows, as codes
+        self._projection = Projection(feed.columns, {column.name: column.type for column in source}, self._given)
+        self._passes = feed.where is None and not self._projection.computed  # all rows, as codes
+        self._words = [self._given[of][0] for of in self._projection.plain.values()]
 
     def frame(self, net: Zset) -> tuple[Frame, np.ndarray]:
         """Returns the columns of the rows that enter, and their weights (int64[n]). O(net)."""
         weights = net.weights if self.feed.weight == 1 else net.weights * self.feed.weight
         if self._passes:
-            return Frame.of(net, self._places, self._dictionary), weights
+            return Frame.of(net, self._projection.places, self._dictionary), weights
         frame = Frame.of(net, self._given, self._dictionary)
         if self.feed.where is not None:
             keep = frame.holds(self.feed.where)
             if not keep.all():
                 frame, weights = frame.chosen(keep), weights[keep]
-        return frame.extended(self._computed, self._plain, self._places), weights
+        return frame.projected(self._projection), weights
 
     def zset(self, net: Zset) -> Zset:
         """Returns the rows that enter, in codes; equal ones are not summed. O(net)."""
@@ -47,15 +43,9 @@ class Reader:
             rows = net.project(self._words)
             return rows if self.feed.weight == 1 else Zset(rows.rows, rows.weights * self.feed.weight)
         frame, weights = self.frame(net)
-        return Zset.of_columns(frame.matrix(self._names), weights)
+        return Zset.of_columns(frame.matrix(self._projection.names), weights)
 
 
 def readers(feeds: Sequence[Feed], sources: Sequence[Sequence[Column]], dictionary: Dictionary) -> list[Reader]:
     """Returns the readers of several feeds, whose sources have these columns."""
     return [Reader(feed, source, dictionary) for feed, source in zip(feeds, sources, strict=True)]
-
-
-def _is_plain(output: Output, given: Places) -> bool:
-    """Returns True for a column of the source as it is."""
-    expr = output.expr
-    return expr.op == "col" and given.get(expr.value, (0, ""))[1] == output.type

@@ -7,7 +7,7 @@ would stop the query, the value is NULL. docs/expressions.md lists it all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,18 +23,39 @@ if TYPE_CHECKING:
     from plans.expressions.expr import Expr
 
 
-def evaluate(expr: Expr, columns: Mapping[str, Any], length: int | None = None) -> pa.Array:
-    """See `Expr.evaluate`."""
-    if length is None:
-        if not columns:
-            raise ValueError("length must be given when there are no columns")
-        length = len(next(iter(columns.values())))
-    value = _value(expr, columns)
-    return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
+class Evaluator:
+    """Several expressions, ready to be evaluated: what they have in common is worked out once."""
 
+    def __init__(self, expressions: Sequence[Expr]) -> None:
+        self._given: list[Any] = []  # the values of literals, and None where a step makes one
+        self._steps: list[tuple[int, Expr, list[int]]] = []
+        known: dict[tuple[Any, ...], int] = {}
+        self._made = [self._place(expr, known) for expr in expressions]
 
-def _value(expr: Expr, columns: Mapping[str, Any]) -> Any:
-    return expr.fold(lambda node, args: _applied(node, args) if node.args else _leaf(node, columns))
+    def _place(self, expr: Expr, known: dict[tuple[Any, ...], int]) -> int:
+        """Returns where the value of an expression will be."""
+        places: list[int] = []
+        for node in expr.postorder():
+            cut = len(places) - len(node.args)
+            # Values that are equal may differ: 0.0 and -0.0 do.
+            key = (node.op, node.type, repr(node.value), *places[cut:])
+            if key not in known:
+                known[key] = len(self._given)
+                self._given.append(node.scalar if node.op == "literal" else None)
+                if node.op != "literal":
+                    self._steps.append((known[key], node, places[cut:]))
+            places[cut:] = [known[key]]
+        return places[0]
+
+    def evaluate(self, columns: Mapping[str, Any], length: int) -> list[pa.Array]:
+        """Returns the values of each expression. See `Expr.evaluate`."""
+        values = self._given.copy()
+        for at, node, args in self._steps:
+            values[at] = _applied(node, [values[i] for i in args]) if args else _column(node, columns)
+        return [
+            pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
+            for value in [values[i] for i in self._made]
+        ]
 
 
 def _applied(expr: Expr, args: list[Any]) -> Any:
@@ -42,9 +63,7 @@ def _applied(expr: Expr, args: list[Any]) -> Any:
     return _OPERATORS[expr.op](expr, *args) if function is None else function.evaluate(_arrow(expr), *args)
 
 
-def _leaf(expr: Expr, columns: Mapping[str, Any]) -> Any:
-    if expr.op == "literal":
-        return expr.scalar
+def _column(expr: Expr, columns: Mapping[str, Any]) -> Any:
     try:
         column = columns[expr.value]
     except KeyError:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from plans.expressions import literals
-from plans.expressions.evaluate import evaluate, scalar_of
+from plans.expressions.evaluate import Evaluator, scalar_of
 from plans.expressions.sqltext import sql_of
 
 _JSON_DEPTH = 40
@@ -101,7 +101,15 @@ class Expr:
         `columns` maps names to Arrow arrays of equal length; `length` is needed only when there are none.
         Cost: one vectorised pass per operator.
         """
-        return evaluate(self, columns, length)
+        if length is None:
+            if not columns:
+                raise ValueError("length must be given when there are no columns")
+            length = len(next(iter(columns.values())))
+        return self._evaluator.evaluate(columns, length)[0]
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator([self])
 
     def conjuncts(self) -> tuple[Expr, ...]:
         """Returns the operands of a conjunction, flattened."""

@@ -19,7 +19,7 @@ from crown.errors import ChangeError
 from crown.kernels import arena as A
 from crown.kernels.batches import extent
 from crown.kernels.tables import table_at
-from crown.stages.columns import Column, Frame
+from crown.stages.columns import Column, Frame, Projection
 from crown.stages.feeds import readers
 from crown.stages.groups.aggregates import OutOfRange, Rule, Totals
 from crown.stages.groups.carried import Carriage
@@ -98,10 +98,10 @@ class Groups(Lasting):
         self._distinct = set(stage.keys) <= plain  # no two groups have the same row
         changing = [i for i, output in enumerate(stage.outputs) if not output.expr.columns <= set(stage.keys)]
         self._changing = np.array(changing, np.int64)
-        made = self._types | {one.name: one.type for one in stage.aggregates}
-        same = [o.expr.value for o in stage.outputs if o.expr.op == "col" and made.get(o.expr.value) == o.type]
-        # The names of the columns of a row, if all are keys and aggregates as they are, and every group has its row.
-        self._kept = same if stage.having is None and len(same) == len(stage.outputs) else None
+        made = {one.name: one.type for one in stage.aggregates} | {
+            name: "int64" for columns, _ in self._tells for name in columns
+        }
+        self._projection = Projection(stage.outputs, self._types | made, self._key_places)
         if part.open(2) and stage.whole:
             self._make_whole()
 
@@ -273,13 +273,9 @@ class Groups(Lasting):
             told = zip(columns_of, digits(totals.rows[:, place]), strict=True)
             made |= {name: Column("int64", dictionary, codes) for name, codes in told}
         frame = Frame(made, n, dictionary, columns, self._key_places)
-        if self._kept is not None:
-            return frame.matrix(self._kept), there
         if self.stage.having is not None:
             there = there & frame.holds(self.stage.having)
-        names = [output.name for output in self.stage.outputs]
-        shown = dict(zip(names, frame.computed(self.stage.outputs), strict=True))
-        return Frame(shown, n, dictionary).matrix(names), there
+        return frame.projected(self._projection).matrix(self._projection.names), there
 
     def _named(self, handle: int) -> str:
         """Returns a group, for messages."""
