@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import crown
 from plans import Expr, PlanError, arrow_type, plan
+from plans.expressions import evaluate
 from plans.expressions.build import call, cast, col, lit, substitute
 from plans.schema import decimal_parts
 
@@ -336,3 +337,31 @@ def test_texts_in_another_case_or_with_spaces_join_as_the_query_makes_them() -> 
     view = crown.view("SELECT DISTINCT k, m FROM A JOIN B ON UPPER(TRIM(A.s)) = B.s", tables)
     found = view.apply({"A": [{"k": 1, "s": " ab "}, {"k": 2, "s": "b"}], "B": [{"m": 3, "s": "AB"}]})
     assert found.select(["k", "m"]).to_pylist() == [{"k": 1, "m": 3}]
+
+
+def test_expressions_that_are_evaluated_together_share_what_they_have_in_common(monkeypatch) -> None:
+    made: list[str] = []
+    apply = evaluate._applied
+    monkeypatch.setattr(evaluate, "_applied", lambda node, args: made.append(node.op) or apply(node, args))
+    i, j = col("i", "int64"), col("j", "int64")
+    expressions = [call("add", call("mul", i, j), lit(1)), call("mul", i, j), call("sub", call("mul", i, j), lit(1)), i]
+    found = evaluate.Evaluator(expressions).evaluate(COLUMNS, 8)
+    assert sorted(made) == ["add", "mul", "sub"]
+    assert found == [expr.evaluate(COLUMNS) for expr in expressions]
+    assert evaluate.Evaluator([]).evaluate({}, 3) == []
+
+
+def test_values_that_are_equal_but_not_the_same_are_not_shared() -> None:
+    zeros = evaluate.Evaluator([lit(0.0), lit(-0.0), lit(1), lit(True)]).evaluate({}, 1)
+    assert [math.copysign(1, value[0].as_py()) for value in zeros[:2]] == [1, -1]
+    assert [value[0].as_py() for value in zeros[2:]] == [1, True]
+    assert [value.type for value in zeros[2:]] == [pa.int32(), pa.bool_()]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.one_of(_integers, _floats, _booleans, _strings), min_size=1, max_size=6))
+def test_together_they_have_the_values_that_each_has_alone(expressions: list[Expr]) -> None:
+    together = evaluate.Evaluator(expressions).evaluate(COLUMNS, 8)
+    for found, expr in zip(together, expressions, strict=True):
+        alone = expr.evaluate(COLUMNS, 8)
+        assert (found.type, repr(found.to_pylist())) == (alone.type, repr(alone.to_pylist()))
