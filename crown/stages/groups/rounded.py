@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.stages.groups.terms import product
 from crown.stages.kernels import rounding, sums
@@ -13,6 +14,7 @@ from crown.store.codec import Intern
 from crown.store.flat import Texts
 
 _NAN = np.float64("nan")
+_HALF = 1 << 31
 
 
 def limbs(value: int, n: int) -> np.ndarray:
@@ -40,8 +42,12 @@ def minus(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 def scaled(rows: np.ndarray, factor: int) -> np.ndarray:
     """Returns integers times a factor > 0."""
-    if factor == 1:
+    if factor == 1 or not len(rows):
         return rows
+    if rows.shape[1] == 1 and factor < _HALF:
+        low, high = extent(np.ascontiguousarray(rows).reshape(-1))
+        if low > -_HALF and high < _HALF:  # the products fit in a word
+            return rows * factor
     n = factor.bit_length() // 64 + 1
     return product(rows, np.ascontiguousarray(np.broadcast_to(limbs(factor, n), (len(rows), n))))
 

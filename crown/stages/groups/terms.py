@@ -81,7 +81,8 @@ class Addends:
                 sums.count(self._where, weights, deltas, words, at)
                 continue
             values = self._product(term.factors)
-            self._refuse_too_large(term.factors, weights)
+            if self._too_large:
+                self._refuse_too_large(term.factors, weights)
             scratch = np.empty(limbs, np.int64)
             sums.accumulate(self._where, weights, values, values.shape[1], scratch, deltas, words, at, limbs)
 
