@@ -16,7 +16,6 @@ from typing import Any, ClassVar, TypeVar
 
 from plans import serial
 from plans.errors import PlanError
-from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
 from plans.payloads.payload import Payload
 from plans.schema import Table
@@ -169,11 +168,6 @@ class Plan:
     payload: Payload | None = None
 
     _repr_html_: ClassVar[Callable[[Plan], str]]  # the drawing for notebooks: plans.show.attached
-
-    @cached_property
-    def outputs(self) -> Evaluator:
-        """Returns what evaluates all outputs, in their order, over columns by free attribute."""
-        return Evaluator([output.expr for output in self.output])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from crown.errors import CrownError
 from crown.ingest.batch import RelationChange, for_aliases
 from crown.ingest.masks import EVERY, null
-from crown.ingest.prepare import is_net
 from crown.kernels.batches import extent
 from crown.store.codec import NULL, Extern, decode
 from crown.store.flat import flags
@@ -62,8 +61,7 @@ class CodedPreparer:
             net = net[flags(relation.predicate.evaluate(values, n).fill_null(False))]
         rejected = n - len(net)
         if not relation.whole:
-            apart = relation.base and is_net(net.weights)
-            net = net.project(relation.words) if apart else net.net(relation.words)
+            net = net.net(relation.words)
         if not net.rows.size or extent(net.words())[0] != NULL:
             return RelationChange.of(stored, net, EVERY, (rejected,) * len(stored.aliases))
         joined = [alias.not_null for alias in stored.aliases]
@@ -85,7 +83,7 @@ class _Columns:
         columns = plan.table(stored.name).columns
         place = {column.name.lower(): (i, column.type) for i, column in enumerate(columns)}
         self.words = [place[name.lower()][0] for name in stored.columns]
-        self.base = not stored.name.startswith(DERIVED)  # else deletes need not come first
-        self.whole = self.words == list(range(len(columns))) and self.base and not apart  # it is net already
+        derived = stored.name.startswith(DERIVED)  # their deletes need not come first
+        self.whole = self.words == list(range(len(columns))) and not derived and not apart  # it is net already
         tested = () if self.predicate is None else sorted(self.predicate.columns)
         self.tested = {name: place[name.lower()] for name in tested}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from crown.errors import ChangeError
 from crown.ingest.changes import converted
-from crown.results.outputs import computed, filtered
+from crown.results.outputs import computed, evaluator_of, filtered
 from crown.store.codec import Intern, UnencodableError, encode
 from crown.store.flat import flags, integers
 from plans.plan import Output, Plan
@@ -60,7 +60,7 @@ def free_values(plan: Plan, arrays: Sequence[pa.Array]) -> dict[str, pa.Array] |
     named, weights = filtered(plan, named, _ONE)
     if not len(weights):
         return None
-    for found, wanted in zip(computed(plan, named, 1), arrays, strict=True):
+    for found, wanted in zip(computed(plan, evaluator_of(plan), named, 1), arrays, strict=True):
         if not same_values(found, wanted)[0]:
             return None
     return named

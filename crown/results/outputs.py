@@ -15,6 +15,7 @@ from crown.store.codec import Extern, Intern, decode, encode, uses_dictionary
 from crown.store.flat import flags
 from crown.store.relations import never_null
 from crown.store.zset import Zset
+from plans.expressions.evaluate import Evaluator
 from plans.plan import Output, Plan
 from plans.schema import arrow_type
 
@@ -90,6 +91,7 @@ class ComputedOutputs:
 
     def __init__(self, plan: Plan, intern: Intern, extern: Extern) -> None:
         self._plan = plan
+        self._evaluator = evaluator_of(plan)
         self._intern = intern
         self._extern = extern
         self._kinds = [(a, plan.attributes[a].type) for a in plan.free]
@@ -104,7 +106,7 @@ class ComputedOutputs:
         columns = block.columns()
         named = {a: decode(columns[i], kind, self._extern) for i, (a, kind) in enumerate(self._kinds)}
         named, kept = filtered(self._plan, named, np.arange(len(block)))
-        return computed(self._plan, named, len(kept)), kept
+        return computed(self._plan, self._evaluator, named, len(kept)), kept
 
     def codes(self, block: Zset) -> Zset:
         """See ``Outputs``. O(codes)."""
@@ -142,7 +144,12 @@ def filtered(plan: Plan, named: dict[str, pa.Array], weights: np.ndarray) -> tup
     return named, weights
 
 
-def computed(plan: Plan, named: dict[str, pa.Array], n: int) -> list[pa.Array]:
-    """Returns the output columns of ``n`` rows, columns by free attribute."""
-    values = plan.outputs.evaluate(named, n)
+def evaluator_of(plan: Plan) -> Evaluator:
+    """Returns what evaluates all outputs, in their order."""
+    return Evaluator([output.expr for output in plan.output])
+
+
+def computed(plan: Plan, evaluator: Evaluator, named: dict[str, pa.Array], n: int) -> list[pa.Array]:
+    """Returns the output columns of ``n`` rows, columns by free attribute; ``evaluator``: that of the plan."""
+    values = evaluator.evaluate(named, n)
     return [value.cast(arrow_type(o.type)) for o, value in zip(plan.output, values, strict=True)]
