@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
-from crown.store.flat import Texts, bits, halves, texts, valid, words
+from crown.store.flat import Texts, bits, halves, texts, texts_of_pairs, valid, words
 from crown.store.shown import shown
 from plans.schema import ONE_WORD_DIGITS, Column, arrow_type
 
@@ -101,8 +101,7 @@ def _whole(codes: np.ndarray, kind: str) -> np.ndarray:
 def _as_texts(array: pa.Array) -> Texts:
     """Returns the bytes of an array's values: those of texts, the 16 of a decimal."""
     if pa.types.is_decimal(array.type):
-        ends = np.arange(16 * array.offset, 16 * (array.offset + len(array) + 1), 16)
-        return Texts(ends, np.frombuffer(array.buffers()[1] or b"\0", np.uint8))
+        return texts_of_pairs(halves(array))
     if array.type in (pa.string(), pa.binary()):
         return texts(array)
     return texts(array.cast(pa.large_binary()), np.int64)

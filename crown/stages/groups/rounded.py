@@ -11,7 +11,7 @@ from crown.kernels.strings import NULL
 from crown.stages.groups.terms import product
 from crown.stages.kernels import rounding, sums
 from crown.store.codec import Intern
-from crown.store.flat import Texts
+from crown.store.flat import texts_of_pairs
 
 _NAN = np.float64("nan")
 _HALF = 1 << 31
@@ -91,20 +91,13 @@ def decimals(rows: np.ndarray, null: np.ndarray, digits: int, intern: Intern | N
     some = np.count_nonzero(null)
     if refused >= 0 or intern is None:
         return np.where(null, NULL, pairs[:, 0]), refused
-    data = pairs.reshape(-1).view(np.uint8)
-    data.setflags(write=False)  # as values from Arrow are
     there = (~null).nonzero()[0] if some else None
-    found = intern(Texts(_ends(n), data, there), True)
+    found = intern(texts_of_pairs(pairs, there), True)
     if there is None:
         return found, refused
     codes = np.full(n, NULL, np.int64)
     codes[there] = found
     return codes, refused
-
-
-def _ends(n: int) -> np.ndarray:
-    """Returns where decimals of 16 bytes begin, and the last ends."""
-    return np.arange(0, 16 * (n + 1), 16)
 
 
 @cache
