@@ -33,13 +33,14 @@ from plans.expressions.coercion import (
 from plans.expressions.expr import Expr
 from plans.expressions.functions.apply import apply
 from plans.expressions.functions.table import FUNCTIONS
-from plans.expressions.leaf import NULL, TRUE, cast, col, folded, lit
+from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
 from plans.schema import decimal_parts
 
 __all__ = [
     "ARITHMETIC",
     "COMPARISONS",
+    "FALSE",
     "FUNCTIONS",
     "MIRROR",
     "NULL",

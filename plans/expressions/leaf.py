@@ -34,6 +34,7 @@ def lit(value: Any, type_: str | None = None) -> Expr:
 
 NULL = Expr("literal", "null")
 TRUE = Expr("literal", "bool", (), True)
+FALSE = Expr("literal", "bool", (), False)
 
 
 def cast(arg: Expr, type_: str) -> Expr:

@@ -6,6 +6,13 @@ from plans.errors import PlanError
 from plans.expressions.coercion import numeric
 from plans.schema import decimal_parts
 
+NAMES = (
+    "count", "sum", "avg", "min", "max", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "covar_samp", "covar_pop",
+    "corr", "regr_slope", "regr_intercept", "regr_r2", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy",
+    "regr_sxy",
+)  # fmt: skip
+"""The aggregates that there are."""
+
 ONCE = ("min", "max")
 """Aggregates that see a value once, however often it is there."""
 

@@ -29,7 +29,7 @@ from plans.lowering.stages import (
 from plans.plan import Output
 from plans.program import Feed
 from plans.queries.algebra import Query, Source, split, unused
-from plans.queries.conjunction import settled
+from plans.queries.conjunction import verdict
 from plans.queries.variables import join_type
 from plans.schema import Column
 
@@ -66,7 +66,7 @@ def _joined(query: Query, right: Source, read: set[str], stages: Stages, leaf: b
     """Returns the query, whose sources are all inner joined or padded, with one source more; a `leaf` may be padded."""
     if not query.sources:
         raise PlanError(f"{right.alias} is outer joined with nothing")
-    parts = [part for given in right.on for part in given.conjuncts() if not _holds(part)]
+    parts = [part for given in right.on for part in given.conjuncts() if not verdict(part)]
     own = [part for part in parts if aliases_of(part) <= {right.alias}]
     crossing = [part for part in parts if part not in own]
     ours = [part for part in crossing if right.alias not in aliases_of(part)]
@@ -86,14 +86,6 @@ def _matchable(keys: Keys, ours: Expr) -> Keys | None:
             key = call("case", ours, left, NULL)
             return [*keys[:i], (op, key, inner), *keys[i + 1 :]]
     return None
-
-
-def _holds(part: Expr) -> bool:
-    """Returns whether a condition without columns is TRUE; one that never holds is kept: the right side is empty."""
-    try:
-        return settled(part)
-    except PlanError:
-        return False
 
 
 def _by_keys(

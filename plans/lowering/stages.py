@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from plans import serial
-from plans.expressions.build import NULL, Expr, cast, col, conjoin, lit, substitute
+from plans.expressions.build import FALSE, NULL, Expr, cast, col, conjoin, lit, substitute
 from plans.plan import Output
 from plans.program import Feed, LinearStage, PointwiseStage, Stage, identity, outputs_of
 from plans.queries.algebra import Query, Source, split
-from plans.queries.conjunction import settled
+from plans.queries.conjunction import verdict
 from plans.schema import STAGE, Column, Table, source_of
 
 
@@ -110,7 +110,11 @@ def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
 
 def condition(parts: Iterable[Expr]) -> Expr | None:
     """Returns the conjunction of conditions over one source's own columns; None if there is none."""
-    open_ = [part for part in parts if not settled(part)]
+    given = list(parts)
+    known = [verdict(part) for part in given]
+    if False in known:
+        return FALSE
+    open_ = [part for part, holds in zip(given, known, strict=True) if not holds]
     return conjoin(open_) if open_ else None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from plans.errors import PlanError
-from plans.expressions.build import Expr, call, cast, col, conjoin, substitute
+from plans.expressions.build import FALSE, Expr, call, cast, col, conjoin, substitute
 from plans.plan import Attribute
 from plans.queries.algebra import Query, split
 from plans.queries.duplicates import fixed_by_output, repetition
@@ -170,6 +170,7 @@ def _place(
     """Pushes each condition to every source that has a column of each of its classes; the rest is residual."""
     predicates: dict[str, list[Expr]] = {}
     residual: list[Expr] = []
+    never = False  # a condition without columns does not hold: no row of any source takes part
     holders: dict[str, dict[str, str]] = {
         root: dict(reversed([split(name) for name in names])) for root, names in members.items()
     }
@@ -186,7 +187,9 @@ def _place(
             rest = part  # over one source already: constants inside are left as written
         else:
             rest = substitute(part, lambda name: _fixed(name, classes, constants)) if _constant(part) is None else part
-        if settled(rest, part):
+        known = verdict(rest)
+        if known is not None:
+            never = never or not known
             continue
         roots = {classes.find(name) for name in rest.columns}
         own = {split(name)[0] for name in rest.columns}
@@ -207,16 +210,14 @@ def _place(
         if source.join == "padded":  # what it says of its key it does not say of the other side
             parts = [substitute(one, lambda name: col(split(name)[1], _type_of(query, name))) for one in source.on]
             predicates.setdefault(source.alias, []).extend(parts)
+    if never:
+        return {source.alias: FALSE for source in query.sources}, []
     return {alias: conjoin(parts) for alias, parts in predicates.items() if parts}, residual
 
 
-def settled(condition: Expr, written: Expr | None = None) -> bool:
-    """Returns whether the condition holds without any column. PlanError if it never does."""
-    if condition.columns:
-        return False
-    if condition.evaluate({}, 1)[0].as_py() is True:
-        return True
-    raise PlanError(f"the condition {written or condition} never holds: the result is always empty", hint="remove it")
+def verdict(condition: Expr) -> bool | None:
+    """Returns whether a condition without columns holds, for all rows alike; None if it has columns."""
+    return None if condition.columns else condition.evaluate({}, 1)[0].as_py() is True
 
 
 def _fixed(name: str, classes: Classes, constants: dict[str, Expr]) -> Expr:

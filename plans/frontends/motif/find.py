@@ -21,7 +21,7 @@ from plans.frontends.motif.patterns import Branch, Edge, Vertex, named, read
 from plans.frontends.motif.search import Found, Search, union
 from plans.frontends.motif.where import conditions
 from plans.queries.algebra import Relation, unused
-from plans.queries.conjunction import settled
+from plans.queries.conjunction import verdict
 from plans.schema import Schema
 
 Types = dict[str, dict[str, str]]
@@ -130,15 +130,7 @@ def _selected(branch: Branch, found: Found, wanted: Sequence[Expr], types: Types
         return _value(known, element, field, types)
 
     left = [substitute(part, value) for part in wanted]
-    return None if any(map(_never, left)) else found.joined(where=left)
-
-
-def _never(part: Expr) -> bool:
-    try:
-        settled(part)
-    except PlanError:
-        return True
-    return False
+    return None if any(verdict(part) is False for part in left) else found.joined(where=left)
 
 
 def _shape(names: list[str], types: Types, parts: list[tuple[Branch, Search, Found]]) -> Shape:

@@ -16,7 +16,7 @@ from plans.expressions.build import NULL, TRUE, Expr, cast, col, conjoin
 from plans.frontends.aggregates import ONCE, result_type
 from plans.frontends.sql.aggregates import aggregates, function_of
 from plans.frontends.sql.scalars.names import Ctes, Frame
-from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.scope import Scope, output_name
 from plans.frontends.sql.text.place import spelling
 from plans.frontends.sql.where import Where
 from plans.program import Aggregate
@@ -51,7 +51,7 @@ class Grouping(Where):
             wish = item.alias_or_name if isinstance(item, (exp.Alias, exp.Column)) else "key"
             expr = self.scalar(item.this if isinstance(item, exp.Alias) else item, scope, ctes)
             rows.key(expr, wish or "key")
-        whole = group is None and not ties
+        whole = (group is None or bool(group.args.get("whole"))) and not ties
         around, self.frame = self.frame, Frame()  # subqueries beside aggregates join the groups, not the rows
         outputs = [(name, rows.value(expr, ctes), item) for name, expr, item in self.items(node, scope)]
         having = node.args.get("having")
@@ -97,7 +97,7 @@ class Grouping(Where):
         """Returns what GROUP BY lists: ordinals and aliases stand for what is selected."""
         group = node.args.get("group")
         for name, value in () if group is None else group.args.items():
-            if name not in ("expressions", "every") and value:
+            if name not in ("expressions", "every", "whole") and value:
                 word = {"all": "GROUP BY ALL"}.get(name, name.upper().replace("_", " "))
                 raise self.error(f"{word} is not supported", group, "list the columns", self.words.phrase(word))
         items = []
@@ -125,8 +125,7 @@ class Grouping(Where):
                 star = isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
                 if star:
                     raise self.error("* beside aggregates or GROUP BY is not supported", item, "list the columns")
-            named = isinstance(item, (exp.Alias, exp.Column))
-            yield item.alias_or_name if named else f"c{index}", item.unalias(), item
+            yield output_name(item, index), item.unalias(), item
 
     def aliases(self, outputs: list[tuple[str, Expr, exp.Expression]]) -> dict[str, Expr]:
         """Returns the names that HAVING may use for what is selected."""

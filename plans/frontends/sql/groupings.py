@@ -1,7 +1,8 @@
 """GROUPING SETS, ROLLUP and CUBE: one SELECT per grouping, whose union all is the result.
 
 Part of `plans.frontends.sql`. In the SELECT of a grouping, what others group by is NULL, outside of aggregates, and
-GROUPING() is a number. The grouping by nothing has a row only where there are rows, as in Spark.
+GROUPING() is a number. The grouping by nothing has a row only where there are rows, as in Spark, unless it is the only
+one: that is an aggregate without GROUP BY.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ def groupings(node: exp.Select, refuser: Refuser) -> list[exp.Select]:
     """Returns a SELECT for each grouping of a SELECT with several; none for all others. PlanError for too many."""
     group = node.args.get("group")
     found = None if group is None else _sets(group, refuser)
-    if found is None:
+    if group is None or found is None:
         return []
     if len(found) > _MOST:
         raise refuser.error(f"{len(found)} groupings in one query are too many", group, f"{_MOST} are maintained")
     every = _once(item for one in found for item in one)
-    return [_select(node, _once(one), every, refuser) for one in found]
+    whole = found == [[]] and not group.args.get("grouping_sets")  # behind a list, there is one of columns, too
+    return [_select(node, _once(one), every, whole, refuser) for one in found]
 
 
 def _sets(group: exp.Group, refuser: Refuser) -> list[_Set] | None:
@@ -43,7 +45,7 @@ def _sets(group: exp.Group, refuser: Refuser) -> list[_Set] | None:
     for name, kind in (("rollup", exp.Rollup), ("cube", exp.Cube)):  # GROUP BY a, b WITH ROLLUP
         if group.args.get(name):
             return _of(kind(expressions=plain))
-    if not any(isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)) for item in plain):
+    if not any(isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)) for item in plain):
         return None
     return [[item for part in parts for item in part] for parts in product(*map(_of, plain))]
 
@@ -64,11 +66,12 @@ def _of(item: Any) -> list[_Set]:
     return [[item.this if isinstance(item, exp.Paren) else item]]
 
 
-def _select(node: exp.Select, chosen: _Set, every: _Set, refuser: Refuser) -> exp.Select:
-    """Returns the SELECT of one grouping."""
+def _select(node: exp.Select, chosen: _Set, every: _Set, whole: bool, refuser: Refuser) -> exp.Select:
+    """Returns the SELECT of one grouping; `whole`: it has one row, also where there are no rows."""
     made: exp.Select = node.copy()
     group = exp.Group(expressions=[one.copy() for one in chosen])
     group.set("every", [one.copy() for one in every])
+    group.set("whole", whole)
     group.meta.update(node.args["group"].meta)
     made.set("group", group)
     made.set("distinct", None)

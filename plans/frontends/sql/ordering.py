@@ -17,7 +17,7 @@ from plans.errors import PlanError
 from plans.frontends.sql.grouping import Grouping
 from plans.frontends.sql.refuse import NO_ORDER
 from plans.frontends.sql.scalars.names import Ctes
-from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.scope import Scope, output_name
 from plans.frontends.sql.text.place import spelling
 from plans.program import Order
 from plans.queries.algebra import Query, Relation, Top, unused
@@ -249,8 +249,8 @@ class Ordering(Grouping):
         """
         node: Any = condition.unnest()
         if isinstance(node, exp.Between):
-            low, high = self.position(node.args["low"]), self.position(node.args["high"])
             window = self.window(node.this, windows)
+            low, high = self.position(node.args["low"]), self.position(node.args["high"])
             if window is None or low is None or high is None:
                 return None
             return _Numbered(window, max(low, 1) - 1, max(0, high - max(low, 1) + 1))
@@ -343,7 +343,7 @@ def _shown(node: exp.Expression) -> dict[str, _Output]:
     found: dict[str, _Output] = {}
     for index, item in enumerate(node.expressions):
         if not item.is_star:
-            name = item.alias_or_name or f"c{index}"
+            name = output_name(item, index)
             found.setdefault(name.lower(), (name, item.unalias()))
     return found
 

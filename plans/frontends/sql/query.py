@@ -22,7 +22,7 @@ from plans.frontends.sql.groupings import groupings
 from plans.frontends.sql.ordering import Ordering, hoisted, limited
 from plans.frontends.sql.refuse import conjuncts
 from plans.frontends.sql.scalars.names import Ctes, Frame
-from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.scope import Scope, output_name
 from plans.frontends.sql.text.parse import DROPPED, statements
 from plans.frontends.sql.text.place import extent, place_of, spelling
 from plans.lowering.matches import Keys, crossing_keys
@@ -189,7 +189,12 @@ class _Reader(Ordering):
             return ctes
         if clause.args.get("recursive"):
             at = self.words.phrase("WITH RECURSIVE")
-            raise self.error("WITH RECURSIVE is not supported", clause, "a plan is one join", at)
+            raise self.error(
+                "WITH RECURSIVE is not supported",
+                clause,
+                "join the relation with itself as often as there are levels",
+                at,
+            )
         if len(clause.expressions) > MAX_NESTING:
             raise self.error(f"WITH names more than {MAX_NESTING} queries", clause, "leave some of them out")
         known = dict(ctes)
@@ -208,7 +213,7 @@ class _Reader(Ordering):
                 found += [(name, expr, item) for name, expr in self.star(item, scope)]
                 continue
             inner = item.this if isinstance(item, exp.Alias) else item
-            name = item.alias_or_name or f"c{index}"
+            name = output_name(item, index)
             value = self.scalar(inner, scope, ctes)
             if value.type == "null":
                 raise self.error(f"output column {name} is NULL without a type", item, "write CAST(NULL AS ...)")

@@ -1,11 +1,18 @@
-"""The names that a SELECT sees."""
+"""The names that a SELECT sees, and those that it gives to what it selects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from plans.expressions.expr import Expr
+
+
+def output_name(item: Any, index: int) -> str:
+    """Returns what an item of a SELECT list is called: its alias, its column, or else its number."""
+    named = item.key in ("alias", "column")
+    return str(item.alias_or_name) if named else f"c{index}"
 
 
 @dataclass

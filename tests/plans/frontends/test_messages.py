@@ -161,7 +161,7 @@ def test_a_day_that_is_none_is_called_so(text: str) -> None:
         ("SELECT DISTINCT src FROM G JOIN P USING ()", "USING is given an empty list", "("),
         ("SELECT DISTINCT src AS FROM G", "AS is not complete", "AS"),
         ("SELECT DISTINCT src FROM G WHERE src =", "= is not complete", "="),
-        ("SELECT DISTINCT src FORM G", "'G' is not expected here", "G"),
+        ("SELECT DISTINCT src FORM G", "'FORM' is not expected here", "FORM"),
         ("SELECT DISTINCT (src FROM G", "expected ')', found 'FROM'", "FROM"),
         ("SELECT DISTINCT id FROM P WHERE name = 'bob", "the text that begins here does not end", "'"),
         ('SELECT DISTINCT id\nFROM P WHERE name = "bob', "the text that begins here does not end", '"'),
@@ -246,3 +246,54 @@ def test_a_function_says_what_it_takes(call: str, message: str) -> None:
 def test_a_regular_expression_that_java_and_re2_could_read_differently_is_refused(pattern: str) -> None:
     with pytest.raises(PlanError, match="the regular expression"):
         call("regexp_like", lit("text"), lit(pattern))
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "meant"),
+    [
+        ("SELEC src FROM G", "SELEC", "SELECT"),
+        ("SELECT src FORM G", "FORM", "FROM"),
+        ("SELECT src FROM G WERE src = 1", "WERE", "WHERE"),
+        ("WITH q AS (SELEC src FROM G) SELECT src FROM q", "SELEC", "SELECT"),
+        ("SELECT src, SUM(dst) FROM G GRUOP BY src", "GRUOP", "GROUP"),
+        ("SELECT x.src FROM G x JION G y ON x.dst = y.src", "JION", "JOIN"),
+        ("SELECT DISTNCT src FROM G", "DISTNCT", "DISTINCT"),
+        ("SELECT COUTN(src) FROM G", "COUTN(src)", "COUNT"),
+        ("SELECT UPPR(name) FROM P", "UPPR(name)", "UPPER"),
+        ("SELECT srcc FROM G", "srcc", "src"),
+        ("SELECT src FROM GG", "GG", "G"),
+    ],
+)
+def test_a_misspelled_word_is_pointed_at_with_the_word_that_was_meant(query: str, place: str, meant: str) -> None:
+    _, found, hint = refused(query)
+    assert (found, hint) == (place, f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT form FROM G WHERE (src = 1", "SELECT order_by FROM G", "SELECT my_udf(src) FROM G"]
+)
+def test_a_word_that_is_like_no_other_is_not_corrected(query: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        program(query, SCHEMA)
+    assert "did you mean" not in caught.value.hint
+
+
+@pytest.mark.parametrize("condition", ["m > 1.5", "1.5 < m", "m BETWEEN 1.5 AND 2", "m = 1.5"])
+def test_a_bound_on_another_window_function_is_refused_by_what_it_is(condition: str) -> None:
+    query = f"SELECT src FROM (SELECT src, AVG(dst) OVER () AS m FROM G) q WHERE {condition}"
+    assert refused(query)[:2] == ("a window function (OVER) is not supported", "AVG(dst) OVER ()")
+
+
+def test_only_the_time_of_day_changes_without_input() -> None:
+    clock, other = (refused(f"SELECT UNIX_TIMESTAMP({of}) AS v FROM P") for of in ("", "at"))
+    assert "changes without any input" in clock[2]
+    assert "changes" not in other[2]
+
+
+def test_recursion_is_refused_with_what_to_write() -> None:
+    query = "WITH RECURSIVE q AS (SELECT src FROM G UNION ALL SELECT src FROM q) SELECT src FROM q"
+    assert refused(query) == (
+        "WITH RECURSIVE is not supported",
+        "WITH RECURSIVE",
+        "join the relation with itself as often as there are levels",
+    )

@@ -259,10 +259,40 @@ SELECT a FROM r WHERE a NOT IN (SELECT k FROM t WHERE t.v = r.b)
 SELECT a FROM r WHERE a NOT IN (SELECT x.b FROM s x JOIN t ON x.b = t.k WHERE t.v = r.b)
 """
 
+CONSTANTS = """
+SELECT COUNT(*) AS n FROM r WHERE 1 = 2
+SELECT a FROM r WHERE 1 = 2
+SELECT r.a, s.c FROM r JOIN s ON r.b = s.b AND 1 = 2
+SELECT a FROM r WHERE 1 = 2 OR a > 1
+SELECT a FROM r WHERE 1 = 1 AND a > 1
+SELECT a FROM r WHERE 1 = 2 UNION ALL SELECT b FROM s
+SELECT a FROM r EXCEPT SELECT b FROM s WHERE NULL = 1
+SELECT a FROM r INTERSECT ALL SELECT b FROM s WHERE FALSE
+SELECT r.a, q.c FROM r LEFT JOIN (SELECT b, c FROM s WHERE 1 = 2) q ON r.b = q.b
+SELECT r.a, q.c FROM (SELECT b, c FROM s WHERE 1 = 2) q FULL JOIN r ON r.b = q.b
+SELECT r.a, s.c FROM r LEFT JOIN s ON 1 = 2
+SELECT r.a FROM r FULL JOIN s ON FALSE
+SELECT a FROM r WHERE a NOT IN (SELECT b FROM s WHERE 1 = 2)
+SELECT a FROM r WHERE a IN (SELECT b FROM s WHERE 1 = 2)
+SELECT a, a IN (SELECT b FROM s WHERE 1 = 2) AS f, a NOT IN (SELECT b FROM s WHERE 1 = 2) AS g FROM r
+SELECT a FROM r WHERE EXISTS (SELECT * FROM s WHERE 1 = 2)
+SELECT a FROM r WHERE NOT EXISTS (SELECT * FROM s WHERE s.b = r.b AND 1 = 2)
+SELECT a, (SELECT MAX(b) FROM s WHERE 1 = 2) AS m, (SELECT COUNT(*) FROM s WHERE s.b = r.b AND 1 = 2) AS n FROM r
+SELECT a, SUM(b) AS s FROM r WHERE 1 = 2 GROUP BY a
+SELECT a, SUM(b) AS s FROM r GROUP BY a HAVING 1 = 2
+SELECT COUNT(*) AS n FROM r HAVING 1 = 2
+SELECT c, SUM(a) AS x, COUNT(*) AS n FROM r JOIN s ON r.b = s.b WHERE 1 = 2 GROUP BY c
+SELECT SUM(r.a * s.b) AS x, COUNT(*) AS n FROM r JOIN s ON r.b = s.b WHERE 1 = 2
+SELECT COUNT(*) AS n FROM r x, r y, r z WHERE x.b = y.a AND y.b = z.a AND z.b = x.a AND 1 = 2
+SELECT d.a FROM (SELECT DISTINCT a, b FROM r WHERE 1 = 2) d JOIN s ON d.b = s.b
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT a, b FROM r WHERE 1 = 2) d
+SELECT t.k, r.a FROM t JOIN r ON r.b = t.k WHERE t.k = 1 AND r.b > 2
+"""
+
 
 def lines(block: str) -> list[str]:
     """Returns the queries of a block."""
     return [line for line in block.strip().splitlines() if line]
 
 
-QUERIES = [query for block in (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES) for query in lines(block)]
+QUERIES = [query for block in (BAGS, GROUPS, COUNTS, SETS, OUTER, SUBQUERIES, CONSTANTS) for query in lines(block)]

@@ -20,7 +20,7 @@ from plans.expressions.build import Expr
 from plans.frontends.sql.refuse import Refuser
 from plans.frontends.sql.scalars.scalar import scalar
 from plans.frontends.sql.scope import Relation, Scope
-from plans.frontends.sql.text.parse import Words, double_quoted
+from plans.frontends.sql.text.parse import Words, double_quoted, misspelled
 from plans.frontends.sql.text.place import extent, place_of
 from plans.queries.algebra import Relation as Algebra
 from plans.queries.algebra import Source
@@ -176,7 +176,7 @@ class Names(Refuser):
             raise self.error(f"column {name} is ambiguous", node, "write " + " or ".join(f"{t}.{name}" for t in tables))
         if not found:
             self.check_number(name, scope.relations, node)
-            close = difflib.get_close_matches(name, list(scope.names()), 1)
+            close = difflib.get_close_matches(name, list(scope.names()), 1) or misspelled(name)
             hint = f"did you mean {close[0]}?" if close else _columns(scope.relations)
             raise self.error(f"unknown column {name}", node, hint)
         return found[0]

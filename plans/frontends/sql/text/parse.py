@@ -6,8 +6,9 @@ with `spark.sql.ansi.doubleQuotedIdentifiers`). Nodes carry where they begin and
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
 from plans.frontends.sql.text.calls import BY_NAME
+from plans.frontends.sql.text.place import CLOSE
 from plans.stack import MAX_NESTING, with_room
 
 DROPPED = "dropped"
@@ -273,7 +275,42 @@ def _readable(fault: _Fault, text: str) -> PlanError:
         message = f"{word!r} is not expected here"
     elif message[:1].isupper() and not message[:2].isupper():
         message = message[0].lower() + message[1:]
+    close = None if fault.last else _meant(text, end)
+    if close is not None:
+        (start, end), keyword = close
+        return PlanError(
+            f"SQL: {text[start:end]!r} is not expected here", hint=f"did you mean {keyword}?",
+            position=Position.of(text, start, end), text=text,
+        )  # fmt: skip
     return PlanError(f"SQL: {message}", position=Position.of(text, start, end), text=text)
+
+
+_KEYWORDS = (
+    "SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "ORDER", "PARTITION", "HAVING", "QUALIFY", "LIMIT", "OFFSET",
+    "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "USING", "UNION", "EXCEPT", "INTERSECT",
+    "WITH", "WHEN", "THEN", "ELSE", "CASE", "BETWEEN", "LIKE", "EXISTS", "OVER", "NULL", "TRUE", "FALSE",
+)  # fmt: skip
+
+
+def misspelled(word: str, names: Iterable[str] = _KEYWORDS) -> list[str]:
+    """Returns the keyword that a word is close to, if there is one that it is not."""
+    known = set(names)
+    return (
+        [] if word.upper() in known or not word.isalpha() else difflib.get_close_matches(word.upper(), known, 1, CLOSE)
+    )
+
+
+def _meant(text: str, end: int) -> tuple[tuple[int, int], str] | None:
+    """Returns the last of the few words before a place that is close to a keyword, and that keyword."""
+    words = [word.span() for word in re.compile(r"\w+").finditer(text, 0, end)]
+    for begin, stop in reversed(words[-_BACK:]):
+        found = misspelled(text[begin:stop]) if stop - begin >= _SHORTEST else []
+        if found:
+            return (begin, stop), found[0]
+    return None
+
+
+_BACK, _SHORTEST = 3, 4
 
 
 def _token_name(what: str) -> str:
