@@ -26,7 +26,7 @@ test-slow: java $(VENV)/.test  ## run the slow tests and the random campaign (an
 	@CROWN_TEST_EXAMPLES='$(EXAMPLES)' $(BIN)/python $(PYTEST) -m slow --hypothesis-profile=campaign
 
 test-oldest: java $(VENV)-oldest/.done  ## run all tests but the slow ones with the oldest packages that setup.cfg allows
-	@NUMBA_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python $(PYTEST)
+	@CROWN_CACHE_DIR="$(CURDIR)/$(VENV)-oldest/kernels" $(VENV)-oldest/bin/python $(PYTEST)
 
 chaos: java $(VENV)/.test  ## inject faults into the state on Spark and kill its processes (some 40 min)
 	@$(BIN)/python -m tests.chaos --seconds 900 --kills 100

@@ -60,7 +60,7 @@ def run(spec: dict[str, Any], progress: Progress) -> dict[str, Any]:
     loaded, resident, state = _once(_RESIDENT, {})
     progress(1, 2)
     with tempfile.TemporaryDirectory(prefix="crown-bench-") as folder:
-        cold = _once(_SCRIPT, {"NUMBA_CACHE_DIR": folder})
+        cold = _once(_SCRIPT, {"CROWN_CACHE_DIR": folder})
     return {
         "status": "ok",
         "check": {"status": "not asked for"},

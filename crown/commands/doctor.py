@@ -56,7 +56,13 @@ def findings() -> Iterator[Finding]:
     """Yields what was found, one after the other. Compiles the kernels if they were not compiled before."""
     yield Finding("crown", "ok", f"{crown.__version__}, Python {platform.python_version()}, {platform.platform()}")
     yield from _packages()
-    for what, look in (("memory", _memory), ("disk", _disk), ("kernels", _kernels), ("durable view", _durable)):
+    for what, look in (
+        ("memory", _memory),
+        ("disk", _disk),
+        ("cache", _cache),
+        ("kernels", _kernels),
+        ("durable view", _durable),
+    ):
         yield _looked(what, look)
     yield _java()
 
@@ -108,6 +114,13 @@ def _disk() -> str:
     free = shutil.disk_usage(folder).free
     assert free > 1 << 30, f"{folder} has {free >> 20} MiB left; make room, or set TMPDIR to another folder"
     return f"{free >> 30} GiB free in {folder}"
+
+
+def _cache() -> str:
+    from crown.compiling.folder import cache_folder
+
+    folder, reason = cache_folder()
+    return f"compiled kernels are kept in {folder} ({reason})"
 
 
 def _kernels() -> str:

@@ -7,6 +7,7 @@ need.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import numba
 from numba import boolean, float64, int32, int64
 from numba.core.types import CPointer, NamedTuple
 
+from crown.compiling.folder import VARIABLE, cache_folder
 from crown.kernels.jit import is_cached
 from crown.kernels.pointers import Constants
 from ivm_triangle.kernels.enumeration.hops import union_rows
@@ -57,12 +59,14 @@ def ensure_compiled(streaming: bool) -> None:
     if name in _done or getattr(numba.config, "DISABLE_JIT", False):
         return
     _done.add(name)
-    if all(is_cached(kernel) for kernel, _ in wanted):
+    if all(is_cached(kernel, signature) for kernel, signature in wanted):
         return
     message = "ivm_triangle: compiling kernels for this machine, once (ten to twenty seconds) ..."
     print(message, end=" ", file=sys.stderr, flush=True)
     started = time.monotonic()
-    with subprocess.Popen([sys.executable, "-c", _CHILD.format(not streaming)], stderr=subprocess.DEVNULL) as child:
+    environment = {**os.environ, VARIABLE: str(cache_folder()[0])}
+    words = [sys.executable, "-c", _CHILD.format(not streaming)]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment) as child:
         scan_step.compile(_SCAN)
         reconsider.compile((_CONTEXT,))
         wanted[0][0].compile(wanted[0][1])

@@ -30,7 +30,7 @@ MORE = [
 
 
 def run_with(switch: str, tests: list[str], cache: Path, *options: str) -> None:
-    environment = {**os.environ, switch: "1", "NUMBA_CACHE_DIR": str(cache)}
+    environment = {**os.environ, switch: "1", "CROWN_CACHE_DIR": str(cache)}
     paths = [str(TESTS / name) for name in tests]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *paths]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=TESTS.parent, check=False)

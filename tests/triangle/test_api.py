@@ -258,7 +258,7 @@ def test_one_stored_relation_has_one_epsilon():
 
 def test_the_first_run_says_what_takes_so_long(monkeypatch, capfd):
     monkeypatch.setattr(warm, "_done", set())
-    monkeypatch.setattr(warm, "is_cached", lambda kernel: False)
+    monkeypatch.setattr(warm, "is_cached", lambda kernel, signature: False)
     Triangle()
     assert "ivm_triangle: compiling kernels for this machine, once" in capfd.readouterr().err
     Triangle("ab")

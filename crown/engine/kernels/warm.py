@@ -7,6 +7,7 @@ on with the insertion kernel and this process with the deletion kernel. Each fin
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import numba
 from numba import int32, int64, none, uint8
 from numba.core.types import Array, CPointer, NamedTuple
 
+from crown.compiling.folder import VARIABLE, cache_folder
 from crown.engine.kernels.ahead import ahead_delete, ahead_insert
 from crown.engine.kernels.enumerate import enumerate_resume
 from crown.engine.kernels.live import set_live
@@ -132,6 +134,7 @@ def _compile_once(what: str, how: Callable[[], None] | None, kernels: Sequence[t
 
 
 def _on_two_cores() -> None:
-    with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL) as child:
+    environment = {**os.environ, VARIABLE: str(cache_folder()[0])}
+    with subprocess.Popen([sys.executable, "-c", _CHILD], stderr=subprocess.DEVNULL, env=environment) as child:
         _compile_deletes()
         child.wait()  # what it made is in the cache; what it could not make is made after this

@@ -1,0 +1,119 @@
+"""Kernels that Numba compiled, on disk: one file for each kernel, signature and processor.
+
+The name of a file holds a digest over all that it depends on: the sources of the kernel, the types of its arguments,
+the processor, and the versions of Python and Numba. So a file is right or it is not there, several checkouts share one
+folder, and processes that compile the same at the same time write the same file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import pickle
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core.caching import _Cache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from crown.compiling.folder import cache_folder
+from crown.compiling.sources import digest_of
+
+KEPT = 24
+"""So many files of one kernel are kept, those that were used last: some signatures, some states of the sources."""
+_WORD = re.compile(r"[^\w.]+")
+_log = logging.getLogger("crown")
+
+
+class KernelCache(_Cache):
+    """The files of one kernel; what Numba's dispatcher asks before it compiles."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._name = _WORD.sub("_", f"{function.__module__}.{function.__qualname__}")
+
+    @property
+    def cache_path(self) -> str:
+        """Returns the folder."""
+        return str(cache_folder()[0])
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Returns the compiled form for a signature, or None."""
+        target.refresh()
+        file = self.file(signature, target)
+        try:
+            held = file.read_bytes()
+        except OSError:
+            return None
+        with suppress(OSError):
+            os.utime(file)
+        return CompileResult._rebuild(target, *pickle.loads(held))
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Writes a compiled form. If the folder cannot be written, that is logged, once."""
+        if compiled.library.has_dynamic_globals or any(not part.can_cache for part in compiled.lifted):
+            raise AssertionError(f"{self._name} depends on addresses of this process and cannot be kept")
+        file = self.file(signature, compiled.target_context)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _write(file, dumps(compiled._reduce()))
+            self._prune(file.parent)
+        except OSError as error:
+            _cannot_be_written(file.parent, str(error))
+
+    def file(self, signature: Any, target: Any) -> Path:
+        """Returns where the compiled form for a signature and the processor of ``target`` is, or would be."""
+        code = self._function.__code__
+        cells = tuple(cell.cell_contents for cell in self._function.__closure__ or ())
+        key = (
+            digest_of(Path(code.co_filename)),
+            hashlib.sha256(code.co_code).hexdigest(),
+            hashlib.sha256(dumps(cells)).hexdigest() if cells else "",
+            signature,
+            target.codegen().magic_tuple(),
+            (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__),
+            bool(getattr(numba.config, "BOUNDSCHECK", None)),
+        )
+        return cache_folder()[0] / f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.kernel"
+
+    def _prune(self, folder: Path) -> None:
+        """Removes files that were not used for longest."""
+        files = [(found.stat().st_mtime, found) for found in folder.glob(f"{self._name}-*.kernel")]
+        for _, old in sorted(files)[:-KEPT]:
+            old.unlink(missing_ok=True)
+
+    def enable(self) -> None:
+        """Does nothing: it is always enabled."""
+
+    def disable(self) -> None:
+        """Does nothing: it is always enabled."""
+
+    def flush(self) -> None:
+        """Does nothing: a file that is there is right."""
+
+
+def _write(file: Path, held: bytes) -> None:
+    """Writes a file so that nobody reads half of it."""
+    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(held)
+        os.replace(temporary, file)
+    except OSError:
+        os.unlink(temporary)
+        raise
+
+
+@cache
+def _cannot_be_written(folder: Path, error: str) -> None:
+    _log.warning("compiled kernels cannot be kept in %s (%s): set CROWN_CACHE_DIR to another folder", folder, error)

@@ -1,0 +1,57 @@
+"""Which source files a kernel is made from, and a digest over them.
+
+A kernel depends on its own file and on the files of kernels that it imports, at any depth. So a change of one file
+compiles the kernels again that depend on it, and no others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+
+_IMPORT = re.compile(r"^(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]*)|import +([\w.]+))", re.MULTILINE)
+_NAME = re.compile(r"\w+")
+_CROWN = Path(__file__).parents[2]
+
+
+@cache
+def digest_of(file: Path) -> str:
+    """Returns the digest over the sources that kernels in ``file`` are made from."""
+    digest = hashlib.sha256()
+    for module, source in sorted(sources_of(file).items()):
+        digest.update(module.encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def sources_of(file: Path) -> dict[str, Path]:
+    """Returns ``file`` and the modules of its project that it imports, at any depth through folders ``kernels``."""
+    top = file.parent
+    while (top.parent / "__init__.py").is_file():
+        top = top.parent
+    roots = {top.name: top.parent, "crown": _CROWN}
+    module = ".".join(file.relative_to(top.parent).with_suffix("").parts)
+    found, todo = {module: file}, [file]
+    while todo:
+        for module in _imported(todo.pop()):
+            root = roots.get(module.partition(".")[0])
+            if root is None or module in found:
+                continue
+            source = root.joinpath(*module.split(".")).with_suffix(".py")
+            if source.is_file():
+                found[module] = source
+                if "kernels" in module.split(".")[:-1]:
+                    todo.append(source)
+    return found
+
+
+@cache
+def _imported(file: Path) -> frozenset[str]:
+    """Returns names of modules that a file may import at its top."""
+    found = set()
+    for package, names, module in _IMPORT.findall(file.read_text()):
+        found.add(module or package)
+        found |= {f"{package}.{name}" for name in _NAME.findall(names)}
+    return frozenset(found)
