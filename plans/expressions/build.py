@@ -58,7 +58,6 @@ __all__ = [
 _EQUAL = (COMPARISONS["eq"], COMPARISONS["nseq"])  # of columns they are joins, for which both need one type
 MIRROR = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "nseq": "nseq"}
 _PATTERN_LENGTH = 10_000
-_SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
 _STRING_DIGITS = 15  # decimals of so few digits compare with text alike as decimals and as doubles
 
 
@@ -116,16 +115,6 @@ def call(op: str, *args: Expr, value: Any = None) -> Expr:
         return _in(args)
     if op == "like":
         return _like(args, value)
-    if op in ("neg", "abs"):
-        if not numeric(args[0].type):
-            raise PlanError(f"{'-' if op == 'neg' else 'ABS'} needs a number, not {args[0].type}")
-        arg = cast(args[0], "float64") if args[0].type == "null" else args[0]
-        if (decimal_parts(arg.type) or (0, 0))[0] > _SIGNED_DIGITS:
-            raise PlanError(
-                f"{'-' if op == 'neg' else 'ABS'} of {arg.type}: Spark rounds it to {_SIGNED_DIGITS} digits",
-                hint=f"cast it to a decimal of at most {_SIGNED_DIGITS} digits",
-            )
-        return Expr(op, arg.type, (arg,))
     if op == "case":
         return _case(args)
     if op in FUNCTIONS:

@@ -183,8 +183,6 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "in": _in,
     "like": lambda expr, value, pattern: characters.like(pc.cast(value, pa.string()), pattern.as_py(), expr.value),
     **dict.fromkeys(("add", "sub", "mul", "div", "mod"), _arithmetic),
-    "neg": lambda expr, value: arithmetic.negated(value),
-    "abs": lambda expr, value: arithmetic.absolute(value),
     "cast": lambda expr, value: convert.cast(value, arrow_type(expr.type)),
     "case": _case,
 }

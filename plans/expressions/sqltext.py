@@ -124,8 +124,6 @@ def _sql_of(expr: Expr, texts: list[str]) -> str:
     if op == "like":
         escape = f" ESCAPE {text(expr.value)}" if expr.value else ""
         return f"{operand(0)} LIKE {texts[1]}{escape}"
-    if op == "neg":
-        return f"- {operand(0)}"
     if op == "cast":
         wall = expr.type == "timestamp_ntz" and args[0].type == "string"  # only so a zone in the text is passed over
         return f"CAST({texts[0]} AS {'TIMESTAMP_NTZ' if wall else type_name(expr.type)})"

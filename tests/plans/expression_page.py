@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from plans.expressions.functions.function import Function, Macro
+from plans.expressions.names import FAMILIES
 from tests.plans import limits
 from tests.plans.expressions.expression_cases import GROUPS
 
@@ -12,11 +14,24 @@ _TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table() -> str:
-    """The list of expressions, as Markdown."""
+    """The list of expressions, as Markdown: what has a form of its own, and the functions by family."""
     lines = ["| expression | types | NULL for | |", "|---|---|---|---|"]
     for group in GROUPS:
-        lines.append(f"| {group.construct.replace('|', chr(92) + '|')} | {group.types} | {group.null} | {group.note} |")
+        if group.construct:
+            lines.append(f"| {_cell(group.construct)} | {group.types} | {group.null} | {group.note} |")
+    for title, entries in FAMILIES.items():
+        lines += ["", f"### {title}", "", "| function | also | result | NULL for | |", "|---|---|---|---|---|"]
+        lines += [_line(entry) for entry in entries if isinstance(entry, Macro) or not entry.hidden]
     return "\n".join(lines) + "\n"
+
+
+def _line(entry: Function | Macro) -> str:
+    also = " ".join(f"`{name.upper()}`" for name in entry.also)
+    return f"| `{_cell(entry.shown())}` | {also} | {entry.result} | {entry.null} | {_cell(entry.note)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def filled(page: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from plans.errors import PlanError
 from plans.expressions.coercion import INTEGERS, common, numeric
 from plans.expressions.expr import Expr
+from plans.expressions.functions.function import constant
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import cast, lit
 from plans.schema import decimal_parts
@@ -32,7 +33,13 @@ _IMPLICIT = {  # what Spark casts by itself
     "date": _TIMES,
     "timestamp": _TIMES,
 }
-_TITLES = {"plus_months": "INTERVAL", "plus_micros": "INTERVAL", "second_fraction": "EXTRACT", "intdiv": "DIV"}
+_TITLES = {
+    "plus_months": "INTERVAL",
+    "plus_micros": "INTERVAL",
+    "second_fraction": "EXTRACT",
+    "intdiv": "DIV",
+    "neg": "-",
+}
 
 
 def apply(name: str, args: tuple[Expr, ...]) -> Expr:
@@ -40,8 +47,7 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
     function = FUNCTIONS[name]
     kinds = function.kinds(len(args))
     if kinds is None:
-        least, most = len(function.takes) - function.optional, len(function.takes)
-        count = f"{least} or more" if function.repeated else f"{least}" if least == most else f"{least} to {most}"
+        count = function.counts
         raise PlanError(f"{_title(name)} takes {count} argument{'' if count == '1' else 's'}, not {len(args)}")
     if kinds[0] == "same":
         type_ = "null"
@@ -59,15 +65,15 @@ def apply(name: str, args: tuple[Expr, ...]) -> Expr:
     result = function.gives
     if not isinstance(result, str):
         result = result([arg.type for arg in args], constants)
-    if any(kind[0] == "=" and value is None for kind, value in zip(kinds, constants, strict=True)):
+    if any(constant(kind) and value is None for kind, value in zip(kinds, constants, strict=True)):
         return Expr("literal", result)
     return Expr(name, result, args)
 
 
 def _fitted(name: str, arg: Expr, kind: str) -> Expr:
     """Returns an argument as a function takes it; see `Function.takes`."""
-    wanted = kind.removeprefix("=")
-    if kind != wanted and arg.op != "literal":
+    wanted = "string" if kind == "unit" else kind.removeprefix("=")
+    if constant(kind) and arg.op != "literal":
         raise PlanError(f"{_title(name)} needs a constant where {arg} stands", hint="write the value itself")
     if arg.type in _LEFT_ALONE.get(wanted, ()) or (wanted == "number" and arg.type != "null" and numeric(arg.type)):
         return arg
@@ -78,7 +84,7 @@ def _fitted(name: str, arg: Expr, kind: str) -> Expr:
         needed = _NEEDED.get(wanted, wanted)
         raise PlanError(f"{_title(name)} needs a {needed}, not {arg.type}", hint="use CAST")
     made = cast(arg, target)
-    if kind != wanted and made.op == "cast":  # a number where text stands
+    if constant(kind) and made.op == "cast":  # a number where text stands
         return lit(made.evaluate({}, 1)[0].as_py(), target)
     return made
 

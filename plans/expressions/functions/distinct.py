@@ -50,6 +50,11 @@ def by_distinct(function: Callable[..., Any], type_: pa.DataType, *values: Any) 
     return results.take(pa.array(places, mask=~known))
 
 
+def each(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns an evaluator that calls a function of Python values once per distinct combination of values."""
+    return lambda type_, *values: by_distinct(function, type_, *values)
+
+
 def _encoded(value: pa.Array) -> tuple[pa.Array, list[Any]]:
     """Returns the codes of an array and the Python values that they stand for."""
     if pa.types.is_string(value.type):

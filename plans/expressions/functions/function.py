@@ -1,4 +1,8 @@
-"""What the planner knows of a function: what it takes, what it gives, how it is evaluated and how it is written."""
+"""What the planner knows of a function: what it takes, what it gives, how it is evaluated and how it is written.
+
+A `Function` is an operator of expressions. A `Macro` is a name of SQL for an expression of other functions. Both are
+entries of a table; docs/expressions.md is written from them.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +12,127 @@ from typing import Any
 
 import pyarrow as pa
 
+KINDS = {
+    "string": "STRING", "int32": "INT", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN", "date": "DATE",
+    "binary": "BINARY", "timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP_NTZ",
+    "number": "number", "integer": "INT or BIGINT", "moment": "TIMESTAMP", "calendar": "DATE or TIMESTAMP",
+    "bytes": "STRING or BINARY", "same": "value", "any": "value", "unit": "unit",
+}  # fmt: skip
+"""What an argument may be: a planner type, to which it is cast as Spark casts it by itself, or one of
 
-@dataclass(frozen=True)
-class Function:
-    """A function of the table; its name is the operator of the expression.
+- `number`: numbers stay what they are; `integer`: INT and BIGINT do;
+- `moment`: a DATE becomes a TIMESTAMP; `calendar`: dates and timestamps stay what they are;
+- `bytes`: text or bytes; `any`: whatever it is; `same`: the one type that all arguments have in common;
+- `unit`: the name of a unit of time, which may be written without quotes.
 
-    `takes` names what each argument is cast to: a planner type; `number`, which leaves numbers as they are; `moment`,
-    which makes a TIMESTAMP of a DATE; `calendar`, which takes dates and timestamps; `bytes`, text or bytes; `same`, the
-    one type that all of them have in common. With `=` in front the argument is a constant. The last `optional` of them
-    may be left out; with `repeated` the last may come any number of times.
+With `=` in front, and for a unit, the argument is a constant.
+"""
 
-    `gives` is the planner type of the result, or makes it of the types and values of the arguments (None for what is
-    no constant); it raises PlanError to refuse them. `evaluate` takes the Arrow type of the result and the arguments,
-    arrays and scalars; constants are scalars.
+
+def constant(kind: str) -> bool:
+    """Returns whether an argument must be written in the query."""
+    return kind[0] == "=" or kind == "unit"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """A name of SQL: `takes` says what each argument is (`KINDS`). The last `optional` of them may be left out; with
+    `repeated` the last may come any number of times. `also` are other names. `null` says where Spark would stop and the
+    value is NULL here, `note` what else there is to know; docs/expressions.md has both.
     """
 
     name: str
     takes: tuple[str, ...]
-    gives: str | Callable[[Sequence[str], Sequence[Any]], str]
-    evaluate: Callable[..., Any]
     optional: int = 0
     repeated: bool = False
+    also: tuple[str, ...] = ()
+    null: str = ""
+    note: str = ""
+
+    def kinds(self, count: int) -> tuple[str, ...] | None:
+        """Returns what each of `count` arguments is; None if the function does not take so many."""
+        if self.repeated and count >= len(self.takes):
+            return (*self.takes, *([self.takes[-1]] * (count - len(self.takes))))
+        least = len(self.takes) - self.optional
+        return self.takes[:count] if least <= count <= len(self.takes) else None
+
+    @property
+    def result(self) -> str:
+        """Returns the type of the result as documentation writes it; '' if it follows from the arguments."""
+        return ""
+
+    @property
+    def counts(self) -> str:
+        """Returns how many arguments it takes, in words."""
+        least, most = len(self.takes) - self.optional, len(self.takes)
+        return f"{least} or more" if self.repeated else f"{least}" if least == most else f"{least} to {most}"
+
+    def shown(self) -> str:
+        """Returns the call as documentation writes it: `LPAD(STRING, constant INT [, STRING])`."""
+        least, text = len(self.takes) - self.optional, ""
+        for place, kind in enumerate(self.takes):
+            wanted = kind.removeprefix("=")
+            word = ("constant " if kind != wanted else "") + KINDS[wanted]
+            text += (" [" if place else "[") * (place >= least) + (", " if place else "") + word
+        return f"{self.name.upper()}({text}{', ...' * self.repeated}{']' * self.optional})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function(Signature):
+    """A function whose name is an operator of expressions.
+
+    `gives` is the planner type of the result, or makes it of the types and values of the arguments (None for what is
+    no constant); it raises PlanError to refuse them. `evaluate` takes the Arrow type of the result and the arguments,
+    arrays and scalars; constants are scalars. A `hidden` function has no name of its own in SQL.
+    """
+
+    gives: str | Callable[[Sequence[str], Sequence[Any]], str]
+    evaluate: Callable[..., Any]
     sql: Callable[[Sequence[str]], str] | None = None
+    hidden: bool = False
+
+    @property
+    def result(self) -> str:
+        """Returns the type of the result as documentation writes it; '' if it follows from the arguments."""
+        return KINDS.get(self.gives, self.gives.upper()) if isinstance(self.gives, str) else ""
 
     def text(self, arguments: Sequence[str]) -> str:
         """Returns the call as SQL text."""
         return self.sql(arguments) if self.sql else f"{self.name.upper()}({', '.join(arguments)})"
 
-    def kinds(self, count: int) -> tuple[str, ...] | None:
-        """Returns what each of `count` arguments is cast to; None if the function does not take so many."""
-        if self.repeated and count >= len(self.takes):
-            return (*self.takes, *([self.takes[-1]] * (count - len(self.takes))))
-        least = len(self.takes) - self.optional
-        return self.takes[:count] if least <= count <= len(self.takes) else None
+
+@dataclass(frozen=True, kw_only=True)
+class Macro(Signature):
+    """A name of SQL for an expression: `make` makes it of those of the arguments."""
+
+    make: Callable[..., Any]
+
+
+def function(
+    name: str,
+    takes: str,
+    gives: str | Callable[[Sequence[str], Sequence[Any]], str],
+    evaluate: Callable[..., Any],
+    **more: Any,
+) -> Function:
+    """Returns a function; `takes` lists the kinds of its arguments: "string int32 [=string]", "string ..."."""
+    return Function(name=name, gives=gives, evaluate=evaluate, **_arguments(takes), **more)
+
+
+def macro(name: str, takes: str, make: Callable[..., Any], **more: Any) -> Macro:
+    """Returns a macro; `takes` as in `function`."""
+    return Macro(name=name, make=make, **_arguments(takes), **more)
+
+
+def _arguments(takes: str) -> dict[str, Any]:
+    words = takes.split()
+    repeated = words[-1:] == ["..."]
+    words = words[:-1] if repeated else words
+    return {
+        "takes": tuple(word.strip("[]") for word in words),
+        "optional": sum(word.startswith("[") for word in words),
+        "repeated": repeated,
+    }
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:

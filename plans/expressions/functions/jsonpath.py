@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
-
 from plans.errors import PlanError
 from plans.expressions.casts.writing import double_text
-from plans.expressions.functions.distinct import by_distinct
-from plans.expressions.functions.function import Function
+from plans.expressions.functions.distinct import each
+from plans.expressions.functions.function import function
 
 _STEP = re.compile(r"\.([^.\[\]*'$ ]+)|\[(\d+)\]|\['([^'*?]+)'\]")
 _ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
@@ -98,8 +96,10 @@ def _quoted(text: str) -> str:
     return _ESCAPED.sub(lambda one: "\\u" + one[1][1:].upper() if one[1][0] == "u" else one[0], plain)
 
 
-def _evaluated(type_: pa.DataType, value: Any, path: Any) -> Any:
-    return by_distinct(_found, type_, value, path)
-
-
-TABLE = (Function("get_json_object", ("string", "=string"), _gives, _evaluated),)
+TABLE = (
+    function(
+        "get_json_object", "string =string", _gives, each(_found),
+        note="A path of names and places: `$.a[0].b`. Numbers with a point are written as DOUBLE, objects and arrays "
+        "without spaces, as in Spark. Text that is not strict JSON (quotes that are not double) is NULL.",
+    ),
+)  # fmt: skip

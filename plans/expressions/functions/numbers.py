@@ -5,13 +5,34 @@ Powers and logarithms are those of the C library. Java's may differ from them in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.expressions.functions.function import Function, plain
+from plans.errors import PlanError
+from plans.expressions import arithmetic
+from plans.expressions.functions.function import function, plain
+from plans.schema import decimal_parts
+
+_SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
+_LIBRARY = "The C library's: Java's may differ in the last digit."
+_ABOVE = "NULL of what is not above 0, as in Spark. " + _LIBRARY
+_SHORTER = f"DECIMAL of at most {_SIGNED_DIGITS} digits."
+_SKIPS = "NULLs are skipped; NaN is the greatest number."
+
+
+def _signed(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
+    def gives(types: Sequence[str], values: Sequence[Any]) -> str:
+        if (decimal_parts(types[0]) or (0, 0))[0] > _SIGNED_DIGITS:
+            raise PlanError(
+                f"{name} of {types[0]}: Spark rounds it to {_SIGNED_DIGITS} digits",
+                hint=f"cast it to a decimal of at most {_SIGNED_DIGITS} digits",
+            )
+        return types[0]
+
+    return gives
 
 
 def _above_zero(value: Any) -> Any:
@@ -63,16 +84,18 @@ def _quotient(left: Any, right: Any) -> Any:
 
 
 TABLE = (
-    Function("sqrt", ("float64",), "float64", plain(pc.sqrt)),
-    Function("exp", ("float64",), "float64", plain(pc.exp)),
-    Function("ln", ("float64",), "float64", plain(_logarithm)),
-    Function("log10", ("float64",), "float64", plain(lambda value: pc.log10(_above_zero(value)))),
-    Function("log2", ("float64",), "float64", plain(lambda value: pc.log2(_above_zero(value)))),
-    Function("log", ("float64", "float64"), "float64", plain(_logarithm)),
-    Function("power", ("float64", "float64"), "float64", plain(_power)),
-    Function("sign", ("float64",), "float64", plain(_sign)),
-    Function("intdiv", ("int64", "int64"), "int64", plain(_quotient), sql=lambda a: f"{a[0]} DIV {a[1]}"),
-    Function("greatest", ("same", "same"), "same", _extreme(True), repeated=True),
-    Function("least", ("same", "same"), "same", _extreme(False), repeated=True),
-    Function("coalesce", ("same",), "same", plain(pc.coalesce), repeated=True),
+    function("neg", "number", _signed("-"), plain(arithmetic.negated), sql=lambda a: f"- {a[0]}", hidden=True),
+    function("abs", "number", _signed("ABS"), plain(arithmetic.absolute), null="the least INT", note=_SHORTER),
+    function("sqrt", "float64", "float64", plain(pc.sqrt)),
+    function("exp", "float64", "float64", plain(pc.exp), note=_LIBRARY),
+    function("ln", "float64", "float64", plain(_logarithm), also=("log",), note=_ABOVE),
+    function("log10", "float64", "float64", plain(lambda value: pc.log10(_above_zero(value))), note=_ABOVE),
+    function("log2", "float64", "float64", plain(lambda value: pc.log2(_above_zero(value))), note=_ABOVE),
+    function("log", "float64 float64", "float64", plain(_logarithm), note="The base comes first. " + _ABOVE),
+    function("power", "float64 float64", "float64", plain(_power), also=("pow",), note=_LIBRARY),
+    function("sign", "float64", "float64", plain(_sign), also=("signum",)),
+    function("intdiv", "int64 int64", "int64", plain(_quotient), sql=lambda a: f"{a[0]} DIV {a[1]}", hidden=True),
+    function("greatest", "same same ...", "same", _extreme(True), note=_SKIPS),
+    function("least", "same same ...", "same", _extreme(False), note=_SKIPS),
+    function("coalesce", "same ...", "same", plain(pc.coalesce)),
 )

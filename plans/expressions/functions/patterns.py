@@ -12,9 +12,13 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions.arrays import on_arrays
 from plans.expressions.characters import readable
-from plans.expressions.functions.function import Function
+from plans.expressions.functions.function import function
 from plans.expressions.functions.regexes import LINE_END, Regex, translated
 
+_JAVA = (
+    "Also `x RLIKE y`. Java's regular expressions, without look-around, back-references, possessive quantifiers, named "
+    "groups and operations on classes. Matched in linear time. `\\b` knows ASCII's letters, as in Java 19 and later."
+)
 _REPLACEMENT = re.compile(r"\\(.)|\$(\d)|([\\$])|([^\\$]+)", re.DOTALL)
 
 
@@ -107,7 +111,10 @@ def _replaced(type_: pa.DataType, value: Any, pattern: Any, new: Any) -> Any:
 
 
 TABLE = (
-    Function("regexp_like", ("string", "=string"), _pattern_type, _matches),
-    Function("regexp_extract", ("string", "=string", "=int32"), _extract_type, _extracted, optional=1),
-    Function("regexp_replace", ("string", "=string", "=string"), _replace_type, _replaced),
-)
+    function("regexp_like", "string =string", _pattern_type, _matches, also=("rlike", "regexp"), note=_JAVA),
+    function("regexp_extract", "string =string [=int32]", _extract_type, _extracted),
+    function(
+        "regexp_replace", "string =string =string", _replace_type, _replaced,
+        note="No pattern that matches the empty text.",
+    ),
+)  # fmt: skip

@@ -18,7 +18,7 @@ from plans.expressions import arithmetic, decimals
 from plans.expressions.arrays import array_of, on_arrays, words
 from plans.expressions.casts import convert
 from plans.expressions.coercion import MAX_DIGITS, named
-from plans.expressions.functions.function import Function
+from plans.expressions.functions.function import function
 from plans.schema import decimal_parts
 
 _EXACT = decimal.Context(prec=1000, rounding=decimal.ROUND_HALF_UP)
@@ -26,6 +26,9 @@ _WHOLE = 2.0**52
 _NEAR, _PART = 1e-6, 2.0**-50  # how far from a tie a scaled double must be, which errs by 2^-53 of its size
 _SAFE = 2.0**45
 _LARGEST = 2.0**63
+_TOO_LARGE, _BEYOND = "a result that does not fit the type", "a DOUBLE beyond the BIGINTs"
+_TIES = "Ties away from zero; of a DOUBLE those of its shortest decimal form."
+_OF_NAN = "A BIGINT, of a DECIMAL a DECIMAL. NaN gives 0."
 
 
 def _rounder(even: bool) -> Callable[..., Any]:
@@ -138,8 +141,10 @@ def _bound_type(types: Sequence[str], values: Sequence[Any]) -> str:
 
 
 TABLE = (
-    Function("round", ("number", "=int32"), _rounded_type, _rounder(False), optional=1),
-    Function("bround", ("number", "=int32"), _rounded_type, _rounder(True), optional=1),
-    Function("floor", ("number",), _bound_type, _bound("floor")),
-    Function("ceil", ("number",), _bound_type, _bound("ceil")),
+    function("round", "number [=int32]", _rounded_type, _rounder(False), null=_TOO_LARGE, note=_TIES),
+    function(
+        "bround", "number [=int32]", _rounded_type, _rounder(True), null=_TOO_LARGE, note="Ties to the even digit."
+    ),
+    function("floor", "number", _bound_type, _bound("floor"), null=_BEYOND, note=_OF_NAN),
+    function("ceil", "number", _bound_type, _bound("ceil"), also=("ceiling",), null=_BEYOND, note=_OF_NAN),
 )

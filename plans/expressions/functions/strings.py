@@ -13,13 +13,23 @@ from plans.errors import PlanError
 from plans.expressions import characters
 from plans.expressions.arrays import on_arrays
 from plans.expressions.characters import readable
-from plans.expressions.functions.distinct import by_distinct
-from plans.expressions.functions.function import Function, cast_to, plain
+from plans.expressions.functions.distinct import by_distinct, each
+from plans.expressions.functions.function import cast_to, function, plain
 
 LONGEST = 10_000
 """The most characters that REPEAT, LPAD and RPAD may add to each row."""
 
+_LENGTHS = ("char_length", "character_length", "len")
+_MAPPINGS = (
+    "Unicode's full mappings: 'ß' becomes 'SS'. The 40 letters that are newer than Spark's tables follow Arrow's."
+)
+_SPACES = "Only spaces, or the characters that are named. Also `TRIM(BOTH x FROM y)`, with LEADING and TRAILING."
+_AT_MOST = f"At most {LONGEST:,} characters."
 _TRIMS = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}
+
+
+def _length(value: Any) -> Any:
+    return pc.binary_length(value) if pa.types.is_binary(value.type) else characters.length(value)
 
 
 def _trimmed(name: str) -> Callable[..., Any]:
@@ -100,10 +110,6 @@ def _padding(left: bool) -> Callable[..., str]:
     return padded
 
 
-def _distinct(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda type_, *values: by_distinct(function, type_, *values)
-
-
 def _limited(name: str, place: int) -> Callable[[Sequence[str], Sequence[Any]], str]:
     """Returns the type of a string whose length a constant limits."""
 
@@ -137,34 +143,38 @@ def _trim_text(name: str) -> Callable[[Sequence[str]], str]:
 
 
 TABLE = (
-    Function("lower", ("string",), "string", plain(characters.lower)),
-    Function("upper", ("string",), "string", plain(characters.upper)),
-    Function("length", ("string",), "int32", cast_to(characters.length)),
-    Function("octet_length", ("bytes",), "int32", cast_to(pc.binary_length)),
-    Function(
-        "concat",
-        ("string",),
-        "string",
-        plain(lambda *args: pc.binary_join_element_wise(*args, pa.scalar(""))),
-        repeated=True,
+    function("lower", "string", "string", plain(characters.lower), also=("lcase",), note=_MAPPINGS),
+    function("upper", "string", "string", plain(characters.upper), also=("ucase",), note=_MAPPINGS),
+    function("length", "bytes", "int32", cast_to(_length), also=_LENGTHS, note="Characters of text, bytes of BINARY."),
+    function("octet_length", "bytes", "int32", cast_to(pc.binary_length), note="Bytes."),
+    function(
+        "concat", "string ...", "string", plain(lambda *args: pc.binary_join_element_wise(*args, pa.scalar(""))),
+        note="Also `||`. NULL if one of them is NULL.",
     ),
-    Function("concat_ws", ("string", "string"), "string", _joined, optional=1, repeated=True),
-    Function("substring", ("string", "int32", "int32"), "string", _substring, optional=1),
-    *(
-        Function(name, ("string", "=string"), "string", _trimmed(name), optional=1, sql=_trim_text(name))
-        for name in _TRIMS
+    function("concat_ws", "string [string] ...", "string", _joined, note="NULLs are skipped."),
+    function(
+        "substring", "string int32 [int32]", "string", _substring, also=("substr",),
+        note="Counts from 1; a negative start counts from the end. Also `SUBSTRING(x FROM 2 FOR 3)`.",
     ),
-    Function("left", ("string", "int32"), "string", _left),
-    Function("right", ("string", "int32"), "string", _right),
-    Function("replace", ("string", "string", "string"), "string", _replaced, optional=1),
-    Function("locate", ("string", "string", "int32"), "int32", _located, optional=1),
-    Function("reverse", ("string",), "string", plain(lambda value: pc.utf8_reverse(readable(value)))),
-    Function("repeat", ("string", "=int32"), _limited("REPEAT", 1), _distinct(lambda text, n: text * max(n, 0))),
-    Function("lpad", ("string", "=int32", "string"), _limited("LPAD", 1), _distinct(_padding(True)), optional=1),
-    Function("rpad", ("string", "=int32", "string"), _limited("RPAD", 1), _distinct(_padding(False)), optional=1),
-    Function("split_part", ("string", "string", "int32"), "string", _distinct(_part)),
-    Function("translate", ("string", "string", "string"), "string", _distinct(_translated)),
-    Function("startswith", ("string", "string"), "bool", _distinct(str.startswith)),
-    Function("endswith", ("string", "string"), "bool", _distinct(str.endswith)),
-    Function("contains", ("string", "string"), "bool", _distinct(lambda text, part: part in text)),
-)
+    *(function(name, "string [=string]", "string", _trimmed(name), also=also, sql=_trim_text(name), note=_SPACES)
+      for name, also in (("trim", ("btrim",)), ("ltrim", ()), ("rtrim", ()))),
+    function("left", "string int32", "string", _left),
+    function("right", "string int32", "string", _right),
+    function("replace", "string string [string]", "string", _replaced),
+    function(
+        "locate", "string string [int32]", "int32", _located, also=("position", "charindex"),
+        note="Places count from 1; 0 is none. Also `POSITION(x IN y)`.",
+    ),
+    function("reverse", "string", "string", plain(lambda value: pc.utf8_reverse(readable(value)))),
+    function("repeat", "string =int32", _limited("REPEAT", 1), each(lambda text, n: text * max(n, 0)), note=_AT_MOST),
+    function("lpad", "string =int32 [string]", _limited("LPAD", 1), each(_padding(True)), note=_AT_MOST),
+    function("rpad", "string =int32 [string]", _limited("RPAD", 1), each(_padding(False)), note=_AT_MOST),
+    function(
+        "split_part", "string string int32", "string", each(_part), null="part 0",
+        note="A part that is not there is the empty text.",
+    ),
+    function("translate", "string string string", "string", each(_translated)),
+    function("startswith", "string string", "bool", each(str.startswith)),
+    function("endswith", "string string", "bool", each(str.endswith)),
+    function("contains", "string string", "bool", each(lambda text, part: part in text)),
+)  # fmt: skip

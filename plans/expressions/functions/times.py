@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions import dates, decimals
 from plans.expressions.arrays import array_of, on_arrays, words
-from plans.expressions.functions.function import Function
+from plans.expressions.functions.function import function
 
 _CLOCK = {"hour": (3_600 * dates.SECOND, 24), "minute": (60 * dates.SECOND, 60), "second": (dates.SECOND, 60)}
 _UNITS = {
@@ -23,6 +23,9 @@ _SHORT = {
     "day": dates.DAY, "dd": dates.DAY, "hour": 3_600 * dates.SECOND, "minute": 60 * dates.SECOND,
     "second": dates.SECOND, "millisecond": 1_000, "microsecond": 1,
 }  # fmt: skip
+_NAMED_PARTS: dict[str, tuple[str, ...]] = {**dict.fromkeys(dates.PARTS, ()), "day": ("dayofmonth",)}
+_WRAPS = "Also DATE `+` and `-` whole numbers. Days beyond the last date wrap around, as in Spark."
+_SHORTER = "A month that is too short ends earlier."
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 
 
@@ -185,39 +188,32 @@ def _interval(unit: str) -> Callable[[Sequence[str]], str]:
 
 
 TABLE = (
-    *(Function(name, ("calendar",), "int32", _part(name)) for name in dates.PARTS),
-    *(Function(name, ("moment",), "int32", _clock(name)) for name in _CLOCK),
-    Function("second_fraction", ("moment",), "decimal(8,6)", _seconds, sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})"),
-    Function(
-        "date_trunc",
-        ("=string", "timestamp"),
-        _unit_type(0, "DATE_TRUNC", (*_UNITS, *_SHORT), "timestamp"),
-        _truncated,
+    *(function(name, "calendar", "int32", _part(name), also=also, note="Sunday is 1." * (name == "dayofweek"))
+      for name, also in _NAMED_PARTS.items()),
+    *(function(name, "moment", "int32", _clock(name)) for name in _CLOCK),
+    function(
+        "second_fraction", "moment", "decimal(8,6)", _seconds, sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})", hidden=True
     ),
-    Function("trunc", ("date", "=string"), _unit_type(1, "TRUNC", tuple(_UNITS), "date"), _date_truncated),
-    Function(
-        "date_add",
-        ("date", "int32"),
-        "date",
-        _with_count(lambda array, counts, like: _wrapped(dates.days_of(array) + counts, like)),
+    function(
+        "date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *_SHORT), "timestamp"), _truncated
     ),
-    Function(
-        "date_sub",
-        ("date", "int32"),
-        "date",
-        _with_count(lambda array, counts, like: _wrapped(dates.days_of(array) - counts, like)),
+    function("trunc", "date unit", _unit_type(1, "TRUNC", tuple(_UNITS), "date"), _date_truncated),
+    function(
+        "date_add", "date int32", "date", also=("dateadd",), note=_WRAPS,
+        evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) + counts, like)),
     ),
-    Function("add_months", ("date", "int32"), "date", _with_count(_months_later)),
-    Function("plus_months", ("moment", "=int32"), _same, _with_count(_months_later), sql=_interval("MONTH")),
-    Function("plus_micros", ("moment", "=int64"), _same, _with_count(_micros_later), sql=_interval("SECOND")),
-    Function(
-        "tumble_start",
-        ("moment", "=int64"),
-        _same,
-        _window_start,
+    function(
+        "date_sub", "date int32", "date", note=_WRAPS,
+        evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) - counts, like)),
+    ),
+    function("add_months", "date int32", "date", _with_count(_months_later), null="a date that is none", note=_SHORTER),
+    function("plus_months", "moment =int32", _same, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
+    function("plus_micros", "moment =int64", _same, _with_count(_micros_later), sql=_interval("SECOND"), hidden=True),
+    function(
+        "tumble_start", "moment =int64", _same, _window_start, hidden=True,
         sql=lambda a: f"TIMESTAMP_MICROS(UNIX_MICROS({a[0]}) - PMOD(UNIX_MICROS({a[0]}), {a[1]}))",
     ),
-    Function("datediff", ("date", "date"), "int32", _difference),
-    Function("last_day", ("date",), "date", _last_day),
-    Function("make_date", ("int32", "int32", "int32"), "date", _made),
-)
+    function("datediff", "date date", "int32", _difference, also=("date_diff",), note="Days, the end first."),
+    function("last_day", "date", "date", _last_day),
+    function("make_date", "int32 int32 int32", "date", _made, null="a day that the calendar has not"),
+)  # fmt: skip

@@ -15,7 +15,7 @@ import pyarrow as pa
 from plans import Expr, arrow_type
 from plans.expressions.build import col, substitute
 from plans.planner import parse
-from tests.plans.expressions.expression_group import Group
+from tests.plans.expressions.expression_group import Group, examples
 from tests.plans.expressions.function_cases import FUNCTION_GROUPS
 
 NAN, INF = float("nan"), float("inf")
@@ -239,7 +239,7 @@ GROUPS = (
         ),
     ),
     Group(
-        "unary `-`, `ABS`",
+        "unary `-`",
         "INT, BIGINT, DOUBLE, DECIMAL",
         "the least INT",
         "DECIMAL of at most 34 digits.",
@@ -334,11 +334,7 @@ GROUPS = (
             "IF(flag, inst, NULL)", "IF(flag, dec, cent)",
         ),
     ),
-    Group(
-        "`COALESCE`, `NVL`, `IFNULL`",
-        "as `CASE`",
-        "",
-        "",
+    examples(
         ("COALESCE(num, 0)", "COALESCE(num, num2, -1)", "COALESCE(str, 'none')", "NVL(dec, 0)", "IFNULL(big, dec)",
          "COALESCE(NULL, num)",
          "COALESCE(dbl, num)", ("COALESCE(num / num2, 0e0)", "COALESCE(try_divide(num, num2), 0e0)"),

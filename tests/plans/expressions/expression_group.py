@@ -19,3 +19,8 @@ class Group:
     note: str
     cases: tuple[str | tuple[str, str], ...]
     utc: bool = False
+
+
+def examples(cases: tuple[str | tuple[str, str], ...], utc: bool = False) -> Group:
+    """Expressions that prove functions, which the page lists from their own table."""
+    return Group("", "", "", "", cases, utc)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from plans import Expr, PlanError, arrow_type
 from plans.expressions.build import ARITHMETIC, COMPARISONS, FUNCTIONS, NULL, call, cast, col, lit
+from plans.expressions.functions.function import constant
 from plans.expressions.literals import RESERVED
 from tests.plans.expressions import expression_cases as cases
 
@@ -122,11 +123,12 @@ def _function(op: str, rng: random.Random, depth: int) -> Expr:
     same = rng.choice(TYPES)
     args = []
     for kind in kinds:
-        wanted = kind.removeprefix("=")
-        if kind != wanted:
+        wanted = "string" if kind == "unit" else kind.removeprefix("=")
+        if constant(kind):
             texts = TEXTS_OF.get(op, ["", "a", "é ", "$1", "\\\\"])
-            constants = {"=string": texts, "=int32": [0, 1, -1, 3, -7, 40], "=int64": [0, 1, -1, 2**62, -(2**62)]}
-            args.append(lit(rng.choice([*constants[kind], None]) if rng.random() < 0.2 else constants[kind][1], wanted))
+            numbers = {"=int32": [0, 1, -1, 3, -7, 40], "=int64": [0, 1, -1, 2**62, -(2**62)]}
+            choices = numbers.get(kind, texts)
+            args.append(lit(rng.choice([*choices, None]) if rng.random() < 0.2 else choices[1], wanted))
             continue
         type_ = same if wanted == "same" else rng.choice(KINDS.get(wanted, [wanted]))
         name = next(name for name, found in NAMES.items() if found == type_)

@@ -31,7 +31,7 @@ def refused(query: str) -> str:
         ("ABS(a, 1)", "ABS takes 1 argument, not 2"),
         ("ABS()", "ABS takes 1 argument, not 0"),
         ("NVL(a, b, 1)", "NVL takes 2 arguments, not 3"),
-        ("POSITION('a', 'b', 1, 2)", "POSITION takes at most 3 arguments, not 4"),
+        ("POSITION('a', 'b', 1, 2)", "POSITION takes 2 to 3 arguments, not 4"),
         ("IF(p, 1)", "IF lacks an argument"),
         ("CEIL(a TO WEEK)", "CEIL with TO is not supported"),
         ("FLOOR(a TO DAY)", "FLOOR with TO is not supported"),

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from plans.errors import PlanError
 from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
+from plans.expressions.names import NAMES, named
 from plans.frontends.sql.scalars.interval import TUMBLING, shifted, tumbled
-from plans.frontends.sql.text.calls import BY_NAME, named
 from plans.frontends.sql.text.place import check_quantifier, has_query, negation, place_of, refusal, spelling
 from plans.schema import decimal_parts, normal_type
 from plans.stack import with_room
@@ -166,7 +166,7 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         if len(node.expressions) != 2:
             raise PlanError(f"{name} takes a timestamp and a length, not {len(node.expressions)} arguments")
         return tumbled(name, scalar(node.expressions[0], resolve, text), node.expressions[1])
-    if key == "anonymous" and str(node.this).upper() in BY_NAME:
+    if key == "anonymous" and str(node.this).upper() in NAMES:
         found = named(str(node.this).upper(), [scalar(item, resolve, text) for item in node.expressions])
         if found is not None:
             return found

@@ -18,7 +18,7 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import TokenType
 
 from plans.errors import PlanError, Position
-from plans.frontends.sql.text.calls import BY_NAME
+from plans.expressions.names import NAMES
 from plans.frontends.sql.text.place import CLOSE
 from plans.stack import MAX_NESTING, with_room
 
@@ -50,7 +50,9 @@ class SparkSQL(Spark):
         """
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {  # those of scalars keep their names and the order of their arguments
-            name: build for name, build in Spark.Parser.FUNCTIONS.items() if name not in BY_NAME
+            name: build
+            for name, build in Spark.Parser.FUNCTIONS.items()
+            if name not in NAMES or name in ("DATE", "BOOLEAN")
         }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {  # Spark has no functions of these names
             name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name not in ("AND", "OR")

@@ -11,10 +11,10 @@ import re
 from typing import Any
 
 from plans.errors import PlanError, Position
+from plans.expressions.names import NAMES as FUNCTIONS
 from plans.frontends.aggregates import NAMES as AGGREGATES
-from plans.frontends.sql.text.calls import BY_NAME
 
-FUNCTION_NAMES = sorted({*BY_NAME, *(name.upper() for name in AGGREGATES), "COUNT_IF"})
+FUNCTION_NAMES = sorted({*FUNCTIONS, *(name.upper() for name in AGGREGATES), "COUNT_IF"})
 CLOSE = 0.75
 """How alike a word and a name are, of 1, if one may be meant by the other."""
 

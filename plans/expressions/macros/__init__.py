@@ -1,0 +1,1 @@
+"""Names of SQL for expressions of other functions."""

@@ -1,0 +1,56 @@
+"""What functions are called in SQL, and which expressions their calls are."""
+
+from __future__ import annotations
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call
+from plans.expressions.functions import jsonpath, numbers, patterns, rounding, strings, times
+from plans.expressions.functions.function import Function, Macro
+from plans.expressions.macros import conditions, texts
+
+FAMILIES: dict[str, tuple[Function | Macro, ...]] = {
+    "Choices and casts": conditions.TABLE,
+    "Numbers": (*numbers.TABLE, *rounding.TABLE),
+    "Texts": (*texts.TABLE, *strings.TABLE),
+    "Patterns and JSON": (*patterns.TABLE, *jsonpath.TABLE),
+    "Dates and times": times.TABLE,
+}
+"""All functions and macros. Of two of one name, the first that takes so many arguments is meant."""
+
+
+def _by_name() -> dict[str, list[Function | Macro]]:
+    found: dict[str, list[Function | Macro]] = {}
+    for entry in (entry for family in FAMILIES.values() for entry in family):
+        if isinstance(entry, Function) and entry.hidden:
+            continue
+        for name in (entry.name, *entry.also):
+            found.setdefault(name.upper(), []).append(entry)
+    return found
+
+
+NAMES = _by_name()
+"""The entries by each of their names, in capitals."""
+
+
+def meant(name: str, count: int) -> Function | Macro | None:
+    """Returns the entry that a call of so many arguments means; None if there is no function of that name, in capitals.
+
+    PlanError if none of that name takes so many.
+    """
+    entries = NAMES.get(name, [])
+    for entry in entries:
+        if entry.kinds(count) is not None:
+            return entry
+    if not entries:
+        return None
+    wanted = " or ".join(entry.counts for entry in entries)
+    raise PlanError(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {count}")
+
+
+def named(name: str, args: list[Expr]) -> Expr | None:
+    """Returns the expression of a call by its name in capitals; None if there is no such function."""
+    entry = meant(name, len(args))
+    if entry is None:
+        return None
+    made: Expr = entry.make(*args) if isinstance(entry, Macro) else call(entry.name, *args)
+    return made
