@@ -35,6 +35,7 @@ from plans.search.worth import worthwhile
 from plans.windows import Window
 from spark_jobs import cluster
 from spark_jobs import scratch as scratch_space
+from spark_jobs.catalyst import relation_of
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.cell.limits import NONE, Limits
 from spark_jobs.cell.spill import demand_disk
@@ -57,7 +58,7 @@ from spark_jobs.storage.opening import folder_at, ready
 from spark_jobs.tables.parts import LZ4, Parts, check_compression
 from spark_jobs.tables.shape import delta_schema, files_schema
 
-Query = str | Plan | Program | Mapping[str, Any]
+Query = str | DataFrame | Plan | Program | Mapping[str, Any]
 _OPERATOR = re.compile(r"\w[\w.-]*")
 
 
@@ -94,9 +95,10 @@ def maintain(
 ) -> DataFrame:
     """Maintains ``query`` over streams of changes; returns the stream of its deltas.
 
-    ``query``: SQL, Datalog, a motif, or a plan. ``changes``: a DataFrame per relation, with the relation's columns and
-    either ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or
-    change codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. All streaming, or all
+    ``query``: SQL, Datalog, a motif, a plan, or a DataFrame over temporary views that are called as the relations. SQL
+    that this package does not read is read by Spark. ``changes``: a DataFrame per relation, with its columns and either
+    ``_weight`` (whole number: +n adds n copies, −n removes n), or a column named by ``change`` with weights or change
+    codes (``crown.ingest.conventions.CODES``), or neither: then every row is an insert. All streaming, or all
     batch. ``_change_type`` (Spark, Delta, Iceberg), ``_row_kind`` and Debezium's envelopes (``op``, ``before``,
     ``after``; also ``change="debezium"``) are found by themselves.
 
@@ -257,9 +259,13 @@ def planned(
     their DataFrames, which are as ``normal`` makes them."""
     declared = Schema.of(schema)
     every = all_tables(declared, changes)
-    said: Query | Relation = query
-    if isinstance(query, str) and not query.lstrip().startswith("{"):
-        said = plans.parse(query, every, dialect=dialect)  # once, so that what the text makes it warn of is said once
+    said: str | Plan | Program | Mapping[str, Any] | Relation
+    if isinstance(query, DataFrame):
+        said = relation_of(query.sparkSession, query, every)
+    elif isinstance(query, str) and not query.lstrip().startswith("{"):
+        said = _read(query, every, dialect, changes)  # once, so that what the text makes it warn of is said once
+    else:
+        said = query
     program = plans.program(said, every, rates=rates, dialect=dialect, windows=windows)
     if any(isinstance(stage, GroupStage) and stage.values for stage in program.stages) and not _cuttable(program):
         other = plans.program(said, every, rates=rates, dialect=dialect, windows=windows, together=True)
@@ -277,6 +283,19 @@ def planned(
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
     check_names(plan, changes, declared)
     return plan
+
+
+def _read(text: str, every: Schema, dialect: str, changes: Mapping[str, DataFrame]) -> Relation:
+    """Returns the relation of a text. Spark reads SQL that the reader of this package does not."""
+    try:
+        return plans.parse(text, every, dialect=dialect)
+    except PlanError as refused:
+        if dialect != "spark":
+            raise
+        try:
+            return relation_of(next(iter(changes.values())).sparkSession, text, every)
+        except PlanError:
+            raise refused from None  # it knows the place
 
 
 def all_tables(declared: Schema, changes: Mapping[str, DataFrame]) -> Schema:

@@ -28,13 +28,10 @@ from plans.lowering.stages import (
 )
 from plans.plan import Output
 from plans.program import Feed
-from plans.queries.algebra import Query, Source, split, unused
+from plans.queries.algebra import FOUND, Query, Source, split, unused
 from plans.queries.conjunction import verdict
 from plans.queries.variables import join_type
 from plans.schema import Column
-
-FOUND = "found"
-"""The column of a mark: whether the left row has a partner."""
 
 
 def inner_joined(query: Query, stages: Stages, pads: bool = False) -> Query:

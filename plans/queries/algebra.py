@@ -22,6 +22,9 @@ from plans.expressions.build import Expr, col
 from plans.program import Aggregate, Function, Order
 from plans.schema import WEIGHT, Column, Table
 
+FOUND = "found"
+"""The column that a source adds which is joined as a mark."""
+
 
 @dataclass(frozen=True)
 class Source:

@@ -20,10 +20,8 @@ from plans.frontends.sql.scope import Scope
 from plans.frontends.sql.text.place import check_quantifier, negation
 from plans.lowering.matches import Keys
 from plans.program import Aggregate
-from plans.queries.algebra import Group, Query, Source, replaced, split
+from plans.queries.algebra import FOUND, Group, Query, Source, replaced, split
 from plans.stack import with_room
-
-FOUND = "found"
 
 
 class Where(From):

@@ -1,0 +1,1 @@
+"""Reads the logical plan of a query that Spark has analyzed: its JSON becomes the query algebra, without PySpark."""

@@ -1,0 +1,120 @@
+"""A block: what is read of a plan so far, as the parts of one join core (`plans.queries.algebra.Query`).
+
+Projections, filters and inner joins only change the parts of a block. What has to be a relation of its own (an
+aggregate, a union, the right side of an outer join that is more than a table) closes the block and begins a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from plans.expressions.build import Expr
+from plans.program import Order
+from plans.queries.algebra import Query, Relation, Source, unused
+from plans.schema import WEIGHT, Column, Table
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column of a block: the number by which Spark knows it, its name and its value over qualified columns."""
+
+    id: int
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A ROW_NUMBER() whose value is not maintained: the source whose rows it numbers, and in which order."""
+
+    alias: str
+    keys: tuple[str, ...]
+    order: tuple[Order, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sources, conditions and columns; `numbers` are row numbers by Spark's number of their column."""
+
+    sources: tuple[Source, ...]
+    columns: tuple[Named, ...]
+    conditions: tuple[Expr, ...] = ()
+    numbers: tuple[tuple[int, Numbered], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Returns True if all sources are inner joined and count."""
+        return all(source.join == "inner" and source.group == 0 for source in self.sources)
+
+    @property
+    def one(self) -> bool:
+        """Returns True if the block is one source, all of its rows, and its columns are columns of it."""
+        alone = len(self.sources) == 1 and not self.conditions and self.plain and not self.numbers
+        return alone and all(column.value.op == "col" for column in self.columns)
+
+
+@dataclass
+class Reading:
+    """What one reading of a plan shares: the text, the tables by name, and the names that are taken."""
+
+    text: str
+    tables: dict[str, Table]
+    zone: str
+    warnings: list[str] = field(default_factory=list)
+    aliases: set[str] = field(default_factory=set)
+    groups: int = 0
+
+    def alias(self, wish: str) -> str:
+        """Returns a name for a source that no other has."""
+        found = unused("".join(c if c.isalnum() else "_" for c in wish) or "t", self.aliases)
+        self.aliases.add(found)
+        return found
+
+    def group(self) -> int:
+        """Returns the number of a new existential group."""
+        self.groups += 1
+        return self.groups
+
+    def query(self, block: Block, names: tuple[str, ...], distinct: bool = False) -> Query:
+        """Returns the join core that a block is; `names` are those of its columns."""
+        outputs = tuple((name, column.value) for name, column in zip(names, block.columns, strict=True))
+        return Query(self.text, block.sources, block.conditions, outputs, distinct)
+
+    def closed(self, block: Block) -> tuple[Query, Block]:
+        """Returns a block as a relation of its own, and the block that reads its columns."""
+        names = distinct_names(block)
+        query = self.query(block, names)
+        return query, self.derived(query, block.columns, names, "rows")
+
+    def derived(self, relation: Relation, columns: tuple[Named, ...], names: tuple[str, ...], wish: str) -> Block:
+        """Returns the block that reads a relation, whose columns `names` are known by the numbers of `columns`."""
+        alias = self.alias(wish)
+        table = Table(alias, tuple(Column(column.name, column.type) for column in relation.columns))
+        source = Source(alias, table, 0, relation)
+        made = [replace(c, value=source.qualified(name)) for c, name in zip(columns, names, strict=True)]
+        return Block((source,), tuple(made))
+
+    def as_source(self, block: Block) -> Block:
+        """Returns a block of one source: the block itself, if it is one."""
+        return block if block.one else self.closed(block)[1]
+
+
+def distinct_names(block: Block) -> tuple[str, ...]:
+    """Returns a name for each column of a block, no two of which are the same in any case."""
+    return unused_names([column.name for column in block.columns])
+
+
+def unused_names(wishes: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names, those that occur again with a number, in any case."""
+    found: list[str] = []
+    for wish in wishes:
+        found.append(unused(wish or "c", [*found, WEIGHT]))
+    return tuple(found)
+
+
+def conjuncts(conditions: tuple[Expr, ...]) -> Iterator[Expr]:
+    """Yields the parts of a conjunction of conditions."""
+    for condition in conditions:
+        yield from condition.conjuncts()

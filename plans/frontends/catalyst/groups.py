@@ -1,0 +1,169 @@
+"""Aggregates of Spark's plan to groups of the query algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
+
+from plans.errors import PlanError
+from plans.expressions.build import TRUE, Expr, cast, col
+from plans.frontends.aggregates import ONCE, result_type
+from plans.frontends.catalyst.blocks import Block, Named, Reading, unused_names
+from plans.frontends.catalyst.tree import Node
+from plans.program import Aggregate
+from plans.queries.algebra import Group, Query, Relation, Source, inputs, replaced, split, unused
+from plans.schema import WEIGHT
+
+_FUNCTIONS = {
+    "Count": "count", "Sum": "sum", "Average": "avg", "Min": "min", "Max": "max",
+    "VariancePop": "var_pop", "VarianceSamp": "var_samp", "StddevPop": "stddev_pop", "StddevSamp": "stddev_samp",
+    "CovPopulation": "covar_pop", "CovSample": "covar_samp", "Corr": "corr", "RegrCount": "regr_count",
+    "RegrAvgX": "regr_avgx", "RegrAvgY": "regr_avgy", "RegrSXX": "regr_sxx", "RegrSYY": "regr_syy",
+    "RegrSXY": "regr_sxy", "RegrSlope": "regr_slope", "RegrIntercept": "regr_intercept", "RegrR2": "regr_r2",
+}  # fmt: skip
+
+
+class Translate(Protocol):
+    """Makes an expression over the columns of a block; see `plans.frontends.catalyst.relations`."""
+
+    def __call__(self, node: Node, block: Block, *, added: Any = None, more: Any = None) -> Expr:
+        """Returns the expression."""
+        ...
+
+
+@dataclass
+class _Rows:
+    """The rows that are grouped: a column per key and per argument of an aggregate."""
+
+    columns: dict[str, Expr] = field(default_factory=dict)
+    calls: dict[tuple[object, ...], Aggregate] = field(default_factory=dict)
+
+    def name(self, wish: str) -> str:
+        """Returns a name that no column and no aggregate has."""
+        return unused(wish, [*self.columns, *(call.name for call in self.calls.values()), WEIGHT])
+
+    def column(self, expr: Expr, wish: str) -> str:
+        """Returns the name of the column that an expression is; adds it if need be."""
+        for name, known in self.columns.items():
+            if known == expr:
+                return name
+        name = self.name(split(expr.value)[1] if expr.op == "col" else wish)
+        self.columns[name] = expr
+        return name
+
+    def call(self, node: Node, translate: Callable[[Node], Expr]) -> Expr:
+        """Returns the column of a group that an aggregate is; adds it if need be."""
+        inner, kind = node.child, node.child.kind
+        function = _FUNCTIONS.get(kind)
+        if function is None:
+            raise PlanError(f"the aggregate {kind} is not supported", hint="compute it where the result is read")
+        distinct = bool(node.fields.get("isDistinct")) and function not in ONCE
+        if distinct and function not in ("count", "sum", "avg"):
+            raise PlanError(f"{kind}(DISTINCT ...) is not supported")
+        # Spark defines some aggregates by others, and keeps what the query wrote in fields.
+        replaced_by = inner.fields.get("replacement") is not None
+        given = (
+            tuple(part for part in map(inner.tree, ("left", "right")) if part is not None)
+            if replaced_by
+            else inner.children
+        )
+        values = [translate(child) for child in given]
+        if function == "count" and not distinct and all(map(_never_null, given)):
+            values = []
+        if function == "count" and len(values) > 1:
+            raise PlanError("COUNT of several columns is not supported", hint="count one column")
+        values = [cast(value, "bool") if value.type == "null" else value for value in values]
+        types = [result_type(function, value.type) for value in values]
+        condition = node.tree("filter")
+        where = None if condition is None else self.column(translate(condition), "p")
+        arguments = tuple(self.column(value, "x") for value in values)
+        which = (function, arguments, distinct, where)
+        if which not in self.calls:
+            name = self.name(function if not arguments else f"{function}_{arguments[0]}")
+            self.calls[which] = Aggregate(name, types[0] if types else "int64", function, arguments, distinct, where)
+        return col(self.calls[which].name, self.calls[which].type)
+
+
+def grouped(node: Node, block: Block, reading: Reading, translate: Translate) -> Block:
+    """Returns the block of an Aggregate over a block."""
+    rows, inside, beside = _Rows(), list[Source](), list[Source]()
+    within = partial(translate, block=block, added=inside)
+    keys = {within(key): "" for key in node.trees("groupingExpressions")}
+    keys = {expr: rows.column(expr, "key") for expr in keys}
+    known = {expr: col(name, expr.type) for expr, name in keys.items()}
+    if any(expr.type == "null" for expr in keys):
+        raise PlanError("GROUP BY NULL is not possible", hint="leave it out")
+
+    def meaning(inner: Node) -> Expr | None:
+        return rows.call(inner, within) if inner.kind == "AggregateExpression" else None
+
+    named = []
+    for item in node.trees("aggregateExpressions"):
+        value = replaced(translate(item, block, added=beside, more=meaning), known)
+        named.append(Named(item.id, str(item.fields["name"]), value))
+    calls, whole = tuple(rows.calls.values()), not node.fields["groupingExpressions"]
+    made = [*known.values(), *(col(call.name, call.type) for call in calls)]
+    shown = named if not beside else [Named(-1, expr.value, expr) for expr in made]
+    names = unused_names([one.name for one in shown])
+    outputs = tuple((name, one.value) for name, one in zip(names, shown, strict=True))
+    columns = tuple(rows.columns.items()) or (("one", TRUE),)
+    query = Query(reading.text, (*block.sources, *inside), block.conditions, columns, False)
+    relation: Relation
+    if calls or whole or not {e.value for _, e in outputs if e.op == "col"}.issuperset(keys.values()):
+        relation = Group(query, tuple(keys.values()), calls, outputs, None, whole)
+    else:  # the rows once each are all there is to it
+        meant = {col(name, expr.type): expr for expr, name in keys.items()}
+        relation = replace(query, outputs=tuple((n, replaced(e, meant)) for n, e in outputs), distinct=True)
+    found = reading.derived(relation, tuple(shown), names, "groups")
+    if not beside:
+        return found
+    meant = dict(zip(made, (column.value for column in found.columns), strict=True))
+    values = tuple(replace(one, value=replaced(one.value, meant)) for one in named)
+    return replace(found, sources=(*found.sources, *beside), columns=values)
+
+
+def over_partition(
+    node: Node, name: str, query: Query, keys: Sequence[str], base: Block, reading: Reading, translate: Translate
+) -> tuple[Block, Expr]:
+    """Returns the groups of a relation by some of its columns, with one aggregate; and the column that this is.
+
+    `query` is the relation and `base` the block that reads it.
+    """
+    rows = _Rows({column.name: col(column.name, column.type) for column in query.columns})
+    inside = replace(base, columns=tuple(replace(c, value=_unqualified(c.value)) for c in base.columns))
+    value = rows.call(node, partial(translate, block=inside))
+    feed = query
+    if len(rows.columns) > len(query.columns):
+        source = base.sources[0]
+        meant = {col(c.name, c.type): source.qualified(c.name) for c in query.columns}
+        feed = Query(
+            reading.text, (source,), (), tuple((n, replaced(e, meant)) for n, e in rows.columns.items()), False
+        )
+    shown = (*((key, rows.columns[key]) for key in keys), (unused(name, keys), value))
+    outputs = tuple((key, col(expr.value, expr.type)) for key, expr in shown)
+    group = Group(feed, tuple(keys), tuple(rows.calls.values()), outputs, None, not keys)
+    names = tuple(key for key, _ in outputs)
+    made = reading.derived(group, tuple(Named(-1, key, expr) for key, expr in outputs), names, "partitions")
+    return made, made.columns[-1].value
+
+
+def _unqualified(expr: Expr) -> Expr:
+    return col(split(expr.value)[1], expr.type)
+
+
+def is_one_row(relation: Relation) -> bool:
+    """Returns True if a relation has exactly one row, whatever the tables hold."""
+    if isinstance(relation, Group):
+        return relation.whole and relation.having is None
+    if not isinstance(relation, Query) or relation.conditions:
+        return False
+    plain = all(source.join == "inner" and source.group == 0 for source in relation.sources)
+    return plain and len(inputs(relation)) == len(relation.sources) and all(map(is_one_row, inputs(relation)))
+
+
+def _never_null(node: Node) -> bool:
+    if node.kind == "Literal":
+        return node.fields.get("value") is not None
+    return node.kind == "AttributeReference" and not node.fields["nullable"]

@@ -1,0 +1,422 @@
+"""Operators of Spark's logical plan to the query algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from plans.errors import PlanError
+from plans.expressions.build import NULL, Expr, cast, col
+from plans.frontends.catalyst import groups, windows
+from plans.frontends.catalyst.blocks import Block, Named, Reading, conjuncts, distinct_names
+from plans.frontends.catalyst.scalars import Meaning, literal, scalar, type_of
+from plans.frontends.catalyst.tree import Node, read
+from plans.program import Order
+from plans.queries.algebra import FOUND, Relation, SetOperation, Source, Top, check_output_name
+from plans.schema import Schema
+
+_THROUGH = ("SubqueryAlias", "ResolvedHint", "UnresolvedHint", "Repartition", "RepartitionByExpression", "LocalLimit")
+_NO_ORDER = "a maintained result has no order: ORDER BY without LIMIT is ignored, sort where you read the result"
+_NO_CHOICE = "LIMIT without ORDER BY keeps the smallest rows, by all columns from left to right"
+_MOST = 2**31 - 1
+
+Ctes = Mapping[int, Node]
+
+
+def parse(plan: Sequence[Mapping[str, Any]], schema: Schema, text: str, zone: str = "UTC") -> Relation:
+    """Returns the relation of an analyzed plan, whose correlated subqueries have become joins.
+
+    `plan`: the nodes, as `LogicalPlan.toJSON` of Spark gives them; temporary views called as relations of `schema` are
+    these relations. `text`: what the user wrote; `zone`: the JVM's time zone. PlanError for what is not supported.
+    """
+    reading = Reading(text, {name.lower(): schema[name] for name in schema}, zone)
+    block = _block(read(plan), reading, {})
+    if block.numbers and any(column.id in dict(block.numbers) for column in block.columns):
+        raise PlanError("the value of ROW_NUMBER() is not maintained", hint="leave it out of the result")
+    names = [column.name for column in block.columns]
+    for name in names:
+        check_output_name(name)
+    relation = _unwrapped(block, tuple(names)) or reading.query(block, distinct_names(block))
+    return replace(relation, warnings=tuple(dict.fromkeys(reading.warnings)))
+
+
+def _unwrapped(block: Block, names: tuple[str, ...]) -> Relation | None:
+    """Returns the relation that a block shows as it is; None if the block does more."""
+    if not block.one or block.sources[0].input is None:
+        return None
+    relation = block.sources[0].input
+    shown = tuple(column.value.value.partition(".")[2] for column in block.columns)
+    made = tuple(column.name for column in relation.columns)
+    return relation if shown == made == names else None
+
+
+def _block(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    """Returns the block of an operator and all below it."""
+    if node.kind in _THROUGH:
+        return _block(node.child, reading, ctes)
+    found = _OPERATORS.get(node.kind)
+    if found is None:
+        raise PlanError(f"{node.kind} of Spark's plan is not supported", hint="compute it where the result is read")
+    return found(node, reading, ctes)
+
+
+def _expr(
+    node: Node,
+    block: Block,
+    reading: Reading,
+    ctes: Ctes,
+    added: list[Source] | None = None,
+    more: Meaning | None = None,
+) -> Expr:
+    """Returns an expression over the columns of a block.
+
+    `added` gets the sources that its subqueries are; `more` says what other nodes mean, and is asked first.
+    """
+    known = {column.id: column for column in block.columns}
+    numbers = dict(block.numbers)
+
+    def meaning(inner: Node) -> Expr | None:
+        found = None if more is None else more(inner)
+        if found is not None:
+            return found
+        if inner.kind == "AttributeReference":
+            if inner.id in numbers:
+                raise PlanError(
+                    "the value of ROW_NUMBER() is not maintained", hint="compare it with a constant: WHERE n <= 3"
+                )
+            return _column(inner, known)
+        return _subquery(inner, reading, ctes, added) if inner.kind in ("ScalarSubquery", "Exists") else None
+
+    return scalar(node, meaning, reading.zone)
+
+
+def _column(node: Node, known: Mapping[int, Named]) -> Expr:
+    """Returns what a column is. PlanError if its type here is not the one that Spark gives it."""
+    name = node.fields["name"]
+    if node.id not in known:
+        raise PlanError(f"column {name} is not among the columns of its relation")
+    value, wanted = known[node.id].value, type_of(node.fields["dataType"])
+    if value.type not in (wanted, "null"):
+        raise PlanError(
+            f"column {name} is {wanted} on Spark and {value.type} here",
+            hint=f"cast it in the query: CAST(... AS {wanted})",
+        )
+    return value
+
+
+def _subquery(node: Node, reading: Reading, ctes: Ctes, added: list[Source] | None) -> Expr:
+    """Returns the value of a subquery that does not read the query around it, and adds its source."""
+    if added is None or node.fields.get("joinCond"):
+        raise PlanError("a subquery is not supported in this place", hint="join with it in FROM")
+    source = _rows_of(node, reading, ctes)
+    if node.kind == "Exists":
+        added.append(replace(source, join="mark"))
+        return col(f"{source.alias}.{FOUND}", "bool")
+    if source.input is None or not groups.is_one_row(source.input):
+        raise PlanError(
+            "this subquery is not one value for certain",
+            hint="SELECT an aggregate without GROUP BY: MAX(...), SUM(...), COUNT(*)",
+        )
+    added.append(source)
+    return source.qualified(source.table.columns[0].name)
+
+
+def _rows_of(node: Node, reading: Reading, ctes: Ctes) -> Source:
+    """Returns the source that the plan of a subquery is."""
+    plan = node.tree("plan")
+    assert plan is not None, "a subquery has a plan"
+    return reading.as_source(_block(plan, reading, ctes)).sources[0]
+
+
+# Leaves
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _view(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    """Returns a relation of the schema, or what another view stands for."""
+    name = str(node.fields["desc"]["identifier"]["table"])
+    table = reading.tables.get(name.lower())
+    if table is None:
+        return _block(node.child, reading, ctes)
+    source = Source(reading.alias(name), table)
+    columns = []
+    for attribute in _output(node.child):
+        spelled = str(attribute.fields["name"])
+        if table.column(spelled) is not None:
+            columns.append(Named(attribute.id, spelled, source.qualified(spelled)))
+    return Block((source,), tuple(columns))
+
+
+def _output(node: Node) -> tuple[Node, ...]:
+    """Returns the columns of an operator that a temporary view stands for."""
+    if "output" in node.fields:
+        return node.trees("output")
+    return node.trees("projectList") if node.kind == "Project" else _output(node.child)
+
+
+def _with_ctes(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    *definitions, plan = node.children
+    return _block(plan, reading, {**ctes, **{int(one.fields["id"]): one.child for one in definitions}})
+
+
+def _cte(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    definition = ctes.get(int(node.fields["cteId"]))
+    if definition is None:
+        raise PlanError("a recursive query is not supported")
+    block = _block(definition, reading, ctes)
+    columns = [replace(c, id=a.id) for c, a in zip(block.columns, node.trees("output"), strict=True)]
+    return replace(block, columns=tuple(columns))
+
+
+# Rows of one block
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _project(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    block, columns = _block(node.child, reading, ctes), []
+    added: list[Source] = []
+    numbers = dict(block.numbers)
+    for item in node.trees("projectList"):
+        if item.kind == "AttributeReference" and item.id in numbers:
+            columns.append(next(column for column in block.columns if column.id == item.id))
+        elif item.kind == "Alias" and item.child.kind == "AttributeReference" and item.child.id in numbers:
+            columns.append(Named(item.id, str(item.fields["name"]), NULL))
+            numbers[item.id] = numbers[item.child.id]
+        else:
+            columns.append(Named(item.id, str(item.fields["name"]), _expr(item, block, reading, ctes, added)))
+    return replace(block, sources=(*block.sources, *added), columns=tuple(columns), numbers=tuple(numbers.items()))
+
+
+def _filter(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    block = _block(node.child, reading, ctes)
+    added: list[Source] = []
+    condition = node.tree("condition")
+    assert condition is not None, "a filter has a condition"
+    conditions = []
+    for part in _parts(condition):
+        if block.numbers and (bound := windows.bound(part, block)) is not None:
+            block = bound
+        elif part.kind == "Exists" and not part.fields.get("joinCond"):
+            added.append(replace(_rows_of(part, reading, ctes), group=reading.group()))
+        else:
+            conditions.append(_expr(part, block, reading, ctes, added))
+    return replace(
+        block, sources=(*block.sources, *added), conditions=(*block.conditions, *conjuncts(tuple(conditions)))
+    )
+
+
+def _parts(node: Node) -> list[Node]:
+    """Returns the operands of a conjunction."""
+    return [part for child in node.children for part in _parts(child)] if node.kind == "And" else [node]
+
+
+# Joins
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _join(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    left, right = (_block(child, reading, ctes) for child in node.children)
+    kind = node.word("joinType") or "ExistenceJoin"
+    if kind == "RightOuter":
+        left, right = right, left
+    if kind in ("Inner", "Cross"):
+        both = _beside(left, right)
+        on = _condition(node, both, reading, ctes)
+        return replace(both, conditions=(*both.conditions, *on))
+    if kind in ("LeftOuter", "RightOuter"):
+        right = reading.as_source(right)
+        on = _condition(node, _beside(left, right), reading, ctes)
+        both = _beside(left, replace(right, sources=(replace(right.sources[0], join="left", on=on),)))
+        if kind == "LeftOuter":
+            return both
+        return replace(both, columns=(*right.columns, *left.columns))
+    if kind == "FullOuter":
+        return _full(node, left, right, reading, ctes)
+    if kind == "LeftSemi":
+        if not right.plain or right.numbers:
+            right = reading.as_source(right)
+        group = reading.group()
+        right = replace(right, sources=tuple(replace(source, group=group) for source in right.sources))
+        both = _beside(left, right)
+        on = _condition(node, both, reading, ctes)
+        return replace(both, columns=left.columns, conditions=(*both.conditions, *on))
+    if kind not in ("LeftAnti", "ExistenceJoin"):
+        raise PlanError(f"a join of kind {kind} is not supported")
+    right = reading.as_source(right)
+    on = _condition(node, _beside(left, right), reading, ctes)
+    source = replace(right.sources[0], join="anti" if kind == "LeftAnti" else "mark", on=on)
+    columns = left.columns
+    if kind == "ExistenceJoin":
+        found = read(node.fields["joinType"]["exists"])
+        columns = (*columns, Named(found.id, "exists", col(f"{source.alias}.{FOUND}", "bool")))
+    return replace(left, sources=(*left.sources, source), columns=columns)
+
+
+def _beside(left: Block, right: Block) -> Block:
+    return Block(
+        (*left.sources, *right.sources),
+        (*left.columns, *right.columns),
+        (*left.conditions, *right.conditions),
+        (*left.numbers, *right.numbers),
+    )
+
+
+def _condition(node: Node, block: Block, reading: Reading, ctes: Ctes) -> tuple[Expr, ...]:
+    given = node.tree("condition")
+    return () if given is None else tuple(_expr(given, block, reading, ctes).conjuncts())
+
+
+def _full(node: Node, left: Block, right: Block, reading: Reading, ctes: Ctes) -> Block:
+    """Returns the left join, and the right rows without a partner, padded with NULLs."""
+    left, right = reading.as_source(left), reading.as_source(right)
+    both = _beside(left, right)
+    on = _condition(node, both, reading, ctes)
+    names = distinct_names(both)
+    (one,), (two,) = left.sources, right.sources
+    matched = replace(both, sources=(one, replace(two, join="left", on=on)))
+    padded = [replace(column, value=cast(NULL, column.value.type)) for column in left.columns]
+    alone = Block((two, replace(one, join="anti", on=on)), (*padded, *right.columns))
+    union = SetOperation((reading.query(matched, names), reading.query(alone, names)), ("union_all", 0, 1))
+    return reading.derived(union, both.columns, names, "joined")
+
+
+# Sets of rows
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _combined(operator: str, node: Node, reading: Reading, ctes: Ctes) -> Block:
+    if node.fields.get("byName"):
+        raise PlanError("UNION BY NAME is not supported", hint="list the columns of each part in the same order")
+    blocks = [_block(child, reading, ctes) for child in node.children]
+    first = blocks[0]
+    names = distinct_names(first)
+    types = [column.value.type for column in first.columns]
+    parts = []
+    for block in blocks:
+        values = [
+            cast(c.value, t) if c.value.type == "null" else c.value for c, t in zip(block.columns, types, strict=True)
+        ]
+        if [value.type for value in values] != types:
+            raise PlanError("the parts of a set operation have other types on Spark", hint="cast their columns alike")
+        named = [replace(column, value=value) for column, value in zip(block.columns, values, strict=True)]
+        parts.append(reading.query(replace(block, columns=tuple(named)), names))
+    word = operator if node.fields.get("isAll", operator == "union") is False else f"{operator}_all"
+    function: Any = 0
+    for number in range(1, len(parts)):
+        function = (word, function, number)
+    if len(parts) == 1:
+        return reading.derived(parts[0], first.columns, names, "rows")
+    return reading.derived(SetOperation(tuple(parts), function), first.columns, names, operator)
+
+
+def _distinct(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    block = _block(node.child, reading, ctes)
+    names = distinct_names(block)
+    return reading.derived(reading.query(block, names, True), block.columns, names, "rows")
+
+
+def _expand(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    """Returns one copy of the rows per projection."""
+    block = reading.as_source(_block(node.child, reading, ctes))
+    outputs = node.trees("output")
+    types = [type_of(attribute.fields["dataType"]) for attribute in outputs]
+    columns = tuple(Named(a.id, str(a.fields["name"]), cast(NULL, t)) for a, t in zip(outputs, types, strict=True))
+    names = distinct_names(Block((), columns))
+    parts = []
+    for projection in node.fields["projections"]:
+        values = [cast(_expr(read(item), block, reading, ctes), t) for item, t in zip(projection, types, strict=True)]
+        shown = tuple(replace(column, value=value) for column, value in zip(columns, values, strict=True))
+        parts.append(reading.query(replace(block, columns=shown), names))
+    function: Any = 0
+    for number in range(1, len(parts)):
+        function = ("union_all", function, number)
+    whole = SetOperation(tuple(parts), function) if len(parts) > 1 else parts[0]
+    return reading.derived(whole, columns, names, "expanded")
+
+
+# Order
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _sort(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    reading.warnings.append(_NO_ORDER)
+    return _block(node.child, reading, ctes)
+
+
+def _limit(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    """Returns the first rows: of GlobalLimit, LocalLimit, Offset and Sort, one over the other, and of projections
+    that hide what is ordered by."""
+    limit, offset, inner, hiding = None, 0, node, []
+    while inner.kind in ("GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias"):
+        if inner.kind == "GlobalLimit":
+            if limit is not None or offset:
+                break
+            limit = _whole(inner, "limitExpr", reading)
+        elif inner.kind == "Offset":
+            offset += _whole(inner, "offsetExpr", reading)
+        elif inner.kind == "Project":
+            if not all(item.kind == "AttributeReference" for item in inner.trees("projectList")):
+                break
+            hiding.append(inner)
+        inner = inner.child
+    if limit is None:
+        raise PlanError("OFFSET without LIMIT is not supported", hint="say how many rows: LIMIT ... OFFSET ...")
+    if inner.kind == "Sort":
+        block = _block(inner.child, reading, ctes)
+        block, order = windows.ordered(inner.trees("order"), block, partial(_expr, reading=reading, ctes=ctes))
+    else:
+        reading.warnings.append(_NO_CHOICE)
+        block = _block(inner, reading, ctes)
+        order = tuple(Order(name, False, False) for name in distinct_names(block))
+    names = dict(zip(block.columns, distinct_names(block), strict=True))
+    shown = [column for column in block.columns if column.id >= 0]
+    for project in reversed(hiding):
+        known = {column.id: column for column in shown}
+        shown = [known[item.id] for item in project.trees("projectList")]
+    hidden = [column for column in block.columns if column not in shown]
+    columns = (*dict.fromkeys(shown), *hidden)
+    rows = reading.query(replace(block, columns=columns), tuple(names[column] for column in columns))
+    top = Top(rows, (), order, limit, offset, len(hidden))
+    made = columns[: len(columns) - len(hidden)]
+    found = reading.derived(top, made, tuple(names[column] for column in made), "top")
+    known = {column.id: column for column in found.columns}
+    return replace(found, columns=tuple(known[column.id] for column in shown))
+
+
+def _whole(node: Node, name: str, reading: Reading) -> int:
+    given = node.tree(name)
+    value = literal(given, reading.zone).value if given is not None and given.kind == "Literal" else None
+    if not isinstance(value, int) or not 0 <= value <= _MOST:
+        raise PlanError(f"LIMIT and OFFSET take whole numbers up to {_MOST}")
+    return value
+
+
+def _one_row(node: Node, reading: Reading, ctes: Ctes) -> Block:
+    raise PlanError("a query without tables is not supported", hint="name a table in FROM")
+
+
+_OPERATORS: Mapping[str, Callable[[Node, Reading, Ctes], Block]] = {
+    "View": _view,
+    "WithCTE": _with_ctes,
+    "CTERelationRef": _cte,
+    "Project": _project,
+    "Filter": _filter,
+    "Join": _join,
+    "Aggregate": lambda node, reading, ctes: groups.grouped(
+        node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
+    ),
+    "Window": lambda node, reading, ctes: windows.window(
+        node, _block(node.child, reading, ctes), reading, partial(_expr, reading=reading, ctes=ctes)
+    ),
+    "Union": partial(_combined, "union"),
+    "Intersect": partial(_combined, "intersect"),
+    "Except": partial(_combined, "except"),
+    "Distinct": _distinct,
+    "Expand": _expand,
+    "Sort": _sort,
+    "GlobalLimit": _limit,
+    "Offset": _limit,
+    "OneRowRelation": _one_row,
+}

@@ -1,0 +1,73 @@
+"""The nodes of a logical plan, and of its expressions, as `TreeNode.toJSON` of Spark writes them.
+
+Spark writes a tree as the list of its nodes in preorder; each node says how many children it has. Fields that hold
+expressions are such lists, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plans.errors import PlanError
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operator of a plan or of an expression: its class without the package, its fields and its children."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    children: tuple[Node, ...]
+
+    @property
+    def child(self) -> Node:
+        """Returns the first child."""
+        return self.children[0]
+
+    @property
+    def id(self) -> int:
+        """Returns the number by which Spark tells columns apart."""
+        return int(self.fields["exprId"]["id"])
+
+    def tree(self, name: str) -> Node | None:
+        """Returns the tree in a field; None if the field is empty."""
+        given = self.fields.get(name)
+        return read(given) if given else None
+
+    def trees(self, name: str) -> tuple[Node, ...]:
+        """Returns the trees in a field that holds several."""
+        return tuple(read(given) for given in self.fields.get(name) or ())
+
+    def word(self, name: str) -> str:
+        """Returns a field that names an object of Spark: its class without the package."""
+        given = self.fields.get(name)
+        return _short(given["object"]) if isinstance(given, Mapping) and "object" in given else ""
+
+    def walk(self) -> Iterator[Node]:
+        """Yields the node and all below it, parents first."""
+        todo = [self]
+        while todo:
+            node = todo.pop()
+            yield node
+            todo += reversed(node.children)
+
+
+def read(nodes: Sequence[Mapping[str, Any]]) -> Node:
+    """Returns the tree of a list of nodes in preorder. O(nodes). PlanError if it is no tree."""
+    made: list[Node] = []
+    for data in reversed(nodes):
+        count = int(data["num-children"])
+        if count > len(made):
+            raise PlanError("this is not a logical plan of Spark: a node lacks children")
+        children = tuple(made[len(made) - count :][::-1])
+        del made[len(made) - count :]
+        made.append(Node(_short(data["class"]), data, children))
+    if len(made) != 1:
+        raise PlanError("this is not a logical plan of Spark: it has several roots")
+    return made[0]
+
+
+def _short(name: str) -> str:
+    return name.rsplit(".", 1)[-1].rstrip("$")
