@@ -194,11 +194,6 @@ class DatabaseView(Readable):
         self._database = database
         self.query = named.result_of(database.program, name).query
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Returns the Arrow schema of the result; that of a bag has ``_weight``."""
-        return self._reader().result_schema
-
     def _reader(self) -> ResultOf:
         return self._database._result(self.name)
 
@@ -246,4 +241,5 @@ def load_database(path: str | os.PathLike[str], *, memory_budget: Size | None = 
     """
     budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
     engine, extra = snapshot.load_several(path, budget)
-    return Database(engine, budget, *extra_of(extra, path))
+    folder, batches, _ = extra_of(extra, path)
+    return Database(engine, budget, folder, batches)

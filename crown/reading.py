@@ -16,6 +16,7 @@ from crown.ingest.changes import WEIGHT
 from crown.maintained import Queryable
 from crown.programs.program import ProgramEngine
 from crown.programs.result import ResultOf
+from crown.results.copies import once_each, repeated
 from crown.results.factorized import FactorizedHead
 from crown.results.framed import Framed
 
@@ -23,11 +24,16 @@ _PROGRAM = (ProgramEngine, ResultOf)
 
 
 class Readable(Framed):
-    """A result that can be asked. ``schema`` is its Arrow schema."""
+    """A result that can be asked."""
 
     @abstractmethod
     def _reader(self) -> Queryable | ResultOf:
         """Returns who answers."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Returns the Arrow schema of the result, which has no column ``_weight``."""
+        return pa.schema([field for field in self.delta_schema if field.name != WEIGHT])
 
     @property
     def delta_schema(self) -> pa.Schema:
@@ -52,22 +58,31 @@ class Readable(Framed):
             )
         return reader.factorized
 
-    def results(self, limit: int | None = None, *, factorized: bool = False) -> Iterator[pa.RecordBatch]:
+    def results(
+        self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Returns the full result, enumerated with constant delay, never materialized.
 
-        ``limit``: at most that many rows. ``factorized=True`` gives products as they are, with a list per branch of the
-        join (``factorized_schema``): its size is linear in the size of the upper rows of the join tree, not in that of
-        the result. ``crown.unfold`` makes plain rows of a batch.
+        A row is there as often as it is in the result. ``weighted=True`` gives each row once, with the column
+        ``_weight`` (``delta_schema``), which says how often it is there; where equal rows have to be found for that,
+        it takes O(result) memory. ``limit``: at most that many rows.
+
+        ``factorized=True`` gives products as they are, with a list per branch of the join (``factorized_schema``): its
+        size is linear in the size of the upper rows of the join tree, not in that of the result. ``crown.unfold`` makes
+        plain rows of a batch.
         """
         reader = self._reader()
         if factorized:
             self._factorized()
-        batches = reader.results(True) if factorized and isinstance(reader, Engine) else reader.results()
+            if weighted:
+                raise CrownError("a product of factorized=True is there once; leave weighted out")
+        batches = reader.results(True) if factorized and isinstance(reader, Engine) else _rows(reader, weighted)
         return batches if limit is None else _first(batches, number_of(limit, "limit", 0))
 
-    def to_table(self, limit: int | None = None) -> pa.Table:
-        """Returns the full result (or its first ``limit`` rows) as one table."""
-        return pa.Table.from_batches(self.results(limit), self.schema)
+    def to_table(self, limit: int | None = None, *, weighted: bool = False) -> pa.Table:
+        """Returns the full result, or its first ``limit`` rows, as one table; ``weighted`` as in ``results``."""
+        schema = self.delta_schema if weighted else self.schema
+        return pa.Table.from_batches(self.results(limit, weighted=weighted), schema)
 
     def count(self) -> int:
         """Returns the number of rows of the result, each as often as it is there.
@@ -109,9 +124,8 @@ class Readable(Framed):
 
     @property
     def bag(self) -> bool:
-        """Returns True if a row can be in the result more than once; the result then has a column ``_weight``."""
-        reader = self._reader()
-        return isinstance(reader, _PROGRAM) and reader.bag
+        """Returns True if a row can be in the result more than once."""
+        return WEIGHT in self._reader().result_schema.names
 
     def _named(self, row: Mapping[str, Any] | Sequence[Any]) -> Mapping[str, Any]:
         """Returns the row as a dict by output name."""
@@ -136,6 +150,17 @@ class Readable(Framed):
 
     def __len__(self) -> int:
         return self.count()
+
+
+def _rows(reader: Queryable | ResultOf, weighted: bool) -> Iterator[pa.RecordBatch]:
+    """Returns the rows of a result: each as often as it is there, or once, with its weight."""
+    bag = WEIGHT in reader.result_schema.names
+    if weighted and bag and isinstance(reader, _PROGRAM):
+        return reader.deltas_from_nothing()
+    batches = reader.results()
+    if weighted:
+        return batches if bag else (once_each(batch, reader.delta_schema) for batch in batches)
+    return (part for batch in batches for part in repeated(batch)) if bag else batches
 
 
 def _first(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -24,6 +24,7 @@ from crown.errors import AmplifiedWarning, CrownError, SnapshotError
 from crown.guards.arguments import Size, file_of, number_of, path_of, size_of
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared
+from crown.ingest.changes import relations_of
 from crown.ingest.frames import schemas
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
@@ -44,23 +45,28 @@ MOST_THREADS = 1024
 class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load(path) make a second one"):
     """The result of one query, kept up to date. Made by ``crown.view`` and ``crown.load``; not thread-safe.
 
-    Memory is linear in the live input tuples, whatever the size of the result. ``schema`` is the Arrow schema of the
-    result. ``amplified_beyond``: if ``apply`` finds that a change gave more deltas than that, it issues an
-    AmplifiedWarning that names the key, and ``stats`` has it; None for never. Where warnings are errors, it refuses the
-    batch.
+    Memory is linear in the live input tuples, whatever the size of the result. ``amplified_beyond``: if ``apply`` finds
+    that a change gave more deltas than that, it issues an AmplifiedWarning that names the key, and ``stats`` has it;
+    None for never. Where warnings are errors, it refuses the batch.
     """
 
     amplified_beyond: int | None = BEYOND
 
-    def __init__(self, engine: Queryable, quarantine_dir: Path | None = None, batches: int = 0) -> None:
+    def __init__(
+        self,
+        engine: Queryable,
+        quarantine_dir: Path | None = None,
+        batches: int = 0,
+        unread: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__()
         self._engine = engine
+        self._unread = unread  # relations, in lower case, that are declared, and that the query does not read
         self._quarantine_dir = quarantine_dir
         self._quarantined = 0
         self._amplified: list[str] = []
         engine.batches = batches
         self._meter = Meter(engine)
-        self.schema: pa.Schema = engine.result_schema
         rich.attach()
         pulse.attach(self._meter)
 
@@ -83,6 +89,8 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
         ``_weight`` (+1 / -1), each changed row once. ``consolidate=False`` leaves rows in that the batch both added and
         removed (cheaper for join-project queries). ``factorized=True`` returns products as they are, with a list per
         branch of the join, ``factorized_schema``; ``crown.unfold`` makes plain rows of them.
+
+        Columns that the query does not read are ignored, and so are relations of the schema that it does not read.
 
         Errors leave the view as it was: ChangeError (unknown relation or column), BadRowError (a value that does not
         fit), MissingDeleteError (with ``on_missing="raise"``), MemoryBudgetError. So does Ctrl-C, unless the batch was
@@ -158,6 +166,9 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
 
     def _prepared(self, changes: Mapping[str, Any]) -> Prepared:
         self._meter.begin()
+        if self._unread:
+            changes = relations_of(changes)
+            changes = {name: rows for name, rows in changes.items() if name.lower() not in self._unread}
         return self._engine.prepare(changes, strict=self._quarantine_dir is None)
 
     def _started(
@@ -216,8 +227,12 @@ class View(Readable, Subscribed, NotCopyable, instead="save(path) and crown.load
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes plan and state to one file (replaced atomically). O(state)."""
-        quarantine_dir = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        self._engine.save(path, {"batches": self._engine.batches, "quarantine": quarantine_dir})
+        self._engine.save(path, self._kept())
+
+    def _kept(self) -> dict[str, Any]:
+        """Returns what is saved with the state; ``extra_of`` reads it."""
+        folder = None if self._quarantine_dir is None else str(self._quarantine_dir)
+        return {"batches": self._engine.batches, "quarantine": folder, "unread": sorted(self._unread)}
 
     def compact(self) -> int:
         """Frees dictionary entries of values that are gone. Returns how many. It runs by itself as needed."""
@@ -289,9 +304,11 @@ def view(
             "(crown.open keeps a view and reopens it)"
         )
     folder = quarantine_of(on_bad_row, quarantine)
-    program = make_program(query, schemas({**(tables or {}), **(schema or {})} if tables else schema), **options)
+    declared = schemas({**(tables or {}), **(schema or {})} if tables else schema)
+    program = make_program(query, declared, **options)
     demand_quarantine(program, folder)
-    made = View(engines.create(program, state, threads, budget, on_missing), folder)
+    unread = unread_of(declared, program)
+    made = View(engines.create(program, state, threads, budget, on_missing), folder, unread=unread)
     if tables:
         made.update(tables)
     return made
@@ -303,6 +320,12 @@ def _levels_to_caller() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
         frame, levels = frame.f_back, levels + 1
     return levels
+
+
+def unread_of(declared: Any, program: Program) -> frozenset[str]:
+    """Returns the relations (in lower case) that a schema declares and a program does not read."""
+    names = {str(name).lower() for name in declared} if isinstance(declared, Mapping) else set()
+    return frozenset(names - {table.name.lower() for table in program.tables})
 
 
 def demand_quarantine(program: Program, folder: Path | None) -> None:
@@ -349,9 +372,11 @@ def load(
     return View(engine, *extra_of(extra, path))
 
 
-def extra_of(extra: Mapping[str, Any], path: Any) -> tuple[Path | None, int]:
-    """Returns what ``View.save`` keeps with a state: the folder of the quarantine, and the number of batches."""
-    folder, batches = extra.get("quarantine"), extra.get("batches", 0)
-    if not words_file.is_whole(batches) or not (folder is None or (isinstance(folder, str) and folder)):
+def extra_of(extra: Mapping[str, Any], path: Any) -> tuple[Path | None, int, frozenset[str]]:
+    """Returns what is saved with the state of a view: the folder of the quarantine, the number of batches, and the
+    relations that are not read."""
+    folder, batches, unread = extra.get("quarantine"), extra.get("batches", 0), extra.get("unread", [])
+    named = isinstance(unread, list) and all(isinstance(name, str) for name in unread)
+    if not words_file.is_whole(batches) or not named or not (folder is None or (isinstance(folder, str) and folder)):
         raise SnapshotError(f"{path} is damaged: its counters are not those of a view")
-    return None if folder is None else Path(folder), batches
+    return None if folder is None else Path(folder), batches, frozenset(unread)

@@ -162,6 +162,8 @@ def maintain(
         aside = where.quarantine
     check_compression(compression)
     plan = planned(query, changes, schema, rates, dialect, windows)
+    read = {table.name.lower() for table in plan.tables}
+    changes = {name: frame for name, frame in changes.items() if name.lower() in read}
     check_emit(emit, key, plan)
     if emit != "weights" and engines is not QUERY:
         raise SparkJobError(f"emit={emit!r} is for deltas of a query: leave it out here")
@@ -278,7 +280,7 @@ def planned(
             raise SourceError(f"the query reads relation {table.name!r}, but no changes are given for it")
     used = {table.name.lower() for table in plan.tables}
     for name in changes:
-        if name.lower() not in used:
+        if name.lower() not in used and name not in declared:
             known = ", ".join(table.name for table in plan.tables)
             raise SourceError(f"relation {name!r} is not part of this query, which reads: {known}")
     check_names(plan, changes, declared)

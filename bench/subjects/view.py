@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import crown
 from bench.cases.checksum import of_batch
 from bench.cases.streams import Batch
@@ -62,10 +60,10 @@ class PublicView:
 
     def totals(self) -> Totals:
         """Reads the full result; in mode *delta* the deltas so far must sum up to it."""
-        count, total, bag = 0, 0, self._view.bag
-        for part in self._view.results():
-            width = part.num_columns - bag
-            weight = part.column(width).to_numpy() if bag else np.ones(part.num_rows, np.int64)
+        count, total = 0, 0
+        for part in self._view.results(weighted=True):
+            width = part.num_columns - 1
+            weight = part.column(width).to_numpy()
             count += int(weight.sum())
             total += int((of_batch(part, width) * weight).sum())
         if self._mode == "delta" and self._checking and (count, total) != (self._count, self._sum):

@@ -7,7 +7,6 @@ from typing import Any
 
 from crown.analysis.meter import LastBatch
 from crown.analysis.report import size_text, time_text
-from crown.ingest.columns import WEIGHT
 from crown.reading import Readable
 from crown.results import rich
 
@@ -24,10 +23,9 @@ def of_view(view: Readable, made: Any, size: int, batches: int, last: LastBatch 
 def of_result(result: Readable, query: str, facts: list[str], more: str = "") -> str:
     """Returns the card of a result: its query, how many rows it has with other ``facts``, a sample, and ``more``."""
     rows, sample = result.count(), result.to_table(SAMPLE)
-    copies = sum(sample[WEIGHT].to_pylist()) if WEIGHT in sample.column_names else sample.num_rows
     said = " · ".join([f"{rows:,} row{'' if rows == 1 else 's'}", *facts])
     return (
         f"<div><pre style='margin:0 0 .4em;white-space:pre-wrap'>{escape(query.strip())}</pre>"
         f"<div style='margin-bottom:.4em'>{said}</div>"
-        f"{rich.table(sample, more=max(0, rows - copies)) if rows else ''}{more}</div>"
+        f"{rich.table(sample, more=max(0, rows - sample.num_rows)) if rows else ''}{more}</div>"
     )

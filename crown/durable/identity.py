@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import zlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,21 @@ from plans.errors import PlanError
 from plans.program import Program
 
 NAME, FORMAT = "meta.json", 1
-_FIELDS = {"view": str, "fingerprint": str, "query": str, "on_missing": str, "threads": int, "program": dict}
+_FIELDS = {
+    "view": str,
+    "fingerprint": str,
+    "query": str,
+    "on_missing": str,
+    "threads": int,
+    "program": dict,
+    "unread": list,
+}
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What ``meta.json`` says: the view's id, and what decides the layout of its state."""
+    """What ``meta.json`` says: the view's id, what decides the layout of its state, and the relations (in lower case)
+    that the schema had and the query does not read."""
 
     view: str
     fingerprint: str
@@ -32,12 +42,13 @@ class Identity:
     on_missing: str
     threads: int
     program: dict[str, Any]
+    unread: list[str]
 
     @classmethod
-    def of(cls, program: Program, on_missing: str, threads: int) -> Identity:
+    def of(cls, program: Program, on_missing: str, threads: int, unread: Iterable[str] = ()) -> Identity:
         """Returns the identity of a new view."""
         query, fingerprint = program.query, program.fingerprint
-        return cls(secrets.token_hex(16), fingerprint, query, on_missing, threads, program.to_json())
+        return cls(secrets.token_hex(16), fingerprint, query, on_missing, threads, program.to_json(), sorted(unread))
 
     def write(self, folder: Path) -> None:
         """Writes ``meta.json``; it is on the disk when this returns."""
@@ -65,7 +76,7 @@ class Identity:
             raise DamagedStateError(f"{path} is damaged, or was not written by crown.open: put it back from a copy")
         if meta.pop("format", None) != FORMAT:
             raise DamagedStateError(f"{path} is of another version of crown; open it with the version that wrote it")
-        return cls(**{name: meta[name] for name in _FIELDS})
+        return cls(**{name: meta[name] for name in _FIELDS if name != "unread"}, unread=meta.get("unread", []))
 
     def stored_program(self, folder: Path) -> Program:
         """Returns the program that the view maintains. DamagedStateError if this version cannot read it."""

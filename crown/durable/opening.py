@@ -18,7 +18,7 @@ from crown.durable.view import DurableView
 from crown.errors import CrownError, DamagedStateError
 from crown.guards.arguments import Size, number_of, path_of, size_of
 from crown.ingest.frames import schemas
-from crown.views import MOST_THREADS, demand_quarantine, quarantine_of
+from crown.views import MOST_THREADS, demand_quarantine, quarantine_of, unread_of
 from plans import program as make_program
 from plans.plan import Plan
 from plans.program import Program
@@ -73,7 +73,9 @@ def open_view(
     kept = number_of(keep, "keep", 0)
     policy = _policy(sync)
     bad = quarantine_of(on_bad_row, quarantine)
-    program = None if query is None else make_program(query, schemas(schema), **options)
+    declared = schemas(schema)
+    program = None if query is None else make_program(query, declared, **options)
+    unread = frozenset() if program is None else unread_of(declared, program)
     if query is None and (schema is not None or options):
         raise CrownError("query=None opens what the folder has; leave out schema and the planner's options, too")
     folder = _folder(path, program is not None)
@@ -92,18 +94,20 @@ def open_view(
             if program is None:
                 raise CrownError(f"{folder} has a view that was never made to the end; give its query again")
             demand_quarantine(program, bad)
-            identity = Identity.of(program, on_missing or "ignore", given_threads or 1)
+            identity = Identity.of(program, on_missing or "ignore", given_threads or 1, unread)
             engine = engines.create(program, None, identity.threads, budget, identity.on_missing)
             journal = Journal(folder, identity, lock, mark, policy, kept)
             journal.begin()
         else:
             if program is not None:
                 identity.demand(program, folder)
+            else:
+                unread = frozenset(identity.unread)
             identity.demand_options(on_missing, given_threads, folder)
             journal = Journal(folder, identity, lock, mark, policy, kept)
             engine = journal.recover(budget, repair).engine
             demand_quarantine(program_of_engine(engine), bad)
-        view = DurableView(engine, journal, bad, floor)
+        view = DurableView(engine, journal, bad, floor, unread)
         undone.pop_all()
     return view
 

@@ -34,8 +34,15 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
     ``with`` statement, or ``close`` it: the folder is free for others from then on.
     """
 
-    def __init__(self, engine: Queryable, journal: Journal, quarantine_dir: Path | None, snapshot_bytes: int) -> None:
-        super().__init__(engine, quarantine_dir, journal.batches)
+    def __init__(
+        self,
+        engine: Queryable,
+        journal: Journal,
+        quarantine_dir: Path | None,
+        snapshot_bytes: int,
+        unread: frozenset[str],
+    ) -> None:
+        super().__init__(engine, quarantine_dir, journal.batches, unread)
         self._journal = journal
         self._floor = snapshot_bytes
         self._let_go = finalize(self, journal.close)
@@ -98,9 +105,8 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
 
     def _write(self, path: Path) -> None:
         version = self._journal.batches
-        folder = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        extra = {"batches": version, "quarantine": folder, "durable": stamp(self._journal.identity.view, version)}
-        self._engine.save(path, extra)
+        own = {"batches": version, "durable": stamp(self._journal.identity.view, version)}
+        self._engine.save(path, {**self._kept(), **own})
 
 
 def _table(batch: CheckedBatch) -> pa.Table:

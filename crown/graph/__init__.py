@@ -58,7 +58,7 @@ def motif(
     stand for the same vertex, and behind a negated edge no row occurs twice.
 
     - Frames or rows, or columns and types for an empty graph: a ``MotifView``; ``view.apply({"edges": ...})`` changes
-      it. ``options`` are those of ``crown.view``. ``_weight`` says how often a row is there.
+      it. ``options`` are those of ``crown.view``.
     - Batch DataFrames of Spark: a DataFrame, its rows as often as they are found.
     - Streaming ones: the stream of changes, with ``_weight``; ``options`` are those of ``crown.spark.maintain``.
 

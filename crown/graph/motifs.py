@@ -32,27 +32,26 @@ class _Structured(View):
 
     def _shaped(self, shape: Shape) -> None:
         self._shape = shape
-        self.schema = nested_schema(shape, self.schema)
 
     @property
     def delta_schema(self) -> pa.Schema:
         """Returns the Arrow schema of the deltas: the result's columns and ``_weight``."""
         return nested_schema(self._shape, super().delta_schema)
 
-    def results(self, limit: int | None = None, *, factorized: bool = False) -> Iterator[pa.RecordBatch]:
+    def results(
+        self, limit: int | None = None, *, factorized: bool = False, weighted: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Returns the full result, enumerated with constant delay, never materialized.
 
-        ``limit``: at most that many rows. Raises CrownError for ``factorized``: products have no structs.
+        A row is there as often as the motif is found, or once with ``_weight``, if ``weighted``. ``limit``: at most
+        that many rows. Raises CrownError for ``factorized``: products have no structs.
         """
-        if factorized:
-            self._factorized()
-        return (nested(self._shape, batch) for batch in super().results(limit))
+        plain = super().results(limit, factorized=factorized, weighted=weighted)
+        return (nested(self._shape, batch) for batch in plain)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes plan and state to one file (replaced atomically), for ``crown.graph.load``. O(state)."""
-        quarantine = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        extra = {"batches": self._engine.batches, "quarantine": quarantine, "motif": self._shape.to_json()}
-        self._engine.save(path, extra)
+        self._engine.save(path, {**self._kept(), "motif": self._shape.to_json()})
 
     def _started(
         self,
@@ -74,11 +73,11 @@ class _Structured(View):
 class MotifView(_Structured):
     """The answer to a motif, kept up to date: a ``View`` whose columns are structs, one for each named element.
 
-    ``_weight`` says how often a row is there. Made by ``crown.graph.motif`` and ``crown.graph.load``; not thread-safe.
+    Made by ``crown.graph.motif`` and ``crown.graph.load``; not thread-safe.
     """
 
     def __init__(self, view: View, shape: Shape) -> None:
-        super().__init__(view._engine, view._quarantine_dir, view._engine.batches)
+        super().__init__(view._engine, view._quarantine_dir, view._engine.batches, view._unread)
         self._shaped(shape)
 
 
@@ -86,7 +85,7 @@ class DurableMotifView(_Structured, DurableView):
     """A ``MotifView`` in a folder, where every applied batch survives crashes. Made by ``crown.graph.open``."""
 
     def __init__(self, view: DurableView, shape: Shape) -> None:
-        super().__init__(view._engine, view._journal, view._quarantine_dir, view._floor)
+        super().__init__(view._engine, view._journal, view._quarantine_dir, view._floor, view._unread)
         view._let_go.detach()  # the folder is let go with this one
         self._shaped(shape)
 
@@ -121,8 +120,8 @@ def motif_view(
     **options: Any,
 ) -> MotifView:
     """Returns the view of a motif over frames; see ``crown.graph.motif``."""
-    program, shape, first = _found(vertices, edges, pattern, where, schema, dialect)
-    return MotifView(view(program, tables=first or None, **options), shape)
+    program, shape, declared, first = _found(vertices, edges, pattern, where, schema, dialect)
+    return MotifView(view(program, declared, tables=first or None, **options), shape)
 
 
 def open_motif(
@@ -150,8 +149,8 @@ def open_motif(
     ...     pairs.count()
     2
     """
-    program, shape, first = _found(vertices, edges, pattern, where, schema, dialect)
-    made = DurableMotifView(open_view(program, path, **options), shape)
+    program, shape, declared, first = _found(vertices, edges, pattern, where, schema, dialect)
+    made = DurableMotifView(open_view(program, path, declared, **options), shape)
     if first and not made.batches:
         made.update(first)
     return made
@@ -159,14 +158,13 @@ def open_motif(
 
 def _found(
     vertices: Any, edges: Any, pattern: str, where: str | None, schema: Any, dialect: str
-) -> tuple[Program, Shape, dict[str, Any]]:
-    """Returns what maintains a motif, the shape of its rows, and the frames that are its first batch."""
+) -> tuple[Program, Shape, Any, dict[str, Any]]:
+    """Returns what maintains a motif, the shape of its rows, the schema, and the frames that are its first batch."""
     given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
     declared = schemas({**given, **(schema or {})})
     relation, shape = find(pattern, declared, where, dialect)
-    program = plans.program(relation)
-    read = {table.name for table in program.tables}
-    return program, shape, {name: frame for name, frame in given.items() if name in read and is_frame(frame)}
+    first = {name: frame for name, frame in given.items() if is_frame(frame)}
+    return plans.program(relation), shape, declared, first
 
 
 def load(

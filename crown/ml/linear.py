@@ -144,7 +144,7 @@ def regression(
     (3, 1675, 9)
     """
     made = program(query, schema, target=target, features=features, rates=rates, dialect=dialect)
-    return Regression(view(made, **options))
+    return Regression(view(made, schema, **options))
 
 
 def load(

@@ -60,11 +60,14 @@ class ResultOf:
         O(result). Memory: all of it, if equal rows may stand apart; else that of a record batch.
         """
         self._running.ready()
-        rows = self.answers.rows()
+        epoch, rows = self._running.epoch, self.answers.rows()
         if self.bag and not isinstance(self.answers.last, Join):
             rows = iter([Zset.gathered(list(rows), len(self.columns)).net()])
         for net in rows:
-            yield from self._deltas.batches(net)
+            for batch in self._deltas.batches(net):
+                self._unchanged(epoch)
+                yield batch
+        self._unchanged(epoch)
 
     def _unchanged(self, epoch: int) -> None:
         if self._running.epoch != epoch:

@@ -16,20 +16,26 @@ if TYPE_CHECKING:
 
 
 class Framed(ABC):
-    """A result as rows, frames and Arrow streams; all of it is made of ``results``, ``to_table`` and ``schema``."""
+    """A result as rows, frames and Arrow streams; all of it is made of ``results``, ``to_table`` and ``schema``.
 
-    schema: pa.Schema
+    A row is in all of them as often as it is in the result, and none of them has a column ``_weight``.
+    """
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Returns the Arrow schema of the result."""
 
     @abstractmethod
     def results(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Returns the full result, or its first ``limit`` rows."""
 
     @abstractmethod
-    def to_table(self, limit: int | None = None) -> pa.Table:
-        """Returns the full result, or its first ``limit`` rows, as one table."""
+    def to_table(self, limit: int | None = None, *, weighted: bool = False) -> pa.Table:
+        """Returns the full result, or its first ``limit`` rows, as one table; ``weighted`` as in ``results``."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows of the result as dicts; a bag's with ``_weight``. A value that Python lacks is a text."""
+        """Yields the rows of the result as dicts, each as often as it is there. A value that Python lacks is a text."""
         for batch in self.results():
             yield from rows_shown(batch)
 
@@ -42,14 +48,14 @@ class Framed(ABC):
         reader = pa.RecordBatchReader.from_batches(self.schema, self.results())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def to_pandas(self, limit: int | None = None) -> pd.DataFrame:
-        """Returns the result, or its first ``limit`` rows, as a pandas frame. MissingPackageError without pandas."""
+    def to_pandas(self, limit: int | None = None, *, weighted: bool = False) -> pd.DataFrame:
+        """Returns what ``to_table`` does as a pandas frame. MissingPackageError without pandas."""
         with needs("to_pandas()"):
             import pandas  # noqa: F401
-        return self.to_table(limit).to_pandas()
+        return self.to_table(limit, weighted=weighted).to_pandas()
 
-    def to_polars(self, limit: int | None = None) -> Any:
-        """Returns the result, or its first ``limit`` rows, as a Polars frame. MissingPackageError without Polars."""
+    def to_polars(self, limit: int | None = None, *, weighted: bool = False) -> Any:
+        """Returns what ``to_table`` does as a Polars frame. MissingPackageError without Polars."""
         with needs("to_polars()"):
             import polars
-        return polars.from_arrow(self.to_table(limit))
+        return polars.from_arrow(self.to_table(limit, weighted=weighted))

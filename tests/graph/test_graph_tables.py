@@ -97,7 +97,7 @@ class GraphFrame:
 
 def test_a_graphframe_stands_for_its_vertices_and_edges() -> None:
     graph = GraphFrame([{"id": 1}, {"id": 2}], [{"src": 1, "dst": 2}])
-    assert rows(crown.graph.motif(graph, None, "(a)-[]->(b)")) == [{"_weight": 1, "a": {"id": 1}, "b": {"id": 2}}]
+    assert rows(crown.graph.motif(graph, None, "(a)-[]->(b)")) == [{"a": {"id": 1}, "b": {"id": 2}}]
     assert rows(crown.graph.degrees(graph, "in")) == [{"id": 2, "inDegree": 1}]
     keyed = {"vertices": {"columns": {"id": "int64"}, "key": ["id"]}}
     assert rows(crown.graph.triangles(graph, None, schema=keyed)) == [{"id": 1, "count": 0}, {"id": 2, "count": 0}]

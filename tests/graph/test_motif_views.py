@@ -146,7 +146,7 @@ def test_without_vertices_the_ends_of_edges_are_the_vertices() -> None:
 
 def test_a_struct_is_asked_for_as_it_is_shown() -> None:
     view, _ = loaded("(u)-[e*1..2]->(v)")
-    for row in view.to_table().to_pylist():
+    for row in view.to_table(weighted=True).to_pylist():
         weight = row.pop("_weight")
         assert row in view
         assert view.multiplicity(row) == weight

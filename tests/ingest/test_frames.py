@@ -112,7 +112,7 @@ def test_classes_of_rows_are_schemas() -> None:
     for kind in (Row, Named):
         view = crown.view(QUERY, {"r": kind})
         view.update({"r": [kind(5, "five", 5.0)]})
-        assert list(view) == [{"a": 5, "s": "five", "x": 5.0, "_weight": 1}]
+        assert list(view) == [{"a": 5, "s": "five", "x": 5.0}]
 
 
 def test_polars_goes_in_and_out() -> None:

@@ -10,9 +10,11 @@ from tests.oracles.database import Row
 
 
 def rows_of(view: Any) -> Counter[Row]:
-    found: Counter[Row] = Counter()
-    for row in view.to_table().to_pylist():
-        found[tuple(value for name, value in row.items() if name != "_weight")] += row.get("_weight", 1)
+    """Returns the rows of a view, which are the same with weights and without."""
+    found = Counter(tuple(row.values()) for row in view.to_table().to_pylist())
+    weighted = [(row.pop("_weight"), tuple(row.values())) for row in view.to_table(weighted=True).to_pylist()]
+    assert found == {values: weight for weight, values in weighted}
+    assert len(weighted) == len(found)
     return found
 
 

@@ -248,6 +248,14 @@ def test_what_makes_no_sense_is_said_at_once(spark, options, error, said):
         maintain(spark, sql, dict.fromkeys(names, frame), **options)
 
 
+def test_a_declared_relation_that_the_query_does_not_read_is_ignored(spark):
+    frame = spark.createDataFrame([(1, 2), (2, 3)], "src long, dst long")
+    other = spark.createDataFrame([([1],)], "xs array<int>")
+    schema = {"g": {"src": "int64", "dst": "int64"}, "h": {"x": "int64"}}
+    made = maintain(spark, CASES["2-hop projected"][1], {"g": frame, "h": other}, schema=schema)
+    assert made.count() == 1
+
+
 def test_streams_need_a_checkpoint_on_a_mounted_file_system_and_company_of_streams(spark, tmp_path):
     schema, sql = CASES["three relations"]
     files = ChangeFiles(tmp_path / "in", schema)

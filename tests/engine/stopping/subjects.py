@@ -61,7 +61,7 @@ class Registered:
     def __init__(self, database: crown.Database, name: str) -> None:
         self.database = database
         self.named = database[name]
-        self.bag, self.schema = self.named.bag, self.named.schema
+        self.schema = self.named.schema
         for method in ("count", "to_table", "contains"):
             setattr(self, method, getattr(self.named, method))
         for method in ("update", "save", "compact", "stats", "check_invariants"):
@@ -211,7 +211,7 @@ class Run:
 
     def _refuses_everything(self) -> None:
         view = self.view
-        row = tuple(None for name in view.schema.names if name != "_weight")
+        row = (None,) * len(view.schema.names)
         calls: list[Callable[[], Any]] = [
             lambda: view.apply(self.changes),
             lambda: view.update(self.changes),
@@ -235,8 +235,7 @@ class Run:
         assert net([delta]) == self.expectation.apply(batch)
 
     def _found(self) -> Counter[Row]:
-        table = self.view.to_table()
-        return net([table]) if self.view.bag else Counter(rows(table))
+        return Counter(rows(self.view.to_table()))
 
     def _draw(self) -> Batch:
         batch: dict[str, list[tuple[Row, int]]] = {}

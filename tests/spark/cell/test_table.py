@@ -72,8 +72,6 @@ def test_parts_of_a_table_give_what_all_of_it_gives_at_once(query, deletes, shar
     expected = Counter(
         tuple(row[name] for name in ("a", "b", "c") if name in row) for row in view.to_table().to_pylist()
     )
-    if "_weight" in view.schema.names:
-        expected = Counter({(row["a"], row["c"]): row["_weight"] for row in view.to_table().to_pylist()})
     assert found == expected
     engine.check_invariants()
 
