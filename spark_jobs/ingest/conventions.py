@@ -19,6 +19,7 @@ from plans.program import Maintainable
 from plans.reads import occurrences
 from plans.schema import Schema
 from spark_jobs.errors import SourceError
+from spark_jobs.ingest.append_only import check_plans
 from spark_jobs.ingest.debezium import enveloped, unwrapped
 from spark_jobs.ingest.names import quoted
 
@@ -29,9 +30,11 @@ def normal(changes: Mapping[str, DataFrame], change: str | None, declared: Schem
     """Returns the change frames with ``_weight`` as the only column that says whether a row comes or goes.
 
     ``change``: a column with weights or change codes, or ``"debezium"``; None looks for what is known by its name. A
-    frame that has neither is all inserts. Raises :class:`SourceError` if the column is not there, or if two columns
-    say it. Frames that are in this form already come back as they are.
+    frame that has neither is all inserts. Raises :class:`SourceError` if the column is not there, if two columns say
+    it, or if a frame is no change stream (``spark_jobs.ingest.append_only``). Frames that are in this form already
+    come back as they are.
     """
+    check_plans(changes)
     return {name: _normal(name, frame, change, declared) for name, frame in changes.items()}
 
 

@@ -1,0 +1,108 @@
+"""What a frame must not be to be read as changes: one whose rows replace others, or are others each time it is read.
+
+Every row of a frame is a change, and Spark reads a frame once per relation that is made of it. So a stream whose later
+rows replace earlier ones would be added up, and an expression like ``rand()`` below two relations gives each of them
+other rows. Both are in the frame's plan. A session of Spark Connect has no plan here: there neither is looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from spark_jobs.errors import SourceError
+
+_BY_GROUP = re.compile(r"FlatMapGroups\w*State|TransformWithState\w*")
+_VIEW = re.compile(r"View \((.+?), \[")
+_REWRITES = "ignorechanges"
+"""An option of Delta's own source: it reads rewritten files whole, rows that were there before included."""
+
+
+def check_plans(changes: Mapping[str, DataFrame]) -> None:
+    """Raises :class:`SourceError` if a streaming frame is not append-only, or if two frames share an expression that is
+    not deterministic.
+
+    Cost: O(nodes of the plans), a call to the JVM each.
+    """
+    plans = {name: plan for name, frame in changes.items() if (plan := _plan(frame)) is not None}
+    for name, plan in plans.items():
+        for node in _nodes(plan):
+            if node.isStreaming() and (wrong := _replaces(node)) is not None:
+                raise SourceError(f"relation {name!r}: {wrong}")
+    drawn: dict[str, str] = {}
+    for name, plan in plans.items():
+        for drawing in {} if plan.deterministic() else _drawn(plan):
+            if drawn.setdefault(drawing, name) != name:
+                raise SourceError(
+                    f"relations {drawn[drawing]!r} and {name!r} are made of one frame with {drawing}, which is not "
+                    "deterministic: Spark reads the frame once for each of them, with other values. Compute the values "
+                    "from the row (xxhash64 of its columns, for one), or write the frame to a table and read that"
+                )
+
+
+def _plan(frame: DataFrame) -> Any:
+    """Returns the plan of a frame in the JVM, with what is cached for batches; None without a JVM."""
+    if getattr(frame, "_jdf", None) is None:
+        return None
+    execution = frame.select("*")._jdf.queryExecution()  # of its own: that of the frame may be from before it was kept
+    return execution.analyzed() if frame.isStreaming else execution.withCachedData()
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _each(plan.children()):
+        yield from _nodes(child)
+
+
+def _each(sequence: Any) -> Iterator[Any]:
+    """Yields the members of a sequence of Scala's."""
+    return (sequence.apply(i) for i in range(sequence.length()))
+
+
+def _replaces(node: Any) -> str | None:
+    """Returns why later rows of a streaming node replace earlier ones, and what to do; None if they do not."""
+    kind = node.nodeName()
+    if kind in ("Aggregate", "Distinct"):
+        return (
+            "the frame is a streaming aggregation, whose later rows replace earlier ones in update and complete mode; "
+            "here every row is an insert. Give the rows before the aggregation, and let the query have the GROUP BY or "
+            "DISTINCT; or write the aggregate in append mode to a table, and read that as a stream"
+        )
+    if _BY_GROUP.fullmatch(kind) and node.outputMode().toString() != "Append":
+        return (
+            f"the frame is made by a function with state in {node.outputMode().toString().lower()} mode, whose later "
+            "rows replace earlier ones; here every row is an insert. Have the function give the row before with "
+            '_weight -1 and the new one with 1, in output mode "append"'
+        )
+    if kind == "StreamingRelation":
+        given = {name.lower(): value for name, value in _pairs(node.dataSource().options())}
+        if given.get(_REWRITES, "").lower() == "true":
+            return (
+                "the frame is read with ignoreChanges, which gives rows again that were there before; here every row "
+                "is an insert. Read the table's change data feed: readChangeFeed=true, or crown.spark.delta_changes"
+            )
+    return None
+
+
+def _pairs(options: Any) -> list[tuple[str, str]]:
+    """Returns the options of a source, a map of Scala's."""
+    return [(str(pair._1()), str(pair._2())) for pair in _each(options.toSeq())]
+
+
+def _drawn(plan: Any) -> Iterator[str]:
+    """Yields what in a plan is not deterministic: its expressions, and the views that have some.
+
+    An expression is told by its number in the plan (``rand(7) AS k#12``), which frames made of one frame have in
+    common. A view is analyzed anew, with other numbers, whenever it is named.
+    """
+    if plan.deterministic():
+        return
+    view = _VIEW.match(plan.toString()) if plan.nodeName() == "View" else None
+    if view is not None:
+        yield f"the view {view[1]}"
+    yield from (str(each.toString()) for each in _each(plan.expressions()) if not each.deterministic())
+    for child in _each(plan.children()):
+        yield from _drawn(child)
