@@ -10,6 +10,7 @@ reads the records once per relation, though.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
@@ -20,7 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.streams.edge_lists import UNREADABLE
-from plans.schema import Schema
+from plans.errors import QueryWarning
+from plans.schema import Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.debezium import enveloped
 from spark_jobs.ingest.names import quoted
@@ -29,6 +31,8 @@ from spark_jobs.ingest.sources import envelopes, parsed_lines
 RAISE, IGNORE = "raise", "ignore"
 SOURCE = "source.table"
 """Where Debezium says of which table a record is."""
+_PARTITION, _OFFSET = "partition", "offset"
+"""Columns of Spark's source for Kafka: where a record is in its topic."""
 
 
 def split(
@@ -51,8 +55,11 @@ def split(
       Debezium's ``source.table``. A plain column is left out of the frames.
     - ``schema``: declared relations. If given, the column ``value`` has Debezium's envelopes as JSON texts, with or
       without a ``payload`` around them (a topic of Kafka as it is), and each relation's columns are taken out of them.
+      A ``sequence`` that no record has is a column of ``frame``: ``offset``, for one, is Kafka's.
     - ``others``: records of another table, or of none, are bad rows of the first relation (``"raise"``), which stop the
       stream or go to its quarantine; or they are left out (``"ignore"``). Tombstones say nothing and are left out.
+
+    Warns of relations in a topic that have no key: a topic may bring a record again, which then counts twice.
 
     Raises :class:`SourceError`. O(1); Spark reads and parses every record once per relation.
     """
@@ -62,7 +69,9 @@ def split(
     if declared is not None and (unknown := [name for name in tables if name not in declared]):
         raise SourceError(f"relation {unknown[0]!r} is not declared: schema= has {', '.join(declared)}")
     if declared is not None:
-        rows, told, silent = _texts(frame, value, by)
+        used = [declared[name] for name in tables]
+        _check_positions(frame, used)
+        rows, told, silent = _texts(frame, value, by, used)
     else:
         rows, told, silent = _columns(frame, by)
     known = reduce(Column.__or__, [told.isin(names) for names in tables.values()])
@@ -103,14 +112,42 @@ def _check(tables: Mapping[str, Sequence[str]], others: str) -> None:
             of[table] = name
 
 
-def _texts(frame: DataFrame, value: str, by: str | Column | None) -> tuple[DataFrame, Column, Column]:
-    """Returns the records of a column of texts, parsed as far as their members; their table; and which say nothing."""
+def _check_positions(frame: DataFrame, tables: Sequence[Table]) -> None:
+    """Warns of tables in a topic whose records are not told apart. Raises :class:`SourceError` for tombstones that are
+    forgotten by offsets."""
+    if not {_PARTITION, _OFFSET} <= set(frame.columns):
+        return
+    for table in tables:
+        if table.tombstones is not None and (table.sequence or "").lower() == _OFFSET:
+            raise SourceError(
+                f"relation {table.name!r} forgets tombstones by Kafka's offset, and each partition of a topic counts "
+                "its own: give a sequence that is one for the whole table (Debezium's ts_ns), or leave tombstones out"
+            )
+        if not (table.key or table.distinct):
+            warnings.warn(
+                f"relation {table.name!r} has no key, and a topic may bring a record again, which then counts twice: "
+                f"declare the key, upserts and the sequence, as in {table.name}(id int64 key, ..., {_OFFSET} int64 "
+                "sequence) upserts",
+                QueryWarning,
+                stacklevel=3,
+            )
+
+
+def _texts(
+    frame: DataFrame, value: str, by: str | Column | None, tables: Sequence[Table]
+) -> tuple[DataFrame, Column, Column]:
+    """Returns the records of a column of texts, parsed as far as their members; their table; and which say nothing.
+
+    Beside them stand the columns of the frame that are sequences of ``tables``.
+    """
     if value not in frame.columns:
         raise SourceError(
             f"the stream has no column {value!r} with JSON texts: it has {', '.join(frame.columns)}; name it with "
             "value=, or leave out schema= if the records are parsed already"
         )
     said = [] if by is None else [_told(frame, by).cast("string").alias("_table")]
+    sequences = {(table.sequence or "").lower() for table in tables}
+    said += [F.col(quoted(name)) for name in frame.columns if name.lower() in sequences and name != value]
     rows = parsed_lines(frame.select(F.col(quoted(value)).cast("string").alias("value"), *said))
     if by is None:
         fields = F.col("fields")

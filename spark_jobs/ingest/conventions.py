@@ -17,7 +17,7 @@ from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import BESIDE, code_column
 from plans.program import Maintainable
 from plans.reads import occurrences
-from plans.schema import Schema
+from plans.schema import Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.append_only import check_plans
 from spark_jobs.ingest.debezium import enveloped, unwrapped
@@ -48,10 +48,10 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
                 f"relation {relation!r}: an envelope of Debezium has columns op (text), before and after (structs), "
                 f"but the input has {', '.join(frame.columns)}: parse it (from_json), or name another change column"
             )
-        return unwrapped(frame, table)
+        return _unwrapped(frame, table)
     if change is None:
         if WEIGHT not in frame.columns and enveloped(frame.schema) and not own & {"op", "before", "after"}:
-            return unwrapped(frame, table)
+            return _unwrapped(frame, table)
         found = None if WEIGHT in frame.columns else code_column(frame.columns, own)
         if found is None:
             return frame
@@ -70,6 +70,22 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
             )
     beside = [name for name in frame.columns if name in {found, *BESIDE} and name.lower() not in own]
     return frame.withColumn(WEIGHT, F.col(quoted(found))).drop(*beside)
+
+
+def _unwrapped(frame: DataFrame, table: Table | None) -> DataFrame:
+    """Returns the rows of envelopes. Raises :class:`SourceError` if the table is declared without twins, but believed:
+    what sends envelopes sends some again after a fault."""
+    if table is not None and (table.key or table.distinct) and not (table.upserts or table.enforced):
+        said = "has a key" if table.key else "is distinct"
+        by_key = (
+            "declare upserts and a sequence, a column that grows with the changes of a key (Debezium's ts_ns, Kafka's "
+            "offset); or "
+        )
+        raise SourceError(
+            f"relation {table.name!r} {said}, and its envelopes may come more than once, which would count twice: "
+            f"{by_key if table.key else ''}declare it enforced, and a repeated change is refused"
+        )
+    return unwrapped(frame, table)
 
 
 def check_names(plan: Maintainable, changes: Mapping[str, DataFrame], declared: Schema) -> None:

@@ -28,6 +28,7 @@ from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
 from spark_jobs.ingest.conventions import DEBEZIUM
+from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.rows import WEIGHT
 from spark_jobs.ingest.source_log import LOCAL
 from spark_jobs.storage.address import masked, scheme_of
@@ -176,7 +177,8 @@ def envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     """Returns Debezium's envelopes, with or without a ``payload`` around them, as ``op`` and structs of texts.
 
     ``parsed``: as ``parsed_lines`` makes it; a line with a reason in ``_unreadable`` keeps that. The sequence of a
-    table with upserts may stand beside the rows, where Debezium has what orders them, or in them.
+    table with upserts may stand beside the rows, where Debezium has what orders them, or in them, or beside the texts,
+    where Kafka has the offset.
     """
     sequence = (table.sequence or "").lower()
     names = [column.name for column in table.columns if column.name.lower() != sequence]
@@ -193,7 +195,8 @@ def envelopes(parsed: DataFrame, table: Table, streaming: bool) -> DataFrame:
     beside = []
     for column in table.columns:
         if column.name.lower() == sequence:
-            inside = (F.from_json(F.col("inner")[image], of)[column.name] for image in ("after", "before"))
+            inside = [F.from_json(F.col("inner")[image], of)[column.name] for image in ("after", "before")]
+            inside += [F.col(quoted(name)).cast("string") for name in parsed.columns if name.lower() == sequence]
             beside.append(F.coalesce(F.col("inner")[column.name], *inside).alias(column.name))
     for image in ("before", "after"):
         values = F.from_json(F.col("inner")[image], of)

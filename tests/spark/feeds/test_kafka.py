@@ -94,7 +94,9 @@ def _listed(names) -> str:
 
 
 def _declared(name, columns) -> str:
-    return f"{name}({', '.join(f'{column} {kind}' for column, kind in columns.items())})"
+    """The relation with its key; the offset of a record says which of its changes is the last."""
+    of_row = ", ".join(f"{column} {kind}{' key' * (column == 'id')}" for column, kind in columns.items())
+    return f"{name}({of_row}, offset int64 sequence) upserts"
 
 
 def main() -> None:
