@@ -47,6 +47,7 @@ from spark_jobs.dispatch.windows import strides_within
 from spark_jobs.emitted import check as check_emit
 from spark_jobs.emitted import emitted
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
+from spark_jobs.feeds.brokers import check_topics
 from spark_jobs.ingest.conventions import check_names, normal
 from spark_jobs.ingest.types import table_of_spark
 from spark_jobs.log.history import reconcile
@@ -181,6 +182,8 @@ def maintain(
         lambda text, d: planned(text, changes, schema, rates, d, windows),
     )
     made = _rounds(spark, plan, cells, stored, rates)
+    if where is not None and streaming:
+        check_topics(changes, Schema.of(schema), where.checkpoint)
     if where is not None and streaming:
         if stored is None:
             where.loaded(operator)

@@ -27,9 +27,9 @@ def check_plans(changes: Mapping[str, DataFrame]) -> None:
 
     Cost: O(nodes of the plans), a call to the JVM each.
     """
-    plans = {name: plan for name, frame in changes.items() if (plan := _plan(frame)) is not None}
+    plans = {name: plan for name, frame in changes.items() if (plan := plan_of(frame)) is not None}
     for name, plan in plans.items():
-        for node in _nodes(plan):
+        for node in nodes_of(plan):
             if node.isStreaming() and (wrong := _replaces(node)) is not None:
                 raise SourceError(f"relation {name!r}: {wrong}")
     drawn: dict[str, str] = {}
@@ -43,7 +43,7 @@ def check_plans(changes: Mapping[str, DataFrame]) -> None:
                 )
 
 
-def _plan(frame: DataFrame) -> Any:
+def plan_of(frame: DataFrame) -> Any:
     """Returns the plan of a frame in the JVM, with what is cached for batches; None without a JVM."""
     if getattr(frame, "_jdf", None) is None:
         return None
@@ -51,10 +51,11 @@ def _plan(frame: DataFrame) -> Any:
     return execution.analyzed() if frame.isStreaming else execution.withCachedData()
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
+def nodes_of(plan: Any) -> Iterator[Any]:
+    """Yields the nodes of a plan in the JVM."""
     yield plan
     for child in _each(plan.children()):
-        yield from _nodes(child)
+        yield from nodes_of(child)
 
 
 def _each(sequence: Any) -> Iterator[Any]:

@@ -73,6 +73,26 @@ _KNOWN = [
         "Spark's workers run another version of Python than the driver: set PYSPARK_PYTHON, before the session is "
         "made, to the interpreter that crown is installed for, on every host",
     ),
+    (
+        re.compile(r"Partition (\S+) offset was changed from (\d+) to (\d+)"),
+        "partition {0} of the topic ends at offset {2}, and the checkpoint is at offset {1}: the topic was made anew, "
+        "or set back. Start with a new checkpoint and a new output",
+    ),
+    (
+        re.compile(r"Partitions .+? have been deleted\.|Cannot find initial offsets for partitions"),
+        "partitions that the checkpoint knows are gone: the topic was deleted, or made anew. Put it back, or start "
+        "with a new checkpoint and a new output",
+    ),
+    (
+        re.compile(
+            r"Could not read records in offset \[\d+, \d+\) for topic partition|"
+            r"Starting offset for \S+ was \d+ but consumer reset to|Added partition \S+ starts from|"
+            r"Some data may have been lost because they are not available in Kafka"
+        ),
+        "the topic has removed records that were not read yet: keep them for longer than the job may stand still "
+        "(retention.ms), and start with a new checkpoint and a new output, filled by bulk_load from the tables "
+        "themselves; or go on without these records (failOnDataLoss=false), and the result lacks their changes",
+    ),
     (re.compile("No space left on device"), "a disk is full: make room, and start the job again"),
     (
         re.compile(rf"(?:Mkdirs failed to create|Permission denied|Unable to (?:create|rename)).*?{_FILE}[\s)]"),

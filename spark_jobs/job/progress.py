@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,8 @@ class BatchProgress:
 
     ``state_rows`` and ``state_bytes``: live rows of all cells (copies of a self-join counted) and the bytes they take.
     ``absent``: deletes that found nothing, since the stream began; ``expired`` and ``late``: rows that left their
-    windows, and that came too late for them, since then. ``bad``: rows quarantined. ``sample``: a few deltas.
+    windows, and that came too late for them, since then. ``bad``: rows quarantined. ``gone``: offsets of topics that
+    were passed over, since they have no record. ``sample``: a few deltas.
     """
 
     batch: int
@@ -48,6 +49,7 @@ class BatchProgress:
     amplified: tuple[str, ...] = ()
     expired: int = 0
     late: int = 0
+    gone: int = 0
 
     @property
     def rate(self) -> float:
@@ -61,6 +63,7 @@ class BatchProgress:
             f"rows/s  state {self.state_rows:>10,} rows {size(self.state_bytes):>9}  {1000 * self.seconds:>6,.0f} ms"
         )
         notes = [f"{self.bad:,} rows quarantined"] if self.bad else []
+        notes += [f"{self.gone:,} offsets without a record"] if self.gone else []
         notes += ["restored from the log"] if self.restored else []
         notes += ["executed again"] if self.redone else []
         notes += [f"amplified: {told}" for told in self.amplified]
@@ -103,6 +106,7 @@ class Summary:
             "quarantined": sum(b.bad for b in self.batches),
             "expired": last.expired if last else 0,
             "late": last.late if last else 0,
+            "gone": sum(b.gone for b in self.batches),
         }
 
     def lines(self) -> Iterator[str]:
@@ -124,13 +128,19 @@ class Summary:
             yield f"{total['expired']:,} rows have left their windows, {total['late']:,} came too late for them"
         if total["quarantined"]:
             yield f"{total['quarantined']:,} bad rows quarantined"
+        if total["gone"]:
+            yield (
+                f"{total['gone']:,} offsets of the topics had no record: removed, compacted, or marks of transactions"
+            )
 
 
 class Watcher:
-    """Turns a running stream's progress into ``BatchProgress``. ``operator``: folder name under the state directory."""
+    """Turns a running stream's progress into ``BatchProgress``. ``operator``: folder name under the state directory;
+    ``readers``: how many relations are made of the topics, each of which reads every record."""
 
-    def __init__(self, query: StreamingQuery, root: Folder | Path, operator: str) -> None:
+    def __init__(self, query: StreamingQuery, root: Folder | Path, operator: str, readers: int = 0) -> None:
         self._query = query
+        self._readers = readers
         self._folder = folder_at(root) / str(query.id) / operator
         self._seen = -1
 
@@ -172,7 +182,23 @@ class Watcher:
             amplified=tuple(note["amplified"] for note in notes if note.get("amplified")),
             expired=sum(window["expired"] for window in within),
             late=sum(window.get("late", 0) for window in within),
+            gone=sum(without_record(source, self._readers) for source in progress["sources"]) if self._readers else 0,
         )
+
+
+def without_record(source: Mapping[str, Any], readers: int) -> int:
+    """Returns how many offsets of topics a batch has passed over without a record, by Spark's progress of a source.
+
+    0 if it is none of Kafka's, or in its first batch, of which Spark does not say where it began.
+    """
+    start, end = source["startOffset"], source["endOffset"]
+    if not (source["description"].startswith("Kafka") and isinstance(start, dict) and isinstance(end, dict)):
+        return 0
+    passed = 0
+    for topic, offsets in end.items():
+        before = start.get(topic, {})  # a partition that is new begins at 0
+        passed += sum(max(0, offset - before.get(number, 0)) for number, offset in offsets.items())
+    return max(0, passed - source["numInputRows"] // readers)
 
 
 def _notes(operator: Folder, batch: int) -> list[dict[str, Any]]:

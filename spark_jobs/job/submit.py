@@ -317,8 +317,8 @@ def _follow(
 ) -> Summary:
     """Reports every micro-batch of a stream until it ends. ``columns``: of the result."""
     summary = Summary()
-    watcher = Watcher(query, located(str(checkpoint), job.state).root, places.OPERATOR)
-
+    readers = len(job.topics.into) if job.topics is not None else 0
+    watcher = Watcher(query, located(str(checkpoint), job.state).root, places.OPERATOR, readers)
     target = job.target() if job.to_files else None
 
     def report() -> None:

@@ -1,0 +1,148 @@
+"""What the brokers of Kafka say of the topics that a stream reads, and its checkpoint has to know.
+
+An offset means a record of one topic. If the topic was made anew under its old name, the offset means another record:
+what the new topic has before it is never read, and Spark notices that only while the new topic is the shorter one. So
+the checkpoint keeps the identifiers of its topics, ``crown/topics.json``. A topic that is compacted forgets records, so
+what its records add up to depends on when they are read; only of updates by key is the last one enough.
+
+Brokers that do not say (they are older, or it is not allowed) are taken as they are. A broker that does not answer is
+told of by Spark. A session of Spark Connect has no client here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+
+from plans.schema import Schema
+from spark_jobs.errors import CheckpointError, SourceError
+from spark_jobs.ingest.append_only import nodes_of, plan_of
+from spark_jobs.log.history import SparkHistory
+from spark_jobs.log.whereabouts import HANDOVER, HERE
+from spark_jobs.storage.folder import Folder
+
+TOPICS = "topics.json"
+_CLIENT = "kafka."
+_PATIENCE = {"default.api.timeout.ms": "15000", "request.timeout.ms": "15000"}
+_UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"  # the identifier of a topic that was made before topics had one
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic, as its brokers describe it: its identifier, "" if they do not say, and whether it forgets records."""
+
+    identifier: str
+    compacted: bool
+
+
+def check_topics(frames: Mapping[str, DataFrame], declared: Schema, checkpoint: Folder) -> None:
+    """Notes in a checkpoint which topics its stream reads. Raises :class:`CheckpointError` if one was made anew, and
+    :class:`SourceError` for a relation without upserts in a topic that is compacted.
+
+    O(nodes of the plans), and two questions to the brokers of each source.
+    """
+    found: dict[str, str] = {}
+    for relation, frame in frames.items():
+        table = declared.get(relation)
+        for options in _sources(frame):
+            for name, topic in described(frame.sparkSession, options).items():
+                if topic.compacted and (table is None or not table.upserts):
+                    raise SourceError(
+                        f"relation {relation!r}: topic {name!r} is compacted, so it keeps the last record of a key "
+                        "and forgets those before: declare the relation's key, upserts and a sequence (Kafka's "
+                        "offset), or turn the compaction off and fill the topic anew"
+                    )
+                if topic.identifier:
+                    found[name] = topic.identifier
+    if found:
+        _compare(found, checkpoint)
+
+
+def _sources(frame: DataFrame) -> Iterator[dict[str, str]]:
+    """Yields the options of each source of Kafka in a frame's plan."""
+    plan = plan_of(frame)
+    for node in [] if plan is None else nodes_of(plan):
+        if node.nodeName() == "StreamingRelationV2" and node.sourceName() == "kafka":
+            options = node.extraOptions().asCaseSensitiveMap()
+            yield {str(name): str(options.get(name)) for name in options.keySet()}
+
+
+def described(spark: Any, options: Mapping[str, str]) -> dict[str, Topic]:
+    """Returns the topics that options of Spark's source name, by name; none if their brokers do not say."""
+    kafka = spark._jvm.org.apache.kafka
+    settings = spark._jvm.java.util.Properties()
+    own = {name[len(_CLIENT) :]: value for name, value in options.items() if name.lower().startswith(_CLIENT)}
+    for name, value in {**_PATIENCE, **own}.items():
+        settings.put(name, value)
+    found = {}
+    try:
+        client = kafka.clients.admin.AdminClient.create(settings)
+        try:
+            for name in _named(client, options):
+                names = _listed(spark, name)
+                identifier = client.describeTopics(names).allTopicNames().get().get(name).topicId().toString()
+                found[name] = Topic("" if identifier == _UNKNOWN else identifier, _compacted(spark, client, name))
+        finally:
+            client.close()
+    except (Py4JError, TypeError):  # TypeError: the session has no classes of Kafka
+        return found
+    return found
+
+
+def _named(client: Any, options: Mapping[str, str]) -> list[str]:
+    given = {name.lower(): value for name, value in options.items()}
+    if "subscribe" in given:
+        return [name.strip() for name in given["subscribe"].split(",") if name.strip()]
+    if "assign" in given:
+        return list(json.loads(given["assign"]))
+    names = client.listTopics().names().get()
+    return [str(name) for name in names if str(name) and name.matches(given.get("subscribepattern", ""))]
+
+
+def _compacted(spark: Any, client: Any, name: str) -> bool:
+    kafka = spark._jvm.org.apache.kafka
+    resource = kafka.common.config.ConfigResource(kafka.common.config.ConfigResource.Type.TOPIC, name)
+    try:
+        said = client.describeConfigs(_listed(spark, resource)).all().get().get(resource).get("cleanup.policy").value()
+    except Py4JError:  # it is not allowed
+        return False
+    return "compact" in str(said)
+
+
+def _listed(spark: Any, member: Any) -> Any:
+    """Returns a list of Java's."""
+    made = spark._jvm.java.util.ArrayList()
+    made.add(member)
+    return made
+
+
+def _compare(found: Mapping[str, str], checkpoint: Folder) -> None:
+    """Notes the identifiers of topics in a checkpoint; raises :class:`CheckpointError` if it knows others."""
+    here = checkpoint / HERE
+    path = here.at(TOPICS)
+    try:
+        begun = SparkHistory(checkpoint).begun() >= 0 or here.has(HANDOVER)
+        known = dict(json.loads(here.read(TOPICS))) if begun and here.has(TOPICS) else {}
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, TypeError):
+        raise CheckpointError(f"{path} is damaged: put it back from a copy, or start with a new checkpoint") from None
+    anew = sorted(name for name, identifier in found.items() if known.get(name, identifier) != identifier)
+    if anew:
+        raise CheckpointError(
+            f"topic {anew[0]!r} was made anew since the checkpoint {checkpoint} was begun: the offsets there are of "
+            "the old topic, whose changes are in the state. Start with a new checkpoint and a new output; or, if the "
+            f"new topic has the old one's records at the same offsets, delete {path}"
+        )
+    if {**known, **found} == known:
+        return
+    try:
+        here.make()
+        here.replace(TOPICS, json.dumps({**known, **found}, sort_keys=True).encode())
+    except OSError as error:
+        raise CheckpointError(f"cannot write {path}: {error.strerror}") from None
