@@ -6,6 +6,7 @@ The task's context tells which micro-batch of which streaming query it is (both 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 import uuid
@@ -88,6 +89,12 @@ class Step:
     def state(self) -> Folder:
         """Returns the folder of the state."""
         return folder_at(str(self.root), "state", self.options, self.scratch)
+
+    def live(self, query_id: str) -> Path:
+        """Returns the folder of this host where the live engines of a stream are. A copy of the checkpoint is the same
+        stream with a history of its own, so it has other ones."""
+        place = hashlib.blake2b(str(self.root).encode(), digest_size=8).hexdigest()
+        return Path(str(self.scratch)) / query_id / place / self.operator
 
     def spark(self) -> Folder:
         """Returns the folder where Spark's own checkpoint would be."""
@@ -231,7 +238,7 @@ def micro_batch(
     state = Cell(
         _planned(step.plan),
         log,
-        Path(step.scratch) / query_id / step.operator / str(cell),
+        step.live(query_id) / str(cell),
         engines=step.engines,
         base=lambda: _backfill(step, cell),
         keep=step.keep,

@@ -238,7 +238,9 @@ def lost(log: CellLog, version: int) -> BrokenChainError:
     """Returns the error for a live engine that is at a version which is gone from its log."""
     return BrokenChainError(
         f"cell {log.cell} has applied batch {version}, but {log.folder} has no trace of it: files of the state were "
-        "lost or removed. Put them back from a copy, or start again with a new checkpoint"
+        "lost or removed, or an older copy of the checkpoint was put in its place. Put the files back from a copy; or, "
+        "to go on from the older copy, start the stream in a new session (a new Spark application), with an output "
+        "that has no later batches either; or start again with a new checkpoint"
     )
 
 

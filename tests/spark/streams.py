@@ -77,9 +77,8 @@ def rows_of(frame):
 def run(spark, query, files, folder, *, sink=None, consume=None, **options):
     """Run the stream over all files there are, from the checkpoint in ``folder``; returns the sink."""
     sink = sink or Result()
-    deltas = maintain(
-        spark, query, files.frames(spark), checkpoint=str(folder), scratch=str(folder / "scratch"), **options
-    )
+    options.setdefault("scratch", str(folder / "scratch"))
+    deltas = maintain(spark, query, files.frames(spark), checkpoint=str(folder), **options)
     writer = deltas.writeStream.foreachBatch(consume or sink.write)
     stream = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
     try:
