@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_jobs.errors import SourceError
@@ -37,7 +39,8 @@ def to_table(
 ) -> Callable[[DataFrame, int], None]:
     """Returns a function for ``foreachBatch`` that keeps the table of a result current, once per micro-batch.
 
-    The deltas are those of ``maintain`` with ``emit="weights"``. The function reads its batch, whole, into the driver.
+    The deltas are those of ``maintain`` with ``emit="weights"``. The function reads its batch, whole, into the driver;
+    several such functions that are given the same frame read it once.
 
     - ``target``: a folder, or ``s3://``, ``gs://``, ``az://``, for a Delta table (needs ``deltalake``), changed by
       MERGE; or ``postgresql://user@host/db`` with ``table=``, ``name`` or ``schema.name`` (needs ``psycopg``). A table
@@ -64,6 +67,19 @@ def to_table(
 
     def apply(frame: DataFrame, batch: int) -> None:
         stream = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        where.apply(stream, batch, net_of(frame.toArrow(), keys, batch))
+        where.apply(stream, batch, net_of(_read(frame, batch), keys, batch))
 
     return apply
+
+
+_read_already: WeakKeyDictionary[DataFrame, tuple[int, pa.Table]] = WeakKeyDictionary()
+
+
+def _read(frame: DataFrame, batch: int) -> pa.Table:
+    """Returns the rows of a frame. Kept while the frame is there, and the batch is the same: every other execution has
+    the cells take the batch back and apply it once more."""
+    known, rows = _read_already.get(frame, (-1, None))
+    if rows is None or known != batch:
+        rows = frame.toArrow()
+        _read_already[frame] = batch, rows
+    return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import os
 import random
 import shutil
@@ -264,3 +265,43 @@ def test_a_stream_keeps_both_current(spark, tmp_path, database):
         writer.trigger(availableNow=True).start().awaitTermination()
     expected = Counter(counted.items())
     assert InDelta(tmp_path / "counts").rows() == InPostgres(database, "counts").rows() == expected
+
+
+def test_two_tables_in_one_function_read_the_batch_once(spark, tmp_path):
+    """A batch that is read again is taken back and applied again by every cell, which its notes say."""
+    files = ChangeFiles(tmp_path / "in", R)
+    for n in range(2):
+        files.add({"r": [(n, n, 1), (n, n + 1, 1)]})
+    one, other = (to_table(str(tmp_path / name), keys) for name, keys in (("by key", ["a"]), ("with counts", None)))
+
+    def both(frame, batch):
+        one(frame, batch)
+        other(frame, batch)
+
+    state = tmp_path / "state"
+    query, scratch = "SELECT a, COUNT(*) AS n FROM r GROUP BY a", str(tmp_path / "scratch")
+    deltas = maintain(spark, query, files.frames(spark), checkpoint=str(state), scratch=scratch)
+    writer = deltas.writeStream.foreachBatch(both).option("checkpointLocation", str(state))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    notes = [json.loads(note.read_text()) for note in sorted(state.glob("crown/*/crown/0/[0-9].json"))]
+    assert [note["redone"] for note in notes] == [False, False]
+    assert sorted(InDelta(tmp_path / "by key").rows()) == [(0, 2), (1, 2)]
+    assert InDelta(tmp_path / "with counts").rows() == Counter({(0, 2, 1): 1, (1, 2, 1): 1})
+
+
+def test_a_frame_that_is_kept_for_a_later_batch_is_read_again_and_refused(spark, tmp_path):
+    files, kept = ChangeFiles(tmp_path / "in", R), []
+    for n in range(2):
+        files.add({"r": [(n, n, 1)]})
+    keep = to_table(str(tmp_path / "table"), ["a"])
+
+    def late(frame, batch):
+        kept.append(frame)
+        keep(kept[0], batch)
+
+    state = str(tmp_path / "state")
+    query, scratch = "SELECT a, COUNT(*) AS n FROM r GROUP BY a", str(tmp_path / "scratch")
+    deltas = maintain(spark, query, files.frames(spark), checkpoint=state, scratch=scratch)
+    writer = deltas.writeStream.foreachBatch(late).option("checkpointLocation", state)
+    with pytest.raises(Exception, match="kept the frame of an earlier batch"):
+        writer.trigger(availableNow=True).start().awaitTermination()
