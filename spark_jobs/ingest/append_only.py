@@ -30,8 +30,9 @@ def check_plans(changes: Mapping[str, DataFrame]) -> None:
     plans = {name: plan for name, frame in changes.items() if (plan := plan_of(frame)) is not None}
     for name, plan in plans.items():
         for node in nodes_of(plan):
-            if node.isStreaming() and (wrong := _replaces(node)) is not None:
-                raise SourceError(f"relation {name!r}: {wrong}")
+            wrong = _replacing(name, node) if node.isStreaming() else None
+            if wrong is not None:
+                raise wrong
     drawn: dict[str, str] = {}
     for name, plan in plans.items():
         for drawing in {} if plan.deterministic() else _drawn(plan):
@@ -63,27 +64,30 @@ def _each(sequence: Any) -> Iterator[Any]:
     return (sequence.apply(i) for i in range(sequence.length()))
 
 
-def _replaces(node: Any) -> str | None:
-    """Returns why later rows of a streaming node replace earlier ones, and what to do; None if they do not."""
+def _replacing(relation: str, node: Any) -> SourceError | None:
+    """Returns the error for a streaming node whose later rows replace earlier ones; None if they do not."""
     kind = node.nodeName()
     if kind in ("Aggregate", "Distinct"):
-        return (
-            "the frame is a streaming aggregation, whose later rows replace earlier ones in update and complete mode; "
-            "here every row is an insert. Give the rows before the aggregation, and let the query have the GROUP BY or "
-            "DISTINCT; or write the aggregate in append mode to a table, and read that as a stream"
+        return SourceError(
+            f"relation {relation!r}: the frame is a streaming aggregation, whose later rows replace earlier ones in "
+            "update and complete mode; here every row is an insert. Give the rows before the aggregation, and let the "
+            "query have the GROUP BY or DISTINCT; or write the aggregate in append mode to a table, and read that as a "
+            "stream"
         )
     if _BY_GROUP.fullmatch(kind) and node.outputMode().toString() != "Append":
-        return (
-            f"the frame is made by a function with state in {node.outputMode().toString().lower()} mode, whose later "
-            "rows replace earlier ones; here every row is an insert. Have the function give the row before with "
-            '_weight -1 and the new one with 1, in output mode "append"'
+        return SourceError(
+            f"relation {relation!r}: the frame is made by a function with state in "
+            f"{node.outputMode().toString().lower()} mode, whose later rows replace earlier ones; here every row is an "
+            "insert. Have the function give the row before with _weight -1 and the new one with 1, in output mode "
+            '"append"'
         )
     if kind == "StreamingRelation":
         given = {name.lower(): value for name, value in _pairs(node.dataSource().options())}
         if given.get(_REWRITES, "").lower() == "true":
-            return (
-                "the frame is read with ignoreChanges, which gives rows again that were there before; here every row "
-                "is an insert. Read the table's change data feed: readChangeFeed=true, or crown.spark.delta_changes"
+            return SourceError(
+                f"relation {relation!r}: the frame is read with ignoreChanges, which gives rows again that were there "
+                "before; here every row is an insert. Read the table's change data feed: readChangeFeed=true, or "
+                "crown.spark.delta_changes"
             )
     return None
 

@@ -75,15 +75,16 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
 def _unwrapped(frame: DataFrame, table: Table | None) -> DataFrame:
     """Returns the rows of envelopes. Raises :class:`SourceError` if the table is declared without twins, but believed:
     what sends envelopes sends some again after a fault."""
-    if table is not None and (table.key or table.distinct) and not (table.upserts or table.enforced):
-        said = "has a key" if table.key else "is distinct"
-        by_key = (
-            "declare upserts and a sequence, a column that grows with the changes of a key (Debezium's ts_ns, Kafka's "
-            "offset); or "
-        )
+    if table is not None and table.key and not (table.upserts or table.enforced):
         raise SourceError(
-            f"relation {table.name!r} {said}, and its envelopes may come more than once, which would count twice: "
-            f"{by_key if table.key else ''}declare it enforced, and a repeated change is refused"
+            f"relation {table.name!r} has a key, and its envelopes may come more than once, which would count twice: "
+            "declare upserts and a sequence, a column that grows with the changes of a key (Debezium's ts_ns, Kafka's "
+            "offset); or declare the key enforced, and a repeated change is refused"
+        )
+    if table is not None and table.distinct and not table.enforced:
+        raise SourceError(
+            f"relation {table.name!r} is distinct, and its envelopes may come more than once, which would count twice: "
+            "declare it enforced, and a repeated change is refused; or declare its key, upserts and a sequence"
         )
     return unwrapped(frame, table)
 
