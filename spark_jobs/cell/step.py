@@ -94,7 +94,7 @@ class Step:
         """Returns the folder of this host where the live engines of a stream are. A copy of the checkpoint is the same
         stream with a history of its own, so it has other ones."""
         place = hashlib.blake2b(str(self.root).encode(), digest_size=8).hexdigest()
-        return Path(str(self.scratch)) / query_id / place / self.operator
+        return Path(str(self.scratch)) / f"{query_id}-{place}" / self.operator
 
     def spark(self) -> Folder:
         """Returns the folder where Spark's own checkpoint would be."""
