@@ -10,7 +10,7 @@ import numpy as np
 from crown.errors import MemoryBudgetError, SnapshotError, UnusableStateError
 from crown.kernels.arena import H_BUDGET, H_LIMIT, H_LIVE, H_MAGIC, H_OPEN, H_PLAN0, H_TOP, is_arena
 from crown.store.budget import Budget
-from crown.store.memory import ADDRESSABLE, MappedFile, reserve
+from crown.store.memory import ADDRESSABLE, reserve
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.update.maintain import change_program, create
 from ivm_triangle.kernels.warm import ensure_compiled
@@ -81,8 +81,8 @@ class State:
     """Arena, its int32 view, the plan array, and the thresholds' exponents.
 
     `arena`: memory to use instead of `memory` bytes of its own. If it is zero a new state is made in it; if it begins
-    with a state of the same program, that one is taken over. `file`: what `arena` is mapped from, if it is, with blocks
-    up to its `H_LIMIT`. Raises SnapshotError if it holds anything else.
+    with a state of the same program, that one is taken over. Raises
+    SnapshotError if it holds anything else.
     """
 
     def __init__(
@@ -91,7 +91,6 @@ class State:
         eps: tuple[float, float, float],
         memory: int = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
-        file: MappedFile | None = None,
     ) -> None:
         ensure_compiled(program.strategy == WEDGES)
         self.program, self.eps = program, np.array(eps, dtype=np.float64)
@@ -99,15 +98,14 @@ class State:
         self.arena = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena
         self.halves = self.arena.view(np.int32)
         self.limit = len(self.arena)
-        reserved = int(self.arena[H_LIMIT])
         if self.arena[H_MAGIC] == 0:
             create(self.arena, self.halves, self.eps, self.limit, secrets.randbits(62))
             self.arena[H_PLAN0 : H_PLAN0 + 2] = self._fingerprint()
         else:
             self._check_header()
-        self.arena[H_LIMIT] = self.limit if file is None else reserved
+        self.arena[H_LIMIT] = self.limit
         self.arena[H_BUDGET] = self.limit
-        self.budget = Budget([self.arena], self.limit, file)
+        self.budget = Budget([self.arena], self.limit)
 
     def _fingerprint(self) -> np.ndarray:
         """Returns two words that name the layout: programs with other views or steps do not fit this state."""

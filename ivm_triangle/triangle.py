@@ -13,7 +13,6 @@ import pyarrow as pa
 from crown.guards.arguments import Size, size_of
 from crown.guards.interrupts import Uninterrupted
 from crown.guards.uncopyable import NotCopyable
-from crown.store.memory import MappedFile
 from crown.store.zset import SECRET
 from ivm_triangle import invariants, snapshot
 from ivm_triangle.encode import Columns, Domain, split_rows, table_of
@@ -44,8 +43,8 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
     space for eps >= 1/2 under strategy "eps". `strategy`: see `terms.program`. `columns` names the key columns of a
     relation where they are not the first two: `{"R": ("src", ("dst", "kind"))}`. `edges` names one relation that plays
     R, S and T at once (a self-join; for the count it is stored once). `memory` bounds the state, in bytes or as a text
-    such as "512 MiB"; `arena` (int64, zero or a state of the same query) is memory to use instead, mapped from `file`
-    if that is given, see `state.State`.
+    such as "512 MiB"; `arena` (int64, zero or a state of the same query) is memory to use instead, see
+    `state.State`.
 
     Source: Kara, Nikolic, Ngo, Olteanu, Zhang, "Maintaining triangle queries under updates" (TODS 2020).
 
@@ -69,7 +68,6 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
         edges: str | None = None,
         memory: Size = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
-        file: MappedFile | None = None,
     ) -> None:
         eps = epsilons(0.5 if epsilon == "auto" else epsilon)
         self.plan = program(outputs, partition, strategy, min(eps))
@@ -90,7 +88,7 @@ class Triangle(NotCopyable, instead="save(path) and Triangle.load(path) make a s
             "edges": edges,
         }
         self._edges = edges
-        self._state = State(self.plan, eps, size_of(memory, "memory", LEAST_MEMORY), arena, file)
+        self._state = State(self.plan, eps, size_of(memory, "memory", LEAST_MEMORY), arena)
         self._uninterrupted = Uninterrupted()
         self._domains = (Domain("A"), Domain("B"), Domain("C"))
         if edges is not None:

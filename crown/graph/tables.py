@@ -20,16 +20,24 @@ _TABLE = """SELECT v.id, COALESCE(i.n, 0) AS inDegree, COALESCE(o.n, 0) AS outDe
 FROM {vertices} AS v
 LEFT JOIN (SELECT dst, COUNT(*) AS n FROM edges GROUP BY dst) AS i ON i.dst = v.id
 LEFT JOIN (SELECT src, COUNT(*) AS n FROM edges GROUP BY src) AS o ON o.src = v.id"""
+_EITHER_WAY = "CASE WHEN src < dst THEN src ELSE dst END AS a, CASE WHEN src < dst THEN dst ELSE src END AS b"
 _TRIANGLES = """WITH pairs AS (
-  SELECT DISTINCT CASE WHEN src < dst THEN src ELSE dst END AS a, CASE WHEN src < dst THEN dst ELSE src END AS b
-  FROM edges WHERE src <> dst
+  SELECT DISTINCT {ends} FROM edges WHERE src <> dst
 ), triangles AS (
-  SELECT x.a, x.b, y.b AS c FROM pairs AS x JOIN pairs AS y ON x.b = y.a JOIN pairs AS z ON z.a = x.a AND z.b = y.b
+  SELECT x.a, x.b, y.b AS c FROM pairs AS x JOIN pairs AS y ON x.b = y.a JOIN pairs AS z ON {third}
 )
 """
+# Each triangle once: undirected pairs go from the smaller end to the larger one, and of the three rotations of a ring
+# the one is taken that begins at its smallest vertex.
+_UNDIRECTED = _TRIANGLES.format(ends=_EITHER_WAY, third="z.a = x.a AND z.b = y.b")
+_DIRECTED = _TRIANGLES.format(ends="src AS a, dst AS b", third="z.a = y.b AND z.b = x.a WHERE x.a < x.b AND z.b < z.a")
 _CORNERS = """SELECT id, COUNT(*) AS `count`
 FROM (SELECT a AS id FROM triangles UNION ALL SELECT b FROM triangles UNION ALL SELECT c FROM triangles) AS t
 GROUP BY id"""
+_SIDES = """SELECT a AS src, b AS dst, COUNT(*) AS `count`
+FROM (SELECT a, b FROM triangles UNION ALL SELECT b, c FROM triangles UNION ALL SELECT {last} FROM triangles) AS t
+GROUP BY a, b"""
+_PER = ("vertex", "edge", "graph")
 
 
 def degree_query(direction: str) -> str:
@@ -44,16 +52,19 @@ def degree_table_query(vertices: bool) -> str:
     return _TABLE.format(vertices="vertices" if vertices else _ENDS)
 
 
-def triangle_query(per: str, vertices: bool) -> str:
-    """Returns the query of the triangles: ``"vertex"`` or ``"graph"``. CrownError for another one."""
-    if per not in ("vertex", "graph"):
-        raise CrownError(f'per must be "vertex" or "graph", not {per!r}')
+def triangle_query(per: str, vertices: bool, directed: bool = False) -> str:
+    """Returns the query of the triangles: per ``"vertex"``, ``"edge"`` or ``"graph"``. CrownError for another one."""
+    if per not in _PER:
+        raise CrownError(f'per must be "vertex", "edge" or "graph", not {per!r}')
+    found = _DIRECTED if directed else _UNDIRECTED
     if per == "graph":
-        return _TRIANGLES + "SELECT COUNT(*) AS `count` FROM triangles"
+        return found + "SELECT COUNT(*) AS `count` FROM triangles"
+    if per == "edge":
+        return found + _SIDES.format(last="c, a" if directed else "a, c")
     if not vertices:
-        return _TRIANGLES + _CORNERS
+        return found + _CORNERS
     return (
-        _TRIANGLES
+        found
         + f"SELECT v.*, COALESCE(t.`count`, 0) AS `count` FROM vertices AS v LEFT JOIN ({_CORNERS}) AS t ON t.id = v.id"
     )
 

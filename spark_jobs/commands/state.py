@@ -21,7 +21,6 @@ from spark_jobs.log.state_log import BACKFILL, EMPTY, CellLog, cell_folders, rea
 from spark_jobs.log.whereabouts import HERE, current, elsewhere
 from spark_jobs.storage.folder import Folder
 from spark_jobs.storage.opening import folder_at
-from spark_jobs.triangles import engine as triangle_engine
 
 HELP = "show, check, roll back or cut anew the state that a Spark job keeps in its checkpoint"
 
@@ -190,14 +189,10 @@ def troubles(log: CellLog) -> Iterator[str]:
 
 
 def read_snapshot(path: Path) -> dict[str, Any]:
-    """Loads a snapshot, of whatever engine, into memory; returns what was saved with it. O(state).
+    """Loads a snapshot into memory; returns what was saved with it. O(state).
 
     Raises ``SnapshotError`` if it is not whole.
     """
-    with path.open("rb") as file:
-        counts = file.read(len(triangle_engine.MAGIC)) == triangle_engine.MAGIC
-    if counts:
-        return triangle_engine.read(path)[2]
     return programs.load(path)[1] if programs.is_one(path) else snapshot.load(path)[1]
 
 

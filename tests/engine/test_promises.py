@@ -11,13 +11,11 @@ from crown.engine.core import Core
 from crown.engine.engine import Engine
 from crown.maintained import Composable, Durable, Queryable
 from crown.programs.program import ProgramEngine
-from spark_jobs.triangles.engine import TriangleCount
 
 KEPT = [
     (Queryable, Engine),
     (Durable, Engine),
     (Queryable, Cells),
-    (Durable, TriangleCount),
     (Composable, Core),
     (Queryable, ProgramEngine),
     (Durable, ProgramEngine),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, permutations
 from random import Random
 from typing import Any
 
@@ -27,6 +27,14 @@ def triangles(edges: Counter[Edge]) -> list[tuple[int, int, int]]:
     return [c for c in combinations(ends, 3) if all(frozenset(pair) in pairs for pair in combinations(c, 2))]
 
 
+def rings(edges: Counter[Edge]) -> list[tuple[int, int, int]]:
+    """The directed triangles, each from its smallest vertex on, without copies and loops."""
+    ends = sorted({end for edge in edges for end in edge})
+    return [
+        (a, b, c) for a, b, c in permutations(ends, 3) if a < min(b, c) and {(a, b), (b, c), (c, a)} <= edges.keys()
+    ]
+
+
 def expected(edges: Counter[Edge], vertices: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
     into, out = Counter[int](), Counter[int]()
     for (src, dst), copies in edges.items():
@@ -34,6 +42,8 @@ def expected(edges: Counter[Edge], vertices: dict[int, str]) -> dict[str, list[d
         into[dst] += copies
     both = into + out
     corners = Counter(corner for triangle in triangles(edges) for corner in triangle)
+    sides = Counter(side for a, b, c in triangles(edges) for side in ((a, b), (b, c), (a, c)))
+    arcs = Counter(arc for a, b, c in rings(edges) for arc in ((a, b), (b, c), (c, a)))
     found = {
         "in": [{"id": v, "inDegree": n} for v, n in into.items()],
         "out": [{"id": v, "outDegree": n} for v, n in out.items()],
@@ -43,6 +53,10 @@ def expected(edges: Counter[Edge], vertices: dict[int, str]) -> dict[str, list[d
         "triangles": [{"id": v, "name": name, "count": corners[v]} for v, name in vertices.items()],
         "corners": [{"id": v, "count": n} for v, n in corners.items()],
         "total": [{"count": len(triangles(edges))}],
+        "sides": [{"src": a, "dst": b, "count": n} for (a, b), n in sides.items()],
+        "rings": [{"count": len(rings(edges))}],
+        "arcs": [{"src": a, "dst": b, "count": n} for (a, b), n in arcs.items()],
+        "turns": [{"id": v, "count": n} for v, n in Counter(v for ring in rings(edges) for v in ring).items()],
     }
     return {name: sorted(found[name], key=repr) for name in found}
 
@@ -56,6 +70,10 @@ def test_degrees_and_triangles_follow_every_batch() -> None:
         "triangles": crown.graph.triangles(VERTICES, EDGES, schema={"vertices": {"columns": VERTICES, "key": ["id"]}}),
         "corners": crown.graph.triangles(None, EDGES),
         "total": crown.graph.triangles(VERTICES, EDGES, per="graph"),
+        "sides": crown.graph.triangles(None, EDGES, per="edge"),
+        "rings": crown.graph.triangles(None, EDGES, per="graph", directed=True),
+        "arcs": crown.graph.triangles(None, EDGES, per="edge", directed=True),
+        "turns": crown.graph.triangles(None, EDGES, directed=True),
     }
     vertices = {i: f"v{i}" for i in range(6)}
     for name in ("table", "triangles"):
@@ -79,8 +97,8 @@ def test_degrees_and_triangles_follow_every_batch() -> None:
 def test_a_direction_or_count_that_there_is_not_is_refused() -> None:
     with pytest.raises(crown.CrownError, match='direction must be "in", "out" or "all", not \'up\''):
         crown.graph.degrees(EDGES, "up")
-    with pytest.raises(crown.CrownError, match='per must be "vertex" or "graph"'):
-        crown.graph.triangles(None, EDGES, per="edge")
+    with pytest.raises(crown.CrownError, match='per must be "vertex", "edge" or "graph", not \'corner\''):
+        crown.graph.triangles(None, EDGES, per="corner")
     with pytest.raises(crown.CrownError, match="edges are missing"):
         crown.graph.motif(VERTICES, None, "(a)")
     with pytest.raises(crown.PlanError, match="the schema has no edge relation"):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from itertools import count
+from random import Random
 from typing import Any
 
 import pytest
 
 import crown
+from tests.graph.test_graph_tables import expected
+from tests.marks import slow
 from tests.oracles import motifs
+from tests.spark.streams import ChangeFiles, Result
 
 VERTICES = [(0, "a"), (1, "b"), (2, "b"), (3, "c"), (3, "c")]
 EDGES = [(0, 1, "x"), (1, 2, "x"), (1, 2, "x"), (2, 0, "y"), (2, 3, "y"), (3, 3, "x"), (4, 0, "y")]
@@ -78,6 +83,41 @@ def test_a_stream_of_edges_gives_the_changes_of_find(spark: Any, tmp_path: Any) 
         assert copies(spark.table("motif").collect()) == wanted
     finally:
         query.stop()
+
+
+@pytest.mark.parametrize(
+    ("per", "directed"), [("graph", False), slow("edge", False), ("edge", True), slow("graph", True)]
+)
+def test_a_stream_of_edges_gives_the_changes_of_the_triangles(
+    spark: Any, tmp_path: Any, per: str, directed: bool
+) -> None:
+    """Copies in both directions, loops and deletes; the live engine is lost once. Oracle: all triples of vertices."""
+    random, files, sink = Random(7), ChangeFiles(tmp_path / "in", {"edges": {"src": "int64", "dst": "int64"}}), Result()
+    present: Counter[Any] = Counter()
+    state, scratch = tmp_path / "state", tmp_path / "scratch"
+    for turn in range(3):
+        gone = random.sample(sorted(present), len(present) // 3)
+        batch = [(*edge, -random.randint(1, present[edge])) for edge in gone]
+        batch += [(random.randrange(7), random.randrange(7), random.choice((1, 1, 2))) for _ in range(14)]
+        for *edge, weight in batch:
+            present[tuple(edge)] += weight
+        present = +present
+        files.add({"edges": batch})
+        changes = crown.graph.triangles(
+            None,
+            files.frames(spark)["edges"],
+            per=per,
+            directed=directed,
+            checkpoint=str(state),
+            scratch=str(scratch),
+            cells=2 if directed else 1,
+        )
+        writer = changes.writeStream.foreachBatch(sink.write).option("checkpointLocation", str(state))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        wanted = expected(present, {})[{"graph": ("total", "rings"), "edge": ("sides", "arcs")}[per][directed]]
+        assert sink.state() == Counter({tuple(row.values()): 1 for row in wanted}), turn
+        if turn == 1:
+            shutil.rmtree(scratch)
 
 
 def test_graphframes_itself_finds_the_same(spark: Any) -> None:

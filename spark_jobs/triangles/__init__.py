@@ -1,1 +1,0 @@
-"""Running triangle counts as an operator of their own."""
