@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from plans.expressions.build import cast
 from plans.program import Function
-from plans.queries.algebra import Relation, SetOperation, Top
+from plans.queries.algebra import Group, Query, Relation
 
 
 def shaped(relation: Relation, names: Sequence[str], types: Sequence[str]) -> Relation:
     """Returns a branch, which is no set operation itself, with the names and types that all branches have."""
     if [(c.name, c.type) for c in relation.columns] == list(zip(names, types, strict=True)):
         return relation
-    assert not isinstance(relation, (SetOperation, Top)), "these are flattened, or stand in a query"
+    assert isinstance(relation, (Query, Group)), "the others are flattened, or stand in a query"
     pairs = zip(names, types, relation.outputs, strict=True)
     return replace(relation, outputs=tuple((name, cast(expr, type_)) for name, type_, (_, expr) in pairs))
 

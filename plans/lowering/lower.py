@@ -71,6 +71,7 @@ def _made(relation: Relation, stages: Stages) -> int:
         return stages.add(_group(relation, stages))
     if isinstance(relation, Top):
         return stages.add(_top(relation, stages))
+    assert isinstance(relation, SetOperation), "numbered rows are first rows by now"
     leaves, function = _leaves(relation, stages)
     if _is_sum(function):
         return stages.add(LinearStage(leaves))
@@ -220,6 +221,7 @@ def _declared(relation: Relation) -> tuple[tuple[str, ...], bool]:
         key, distinct = _declared(relation.input)
         kept = set(key) <= {column.name for column in relation.columns}
         return (key if kept else ()), distinct and (not relation.hidden or (bool(key) and kept))
+    assert isinstance(relation, SetOperation), "numbered rows are first rows by now"
     return (), not isinstance(relation.function, int) and relation.function[0] in _SETS
 
 

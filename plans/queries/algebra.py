@@ -8,19 +8,22 @@ An expression of the algebra is a *relation*: a bag of rows with named, typed co
 - `SetOperation`: UNION, EXCEPT and INTERSECT, with or without ALL, nested.
 - `Top`: the first rows of one relation, or of each of its groups, in an order.
 
+A fifth, `Ranked`, numbers rows; it is made a `Top` before anything is planned.
+
 Inside a `Query` columns are *qualified*: the column `dst` of the source `g1` is a `col` expression named `g1.dst`. The
 columns of a relation outside are its output names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from plans.errors import PlanError
+from plans.errors import PlanError, Position
 from plans.expressions.build import Expr, col
 from plans.program import Aggregate, Function, Order
 from plans.schema import WEIGHT, Column, Table
+from plans.stack import with_room
 
 FOUND = "found"
 """The column that a source adds which is joined as a mark."""
@@ -164,7 +167,34 @@ class Top:
         return self.input.columns[: len(self.input.columns) - self.hidden]
 
 
-Relation = Query | Group | SetOperation | Top
+@dataclass(frozen=True)
+class Ranked:
+    """`SELECT *, ROW_NUMBER() OVER (PARTITION BY keys ORDER BY order) AS number FROM input`.
+
+    `keys`, `order` and `hidden` are those of `Top`. It stands in FROM of a query that bounds the number, and is a `Top`
+    then (`plans.lowering.ranks`); `place` is where the function stands in the text.
+    """
+
+    input: Relation
+    keys: tuple[str, ...]
+    order: tuple[Order, ...]
+    number: str
+    hidden: int = 0
+    place: Position | None = field(default=None, compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def text(self) -> str:
+        """Returns the text of the whole query."""
+        return self.input.text
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Returns the columns of the result, the number last."""
+        return (*self.input.columns[: len(self.input.columns) - self.hidden], Column(self.number, "int32"))
+
+
+Relation = Query | Group | SetOperation | Top | Ranked
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:
@@ -172,6 +202,24 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
     if isinstance(relation, Query):
         return tuple(source.input for source in relation.sources if source.input is not None)
     return relation.inputs if isinstance(relation, SetOperation) else (relation.input,)
+
+
+def rebuilt(relation: Relation, rule: Callable[[Relation], Relation]) -> Relation:
+    """Returns a relation to which a rule was applied, after it was to all that the relation is made of."""
+    if isinstance(relation, Query):
+        sources = tuple(s if s.input is None else replace(s, input=_again(s.input, rule)) for s in relation.sources)
+        same = all(one.input is other.input for one, other in zip(sources, relation.sources, strict=True))
+        return rule(relation if same else replace(relation, sources=sources))
+    if isinstance(relation, SetOperation):
+        parts = tuple(_again(part, rule) for part in relation.inputs)
+        same = all(one is other for one, other in zip(parts, relation.inputs, strict=True))
+        return rule(relation if same else replace(relation, inputs=parts))
+    part = _again(relation.input, rule)
+    return rule(relation if part is relation.input else replace(relation, input=part))
+
+
+def _again(relation: Relation, rule: Callable[[Relation], Relation]) -> Relation:
+    return with_room(rebuilt, relation, rule)
 
 
 def walk(relation: Relation) -> Iterator[Relation]:

@@ -1,44 +1,96 @@
-"""GROUPING SETS, ROLLUP and CUBE: one SELECT per grouping, whose union all is the result.
+"""What a SELECT groups by: one list of expressions, or several of GROUPING SETS, ROLLUP and CUBE.
 
-Part of `plans.frontends.sql`. In the SELECT of a grouping, what others group by is NULL, outside of aggregates, and
-GROUPING() is a number. The grouping by nothing has a row only where there are rows, as in Spark, unless it is the only
-one: that is an aggregate without GROUP BY.
+Part of `plans.frontends.sql`. With several, the result is the union all of the groupings. What others group by is NULL
+in a grouping, outside of aggregates, and GROUPING() is a number. The grouping by nothing has a row only where there are
+rows, as in Spark, unless it is the only one: that is an aggregate without GROUP BY.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
 from sqlglot import exp
 
-from plans.frontends.sql.refuse import Refuser
+from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.scope import Scope
 
 _MOST = 64
 _BEHIND = ("grouping_sets", "rollup", "cube")
 _Set = list[exp.Expression]
 
 
-def groupings(node: exp.Select, refuser: Refuser) -> list[exp.Select]:
-    """Returns a SELECT for each grouping of a SELECT with several; none for all others. PlanError for too many."""
-    group = node.args.get("group")
-    found = None if group is None else _sets(group, refuser)
-    if group is None or found is None:
-        return []
-    if len(found) > _MOST:
-        raise refuser.error(f"{len(found)} groupings in one query are too many", group, f"{_MOST} are maintained")
-    every = _once(item for one in found for item in one)
-    whole = found == [[]] and not group.args.get("grouping_sets")  # behind a list, there is one of columns, too
-    return [_select(node, _once(one), every, whole, refuser) for one in found]
+@dataclass(frozen=True)
+class Grouping:
+    """One grouping: what it groups by, and what `every` grouping of the query together groups by, if there are several.
+
+    `whole`: there is one row, also where there are no rows.
+    """
+
+    items: tuple[exp.Expression, ...]
+    every: tuple[exp.Expression, ...] = ()
+    whole: bool = False
+    several: bool = False
+    written: tuple[exp.Expression, ...] = ()  # `every` as it is written
+    chosen: tuple[exp.Expression, ...] = ()  # `items` as they are written
+
+    def bits(self, asked: _Set, text: Text) -> int:
+        """Returns the number whose bits say which of these expressions are not grouped by here."""
+        asked = asked or list(self.written)
+        for one in asked:
+            if one not in self.written:
+                raise text.error("GROUPING asks for what is not grouped by", one)
+        return sum((one not in self.chosen) << (len(asked) - 1 - i) for i, one in enumerate(asked))
 
 
-def _sets(group: exp.Group, refuser: Refuser) -> list[_Set] | None:
+def groupings(node: exp.Select, scope: Scope) -> list[Grouping]:
+    """Returns the groupings of a SELECT with groups. PlanError for too many."""
+    group, text = node.args.get("group"), scope.text
+    if group is None:
+        return [Grouping((), whole=True)]
+    several = _sets(group, text)
+    if several is None:
+        for name, value in group.args.items():
+            if name != "expressions" and value:
+                word = {"all": "GROUP BY ALL"}.get(name, name.upper().replace("_", " "))
+                raise text.error(f"{word} is not supported", group, "list the columns", text.words.phrase(word))
+        return [Grouping(tuple(_meant(item, node, scope) for item in group.expressions))]
+    if len(several) > _MOST:
+        raise text.error(f"{len(several)} groupings in one query are too many", group, f"{_MOST} are maintained")
+    written = _once(item for one in several for item in one)
+    every = tuple(_meant(item, node, scope) for item in written)
+    whole = several == [[]] and not group.args.get("grouping_sets")  # behind a list, there is one of columns, too
+    found = []
+    for one in several:
+        chosen = tuple(_once(one))
+        items = tuple(_meant(item, node, scope) for item in chosen)
+        found.append(Grouping(items, every, whole, True, tuple(written), chosen))
+    return found
+
+
+def _meant(item: exp.Expression, node: exp.Select, scope: Scope) -> exp.Expression:
+    """Returns what an item of GROUP BY stands for: an ordinal or the name of an output column for what is selected, if
+    no table has a column of that name."""
+    if isinstance(item, exp.Literal) and not item.is_string:
+        position = int(item.this) if str(item.this).isdigit() else 0
+        if not 1 <= position <= len(node.expressions):
+            raise scope.text.error(f"GROUP BY {item.this}: there is no such output column", item)
+        return node.expressions[position - 1]
+    if isinstance(item, exp.Column) and not item.table and not scope.lookup(item.name):
+        named = [part for part in node.expressions if part.alias.lower() == item.name.lower()]
+        return named[0] if named else item
+    return item
+
+
+def _sets(group: exp.Group, text: Text) -> list[_Set] | None:
     """Returns the expressions of every grouping; None if there is only one."""
     if group.args.get("all") is False:
-        raise refuser.error("GROUP BY DISTINCT is not supported", group, "leave the groupings out that stand twice")
+        raise text.error("GROUP BY DISTINCT is not supported", group, "leave the groupings out that stand twice")
     behind = [item for name in _BEHIND for item in group.args.get(name) or ()]
     if len(behind) > 1 or (behind and not group.expressions):
-        raise refuser.error("GROUP BY takes one WITH ROLLUP, WITH CUBE or GROUPING SETS behind its columns", group)
+        raise text.error("GROUP BY takes one WITH ROLLUP, WITH CUBE or GROUPING SETS behind its columns", group)
     plain: list[Any] = list(group.expressions)
     if group.args.get("grouping_sets"):  # Spark: GROUP BY a, b GROUPING SETS ((a, b), (a))
         return [found for part in group.args["grouping_sets"] for found in _of(part)]
@@ -66,29 +118,7 @@ def _of(item: Any) -> list[_Set]:
     return [[item.this if isinstance(item, exp.Paren) else item]]
 
 
-def _select(node: exp.Select, chosen: _Set, every: _Set, whole: bool, refuser: Refuser) -> exp.Select:
-    """Returns the SELECT of one grouping; `whole`: it has one row, also where there are no rows."""
-    made: exp.Select = node.copy()
-    group = exp.Group(expressions=[one.copy() for one in chosen])
-    group.set("every", [one.copy() for one in every])
-    group.set("whole", whole)
-    group.meta.update(node.args["group"].meta)
-    made.set("group", group)
-    made.set("distinct", None)
-    for call in list(made.find_all(exp.Grouping, exp.GroupingId)):
-        if call.find_ancestor(exp.Select) is not made:
-            continue
-        asked = list(call.expressions) or every
-        for one in asked:
-            if one not in every:
-                raise refuser.error("GROUPING asks for what is not grouped by", one)
-        bits = sum((one not in chosen) << (len(asked) - 1 - i) for i, one in enumerate(asked))
-        type_ = "INT" if isinstance(call, exp.Grouping) else "BIGINT"
-        call.replace(exp.cast(exp.Literal.number(bits), type_))
-    return made
-
-
-def _once(items: Any) -> _Set:
+def _once(items: Iterable[exp.Expression]) -> _Set:
     found: _Set = []
     for item in items:
         if item not in found:

@@ -1,11 +1,12 @@
 """What SQL is refused by its form: clauses, joins and statements, by the words they are written with. Part of
-`plans.frontends.sql.query`.
+`plans.frontends.sql`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
@@ -13,6 +14,8 @@ from plans.errors import PlanError, Position
 from plans.frontends.sql.aggregates import aggregates
 from plans.frontends.sql.text.parse import Words
 from plans.frontends.sql.text.place import extent, place_of, spelling
+
+_T = TypeVar("_T")
 
 NO_ORDER = "a maintained result has no order: sort where it is read, or say how many rows: ORDER BY ... LIMIT ..."
 _CLAUSES = {
@@ -41,14 +44,14 @@ _JOIN_WORDS = re.compile(r"(?:\w+\s+)*?\w*JOIN\b", re.IGNORECASE)
 
 # What a node may carry besides; anything else changes what it means and is refused by its name.
 _SELECT = {"with_", "with", "expressions", "hint", "distinct", "into", "from_", "from", "joins", "where", "kind",
-           "group", "having"}  # fmt: skip
+           "group", "having", "qualify", "order", "limit", "offset"}  # fmt: skip
 _JOIN = {"this", "on", "using", "kind", "side", "method"}
 _TABLE = {"this", "alias", "db", "catalog", "joins"}
-_SET_OPERATION = {"this", "expression", "distinct", "with_", "with"}
+_SET_OPERATION = {"this", "expression", "distinct", "with_", "with", "order", "limit", "offset"}
 _SUBQUERY = {"this", "alias", "joins", "with_", "with"}
 
 
-class Refuser:
+class Text:
     """The text of a query, and the errors about it."""
 
     def __init__(self, text: str, words: Words) -> None:
@@ -65,6 +68,13 @@ class Refuser:
         """Returns the error, with the place `at`, or else that of the node."""
         position = Position.of(self.text, *at) if at is not None else place_of(self.text, node)
         return PlanError(message, hint=hint, position=position, text=self.text)
+
+    def guarded(self, node: exp.Expression, build: Callable[[], _T]) -> _T:
+        """Returns what `build` does; a PlanError without a place gets that of the node."""
+        try:
+            return build()
+        except PlanError as error:
+            raise error.at(self.text, place_of(self.text, node)) from None
 
     def check_clauses(self, node: exp.Select) -> None:
         """Refuses what a SELECT may not have, by the words it is written with."""

@@ -1,18 +1,117 @@
-"""The names that a SELECT sees, and those that it gives to what it selects."""
+"""What a SELECT sees and makes: the names in FROM, and the join core that it is flattened into.
+
+Part of `plans.frontends.sql`. A query is read by functions that are given a `Scope`. `Reading` is what all SELECTs of a
+text share; a `Frame` is a join core under construction; `Names` keeps the aliases of frames apart whose columns meet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plans.expressions.expr import Expr
+from sqlglot import exp
+
+from plans.errors import Position, pointed
+from plans.expressions.build import Expr
+from plans.frontends.sql.refuse import Text
+from plans.frontends.sql.text.parse import misspelled
+from plans.queries.algebra import Query, Source, replaced
+from plans.queries.algebra import Relation as Algebra
+from plans.schema import Column, Schema, Table
+
+Ctes = Mapping[str, tuple[exp.Expression, tuple[str, ...], "Ctes"]]
+"""The CTEs that a query sees, by name in lower case: the query, its column names, and what it sees itself."""
+Outputs = tuple[tuple[str, Expr], ...]
+
+_SHOWN = 12  # columns in a hint
 
 
-def output_name(item: Any, index: int) -> str:
-    """Returns what an item of a SELECT list is called: its alias, its column, or else its number."""
-    named = item.key in ("alias", "column")
-    return str(item.alias_or_name) if named else f"c{index}"
+@dataclass(frozen=True)
+class Reading:
+    """What all SELECTs of a text share."""
+
+    text: Text
+    schema: Schema
+    read: Callable[..., Algebra]  # `select.read`: queries stand in queries
+    flatten: Callable[..., Frame]  # `select.flatten`
+    notes: dict[str, None] = field(default_factory=dict)
+    warnings: dict[int, str] = field(default_factory=dict)  # by place
+
+
+@dataclass
+class Names:
+    """The aliases and the numbers of existential groups that are taken, in frames whose columns meet."""
+
+    taken: set[str] = field(default_factory=set)
+    groups: int = 0
+
+    def alias(self, wish: str) -> str:
+        """Returns a name for a source that no other has."""
+        unique, number = wish.replace(".", "_"), 1
+        while unique.lower() in self.taken:
+            number += 1
+            unique = f"{wish.replace('.', '_')}_{number}"
+        self.taken.add(unique.lower())
+        return unique
+
+    def group(self) -> int:
+        """Returns the number of a new existential group."""
+        self.groups += 1
+        return self.groups
+
+
+@dataclass
+class Frame:
+    """A join core under construction: the sources and conditions of a SELECT and of all that is flattened into it."""
+
+    names: Names
+    sources: list[Source] = field(default_factory=list)
+    conditions: list[Expr] = field(default_factory=list)
+    keys: list[tuple[int, tuple[Expr, ...]]] = field(default_factory=list)
+    outputs: Outputs = ()
+    distinct: bool = False
+
+    @property
+    def aliases(self) -> set[str]:
+        """Returns the aliases of the sources."""
+        return {source.alias for source in self.sources}
+
+    def derived(self, relation: Algebra, wish: str) -> Source:
+        """Returns a source over a relation that is no base table."""
+        alias = self.names.alias(wish)
+        return Source(alias, Table(alias, tuple(Column(c.name, c.type) for c in relation.columns)), input=relation)
+
+    def merge(self, inner: Frame, group: int = 0) -> None:
+        """Adds the sources and conditions of another frame. With a group, only the existence of its rows matters."""
+        keyed = {number for number, _ in inner.keys} if group else set()
+        for source in inner.sources:
+            joins = group and (source.group == 0 or source.group in keyed)
+            self.sources.append(replace(source, group=group) if joins else source)
+        self.conditions += inner.conditions
+        self.keys += [] if group else inner.keys
+
+    def query(self, text: str, outputs: Outputs, distinct: bool = False) -> Query:
+        """Returns the frame as a query."""
+        return Query(text, tuple(self.sources), tuple(self.conditions), outputs, distinct, tuple(self.keys))
+
+    def never_null(self, expr: Expr, schema: Schema) -> bool:
+        """Returns True if a value is certain not to be NULL in the rows: a constant, or a NOT NULL column of a base
+        table that no outer join pads."""
+        if expr.op == "literal":
+            return expr.value is not None
+        if expr.op != "col":
+            return False
+        alias, _, name = expr.value.partition(".")
+        return any(
+            source.alias == alias
+            and source.input is None
+            and source.join == "inner"
+            and source.table.name.lower() not in schema.derived
+            and source.table.required(name)
+            for source in self.sources
+        )
 
 
 @dataclass
@@ -25,25 +124,63 @@ class Relation:
     shown: dict[str, Expr] = field(default_factory=dict)  # USING columns that it shows for both sides
     number: str = ""  # a column, in lower case, that is a ROW_NUMBER(), whose value is not maintained
 
+    @staticmethod
+    def of(alias: str, columns: Iterable[tuple[str, Expr]]) -> Relation:
+        """Returns a relation with these columns."""
+        return Relation(alias, {name.lower(): (name, expr) for name, expr in columns})
+
     def visible(self) -> Iterator[tuple[str, str, Expr]]:
         """Yields the columns as a name without a table finds them, those of USING once: key, spelling, expression."""
         for key, (spelling, expr) in self.columns.items():
             if key not in self.hidden:
                 yield key, spelling, self.shown.get(key, expr)
 
+    def rename(self, names: Mapping[Expr, Expr]) -> None:
+        """Lets the columns stand for other expressions."""
+        self.columns = {key: (spelling, replaced(expr, names)) for key, (spelling, expr) in self.columns.items()}
+        self.shown = {key: replaced(expr, names) for key, expr in self.shown.items()}
+
 
 @dataclass
 class Scope:
-    """The names that a SELECT, or one side of a join, sees; `outer` is the scope around a correlated subquery."""
+    """The names that a SELECT, or one side of a join, sees.
 
-    outer: Scope | None
+    `frame` is what is read here; `outer` is the scope around a correlated subquery; `depth` counts the queries around.
+    """
+
+    reading: Reading
+    ctes: Ctes
+    frame: Frame
+    outer: Scope | None = None
+    depth: int = 0
     relations: list[Relation] = field(default_factory=list)
     order: list[tuple[str, str]] = field(default_factory=list)  # of the columns: table and column in lower case
 
-    def add(self, relation: Relation) -> None:
-        """Adds a relation."""
+    @property
+    def text(self) -> Text:
+        """Returns the text of the query."""
+        return self.reading.text
+
+    def side(self, frame: Frame | None = None) -> Scope:
+        """Returns the empty scope of one side of a join, with a frame of its own or this one."""
+        return replace(self, frame=frame or self.frame, relations=[], order=[])
+
+    def apart(self) -> Scope:
+        """Returns the empty scope of one side of a join that is a frame of its own."""
+        return self.side(Frame(self.frame.names))
+
+    # relations --------------------------------------------------------------------------------------------------------
+
+    def add(self, relation: Relation, node: exp.Expression) -> None:
+        """Adds a relation. PlanError if there is one of that name."""
+        self.check_alias(relation, node)
         self.relations.append(relation)
         self.order += [(relation.alias.lower(), key) for key in relation.columns]
+
+    def check_alias(self, relation: Relation, node: exp.Expression) -> None:
+        """Raises PlanError if there is a relation of that name."""
+        if any(other.alias.lower() == relation.alias.lower() for other in self.relations):
+            raise self.text.error(f"two tables are called {relation.alias}", node, "give one of them an alias")
 
     def join(self, other: Scope, merged: list[tuple[str, str]]) -> None:
         """Adds the other side of a join; its merged columns, those of USING, come first from now on, as in Spark."""
@@ -70,6 +207,12 @@ class Scope:
         found = next((r for r in self.relations if r.alias.lower() == wanted), None)
         return found or (self.outer.relation(alias) if self.outer else None)
 
+    def known(self) -> str:
+        """Returns the relations, as a hint."""
+        return "the query has: " + ", ".join(relation.alias for relation in self.relations)
+
+    # columns ----------------------------------------------------------------------------------------------------------
+
     def lookup(self, name: str) -> list[Expr]:
         """Returns the columns of that name, of the nearest scope that has one."""
         found = [expr for _, expr in self.having(name)]
@@ -80,14 +223,75 @@ class Scope:
         wanted = name.lower()
         return [(one, expr) for one in self.relations for key, _, expr in one.visible() if key == wanted]
 
+    def names(self) -> Iterator[str]:
+        """Yields every column, with and without its table."""
+        for relation in self.relations:
+            for spelling, _ in relation.columns.values():
+                yield from (spelling, f"{relation.alias}.{spelling}")
+
+    def column(self, node: exp.Column) -> Expr:
+        """Returns what a column means. PlanError if it is unknown or ambiguous."""
+        name = node.name
+        self.check_qualifier(node)
+        if node.table:
+            relation = self.relation(node.table)
+            if relation is None:
+                raise self.text.error(f"unknown table or alias {node.table}", node, self.known())
+            if name.lower() not in relation.columns:
+                own = ", ".join(spelling for spelling, _ in relation.columns.values())
+                raise self.text.error(f"{relation.alias} has no column {name}", node, f"it has: {own}")
+            return relation.columns[name.lower()][1]
+        found = self.lookup(name)
+        if len(found) > 1:
+            tables = [r.alias for r in self.relations if name.lower() in r.columns]
+            hint = "write " + " or ".join(f"{t}.{name}" for t in tables)
+            raise self.text.error(f"column {name} is ambiguous", node, hint)
+        if not found:
+            close = difflib.get_close_matches(name, list(self.names()), 1) or misspelled(name)
+            hint = f"did you mean {close[0]}?" if close else _columns(self.relations)
+            raise self.text.error(f"unknown column {name}", node, hint)
+        return found[0]
+
+    def check_qualifier(self, node: exp.Column) -> None:
+        """Refuses a column that is qualified by more than its table."""
+        if node.args.get("db") is not None:
+            raise self.text.error("a column has at most one qualifier here", node, "write table.column")
+        self.text.check_arguments(node, {"this", "table"}, "a column")
+
     def meaning(self, name: str) -> str:
         """Returns what the name could mean here: a column or a table; nothing if neither is called so."""
         if self.lookup(name):
             return f"the column {name}"
         return f"the table {name}" if self.relation(name) is not None else ""
 
-    def names(self) -> Iterator[str]:
-        """Yields every column, with and without its table."""
-        for relation in self.relations:
-            for spelling, _ in relation.columns.values():
-                yield from (spelling, f"{relation.alias}.{spelling}")
+    def warn(self, literal: exp.Expression) -> None:
+        """Says so if text in double quotes, which is a constant, is called as something that the query could mean."""
+        what = self.meaning(str(literal.this))
+        if what:
+            text = self.text.text
+            start, end = literal.meta["start"], literal.meta["end"] + 1
+            self.reading.warnings[start] = pointed(
+                f"{text[start:end]} is the text '{literal.this}' here, not {what}",
+                text,
+                Position.of(text, start, end),
+                hint=f"write `{literal.this}` for the name, '{literal.this}' for the text; "
+                "in the dialect 'ansi', double quotes write names",
+            )
+
+
+def _columns(relations: Iterable[Relation]) -> str:
+    """Returns the hint that names the columns that there are; the first of many."""
+    names = list(dict.fromkeys(spelling for relation in relations for spelling, _ in relation.columns.values()))
+    return f"there are: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}" if names else ""
+
+
+def output_name(item: Any, index: int) -> str:
+    """Returns what an item of a SELECT list is called: its alias, its column, or else its number."""
+    named = item.key in ("alias", "column")
+    return str(item.alias_or_name) if named else f"c{index}"
+
+
+def value_of(item: exp.Expression) -> exp.Expression:
+    """Returns what an alias stands behind."""
+    found: exp.Expression = item.this if isinstance(item, exp.Alias) else item
+    return found

@@ -17,7 +17,7 @@ from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
 from plans.expressions.names import NAMES, named
 from plans.frontends.sql.scalars.interval import TUMBLING, shifted, tumbled
-from plans.frontends.sql.text.place import check_quantifier, has_query, negation, place_of, refusal, spelling
+from plans.frontends.sql.text.place import check_quantifier, has_query, place_of, refusal, spelling
 from plans.schema import decimal_parts, normal_type
 from plans.stack import with_room
 
@@ -58,12 +58,13 @@ _CARRIED_BY = {
     "trim": {"position"},
 }  # fmt: skip
 
-Resolve = Callable[[Any], Expr]
+Resolve = Callable[[Any], Expr | None]
 _T = TypeVar("_T")
 
 
 def scalar(node: Any, resolve: Resolve, text: str) -> Expr:
-    """Returns the typed expression of a scalar node; `resolve` turns column nodes into expressions."""
+    """Returns the typed expression of a scalar node; `resolve` says what columns mean, and whatever else it knows of a
+    node: aggregates, subqueries."""
     chain = []  # a + b + c: operators to the right of one another, which lean to the left in the tree
     while node.key in _BINARY and not _has_interval(node):
         chain.append(node)
@@ -92,6 +93,9 @@ def _value(node: Any, resolve: Resolve, text: str) -> Expr:
         plain = node.copy()
         plain.set("negate", None)
         return call("not", scalar(plain, resolve, text))
+    meant = resolve(node)
+    if meant is not None:
+        return meant
     found = _scalar(node, resolve, text)
     known = _CARRIED | _CARRIED_BY.get(node.key, set())
     unknown = [name for name, value in node.args.items() if value not in (None, False, []) and name not in known]
@@ -108,8 +112,6 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
             raise PlanError(f"{spelling(text, node)} lacks an argument")
         return scalar(node.args[name], resolve, text)
 
-    if key == "column":
-        return resolve(node)
     if key == "literal":
         return _literal(node)
     if key == "boolean":
@@ -124,14 +126,6 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         return shifted(node, part("expression" if node.this.key == "interval" else "this"))
     if key == "neg" and node.this.key == "literal" and not node.this.args.get("is_string"):
         return _number("-" + str(node.this.this))
-    if key == "not" and node.this.unnest().key in ("in", "exists") and has_query(node.this.unnest()):
-        word = "NOT " + node.this.unnest().key.upper()
-        raise PlanError(
-            f"{word} with a subquery is not supported: negation is not conjunctive",
-            hint="maintain both queries and subtract downstream",
-            position=negation(text, node),
-            text=text,
-        )
     if key == "anonymous" and node.this == "+":
         value = scalar(node.expressions[0], resolve, text)
         if not numeric(value.type):

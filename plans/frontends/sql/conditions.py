@@ -1,0 +1,80 @@
+"""WHERE and ON: conditions of the frame, with IN and EXISTS as semi-joins and their negations as anti joins.
+
+Part of `plans.frontends.sql`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from plans.expressions.build import Expr, call, factored
+from plans.frontends.sql import subqueries
+from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.text.place import negation
+from plans.frontends.sql.values import compared, scalar
+from plans.stack import with_room
+
+
+def add_conditions(parts: Iterable[exp.Expression], scope: Scope) -> None:
+    """Adds conditions that are no conjunctions to the frame."""
+    for part in parts:
+        with_room(_add, part, scope)
+
+
+def _add(node: exp.Expression, scope: Scope) -> None:
+    negated = isinstance(node, exp.Not) or bool(node.args.get("negate"))
+    inner = node.this.unnest() if isinstance(node, exp.Not) else node
+    if isinstance(inner, exp.Exists):
+        sub = subqueries.subquery(inner.this, scope, True)
+        if negated:
+            scope.frame.sources.append(subqueries.attached("anti", sub, None, node, scope))
+        else:
+            subqueries.semi_joined(sub, None, node, scope)
+        return
+    if isinstance(inner, exp.In) and inner.args.get("query") is not None:
+        mine = compared(inner, scope)
+        if negated:
+            _not_in(inner, mine, scope, node)
+        else:
+            subqueries.semi_joined(subqueries.subquery(inner.args["query"], scope), mine, inner, scope)
+        return
+    scope.frame.conditions.append(factored(checked(scalar(node, scope), node, scope)))
+
+
+def checked(condition: Expr, node: exp.Expression, scope: Scope) -> Expr:
+    """Returns a condition. PlanError if it is a value of another type."""
+    if condition.type != "bool":
+        raise scope.text.error(f"a condition is expected, not a value of type {condition.type}", node)
+    return condition
+
+
+def _not_in(node: exp.In, mine: list[Expr], scope: Scope, written: exp.Expression) -> None:
+    """Adds `mine NOT IN (...)`: no equal value, and what SQL's NULLs ask for besides."""
+    if len(mine) != 1:
+        raise scope.text.error(
+            "NOT IN with several columns is not supported", node, "write NOT EXISTS", _not_at(written, scope)
+        )
+    sub = subqueries.subquery(node.args["query"], scope)
+    if sub.correlated:  # no row may be equal or unknown
+        (equal,) = subqueries.equalities(mine, sub.outputs, node, scope)
+        either = call("or", equal, subqueries.unknown(mine[0], sub))
+        scope.frame.sources.append(subqueries.exposed("anti", sub, (either,), scope))
+        return
+    scope.frame.sources.append(subqueries.attached("anti", sub, mine, node, scope))
+    if subqueries.certain(sub, mine[0], scope):
+        return
+    empty, clean = subqueries.flags(sub, scope)
+    known = call("and", call("not", call("isnull", mine[0])), clean)
+    scope.frame.conditions.append(call("or", empty, known))
+
+
+def _not_at(node: exp.Expression, scope: Scope) -> tuple[int, int] | None:
+    """Returns where NOT stands."""
+    text = scope.text.text
+    place = negation(text, node)
+    if place is None:
+        return None
+    start = len("\n".join(text.split("\n")[: place.line - 1])) + (place.line > 1) + place.column - 1
+    return start, start + place.length

@@ -1,0 +1,298 @@
+"""A query as a relation of the algebra: a SELECT, clause by clause, or a nest of set operations.
+
+Part of `plans.frontends.sql`. Clauses are read in the sequence in which they take effect: FROM, WHERE, GROUP BY,
+SELECT, ORDER BY, HAVING, QUALIFY, DISTINCT, LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sqlglot import exp
+
+from plans.expressions.build import Expr, col
+from plans.frontends.branches import balanced, shaped
+from plans.frontends.sql.conditions import add_conditions, checked
+from plans.frontends.sql.from_clause import add_join, add_relation, with_clause
+from plans.frontends.sql.grouping import Groups
+from plans.frontends.sql.groupings import Grouping, groupings
+from plans.frontends.sql.ordering import Columns, Item, check_limits, order_by, order_by_name, top
+from plans.frontends.sql.over import Windows, contains_window, has_windows
+from plans.frontends.sql.refuse import conjuncts
+from plans.frontends.sql.scope import Frame, Names, Scope, output_name, value_of
+from plans.frontends.sql.sets import nest
+from plans.frontends.sql.shape import flat, grouped, unwrapped
+from plans.frontends.sql.values import Meaning, scalar
+from plans.program import Order
+from plans.queries.algebra import Query, Relation, SetOperation, check_output_name, replaced
+from plans.stack import MAX_NESTING, with_room
+
+
+def read(node: exp.Expression, scope: Scope, *, around: bool = False, unique: bool = True) -> Relation:
+    """Returns the relation that a query in a scope is.
+
+    `around`: it may read the columns of the scope; its aliases differ from those of the scope then. `unique`: its
+    columns must have different names.
+    """
+    node, inner = unwrapped(node), _inside(scope, around)
+    if isinstance(node, exp.SetOperation):
+        return _set_operation(node, inner)
+    if not isinstance(node, exp.Select):
+        raise scope.text.refuse_statement(node)
+    if flat(node):
+        frame = flatten(node, scope, around=around, unique=unique, apart=True)
+        return _noted(frame.query(scope.text.text, frame.outputs, frame.distinct), scope)
+    check_limits(node, scope.text)
+    relation, part = _selected(node, inner, unique)
+    return _noted(top(relation, node, part.order, len(part.selected.hidden), scope.text), scope)
+
+
+def flatten(
+    node: exp.Expression,
+    scope: Scope,
+    *,
+    around: bool = False,
+    unique: bool = True,
+    wish: str = "rows",
+    apart: bool = False,
+) -> Frame:
+    """Returns the join core that a flat SELECT is, for the frame of the scope.
+
+    `wish`: what the rows below a window function should be called. `apart`: for a frame of its own, whose aliases meet
+    no others unless it reads what is around. The other arguments are those of `read`.
+    """
+    node = unwrapped(node)
+    if not isinstance(node, exp.Select):
+        raise scope.text.refuse_statement(node)
+    windows = has_windows(node)
+    inner = _inside(scope, around and not windows)
+    if not windows and not apart:
+        inner = replace(inner, frame=Frame(scope.frame.names))
+    (part,) = _parts(node, inner, unique)
+    frame = part.scope.frame
+    if windows:
+        frame = _over([part], Frame(Names() if apart and not around else scope.frame.names), wish)
+    else:
+        frame.outputs = part.selected.pairs
+    frame.distinct = bool(node.args.get("distinct"))
+    return frame
+
+
+def _inside(scope: Scope, around: bool) -> Scope:
+    """Returns the scope of a query in a scope."""
+    names = scope.frame.names if around else Names()
+    return Scope(scope.reading, scope.ctes, Frame(names), scope if around else None, scope.depth + 1)
+
+
+def _noted(relation: Relation, scope: Scope) -> Relation:
+    """Returns a relation with what was noted of the text."""
+    warnings = tuple(scope.reading.warnings.values())
+    if isinstance(relation, Query):
+        return replace(relation, notes=tuple(scope.reading.notes), warnings=warnings)
+    return replace(relation, warnings=warnings)
+
+
+# SELECT ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Part:
+    """What one grouping of a SELECT contributes: rows, and what is selected of them.
+
+    Without window functions `selected` are columns of the rows. With them, the rows have the columns `windows.below`,
+    and what is selected is over those.
+    """
+
+    scope: Scope
+    groups: Groups | None
+    selected: Columns
+    windows: Windows | None
+    order: tuple[Order, ...] = ()
+    having: Expr | None = None
+    qualify: tuple[Expr, ...] = ()
+
+    def rows(self) -> Relation:
+        """Returns the rows with their columns, hidden ones last."""
+        pairs = (self.selected if self.windows is None else self.windows.below).pairs
+        if self.groups is None:
+            return self.scope.frame.query(self.scope.text.text, pairs)
+        return self.groups.relation(pairs, self.having)
+
+
+def _parts(node: exp.Select, inner: Scope, unique: bool) -> list[_Part]:
+    """Returns the parts of a SELECT: several for GROUPING SETS, which differ in what they group by."""
+    scope = _from_where(node, inner)
+    if not grouped(node):
+        return [_part(node, scope, None, unique, False)]
+    found = groupings(node, scope)
+    parts = [_part(node, scope, found[0], unique, len(found) > 1)]
+    for grouping in found[1:]:
+        again = replace(inner, frame=Frame(Names()), relations=[], order=[])
+        parts.append(_part(node, _from_where(node, again), grouping, unique, True))
+    return parts
+
+
+def _from_where(node: exp.Select, scope: Scope) -> Scope:
+    """Adds FROM and WHERE to the frame; the scope that the rest of the SELECT sees."""
+    if scope.depth > MAX_NESTING:
+        raise scope.text.error(f"subqueries are nested more than {MAX_NESTING} deep", node, "leave some of them out")
+    scope = replace(scope, ctes=with_clause(node, scope))
+    scope.text.check_clauses(node)
+    start = node.args.get("from_") or node.args.get("from")
+    if start is None:
+        raise scope.text.error("a SELECT without FROM has nothing to maintain", node)
+    with_room(add_relation, start.this, scope)
+    for join in node.args.get("joins") or ():
+        add_join(join, scope)
+    where = node.args.get("where")
+    if where is not None:
+        scope.text.check_no_aggregate(where.this, "WHERE")
+        add_conditions(conjuncts(where.this), scope)
+    return scope
+
+
+def _part(node: exp.Select, scope: Scope, grouping: Grouping | None, unique: bool, several: bool) -> _Part:
+    """Returns what is selected of the rows of one grouping, or of the rows of FROM."""
+    groups = None if grouping is None else Groups(node, scope, grouping)
+
+    def plain(part: exp.Expression, meaning: Meaning | None = None) -> Expr:
+        return scalar(part, scope, meaning) if groups is None else groups.value(part, meaning)
+
+    windows = Windows(Columns([], several), plain, scope) if has_windows(node) else None
+    value = plain if windows is None else windows.value
+    listed = list(_listed(node, scope, groups is not None))
+    if windows is not None:  # what is selected of the rows are columns below the window functions, in this sequence
+        for name, item, expr in listed:
+            if not contains_window(item):
+                windows.add(Item(name, plain(value_of(item)) if expr is None else expr, item))
+    items = []
+    for name, item, expr in listed:
+        if windows is None:
+            items.append(Item(name, plain(value_of(item)) if expr is None else expr, item))
+        elif contains_window(item):
+            items.append(Item(name, value(value_of(item)), item))
+        else:
+            items.append(Item(name, windows.column(name), item))
+        if windows is not None and item.alias:
+            windows.named.setdefault(item.alias.lower(), items[-1].expr)
+    _check_outputs(items, scope, unique)
+    selected = Columns(items, several)
+    order, having, qualify = (node.args.get(name) for name in ("order", "having", "qualify"))
+    by = () if order is None else order_by(order, selected, value, bool(node.args.get("distinct")), scope.text)
+    made = _Part(scope, groups, selected, windows, by)
+    if having is not None and groups is not None:
+        made.having = checked(groups.value(having.this, _aliases(items, scope)), having, scope)
+    if qualify is not None:
+        if windows is None:
+            raise scope.text.error("this QUALIFY is not supported", qualify.this, "write ROW_NUMBER() OVER (...) <= 3")
+        made.qualify = tuple(checked(value(one), one, scope) for one in conjuncts(qualify.this))
+    return made
+
+
+def _aliases(items: list[Item], scope: Scope) -> Meaning:
+    """Returns what names mean that HAVING may use for what is selected."""
+    named = {item.name.lower(): item.expr for item in items if isinstance(item.node, exp.Alias)}
+
+    def meaning(part: exp.Expression) -> Expr | None:
+        plain = isinstance(part, exp.Column) and not part.table and not scope.lookup(part.name)
+        return named.get(part.name.lower()) if plain else None
+
+    return meaning
+
+
+def _listed(node: exp.Select, scope: Scope, grouped: bool) -> Iterator[tuple[str, exp.Expression, Expr | None]]:
+    """Yields what is selected: name, item and, of the columns that * stands for, the value."""
+    for index, item in enumerate(node.expressions):
+        star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+        if not isinstance(star, exp.Star):
+            yield output_name(item, index), item, None
+            continue
+        if grouped:
+            raise scope.text.error("* beside aggregates or GROUP BY is not supported", item, "list the columns")
+        for word in (name.strip("_").upper() for name, value in star.args.items() if value):
+            raise scope.text.error(f"* {word} is not supported", item, "list the columns")
+        yield from ((name, item, expr) for name, expr in _star(item, scope))
+
+
+def _star(item: exp.Expression, scope: Scope) -> list[tuple[str, Expr]]:
+    """Returns the columns of * or table.*."""
+    shown = scope.visible()
+    if isinstance(item, exp.Column):
+        scope.check_qualifier(item)
+        named = scope.relation(item.table)
+        if named is None:
+            raise scope.text.error(f"unknown table or alias {item.table}", item, scope.known())
+        shown = [(named, *column) for column in named.columns.values()]
+    count: dict[str, int] = {}
+    for _, name, _ in shown:
+        count[name.lower()] = count.get(name.lower(), 0) + 1
+    if any(n > 1 for n in count.values()):
+        scope.reading.notes["SELECT *: columns that several tables have are called table_column"] = None
+    return [(s if count[s.lower()] == 1 else f"{r.alias}_{s}", expr) for r, s, expr in shown]
+
+
+def _check_outputs(items: list[Item], scope: Scope, unique: bool) -> None:
+    """Refuses output columns without a type, with the name of another one, or with a name of a delta's own."""
+    seen: set[str] = set()
+    for item in items:
+        if item.expr.type == "null":
+            message = f"output column {item.name} is NULL without a type"
+            raise scope.text.error(message, item.node, "write CAST(NULL AS ...)")
+        if unique and item.name.lower() in seen:
+            message = f"two output columns are called {item.name}"
+            raise scope.text.error(message, item.node, "give one of them an alias: AS ...")
+        seen.add(item.name.lower())
+        if scope.depth == 1:
+            scope.text.guarded(item.node, partial(check_output_name, item.name))
+
+
+def _selected(node: exp.Select, inner: Scope, unique: bool) -> tuple[Relation, _Part]:
+    """Returns the relation of a SELECT before ORDER BY and LIMIT, hidden columns last, and its first part."""
+    parts = _parts(node, inner, unique)
+    first, distinct, text = parts[0], bool(node.args.get("distinct")), inner.text.text
+    if first.windows is not None:
+        frame = _over(parts, Frame(Names()), "rows")
+        return frame.query(text, frame.outputs, distinct), first
+    made = _united(parts, distinct)
+    if not distinct or isinstance(made, SetOperation):
+        return made, first
+    if isinstance(made, Query):
+        return replace(made, distinct=True), first
+    frame = Frame(first.scope.frame.names)
+    source = frame.derived(made, "groups")
+    outputs = tuple((column.name, source.qualified(column.name)) for column in made.columns)
+    return Query(text, (source,), (), outputs, True), first
+
+
+def _united(parts: list[_Part], distinct: bool) -> Relation:
+    """Returns the rows of all parts."""
+    rows = [part.rows() for part in parts]
+    if len(rows) == 1:
+        return rows[0]
+    first, types = rows[0].columns, [column.type for column in rows[0].columns]
+    made = tuple(shaped(part, [column.name for column in first], types) for part in rows)
+    union = balanced("union_all", range(len(made)))
+    return SetOperation(made, ("distinct", union) if distinct else union)
+
+
+def _over(parts: list[_Part], frame: Frame, wish: str) -> Frame:
+    """Returns a frame over the rows with their window functions, with what is selected of them."""
+    first = parts[0]
+    assert first.windows is not None
+    source = frame.derived(first.windows.over(_united(parts, False)), wish)
+    frame.sources.append(source)
+    names = {col(f"@{column.name}", column.type): source.qualified(column.name) for column in source.table.columns}
+    frame.conditions += [replaced(one, names) for one in first.qualify]
+    frame.outputs = tuple((name, replaced(expr, names)) for name, expr in first.selected.pairs)
+    return frame
+
+
+def _set_operation(node: exp.SetOperation, scope: Scope) -> Relation:
+    """Returns the relation of a nest of set operations, with the rows that ORDER BY and LIMIT keep."""
+    check_limits(node, scope.text)
+    relation = with_room(nest, node, scope)
+    order = node.args.get("order")
+    by = () if order is None else order_by_name(order, [column.name for column in relation.columns], scope.text)
+    return _noted(top(relation, node, by, 0, scope.text), scope)

@@ -1,0 +1,119 @@
+"""UNION, EXCEPT and INTERSECT: a nest of them as one function of its branches. Part of `plans.frontends.sql`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from sqlglot import exp
+
+from plans.expressions.coercion import common
+from plans.frontends.branches import balanced, shaped
+from plans.frontends.sql.from_clause import with_clause
+from plans.frontends.sql.scope import Frame, Names, Scope
+from plans.frontends.sql.shape import limited
+from plans.program import Function
+from plans.queries.algebra import Query, Relation, SetOperation, Top
+from plans.stack import with_room
+
+_OPERATORS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
+_DEEPEST = 100
+
+
+def nest(node: exp.SetOperation, scope: Scope) -> Relation:
+    """Returns the relation of a nest of set operations, without ORDER BY and LIMIT of the outermost one."""
+    branches: list[tuple[Relation, exp.Expression]] = []
+    function = _operation(node, scope, branches)
+    first = branches[0][0].columns
+    types = [column.type for column in first]
+    for relation, place in branches[1:]:
+        if len(relation.columns) != len(first):
+            raise scope.text.error(
+                f"this SELECT has {len(relation.columns)} columns, the first one has {len(first)}",
+                place,
+                "all branches of a set operation have as many columns",
+            )
+        for i, column in enumerate(relation.columns):
+            both = scope.text.guarded(place, partial(common, types[i], column.type))
+            if both is None:
+                raise scope.text.error(
+                    f"column {i + 1} has the type {column.type} here and {types[i]} before", place, "cast one of them"
+                )
+            types[i] = both
+    names = [column.name for column in first]
+    inputs = tuple(shaped(relation, names, types) for relation, _ in branches)
+    return SetOperation(inputs, function)
+
+
+def _branch(node: exp.Expression, scope: Scope, branches: list[tuple[Relation, exp.Expression]]) -> Function:
+    """Adds the branches that a branch is; their function of multiplicities."""
+    while isinstance(node, (exp.Subquery, exp.Paren)) and not isinstance(node.this, exp.Table):
+        scope = replace(scope, ctes=with_clause(node, scope))
+        node = node.this
+    if isinstance(node, exp.SetOperation) and not limited(node):
+        return _operation(node, scope, branches)
+    beside = replace(scope.outer or scope, ctes=scope.ctes, depth=scope.depth - 1)
+    made = scope.reading.read(node, beside, around=scope.outer is not None, unique=not branches)
+    if isinstance(made, SetOperation) and _is_union(made.function):  # the groupings of a SELECT
+        first = len(branches)
+        branches += [(part, node) for part in made.inputs]
+        return _moved(made.function, first)
+    branches.append((_over(made, scope) if isinstance(made, (SetOperation, Top)) else made, node))
+    return len(branches) - 1
+
+
+def _operation(node: exp.SetOperation, scope: Scope, branches: list[tuple[Relation, exp.Expression]]) -> Function:
+    """Adds the branches of a nest; their function of multiplicities."""
+    chain: list[tuple[exp.SetOperation, Scope]] = []
+    outermost, inner = node, scope
+    left: exp.Expression = node
+    while isinstance(left, exp.SetOperation) and (left is node or not limited(left)):  # A - B - C lean to the left
+        inner = replace(inner, ctes=with_clause(left, inner))
+        scope.text.check_set_operation(left)
+        chain.append((left, inner))
+        left = left.this
+    found = with_room(_branch, left, inner, branches)
+    runs: list[tuple[str, list[Function]]] = []
+    for operation, visible in reversed(chain):
+        operator = _OPERATORS[type(operation)] + ("" if operation.args.get("distinct") else "_all")
+        right = with_room(_branch, operation.expression, visible, branches)
+        if not runs or runs[-1][0] != operator:
+            runs.append((operator, []))
+        runs[-1][1].append(right)
+    for operator, rights in runs:
+        found = _run(operator, found, rights)
+    if _depth(found) > _DEEPEST:
+        raise scope.text.error(f"set operations are nested more than {_DEEPEST} deep", outermost, "use views")
+    return found
+
+
+def _over(relation: Relation, scope: Scope) -> Query:
+    """Returns a query for all columns of a relation."""
+    source = Frame(Names()).derived(relation, "rows")
+    outputs = tuple((column.name, source.qualified(column.name)) for column in relation.columns)
+    return Query(scope.text.text, (source,), (), outputs, False, warnings=relation.warnings)
+
+
+def _run(operator: str, first: Function, rights: list[Function]) -> Function:
+    """Returns `first` and others with one operator between all, as a tree of little depth: A - B - C is A - (B + C)."""
+    if operator.startswith("except"):
+        return (operator, first, balanced(operator.replace("except", "union"), rights))
+    return balanced(operator, [first, *rights])
+
+
+def _is_union(function: Function) -> bool:
+    """Returns whether there is nothing but UNION ALL in a function of branches."""
+    return isinstance(function, int) or (
+        function[0] == "union_all" and all(_is_union(part) for part in function[1:] if not isinstance(part, str))
+    )
+
+
+def _moved(function: Function, by: int) -> Function:
+    """Returns a function of branches that stand `by` places further on."""
+    if isinstance(function, int):
+        return function + by
+    return (function[0], *(part if isinstance(part, str) else _moved(part, by) for part in function[1:]))
+
+
+def _depth(function: Function) -> int:
+    return 0 if isinstance(function, int) else 1 + max(_depth(p) for p in function[1:] if not isinstance(p, str))

@@ -1,0 +1,83 @@
+"""What a query is by its form, before any name in it means something. Part of `plans.frontends.sql`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from plans.frontends.sql.aggregates import aggregates
+
+CLAUSES = ("order", "limit", "offset")
+"""The clauses that pick rows by their order."""
+
+
+def unwrapped(node: exp.Expression) -> exp.Expression:
+    """Returns the query that stands in parentheses."""
+    while isinstance(node, (exp.Subquery, exp.Paren)):
+        node = node.this
+    return node
+
+
+def limited(node: Any) -> bool:
+    """Returns whether a query picks rows by their order."""
+    return any(node.args.get(name) for name in CLAUSES)
+
+
+def grouped(node: exp.Select) -> bool:
+    """Returns whether a SELECT has groups: GROUP BY, HAVING or aggregates of its own."""
+    having, qualify, order = (node.args.get(name) for name in ("having", "qualify", "order"))
+    parts = [*node.expressions, *(one.this for one in (having, qualify) if one is not None)]
+    parts += [one.this for one in order.expressions] if order is not None else []
+    return bool(node.args.get("group") or having) or any(next(aggregates(part), None) is not None for part in parts)
+
+
+def flat(node: exp.Expression) -> bool:
+    """Returns whether a query can be flattened into the one around it: a SELECT without aggregates and outer joins."""
+    if not isinstance(node, exp.Select) or limited(node):
+        return not isinstance(node, exp.SetOperation) and not limited(node)
+    if grouped(node):
+        return False
+    return not any(
+        (join.kind or "").upper() == "ANTI" or (join.side and (join.kind or "").upper() != "SEMI")
+        for join in joins_of(node)
+    )
+
+
+def tables_in(node: exp.Expression) -> exp.Expression | None:
+    """Returns the table, or the join, that parentheses in FROM stand around; None if it is a query, or there are no
+    parentheses."""
+    inner = node
+    while isinstance(inner, (exp.Subquery, exp.Paren)):
+        inner = inner.this
+        named = isinstance(inner, exp.Subquery) and (inner.alias or inner.args.get("joins"))
+        if named or isinstance(inner, exp.Table):
+            return inner
+    return None
+
+
+def joins_of(node: exp.Expression) -> list[exp.Join]:
+    """Returns the joins of a FROM clause, or of one in parentheses: those in further parentheses, too."""
+    found: list[exp.Join] = []
+    todo = [node]
+    while todo:
+        part = todo.pop()
+        joins = part.args.get("joins") or () if isinstance(part, (exp.Select, exp.Table, exp.Subquery)) else ()
+        found += joins
+        start = part.args.get("from_") or part.args.get("from") if isinstance(part, exp.Select) else None
+        inside = start.this if start is not None else tables_in(part)
+        todo += [inner for inner in (inside, *(join.this for join in joins)) if inner is not None]
+    return found
+
+
+def hoisted(root: exp.Expression) -> exp.Expression:
+    """Returns a syntax tree in which parentheses around a query carry no ORDER BY and LIMIT: the query inside of them
+    does, unless it has its own."""
+    for node in list(root.find_all(exp.Subquery)):
+        inner = node.this
+        plain = isinstance(inner, exp.Query) and not (limited(inner) or node.alias or node.args.get("joins"))
+        if limited(node) and plain:
+            for name in CLAUSES:
+                inner.set(name, node.args.get(name))
+                node.set(name, None)
+    return root

@@ -1,0 +1,204 @@
+"""Subqueries whose rows do not multiply: sources that are joined as semi-joins, anti joins or marks.
+
+Part of `plans.frontends.sql`. A subquery is read once: as a `Frame` where it can be flattened, whose conditions may
+read the query around it, or else as a relation of its own, which may not. What is asked of it is a function of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sqlglot import exp
+
+from plans.errors import PlanError
+from plans.expressions.build import TRUE, Expr, call, col, lit
+from plans.frontends.sql.scope import Frame, Names, Scope
+from plans.frontends.sql.shape import flat, unwrapped
+from plans.program import Aggregate
+from plans.queries.algebra import Group, Query, Relation, Source, replaced, split
+
+
+@dataclass(frozen=True)
+class Subquery:
+    """A subquery that was read: a frame, whose `crossing` conditions read the query around it, or a relation."""
+
+    node: exp.Expression
+    frame: Frame | None
+    relation: Relation | None = None
+    own: tuple[Expr, ...] = ()
+    crossing: tuple[Expr, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[Expr, ...]:
+        """Returns the values of a frame's select list."""
+        assert self.frame is not None
+        return tuple(expr for _, expr in self.frame.outputs)
+
+    @property
+    def correlated(self) -> bool:
+        """Returns whether a frame reads the query around it, in its conditions or its outputs."""
+        if self.frame is None:
+            return False
+        read = {_alias(name) for expr in self.outputs for name in expr.columns}
+        return bool(self.crossing) or not read <= self.frame.aliases
+
+
+def subquery(body: exp.Expression, scope: Scope, exists: bool = False) -> Subquery:
+    """Returns a subquery of the scope; if it only `exists`, its outputs do not matter."""
+    body = unwrapped(body)
+    if not flat(body):
+        return Subquery(body, None, _closed(body, scope))
+    frame = scope.reading.flatten(_of_one(body) if exists else body, scope, around=True, unique=False)
+    own, crossing = parted(frame.conditions, frame.aliases)
+    return Subquery(body, frame, None, own, crossing)
+
+
+def _closed(body: exp.Expression, scope: Scope) -> Relation:
+    """Returns a subquery that is a relation of its own; it may not read the query around it."""
+    try:
+        return scope.reading.read(body, scope, unique=False)
+    except PlanError:
+        probe = replace(scope, frame=Frame(Names(set(scope.frame.names.taken))))
+        scope.reading.read(body, probe, around=True, unique=False)  # is it only that it reads the query around it?
+        raise scope.text.error(
+            "a subquery with aggregates, set operations or outer joins cannot read the query around it",
+            body,
+            "join with it in FROM, grouped by what ties it to the query around it",
+        ) from None
+
+
+def parted(conditions: list[Expr] | tuple[Expr, ...], aliases: set[str]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """Returns the conditions over these sources alone, and those that read the query around them."""
+    parts = [part for given in conditions for part in given.conjuncts()]
+    own = tuple(one for one in parts if {_alias(name) for name in one.columns} <= aliases)
+    return own, tuple(one for one in parts if one not in own)
+
+
+def semi_joined(sub: Subquery, mine: list[Expr] | None, node: exp.Expression, scope: Scope) -> None:
+    """Adds EXISTS, or with values `mine` IN, as a semi-join."""
+    frame, group = scope.frame, scope.frame.names.group()
+    if sub.frame is not None:
+        frame.merge(sub.frame, group)
+        theirs = sub.outputs
+    else:
+        assert sub.relation is not None
+        source = replace(frame.derived(sub.relation, "subquery"), group=group)
+        frame.sources.append(source)
+        theirs = columns_of(source)
+    frame.conditions += equalities(mine, theirs, node, scope)
+
+
+def attached(join: str, sub: Subquery, mine: list[Expr] | None, node: exp.Expression, scope: Scope) -> Source:
+    """Returns the source of an anti join or a mark: the subquery's rows, and as `on` what they have to fulfil.
+
+    `mine` are the values that its columns must equal, None for EXISTS.
+    """
+    if sub.frame is None:
+        assert sub.relation is not None
+        source = scope.frame.derived(sub.relation, "subquery")
+        return replace(source, join=join, on=equalities(mine, columns_of(source), node, scope))
+    equal = equalities(mine, sub.outputs, node, scope)
+    first = sub.frame.sources[0]
+    if len(sub.frame.sources) == 1 and first.join == "inner" and first.input is None:
+        on = (part for one in (*sub.frame.conditions, *equal) for part in one.conjuncts())
+        return replace(first, group=0, join=join, on=tuple(on))
+    return exposed(join, sub, equal, scope)
+
+
+def exposed(join: str, sub: Subquery, further: tuple[Expr, ...], scope: Scope) -> Source:
+    """Returns the rows of a frame as a relation, with the columns that conditions with the query around it read.
+
+    `further` conditions are the frame's, too.
+    """
+    frame = sub.frame
+    assert frame is not None
+    for inner in frame.sources:
+        if {_alias(name) for expr in inner.on for name in expr.columns} - frame.aliases:
+            raise scope.text.error(
+                "this subquery holds another one that reads the query around both", sub.node, "join them step by step"
+            )
+    own, crossing = parted((*frame.conditions, *further), frame.aliases)
+    names: dict[Expr, str] = {}
+    for one in crossing:
+        for side in _sides(one, frame.aliases):
+            names.setdefault(side, f"k{len(names)}")
+    outputs = tuple((name, expr) for expr, name in names.items()) or (("k0", TRUE),)
+    several = len(frame.sources) > 1
+    query = Query(scope.text.text, tuple(frame.sources), own, outputs, several, tuple(frame.keys))
+    source = scope.frame.derived(query, frame.sources[0].alias)
+    theirs = {expr: source.qualified(name) for expr, name in names.items()}
+    return replace(source, join=join, on=tuple(replaced(one, theirs) for one in crossing))
+
+
+def equalities(
+    mine: list[Expr] | None, theirs: tuple[Expr, ...], node: exp.Expression, scope: Scope
+) -> tuple[Expr, ...]:
+    """Returns the equalities that IN stands for."""
+    if mine is None:
+        return ()
+    if len(mine) != len(theirs):
+        raise scope.text.error(f"IN compares {len(mine)} with {len(theirs)} columns", node)
+    pairs = zip(mine, theirs, strict=True)
+    return tuple(scope.text.guarded(node, partial(call, "eq", one, two)) for one, two in pairs)
+
+
+def unknown(mine: Expr, sub: Subquery) -> Expr:
+    """Returns when one of the two values that IN compares is NULL."""
+    return call("or", call("isnull", mine), call("isnull", sub.outputs[0]))
+
+
+def certain(sub: Subquery, mine: Expr, scope: Scope) -> bool:
+    """Returns True if neither a value nor any value of a subquery can be NULL: nothing is unknown then."""
+    schema = scope.reading.schema
+    if sub.frame is None or not scope.frame.never_null(mine, schema):
+        return False
+    return sub.frame.never_null(sub.outputs[0], schema)
+
+
+def flags(sub: Subquery, scope: Scope) -> tuple[Expr, Expr]:
+    """Returns two values of one row: whether a subquery is empty, and whether none of its values is NULL."""
+    text = scope.text.text
+    if sub.frame is not None:
+        query = sub.frame.query(text, (("y", sub.outputs[0]),))
+    else:
+        assert sub.relation is not None
+        source = Frame(Names()).derived(sub.relation, "subquery")
+        query = Query(text, (source,), (), (("y", columns_of(source)[0]),), False)
+    rows, values = col("rows", "int64"), col("values", "int64")
+    outputs = (("empty", call("eq", rows, lit(0))), ("clean", call("eq", rows, values)))
+    counts = (Aggregate("rows", "int64", "count"), Aggregate("values", "int64", "count", ("y",)))
+    one = scope.frame.derived(Group(query, (), counts, outputs, None, True), "flags")
+    scope.frame.sources.append(one)
+    return one.qualified("empty"), one.qualified("clean")
+
+
+def columns_of(source: Source) -> tuple[Expr, ...]:
+    """Returns the columns of a source."""
+    return tuple(source.qualified(column.name) for column in source.table.columns)
+
+
+def _of_one(body: exp.Expression) -> exp.Expression:
+    """Returns a subquery of which only existence matters, with a constant for its outputs."""
+    if not isinstance(body, exp.Select) or body.args.get("distinct"):
+        return body
+    made: exp.Expression = body.copy().select(exp.Literal.number(1), append=False)
+    return made
+
+
+def _alias(name: str) -> str:
+    return split(name)[0]
+
+
+def _sides(condition: Expr, aliases: set[str]) -> Iterator[Expr]:
+    """Yields what a condition reads of these sources: one side of an equality, or else every column."""
+    if condition.op in ("eq", "nseq"):
+        for side, other in (condition.args, condition.args[::-1]):
+            inside = {_alias(name) for name in side.columns}
+            if inside and inside <= aliases and not {_alias(name) for name in other.columns} & aliases:
+                yield side
+                return
+    for node in condition.postorder():
+        if node.op == "col" and _alias(node.value) in aliases:
+            yield node

@@ -1,0 +1,124 @@
+"""Scalar expressions with what a scope says of them: columns, and EXISTS, IN and subqueries of one row as values.
+
+Part of `plans.frontends.sql`. A value that a subquery has is a column of a source that joins the frame of the scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from plans.expressions.build import FALSE, NULL, TRUE, Expr, call, cast, col, lit, substitute
+from plans.frontends.sql import subqueries
+from plans.frontends.sql.scalars.scalar import scalar as expression
+from plans.frontends.sql.scope import Scope
+from plans.frontends.sql.shape import grouped, unwrapped
+from plans.frontends.sql.text.parse import double_quoted
+from plans.lowering.matches import Keys, crossing_keys
+from plans.queries.algebra import FOUND, Group, Query, Source, unused
+
+Meaning = Callable[[exp.Expression], Expr | None]
+"""What a part of an expression means beside what it is in its scope: None for all that has no further meaning."""
+
+_ONE_ROW = "it must return one row for certain: SELECT MAX(...), SUM(...), COUNT(*), without GROUP BY"
+
+
+def scalar(node: exp.Expression, scope: Scope, meaning: Meaning | None = None) -> Expr:
+    """Returns a scalar expression, with what its subqueries need added to the frame of the scope."""
+    for literal in double_quoted(node, scope.text.text):
+        scope.warn(literal)
+
+    def resolve(part: exp.Expression) -> Expr | None:
+        found = meaning(part) if meaning is not None else None
+        if found is not None:
+            return found
+        if isinstance(part, exp.Column):
+            return scope.column(part)
+        if isinstance(part, exp.Exists) or (isinstance(part, exp.In) and part.args.get("query") is not None):
+            return _contained_value(part, scope)
+        return _one_value(part, scope) if isinstance(part, exp.Subquery) else None
+
+    return expression(node, resolve, scope.text.text)
+
+
+def compared(node: exp.In, scope: Scope) -> list[Expr]:
+    """Returns the values on the left of IN."""
+    left = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this.unnest()]
+    return [scalar(part, scope) for part in left]
+
+
+def _mark(source: Source, scope: Scope) -> Expr:
+    """Returns the column of a mark, which joins the frame."""
+    scope.frame.sources.append(source)
+    return col(f"{source.alias}.{FOUND}", "bool")
+
+
+def _contained_value(node: exp.Exists | exp.In, scope: Scope) -> Expr:
+    """Returns the value of EXISTS, or of `mine IN (...)`: TRUE, FALSE, or NULL where only a NULL could be equal."""
+    if isinstance(node, exp.Exists):
+        return _mark(subqueries.attached("mark", subqueries.subquery(node.this, scope, True), None, node, scope), scope)
+    mine = compared(node, scope)
+    if len(mine) != 1:
+        raise scope.text.error("IN with several columns is supported only as a condition of its own", node)
+    sub = subqueries.subquery(node.args["query"], scope)
+    if sub.correlated:
+        equal = subqueries.equalities(mine, sub.outputs, node, scope)
+        found = _mark(subqueries.exposed("mark", sub, equal, scope), scope)
+        doubt = subqueries.exposed("mark", sub, (subqueries.unknown(mine[0], sub),), scope)
+        return call("case", found, TRUE, _mark(doubt, scope), NULL, FALSE)
+    found = _mark(subqueries.attached("mark", sub, mine, node, scope), scope)
+    if subqueries.certain(sub, mine[0], scope):
+        return found
+    empty, clean = subqueries.flags(sub, scope)
+    doubtful = call("or", call("isnull", mine[0]), call("not", clean))
+    return call("case", found, TRUE, empty, FALSE, doubtful, NULL, FALSE)
+
+
+def _one_value(node: exp.Subquery, scope: Scope) -> Expr:
+    """Returns the value of a subquery of one row: aggregates without GROUP BY, which may be correlated by equality."""
+    body = unwrapped(node)
+    plain = isinstance(body, exp.Select) and not any(body.args.get(name) for name in ("group", "having", "distinct"))
+    if not plain or not isinstance(body, exp.Select) or len(body.expressions) != 1 or not grouped(body):
+        raise scope.text.error("this subquery is not one value", node, _ONE_ROW)
+    made = scope.reading.read(body, scope, around=True, unique=False)
+    if not isinstance(made, Group) or not isinstance(made.input, Query):
+        raise scope.text.error("a subquery beside the aggregate of this one is not supported", body, "use a join")
+    group, ties = _tied(made, made.input, body, scope)
+    name, value = made.outputs[0]
+    if not ties:
+        source = scope.frame.derived(group, "value")
+        scope.frame.sources.append(source)
+        return source.qualified(name)
+    empty = {a.name: lit(0) if a.function == "count" else cast(NULL, a.type) for a in group.aggregates}
+    nothing = substitute(value, lambda found: empty[found])
+    keys = tuple((key, col(key, inner.type)) for key, (_, _, inner) in zip(group.keys, ties, strict=True))
+    group = replace(group, outputs=((name, value), *keys, ("there", TRUE)))
+    source = scope.frame.derived(group, "value")
+    on = tuple(call(op, outer, source.qualified(k)) for k, (op, outer, _) in zip(group.keys, ties, strict=True))
+    scope.frame.sources.append(replace(source, join="left", on=on))
+    return call("case", call("isnull", source.qualified("there")), nothing, source.qualified(name))
+
+
+def _tied(group: Group, rows: Query, body: exp.Expression, scope: Scope) -> tuple[Group, Keys]:
+    """Returns a group of one row as one with a row for each value of what ties it to the query around it."""
+    aliases = {source.alias for source in rows.sources}
+    own, crossing = subqueries.parted(rows.conditions, aliases)
+    ties = crossing_keys(crossing, aliases)
+    if ties is None or len({tie for _, _, tie in ties}) < len(ties):
+        raise scope.text.error(
+            "this subquery is not tied to the query around it by equalities alone", body, "use a join"
+        )
+    if not {name.split(".")[0] for _, expr in rows.outputs for name in expr.columns} <= aliases:
+        raise scope.text.error("this aggregate reads columns of the query around it", body, "use a join")
+    if not ties:
+        return group, ties
+    shown = {expr: name for name, expr in rows.outputs}
+    added: list[tuple[str, Expr]] = []
+    for _, _, tie in ties:
+        if tie not in shown:
+            shown[tie] = unused("tie", [*shown.values(), *(call.name for call in group.aggregates), "_weight"])
+            added.append((shown[tie], tie))
+    rows = replace(rows, conditions=own, outputs=(*added, *rows.outputs))
+    return replace(group, input=rows, keys=tuple(shown[tie] for _, _, tie in ties), whole=False), ties

@@ -1,0 +1,16 @@
+"""The rules by which a relation is rewritten before it is lowered, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from plans.lowering.ranks import bounded
+from plans.queries.algebra import Relation
+
+RULES = (bounded,)
+"""Functions from relation to relation; each returns an equivalent one."""
+
+
+def rewritten(relation: Relation) -> Relation:
+    """Returns an equivalent relation of the forms that are lowered."""
+    for rule in RULES:
+        relation = rule(relation)
+    return relation
