@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.ingest.columns import WEIGHT
-from crown.ingest.conventions import CHANGE_TYPE, ROW_KIND
+from plans.schema import CHANGE_TYPE, ROW_KIND
 
 __all__ = ["as_cdf", "as_debezium", "as_rowkind", "from_debezium"]
 

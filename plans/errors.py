@@ -65,6 +65,10 @@ class PlanError(CrownError):
         return pointed(self.message, self.text, self.position, self.witness, self.hint)
 
 
+class FileError(CrownError):
+    """A file of rows cannot be read, or not as rows of the table it is given for."""
+
+
 class QueryWarning(UserWarning):
     """A query is planned as it stands, but may well mean something else."""
 

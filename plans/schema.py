@@ -55,6 +55,11 @@ _TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSE
 _DECLARATIONS = ("key", "distinct", "enforced", "upserts", "sequence", "tombstones")
 WEIGHT = "_weight"
 """The column under which changes and deltas carry how many copies of a row come or go."""
+CHANGE_TYPE, ROW_KIND = "_change_type", "_row_kind"
+BESIDE_CHANGES = frozenset({"_commit_version", "_commit_timestamp", "_change_ordinal", "_commit_snapshot_id"})
+"""Columns that stand beside change codes and are not the relation's."""
+CHANGE_COLUMNS = frozenset({WEIGHT, CHANGE_TYPE, ROW_KIND, *BESIDE_CHANGES})
+"""Columns of changes that are not the relation's, unless its schema declares them."""
 
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 

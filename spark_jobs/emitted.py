@@ -16,10 +16,9 @@ from pyspark.sql import types as T
 
 from crown import changes
 from crown.ingest.columns import WEIGHT
-from crown.ingest.conventions import CHANGE_TYPE, ROW_KIND
 from plans.plan import Plan
 from plans.program import Maintainable
-from plans.schema import arrow_type
+from plans.schema import CHANGE_TYPE, ROW_KIND, arrow_type
 from plans.search.shares import Grid
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.names import plainly_named, quoted

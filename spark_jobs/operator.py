@@ -22,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 import plans
 from crown.analysis.amplified import BEYOND
 from crown.guards.arguments import Size
-from crown.ingest.streams.edge_lists import UNREADABLE
 from crown.store.relations import not_covering
 from plans.errors import PlanError
+from plans.files.delimited import UNREADABLE
 from plans.plan import Plan
 from plans.program import GroupStage, Maintainable, Program
 from plans.queries.algebra import Relation

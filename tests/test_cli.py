@@ -101,7 +101,7 @@ def test_mistakes_are_said_in_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--input", "g={}/deep.jsonl"], "crown: cannot read {}/deep.jsonl: maximum recursion depth"),
+        (["--input", "g={}/deep.jsonl"], "crown: cannot read {}/deep.jsonl: it is nested too deeply"),
         (["--input", "g={}/g.csv", "--load", ""], "crown: --load must be a path"),
         (["--input", "g={}/g.csv", "--output", "\udcff.csv"], "crown: --output='\\udcff.csv' is no UTF-8 text"),
         (["--input", "g={}/g.csv", "--schema", "{}/deep.json"], "crown: cannot read the schema {}/deep.json: maximum"),

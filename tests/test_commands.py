@@ -144,7 +144,7 @@ def test_batches_of_standard_input_are_those_of_a_file(
 def test_a_line_of_standard_input_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = '{"a": 1, "b": 2}\n{"a": 2, "b": 3}\n\n{"a": oops}\n'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    with pytest.raises(CrownError, match="cannot read standard input, rows 3 to 3: "):
+    with pytest.raises(CrownError, match="cannot read standard input: line 4 is no JSON"):
         command(run, "Q(a, c) :- g(a, b), g(b, c).", "--input", "g=-", "--batch-rows", "2", "--quiet")
 
 

@@ -20,13 +20,14 @@ from crown import changes
 from crown.commands.terminal import takes, waiting
 from crown.errors import ChangeError
 from crown.guards.arguments import file_of, number_of, path_of, same_file
-from crown.ingest.streams.inputs import STANDARD_INPUT, batches, columns_of, netted, piped, read
+from crown.ingest.streams.inputs import STANDARD_INPUT, batches, netted, piped, standard_input
 from crown.store.shown import rows_shown
 from crown.views import View
-from plans import Program, Schema, program
+from plans import Program, Schema, Table, program
 from plans.commands.declare import add_query_arguments, asking, names_of, query_text, rates_of, schema_of
 from plans.commands.guess import completed, declaration
 from plans.commands.windows import add_windows, windows_of
+from plans.files.rows import RowsFile
 
 HELP = "maintain a query over change files in this process and write its deltas"
 TELLS = True
@@ -42,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="NAME=FILE",
-        help="changes of a relation: Parquet, CSV, JSON lines, an edge list (.txt, .gz, .zip), or - for standard input "
-        "(JSON lines or CSV, which may go on for ever)",
+        help="changes of a relation: a file, or a folder of files, of Parquet, Arrow, CSV, TSV, JSON lines or an edge "
+        "list, perhaps packed (.gz, .zst, .bz2, .zip); or - for standard input (JSON lines or text, without end)",
     )
     add("--window", metavar="W", help="slide a window of W rows, or of a fraction (0.2), over each input")
     add_windows(parser)
@@ -73,19 +74,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Maintains the query and reports progress on standard error. Returns exit code 0."""
-    made = _plan(args)
+    sources: dict[Path, RowsFile] = {}
+    made = _plan(args, sources)
     paths = _inputs(args.input, made)
     _check(args, paths)
     with waiting("crown run: reading"):
         view = _view(args, made)
         piping = {name for name, path in paths.items() if str(path) == STANDARD_INPUT and args.window is None}
-        files = {name: read(path, made.table(name)) for name, path in paths.items() if name not in piping}
+        files = {name: _rows(path, made.table(name), sources) for name, path in paths.items() if name not in piping}
+        notes = [note for source in sources.values() for note in source.notes]
+        sources.clear()  # and the bytes of their files
         stream = batches(
             {**files, **{name: piped(args.batch_rows, made.table(name)) for name in piping}},
             args.batch_rows,
             args.window,
         )
-    for note in () if args.window is None or args.quiet else netted(files, args.batch_rows, args.window):
+    notes += [] if args.window is None else netted(files, args.batch_rows, args.window)
+    for note in () if args.quiet else notes:
         print(note, file=sys.stderr)
     absent = [table.name for table in made.tables if table.name not in paths]
     if absent and not args.quiet:
@@ -141,27 +146,35 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(args: argparse.Namespace) -> Program:
+def _rows(path: Path, table: Table, sources: dict[Path, RowsFile]) -> pa.Table:
+    if str(path) == STANDARD_INPUT:
+        return standard_input(table)
+    return sources.setdefault(path, RowsFile(path)).rows(table)
+
+
+def _plan(args: argparse.Namespace, sources: dict[Path, RowsFile]) -> Program:
     query, windows = query_text(args.query), windows_of(args)
     if _is_plan(query):
         for option, given in (("--schema", args.schema), ("--rate", args.rate)):
             if given:
                 raise ChangeError(f"the query is a plan, which has its own tables and rates; leave out {option}")
-    schema = _schema(query, schema_of(args.schema), args)
+    schema = _schema(query, schema_of(args.schema), args, sources)
     with asking(schema):
         return program(query, schema, rates=rates_of(args.rate), dialect=args.dialect, windows=windows or None)
 
 
-def _schema(query: str, declared: Schema, args: argparse.Namespace) -> Schema:
+def _schema(query: str, declared: Schema, args: argparse.Namespace, sources: dict[Path, RowsFile]) -> Schema:
     """Returns the schema and the relations that were not declared, from the files and the query; that is said."""
+    if _is_plan(query):
+        return declared
     tables = []
     for text in args.input:
         name, _, path = text.partition("=")
-        if name.strip() not in declared and path:
-            columns = columns_of(Path(path))
+        if name.strip() not in declared and path not in ("", STANDARD_INPUT):
+            columns = sources.setdefault(Path(path), RowsFile(Path(path))).columns()
             if columns is not None:
                 tables.append(Schema.of({name.strip(): columns})[name.strip()])
-    made = completed(query, Schema((*declared.values(), *tables))) if not _is_plan(query) else declared
+    made = completed(query, Schema((*declared.values(), *tables)))
     guessed = [declaration(made[name]) for name in made if name not in declared]
     if guessed and not args.quiet:
         print(f"no --schema for these, taken as: {', '.join(guessed)}", file=sys.stderr)

@@ -45,6 +45,7 @@ from crown.ingest.masks import EVERY, given_masks
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
 from crown.store.flat import flags, words
+from plans.files.values import parsed
 from plans.schema import Table, arrow_type
 
 MAX_WEIGHT = 2**31 - 1
@@ -338,7 +339,7 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(source):
         return _cast(array.dictionary_decode(), target)
     if _is_text(source):
-        return array.cast(target, safe=True)
+        return parsed(array, target)
     if source in _EXACT:
         return _cast(array.cast(_EXACT[source]), target)
     if _family(source) != _family(target):

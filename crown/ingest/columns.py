@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
-from crown.ingest.conventions import CHANGE_TYPE, CODE_COLUMNS, meant_for_codes, meant_for_weight
+from crown.ingest.conventions import CODE_COLUMNS, meant_for_codes, meant_for_weight
 from crown.store.shown import shown
+from plans.schema import CHANGE_TYPE, WEIGHT
 
 REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
 
@@ -26,8 +27,6 @@ class _Absent:
 
 
 ABSENT = _Absent()
-
-WEIGHT = "_weight"
 
 _PLAIN_KINDS = frozenset("iuf")  # NumPy's integers and floats
 _keys = methodcaller("keys")

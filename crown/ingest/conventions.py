@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from functools import cache, lru_cache
 
+from plans.schema import CHANGE_TYPE, ROW_KIND
+
 CODES: dict[str, int] = {
     "+": 1, "-": -1, "+1": 1, "-1": -1, "1": 1,
     "insert": 1, "delete": -1, "i": 1, "d": -1,
@@ -25,11 +27,8 @@ CODES: dict[str, int] = {
 BEFORE_IMAGES = frozenset({"-u", "update_preimage", "update_before"})
 """Codes of the row before an update. Where rows are replaced by key they change nothing: the row is known."""
 
-CHANGE_TYPE, ROW_KIND = "_change_type", "_row_kind"
 CODE_COLUMNS = (CHANGE_TYPE, ROW_KIND)
 """Columns that hold change codes, without anybody saying so."""
-BESIDE = frozenset({"_commit_version", "_commit_timestamp", "_change_ordinal", "_commit_snapshot_id"})
-"""Columns that stand beside change codes and are not the relation's."""
 
 _WEIGHTS = ("weight", "weights", "diff", "mzdiff", "multiplicity")
 _OTHERS = ("height", "eight")  # words that are a letter away from one of them

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from crown.errors import ChangeError
 from crown.ingest.columns import REFUSED, WEIGHT, is_pandas, opened
+from plans.schema import CHANGE_COLUMNS
 
 _READY = (pa.Table, pa.RecordBatch, Mapping)
 
@@ -138,7 +139,7 @@ def schemas(given: Any) -> Any:
 
 
 def schema_of(relation: str, data: Any) -> pa.Schema:
-    """Returns the Arrow schema of a frame's columns but ``_weight``.
+    """Returns the Arrow schema of a frame's columns but those that say how a row changes.
 
     ChangeError if a column has no values that tell its type.
     """
@@ -147,7 +148,7 @@ def schema_of(relation: str, data: Any) -> pa.Schema:
     names, _, column = opened(relation, plain(relation, data, ()))
     fields = []
     for i, name in enumerate(names):
-        if name == WEIGHT:
+        if name.lower() in CHANGE_COLUMNS:
             continue
         values = column(i)
         try:

@@ -6,14 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-
 from plans.commands.declare import add_query_arguments, asking, query_text, rates_of, schema_of
 from plans.commands.guess import completed
 from plans.errors import PlanError
+from plans.files.rows import RowsFile
 from plans.planner import plan, program
 from plans.program import Program
-from plans.search.rates import read_sample, sample_rates
+from plans.search.rates import sample_rates
 from plans.show.programs import to_json
 
 HELP = "plan a query and print the plan as JSON"
@@ -41,7 +40,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="take the rate of a relation's aliases from a sample of its changes (CSV with a header, or Parquet)",
+        help="take the rate of a relation's aliases from a sample of its changes, a file as crown run takes it",
     )
     parser.add_argument("--tree", help="take this tree, written as EXPLAIN lists it, instead of the best")
 
@@ -50,16 +49,17 @@ def planned(args: argparse.Namespace) -> Program:
     """Returns the program that the arguments ask for."""
     query = query_text(args.query)
     schema = completed(query, schema_of(args.schema))
-    samples: dict[str, pa.Table] = {}
+    paths: dict[str, str] = {}
     for text in args.sample:
-        name, equals, path = text.partition("=")
+        name, equals, paths[name] = text.partition("=")
         if not equals:
             raise PlanError(f"--sample {text!r}: write NAME=FILE")
-        samples[name] = read_sample(path)
     rates = rates_of(args.rate)
     with asking(schema):
-        if samples:
-            rates = {**sample_rates(plan(query, schema, dialect=args.dialect), samples), **rates}
+        if paths:
+            first = plan(query, schema, dialect=args.dialect)
+            samples = {name: RowsFile(Path(path)).rows(first.table(name)) for name, path in paths.items()}
+            rates = {**sample_rates(first, samples), **rates}
         return program(query, schema, rates=rates, dialect=args.dialect, tree=args.tree)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from plans.commands.declare import add_query_arguments, asking, query_text, schema_of
 from plans.commands.guess import completed
 from plans.errors import PlanError
+from plans.files.unpacked import Place, checked_text, contents
+from plans.files.values import parsed
 from plans.schema import Schema, Table, arrow_type
 from plans.search.logs.profile import profile
 from plans.search.logs.updates import Event
@@ -52,13 +54,10 @@ def run(args: argparse.Namespace) -> int:
 def read_log(path: str, schema: Schema) -> list[Event]:
     """Returns the events of a log file. PlanError, with the line, for what is not an update."""
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            rows = list(_lines(file, path, schema))
-    except OSError as error:
-        raise PlanError(f"cannot read the log {path}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        said = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise PlanError(f"cannot read the log {path}: {said}", hint="mend the file") from None
+        text = checked_text(contents(Path(path))[1], Place(path)).decode()
+        rows = list(_lines(io.StringIO(text, newline=""), path, schema))
+    except csv.Error as error:
+        raise PlanError(f"cannot read the log {path}: {error}", hint="mend the file") from None
     typed: list[Event] = [("", (), 0)] * len(rows)
     for table in schema.values():
         mine = [i for i, (name, _, _, _) in enumerate(rows) if name == table.name]
@@ -89,6 +88,6 @@ def _column(path: str, table: Table, position: int, rows: list[tuple[str, list[s
     column = table.columns[position]
     texts = pa.array([fields[position] or None for _, fields, _, _ in rows], pa.string())
     try:
-        return list(pc.cast(texts, arrow_type(column.type)).to_pylist())
+        return list(parsed(texts, arrow_type(column.type)).to_pylist())
     except pa.ArrowInvalid as error:
         raise PlanError(f"{path}: column {table.name}.{column.name}: {error}") from None

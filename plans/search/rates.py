@@ -7,14 +7,12 @@ Two aliases of one relation have different rates when their predicates keep diff
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
 from plans.errors import PlanError
+from plans.files.values import parsed
 from plans.plan import Plan
 from plans.schema import Table, arrow_type
 
@@ -44,23 +42,14 @@ def sample_rates(made: Plan, sample: Mapping[str, pa.Table]) -> dict[str, float]
     return rates
 
 
-def read_sample(path: str) -> pa.Table:
-    """Returns a CSV (with a header) or Parquet file as an Arrow table; PlanError if it is neither."""
-    try:
-        if path.endswith(".parquet"):
-            return pa.parquet.read_table(path)
-        return pa.csv.read_csv(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise PlanError(f"cannot read the sample {Path(path).name}: {str(error).splitlines()[0]}") from None
-
-
 def _column(table: pa.Table, declared: Table, name: str) -> pa.Array:
     found = next((column for column in table.column_names if column.lower() == name.lower()), None)
     wanted = declared.column(name)
     assert wanted is not None
     if found is None:
         raise PlanError(f"the sample of {declared.name} has no column {name}", hint="a CSV sample needs a header")
+    values, type_ = table.column(found).combine_chunks(), arrow_type(wanted.type)
     try:
-        return pc.cast(table.column(found).combine_chunks(), arrow_type(wanted.type))
+        return parsed(values, type_) if pa.types.is_string(values.type) else pc.cast(values, type_)
     except pa.ArrowInvalid as error:
         raise PlanError(f"the sample's column {declared.name}.{name}: {error}") from None

@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from crown.ingest.streams.edge_lists import UNREADABLE
 from plans.errors import QueryWarning
+from plans.files.delimited import UNREADABLE
 from plans.schema import Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.debezium import enveloped

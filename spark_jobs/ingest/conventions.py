@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from crown.ingest.columns import WEIGHT, doubtful
-from crown.ingest.conventions import BESIDE, code_column
+from crown.ingest.conventions import code_column
 from plans.program import Maintainable
 from plans.reads import occurrences
-from plans.schema import Schema, Table
+from plans.schema import BESIDE_CHANGES, Schema, Table
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.append_only import check_plans
 from spark_jobs.ingest.debezium import enveloped, unwrapped
@@ -68,7 +68,7 @@ def _normal(relation: str, frame: DataFrame, change: str | None, declared: Schem
                 f"relation {relation!r}: the input has {names[WEIGHT]!r} and {found!r}, which both say whether a row "
                 "comes or goes: leave one out"
             )
-    beside = [name for name in frame.columns if name in {found, *BESIDE} and name.lower() not in own]
+    beside = [name for name in frame.columns if name in {found, *BESIDE_CHANGES} and name.lower() not in own]
     return frame.withColumn(WEIGHT, F.col(quoted(found))).drop(*beside)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
-from crown.ingest.streams.edge_lists import UNREADABLE
+from plans.files.delimited import UNREADABLE
 from plans.schema import Table
 from spark_jobs.ingest.names import quoted
 

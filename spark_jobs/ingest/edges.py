@@ -1,9 +1,9 @@
-"""Edge lists as they are published: text with comment lines on top, one edge per line, maybe zipped.
+"""Edge lists, and other files that Spark has no reader for, as change files that it has one for.
 
-A list is read once and written as a folder of change files (Parquet, ``--batch-rows`` updates each, in order), from
-which a stream then reads one file per micro-batch. With a window the updates are those of a sliding window over the
-list (``crown.ingest.streams.window``). The folder is part of the checkpoint: a restarted job goes on with the same
-files.
+A file is read once (``plans.files``) and written as a folder of change files (Parquet, ``--batch-rows`` updates each,
+in order), from which a stream then reads one file per micro-batch. With a window the updates are those of a sliding
+window over the list (``crown.ingest.streams.window``). The folder is part of the checkpoint: a restarted job goes on
+with the same files.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import zipfile
-import zlib
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from crown.ingest.streams import window
-from crown.ingest.streams.edge_lists import EdgeListError, read
-from plans.schema import Table
+from plans.errors import FileError
+from plans.files.rows import RowsFile
+from plans.schema import CHANGE_TYPE, ROW_KIND, WEIGHT, Table
 from spark_jobs.errors import SourceError
 
 _FIRST_FILE = 1_000_000_000  # seconds since 1970: the first file's time; the stream takes files in the order of time
 
 
-def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str | None = None) -> int:
+def stage(
+    path: Path, table: Table, folder: Path, *, batch_rows: int, span: str | None = None, change: str | None = None
+) -> int:
     """Writes the list as change files into ``folder``, unless it is there already; returns the number of updates.
 
-    ``span``: the window, in rows or as a fraction of the list; None for inserts only. Raises :class:`SourceError` if
-    the list cannot be read, or if the folder was staged from another list or with another window. O(updates); the list
-    itself is held in memory while it is staged.
+    ``span``: the window, in rows or as a fraction of the list; None for the rows as they are. ``change``: a column of
+    the list that says whether a row is inserted or deleted. Raises :class:`SourceError` if the list cannot be read, or
+    if the folder was staged from another list or with another window. O(updates); the list itself is held in memory
+    while it is staged.
     """
     status = path.stat()
     wanted = {
@@ -54,16 +56,15 @@ def stage(path: Path, table: Table, folder: Path, *, batch_rows: int, span: str 
             )
         return int(found["updates"])
     try:
-        edges = read(path, table)
-    except EdgeListError as error:
+        edges = RowsFile(path).rows(table, lines=True)
+    except FileError as error:
         raise SourceError(str(error)) from None
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise SourceError(f"{path} cannot be read as an edge list: it is damaged ({error})") from None
-    batches = (
-        window.appended(edges, batch_rows)
-        if span is None
-        else window.sliding(edges, window.size(span, edges.num_rows), batch_rows)
-    )
+    if span is not None:
+        window.check_inserts(table.name, edges)
+        batches = window.sliding(edges, window.size(span, edges.num_rows), batch_rows)
+    else:
+        says = {WEIGHT, CHANGE_TYPE, ROW_KIND, change} & set(edges.column_names)
+        batches = window.sliced(edges, batch_rows) if says else window.appended(edges, batch_rows)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700, parents=True)

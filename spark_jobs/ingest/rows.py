@@ -24,7 +24,7 @@ from pyspark.sql import types as T
 from crown.ingest.changes import MAX_WEIGHT
 from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import known, weights_of_codes
-from crown.ingest.streams.edge_lists import UNREADABLE
+from plans.files.delimited import UNREADABLE
 from plans.schema import Table, decimal_parts
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.names import quoted

@@ -8,10 +8,9 @@ a record as a whole (fields missing, not JSON) goes into the column ``_unreadabl
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import json
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from crown.ingest.conventions import CODES, code_column
-from crown.ingest.streams.edge_lists import UNREADABLE
+from plans.errors import FileError
+from plans.files import formats
+from plans.files.delimited import UNREADABLE
+from plans.files.unpacked import opened
 from plans.schema import Table
 from spark_jobs.errors import SourceError
 from spark_jobs.folders import local_folder
@@ -34,7 +36,8 @@ from spark_jobs.ingest.source_log import LOCAL
 from spark_jobs.storage.address import masked, scheme_of
 
 FORMATS = ("csv", "json", "parquet", "edges")
-_SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
+_KINDS = {formats.CSV: "csv", formats.TSV: "csv", formats.JSON: "json", formats.PARQUET: "parquet"}
+_UNPACKED_BY_SPARK = (None, formats.GZIP, formats.ZSTD, formats.BZ2)
 _SPEC = re.compile(r"(?P<name>\w+)=(?P<path>.+?)(?::(?P<options>\w+=[^:,]*(?:,\w+=[^:,]*)*))?")
 _CORRUPT = "_corrupt_record"
 _UTF8 = "utf-8-sig"  # without the mark that some programs begin a file with; Spark leaves it out, too
@@ -111,6 +114,8 @@ def _csv(spark: SparkSession, given: Input, table: Table, change: str | None, st
     names = names or [column.name for column in table.columns] + [change or WEIGHT]
     schema = T.StructType([T.StructField(name, T.StringType()) for name in [*names, _CORRUPT]])
     options = {"header": str(header).lower(), "enforceSchema": "false", "columnNameOfCorruptRecord": _CORRUPT}
+    first = next(_files(given.path), None)
+    options |= {} if first is None else {"sep": _mark(given, first)}
     frame = _load(spark, given, "csv", schema, options, streaming)
     said = F.concat(F.lit(f"the line does not have the {len(names)} fields {', '.join(names)}: "), F.col(_CORRUPT))
     return frame.withColumn(UNREADABLE, F.when(F.col(_CORRUPT).isNotNull(), said)).drop(_CORRUPT)
@@ -165,9 +170,9 @@ def _first_record(given: Input) -> set[str] | None:
     if first is None:
         return None
     try:
-        with (gzip.open if first.suffix == ".gz" else open)(first, "rt", encoding=_UTF8) as file:
+        with io.TextIOWrapper(opened(first), encoding=_UTF8) as file:
             found = json.loads(next((line for line in file if line.strip()), "null"))
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
+    except (FileError, OSError, ValueError, RecursionError):
         return None  # its rows are bad, or the file cannot be read: Spark will say so
     inner = found.get("payload") if isinstance(found, dict) else None
     return set(inner if isinstance(inner, dict) else found) if isinstance(found, dict) else None
@@ -262,10 +267,9 @@ def _header(given: Input) -> list[str] | None:
     if first is None:
         return None
     try:
-        opened = gzip.open if first.suffix == ".gz" else open
-        with opened(first, "rt", newline="", encoding=given.options.get("encoding", _UTF8)) as file:
-            names = next(csv.reader(file, delimiter=given.options.get("sep", ",")), [])
-    except (OSError, EOFError, ValueError, TypeError, LookupError, csv.Error, zlib.error) as error:
+        with io.TextIOWrapper(opened(first), given.options.get("encoding", _UTF8), newline="") as file:
+            names = next(csv.reader(file, delimiter=_mark(given, first)), [])
+    except (FileError, OSError, ValueError, TypeError, LookupError, csv.Error) as error:
         raise SourceError(f"relation {given.name!r}: the first line of {first} cannot be read ({error})") from None
     if not names or len(set(names)) < len(names):
         raise SourceError(
@@ -274,14 +278,20 @@ def _header(given: Input) -> list[str] | None:
     return names
 
 
+def _mark(given: Input, file: Path) -> str:
+    """Returns what stands between two fields of a file of CSV."""
+    return given.options.get("sep") or ("\t" if formats.named(file)[0] == formats.TSV else ",")
+
+
 def _guess(name: str, path: Path) -> str:
-    """Returns the format, by the name of the file or of the first file in the folder; whatever else is a file is an
-    edge list.
+    """Returns the format, by the name of the file or of the first file in the folder; another file is read as a list,
+    without Spark.
     """
     first = next(_files(path), None)
     if first is None:
         raise SourceError(f"--input {name}: {path} is empty; say what is coming: {name}={path}:format=csv")
-    kind = _SUFFIXES.get(first.suffix)
+    format_, packing = formats.named(first)
+    kind = _KINDS.get(format_ or "") if packing in _UNPACKED_BY_SPARK else None
     if kind is None and path.is_dir():
         raise SourceError(f"--input {name}: {first.name} does not tell its format; say {name}={path}:format=csv")
     return kind or "edges"

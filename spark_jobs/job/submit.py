@@ -302,7 +302,7 @@ def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoi
     if table is None:
         raise SourceError(f"relation {given.name!r} is not declared")
     folder = checkpoint / "staging" / given.name
-    edges.stage(given.path, table, folder, batch_rows=job.batch_rows, span=job.window)
+    edges.stage(given.path, table, folder, batch_rows=job.batch_rows, span=job.window, change=job.change)
     return changes(spark, Input(given.name, folder, "parquet", {}, given.files or 1), table, None, streaming)
 
 

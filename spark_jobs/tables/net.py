@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from crown import changes
 from crown.ingest.columns import WEIGHT
-from crown.ingest.conventions import CHANGE_TYPE
+from plans.schema import CHANGE_TYPE
 from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 
 OP = "_op"

@@ -16,8 +16,10 @@ import pytest
 import crown
 from crown.commands.main import main
 from crown.errors import ChangeError, SnapshotError
-from crown.ingest.streams.inputs import piped, read
+from crown.ingest.streams.inputs import piped
 from plans import program
+from plans.errors import FileError
+from plans.files.rows import RowsFile
 
 Reader = Callable[[str, str, str], list[dict[str, Any]]]
 
@@ -32,7 +34,7 @@ def rows_of(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         if request.param == "file":
             path = tmp_path / f"changes{suffix}"
             path.write_bytes(text.encode())
-            given = [read(path, table)]
+            given = [RowsFile(path).rows(table)]
         else:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
             given = list(piped(1000, table))
@@ -65,14 +67,14 @@ def test_json_lines_keep_their_values(rows_of: Reader, kind: str, given: str, va
     assert rows_of(f'\ufeff{{"a":1,"b":{given}}}\n', ".jsonl", kind) == [{"a": 1, "b": value}]
 
 
-@pytest.mark.parametrize("text", ['[{"a":1,"b":"x"}]\n', '{"a":1,"b":"x"}\n5\n'])
-def test_a_line_that_is_no_object_is_said(rows_of: Reader, text: str) -> None:
-    with pytest.raises(ChangeError, match="is no JSON object"):
+@pytest.mark.parametrize("text", ['[{"a":1,"b":"x"}, [2]]\n', '{"a":1,"b":"x"}\n5\n'])
+def test_a_row_that_is_no_object_is_said(rows_of: Reader, text: str) -> None:
+    with pytest.raises(FileError, match="is no JSON object"):
         rows_of(text, ".jsonl", "string")
 
 
 def test_rows_without_columns_are_said(rows_of: Reader) -> None:
-    with pytest.raises(ChangeError, match="its rows have no columns"):
+    with pytest.raises(FileError, match="its rows have no columns"):
         rows_of("{}\n", ".jsonl", "string")
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import crown
 from crown.errors import BadRowError, ChangeError
-from crown.ingest.streams.inputs import read
 from plans import plan
+from plans.files.rows import RowsFile
 
 SCHEMA = {"R": {"a": "int64", "s": "string"}}
 QUERY = "SELECT DISTINCT a, s FROM R"
@@ -27,12 +27,12 @@ def _csv(rows: Rows, folder: Path) -> pa.Table:
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [",".join("" if row.get(name) is None else str(row[name]) for name in names) for row in rows]
     (folder / "r.csv").write_text("\n".join([",".join(names), *lines]) + "\n")
-    return read(folder / "r.csv", TABLE)
+    return RowsFile(folder / "r.csv").rows(TABLE)
 
 
 def _json(rows: Rows, folder: Path) -> pa.Table:
     (folder / "r.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read(folder / "r.json", TABLE)
+    return RowsFile(folder / "r.json").rows(TABLE)
 
 
 def _columns(rows: Rows) -> dict[str, list[Any]]:
@@ -140,6 +140,10 @@ def test_a_row_of_weight_zero_is_checked_all_the_same(form: str, view: crown.Vie
     ],
 )  # fmt: skip
 def test_what_could_be_meant_for_the_weight_is_an_error(form: str, name: str, view: crown.View, tmp_path: Path) -> None:
+    if form == "csv" and name.strip() == "_weight":  # blanks around a name in a header do not count
+        view.apply({"R": FORMS[form]([{"a": 1, "s": "x", name: -1}], tmp_path)})
+        assert view.count() == 0
+        return
     with pytest.raises(ChangeError, match="rename it to '_weight'"):
         view.apply({"R": FORMS[form]([{"a": 1, "s": "x", name: -1}], tmp_path)})
     assert view.count() == 1
@@ -163,7 +167,7 @@ def test_a_column_that_is_there_twice_is_an_error(names: tuple[str, ...], view: 
     arrow = pa.table([pa.array(["1"])] * len(names), names=list(names))
     (tmp_path / "r.csv").write_text(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
     frame = pd.DataFrame([[1] * len(names)], columns=list(names))
-    batches = [arrow, frame, read(tmp_path / "r.csv", TABLE)]
+    batches = [arrow, frame, RowsFile(tmp_path / "r.csv").rows(TABLE)]
     if len(set(names)) == len(names):
         batches += [{name: [1] for name in names}, [dict.fromkeys(names, 1)]]
     for batch in batches:

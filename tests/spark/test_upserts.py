@@ -10,8 +10,7 @@ from pyspark.sql import functions as F
 
 import crown
 from crown.changes import VERSION
-from crown.ingest.conventions import CHANGE_TYPE
-from plans.schema import Schema
+from plans.schema import CHANGE_TYPE, Schema
 from spark_jobs import bulk_load, maintain, read_deltas, read_view, write_deltas
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.sources import Input, changes

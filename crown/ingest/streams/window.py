@@ -26,12 +26,21 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import CrownError
-
-WEIGHT = "_weight"
+from plans.schema import CHANGE_TYPE, ROW_KIND, WEIGHT
 
 
 class WindowError(CrownError):
     """The window asked for makes no sense for the list; the message says what to give instead."""
+
+
+def check_inserts(name: str, rows: pa.Table) -> None:
+    """Raises :class:`WindowError` if the rows of a list say themselves whether they are inserted or deleted."""
+    said = [column for column in rows.column_names if column.lower() in (WEIGHT, CHANGE_TYPE, ROW_KIND)]
+    if said:
+        raise WindowError(
+            f"a window slides over rows that are all inserts, but the file of {name!r} has a column {said[0]}; leave "
+            "the window out, or the column"
+        )
 
 
 def size(window: float | str, rows: int) -> int:
@@ -102,8 +111,13 @@ def netted(name: str, rows: int, window: int, batch_rows: int) -> str | None:
 
 def appended(table: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
     """Yields the same list without a window: inserts only, in tables of ``batch_rows`` rows with ``_weight`` = +1."""
+    for piece in sliced(table, batch_rows):
+        yield piece.append_column(WEIGHT, pa.array(np.ones(piece.num_rows, dtype=np.int64)))
+
+
+def sliced(table: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
+    """Yields a table in parts of ``batch_rows`` rows."""
     if batch_rows < 1:
         raise WindowError(f"a batch of {batch_rows} rows: give 1 or more")
     for start in range(0, table.num_rows, batch_rows):
-        piece = table.slice(start, batch_rows)
-        yield piece.append_column(WEIGHT, pa.array(np.ones(piece.num_rows, dtype=np.int64)))
+        yield table.slice(start, batch_rows)

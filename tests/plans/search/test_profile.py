@@ -13,6 +13,7 @@ from plans import Plan, PlanError, plan
 from plans.commands import explain as explain_command
 from plans.commands import plan as plan_command
 from plans.commands import profile as profile_command
+from plans.errors import CrownError
 from plans.search.logs.amplification import Replay
 from plans.search.logs.profile import FOREVER, enclosureness, lifespans, profile
 from plans.search.logs.updates import Event, Row, kind_of, updates_of
@@ -208,9 +209,9 @@ def test_the_profile_command_reads_a_log(tmp_path: Path, capsys: pytest.CaptureF
         _run(profile_command, *words, "--log", str(log))
     log.write_bytes("\ufeff+,R,1,2\n".encode())
     assert _run(profile_command, *words, "--log", str(log)) == 0
-    for data, said in ((b"+,R,1,\xff\n", "it is not UTF-8 text"), (b"+,R,1," + b"2" * 140_000, "field limit")):
+    for data, said in ((b"+,R,1,\xff\n", "line 1 is not UTF-8 text"), (b"+,R,1," + b"2" * 140_000, "field limit")):
         log.write_bytes(data)
-        with pytest.raises(PlanError, match=f"cannot read the log .*{said}"):
+        with pytest.raises(CrownError, match=f"cannot read .*{said}"):
             _run(profile_command, *words, "--log", str(log))
     log.write_text("+,R,1,2\n")
     with pytest.raises(PlanError, match="0 trees"):

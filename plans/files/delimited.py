@@ -1,0 +1,156 @@
+"""Text with a row per line: CSV, TSV, and lists without a header, such as edge lists.
+
+Every value is read as the text that it is. Nothing between two marks is NULL, and nothing else is: a text may be `NA`,
+or empty in quotes. Which values a column can have is decided of all its rows, not of the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from plans.files.layout import BLANK, Layout, fields_of, first_lines, has_header, layout, not_closed
+from plans.files.unpacked import Place, checked_text
+from plans.files.values import kind_of, wider
+from plans.schema import WEIGHT, Table, arrow_type
+
+UNREADABLE = "_unreadable"
+"""Column that a reader adds: why a line could not be read, or NULL."""
+
+_RUNS = re.compile(rb"[ \t]{2,}|\t")
+_EDGES = re.compile(rb"(?m)^ | $| (?=\r)")
+_BLOCK = 1 << 20
+_LARGEST = (1 << 31) - 1
+
+
+class Delimited:
+    """The text of one file. ``where``: where it is from."""
+
+    def __init__(self, data: bytes, format_: str, where: Place) -> None:
+        self._data = checked_text(data, where)
+        self._format = format_
+        self._where = where
+        self.further = 0
+        """How many fields of each line were ignored, because they stand behind the columns of the table."""
+
+    def kinds(self) -> dict[str, str | None] | None:
+        """Returns the names in the header and the types of their columns; None if the file has no header.
+
+        It has one if its first line does not look like the others: if a field of it is no value of its column, or, in
+        CSV and TSV, if all columns are texts.
+        """
+        if not self._data.strip():
+            return None
+        found = first_lines(self._data, self._format, self._where)
+        strict = has_header(self._format, found.mark)
+        unreadable: list[str] | None = None if strict else []
+        rows = texts(self._data[found.start :], found, self._where.behind(self._data, found.start), unreadable)
+        if unreadable:  # its first line does not tell how many columns there are
+            return None
+        kinds = [kind_of(column) for column in rows.columns]
+        first = [kind_of(pa.array([name or None], pa.string())) for name in found.names]
+        told = zip(kinds, first, strict=True)
+        if kinds and any(kind is not None for kind in kinds):
+            alike = all(wider(kind, name) == kind or kind is None for kind, name in told)
+            texts_only = strict and all(kind in ("string", None) for kind in kinds)
+            header = (texts_only and None not in first) or not alike
+        else:
+            header = strict and all(name == "string" for name in first)
+        return {name: kind for name, kind in zip(found.names, kinds, strict=True) if name} if header else None
+
+    def rows(self, table: Table, lines: bool = False) -> pa.Table:
+        """Returns the rows as texts, with the names of the header, or those of the table.
+
+        FileError for a line with another number of fields than the first; or, if ``lines`` are wanted, such lines stand
+        behind the others, with what is wrong with them in the column ``_unreadable``.
+        """
+        found = layout(self._data, self._format, table, self._where)
+        self.further = found.further
+        unreadable: list[str] | None = [] if lines else None
+        rest, where = self._data[found.start :], self._where.behind(self._data, found.start)
+        read = texts(rest, found, where, unreadable, _whole_numbers(rest, found, table))
+        if not unreadable:
+            return read
+        read = read.cast(pa.schema([(name, pa.string()) for name in read.column_names]))
+        read = read.append_column(UNREADABLE, pa.nulls(read.num_rows, pa.string()))
+        return pa.concat_tables([read, pa.Table.from_pylist([{UNREADABLE: why} for why in unreadable], read.schema)])
+
+
+def _whole_numbers(data: bytes, found: Layout, table: Table) -> dict[str, pa.DataType]:
+    """Returns the columns that may be read as whole numbers at once, by position. Arrow takes `0x1F` for one."""
+    if b"x" in data or b"X" in data:
+        return {}
+    kinds = {column.name.lower(): column.type for column in table.columns} | {WEIGHT: "int64"}
+    own = {str(i): kinds.get(name.lower(), "") for i, name in enumerate(found.names)}
+    return {place: arrow_type(kind) for place, kind in own.items() if kind in ("int32", "int64")}
+
+
+def texts(
+    data: bytes,
+    found: Layout,
+    where: Place,
+    unreadable: list[str] | None = None,
+    whole: Mapping[str, pa.DataType] | None = None,
+) -> pa.Table:
+    """Returns the rows of a text behind its header, as texts; or columns of ``whole`` numbers as such, if all of them
+    are. ``unreadable`` gets what is wrong with lines that have another number of fields; without it that is a
+    FileError. O(bytes)."""
+    quotes = b'"' in data
+    if quotes:
+        _check_quotes(data, found.mark, where)
+    elif found.mark == BLANK:
+        data = _EDGES.sub(b"", _RUNS.sub(b" ", data))
+    width = len(found.names) + found.further
+    columns = [str(i) for i in range(width)]
+    wrong: list[str] = []
+
+    def note(row: pacsv.InvalidRow) -> str:
+        wrong.append(f"the line has {row.actual_columns} fields instead of {width}: {row.text[:200]!r}")
+        return "skip"
+
+    def read(types: Mapping[str, pa.DataType], block: int) -> pa.Table:
+        wrong.clear()
+        return pacsv.read_csv(
+            pa.BufferReader(data),
+            pacsv.ReadOptions(column_names=columns, block_size=block),
+            pacsv.ParseOptions(
+                delimiter=found.mark,
+                quote_char='"' if quotes else False,
+                newlines_in_values=quotes,
+                ignore_empty_lines=width > 1,
+                invalid_row_handler=note,
+            ),
+            pacsv.ConvertOptions(
+                column_types={**dict.fromkeys(columns, pa.string()), **types},
+                include_columns=columns[: len(found.names)],
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    table = pa.table({name: pa.array([], pa.string()) for name in columns[: len(found.names)]})
+    ways = [(whole, _BLOCK)] if whole else []
+    ways += [({}, _BLOCK), ({}, min(len(data) + 1, _LARGEST))]  # the last for a value that is longer than a block
+    while ways and data.strip(b"\r\n" if width > 1 else b""):
+        try:
+            table, ways = read(*ways.pop(0)), []
+        except pa.ArrowException as error:
+            if not ways:
+                raise where.error(str(error).splitlines()[0]) from None
+    if unreadable is not None:
+        unreadable += wrong
+    elif wrong:
+        raise where.error(f"{wrong[0]} ({len(wrong)} such lines); mend the file")
+    return table.rename_columns(list(found.names))
+
+
+def _check_quotes(data: bytes, mark: str, where: Place) -> None:
+    """Raises FileError at the first value in quotes that is not closed, or goes on behind them."""
+    _, fields = fields_of(mark)
+    found = fields.match(data)
+    if found is not None and found.end() < len(data):
+        raise not_closed(data, found.end(), where)

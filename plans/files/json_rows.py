@@ -1,0 +1,207 @@
+"""JSON: an object per row, one behind the other as in JSON lines, or in one array.
+
+Values are read as they are written: decimals and large numbers keep all digits, texts stay texts, and an object or a
+list in a row is a text of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
+
+from plans.files.unpacked import Place, checked_text
+from plans.files.values import fits, kind_of, whole_kind, wider
+from plans.schema import Table
+
+_WHOLE = 10**40
+_EXACT = 2**53
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_END = "\n"
+_SHOWN = 60
+
+
+@dataclass
+class _Member:
+    """The values of one member of all rows as texts, the types that they have, and the extent of whole numbers."""
+
+    texts: list[str | None] = field(default_factory=list)
+    types: set[type] = field(default_factory=set)
+    low: int = 0
+    high: int = 0
+
+    def put(self, row: int, value: Any) -> None:
+        self.texts += [None] * (row + 1 - len(self.texts))
+        self.texts[row] = _text(value)
+        if value is not None:
+            self.types.add(type(value))
+        if type(value) is int:
+            self.low, self.high = min(self.low, value), max(self.high, value)
+
+    def kind(self, texts: pa.Array) -> str | None:
+        if not self.types:
+            return None
+        if self.types == {str}:
+            return kind_of(texts, times_only=True)
+        if self.types == {bool}:
+            return "bool"
+        if not self.types <= {int, float, Decimal}:
+            return "string"
+        whole = whole_kind(self.low, self.high) if int in self.types else None
+        found = wider(whole, "float64" if self.types - {int} else None)
+        return found if found is not None and fits(texts, found) else "string"
+
+
+class JsonRows:
+    """The rows of one text. ``where``: where it is from."""
+
+    further = 0
+
+    def __init__(self, data: bytes, where: Place) -> None:
+        self._data = checked_text(data, where)
+        self._where = where
+
+    def kinds(self) -> dict[str, str | None] | None:
+        """Returns the members of the rows and the types of their values; None if there are no rows."""
+        read = self._arrow
+        if read is not None and all(map(_as_written, read.columns)):
+            found = {name: _kind(read.column(name)) for name in read.column_names}
+        else:
+            table, members = self._texts
+            found = {name: member.kind(table.column(name)) for name, member in members.items()}
+        return found or None
+
+    def rows(self, table: Table, lines: bool = False) -> pa.Table:
+        """Returns the rows: as Arrow reads them, where that keeps the values of the table's columns, else as texts.
+
+        FileError for what is no object.
+        """
+        kinds = {column.name.lower(): column.type for column in table.columns}
+        read = self._arrow
+        if read is not None and all(_keeps(field.type, kinds.get(field.name.lower())) for field in read.schema):
+            return read
+        return self._texts[0]
+
+    @cached_property
+    def _arrow(self) -> pa.Table | None:
+        """Returns the rows as Arrow reads them, without times, which it finds in texts; None if it does not."""
+        if not self._data.strip():
+            return pa.table({})
+        read = self._read({})
+        times = {} if read is None else {f.name: pa.string() for f in read.schema if pa.types.is_timestamp(f.type)}
+        if read is not None and times:
+            again = self._read(times)  # those come first then
+            read = None if again is None else again.select(read.column_names)
+        return read if read is not None and read.num_columns else None
+
+    def _read(self, strings: dict[str, pa.DataType]) -> pa.Table | None:
+        options = pajson.ParseOptions(explicit_schema=pa.schema(strings), unexpected_field_behavior="infer")
+        try:
+            return pajson.read_json(pa.BufferReader(self._data), parse_options=options)
+        except pa.ArrowException:
+            return None
+
+    @cached_property
+    def _texts(self) -> tuple[pa.Table, dict[str, _Member]]:
+        """Returns the rows as texts, read one by one: from its text any value can be checked."""
+        members: dict[str, _Member] = {}
+        count = 0
+        for number, (line, row) in enumerate(self._objects()):
+            if not isinstance(row, dict):
+                raise self._where.error(f"line {line} has a row that is no JSON object: {_json(row)[:_SHOWN]}")
+            for name, value in row.items():
+                members.setdefault(name, _Member()).put(number, value)
+            count = number + 1
+        if count and not members:
+            raise self._where.error("its rows have no columns")
+        try:
+            columns = {
+                name: pa.array([*member.texts, *[None] * (count - len(member.texts))], pa.string())
+                for name, member in members.items()
+            }
+        except UnicodeEncodeError:
+            raise self._where.error("a text in it has half of a character (\\ud800)") from None
+        return pa.table(columns), members
+
+    def _objects(self) -> Iterator[tuple[int, Any]]:
+        """Yields all values of the text, or of an array, each with the line in which it, or the array, begins."""
+        decoder = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=_object)
+        text = self._data.decode()
+        place = _BLANKS.match(text, 0).end()  # type: ignore[union-attr]
+        line, seen = self._where.first, 0
+        is_array = text[place : place + 1] == "["
+        while place < len(text):
+            try:
+                value, end = decoder.raw_decode(text, place)
+            except RecursionError:
+                raise self._where.error("it is nested too deeply") from None
+            except ValueError as error:
+                place = error.pos if isinstance(error, json.JSONDecodeError) else place
+                why = "is no JSON, or is cut off" if isinstance(error, json.JSONDecodeError) else str(error)
+                raise self._where.error(f"line {line + text.count(_END, seen, place)} {why}") from None
+            line, seen = line + text.count(_END, seen, place), place
+            yield from ((line, row) for row in (value if is_array else (value,)))
+            is_array = False
+            place = _BLANKS.match(text, end).end()  # type: ignore[union-attr]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1)
+        raise ValueError(f"has the member {twice!r} twice in one object")
+    return found
+
+
+def _text(value: Any) -> str | None:
+    """Returns a value of JSON as a text from which it can be read again."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Decimal) and value == value.to_integral_value() and abs(value) < _WHOLE:
+        return str(int(value))
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json(name)}: {_json(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _as_written(column: pa.ChunkedArray) -> bool:
+    """Returns True if what Arrow has made of values still says what they were: it makes doubles of large numbers."""
+    kinds = pa.types
+    if kinds.is_floating(column.type):
+        return bool(pc.all(pc.less(pc.abs(column), _EXACT), min_count=0).as_py())
+    return any(of(column.type) for of in (kinds.is_int64, kinds.is_boolean, kinds.is_string, kinds.is_null))
+
+
+def _kind(column: pa.ChunkedArray) -> str | None:
+    if not len(column) - column.null_count:
+        return None
+    if pa.types.is_int64(column.type):
+        extent = pc.min_max(column)
+        return whole_kind(extent["min"].as_py(), extent["max"].as_py())
+    if pa.types.is_string(column.type):
+        return kind_of(column, times_only=True)
+    return "bool" if pa.types.is_boolean(column.type) else "float64"
+
+
+def _keeps(given: pa.DataType, kind: str | None) -> bool:
+    """Returns True if what Arrow has made of values still is what they were, for a column of a type."""
+    kinds = pa.types
+    if kind is None or kinds.is_string(given) or kinds.is_null(given):
+        return True
+    if kinds.is_int64(given):
+        return kind in ("int32", "int64", "float64") or kind.startswith("decimal")
+    return (kinds.is_boolean(given) and kind == "bool") or (kinds.is_floating(given) and kind == "float64")

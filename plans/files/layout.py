@@ -1,0 +1,186 @@
+"""How a text of rows is laid out: which mark stands between fields, and what its first line is.
+
+The first line that is no comment is a header if it names columns of the table. A list without a header, such as an edge
+list, has the table's columns in their order; that is taken of a first line that is a row of them, and of no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+
+from plans.errors import FileError
+from plans.files.formats import CSV, TSV
+from plans.files.unpacked import Place
+from plans.files.values import fits
+from plans.schema import WEIGHT, Table
+
+COMMENTS = (b"#", b"%")
+BLANK = " "
+_OF_CSV = (",", ";", "|")
+_MARKS = {CSV: (*_OF_CSV, "\t"), TSV: ("\t",)}
+_ANY_MARK = ("\t", *_OF_CSV, BLANK)
+_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`mark` stands between two fields, `start` is where the rows begin, `names` are those of the fields in order.
+
+    `header`: they stand in the file, else they are the table's. `further`: how many fields of a list behind the
+    table's columns have no name.
+    """
+
+    mark: str
+    start: int
+    names: tuple[str, ...]
+    header: bool
+    further: int = 0
+
+
+@dataclass(frozen=True)
+class _Line:
+    end: int
+    fields: tuple[str, ...]
+
+
+@cache
+def fields_of(mark: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Returns patterns of one field, and of all fields from a place up to the first that is not written as it must.
+
+    A field with quotes begins and ends with one, and has them twice inside.
+    """
+    between = re.escape(mark.encode())
+    blanks = b"[ ]*+" if mark != BLANK else b""
+    quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
+    plain = rb"(?!" + blanks + rb'")[^' + between + rb"\r\n]*+"
+    field = rb"(" + quoted + rb"|" + plain + rb")(" + between + rb"|\r\n|\r|\n|\Z)"
+    return re.compile(field), re.compile(rb"(?:" + field.replace(b"(" + quoted, b"(?:" + quoted, 1) + rb")*+")
+
+
+def layout(data: bytes, format_: str, table: Table, where: Place) -> Layout:
+    """Returns the layout of a text that has rows of a table. FileError if its first line is neither a header nor a row.
+
+    `where`: where it is from. O(first line).
+    """
+    declared = {column.name.lower() for column in table.columns}
+    begin, comments = _begin(data)
+    lines = _lines(data, begin, _marks(format_, table), where)
+    for mark, line in lines.items():
+        named = {name.lower() for name in line.fields}
+        if declared <= named or (len(line.fields) > 1 and WEIGHT in named):
+            return Layout(mark, line.end, line.fields, True)
+    mark, line = _likely(lines)
+    if declared & {name.lower() for name in line.fields}:
+        return Layout(mark, line.end, line.fields, True)
+    if begin == len(data) and not has_header(format_, mark):
+        return Layout(mark, begin, tuple(column.name for column in table.columns), False)
+    above = _line(comments, 0, mark)
+    if above is not None and declared <= {name.lower() for name in above.fields}:
+        return Layout(mark, begin, above.fields, True)
+    _check_row(line, table, has_header(format_, mark), where)
+    names = tuple(column.name for column in table.columns)
+    return Layout(mark, begin, names, False, len(line.fields) - len(names))
+
+
+def first_lines(data: bytes, format_: str, where: Place) -> Layout:
+    """Returns the layout of a text of which no table is known, as if it had a header."""
+    begin, _ = _begin(data)
+    mark, line = _likely(_lines(data, begin, _MARKS.get(format_, _ANY_MARK), where))
+    return Layout(mark, line.end, line.fields, True)
+
+
+def _marks(format_: str, table: Table) -> Sequence[str]:
+    """Returns the marks that may stand between fields. A single column of texts may have blanks in it."""
+    words = len(table.columns) == 1 and table.columns[0].type == "string"
+    return _MARKS.get(format_) or (_ANY_MARK[:-1] if words else _ANY_MARK)
+
+
+def has_header(format_: str, mark: str) -> bool:
+    """Returns True for CSV and TSV, which have a header, or just the columns of the table; False for a list."""
+    return format_ in (CSV, TSV) or mark in _OF_CSV
+
+
+def _begin(data: bytes) -> tuple[int, bytes]:
+    """Returns where the first line begins that is neither empty nor a comment, and the comment above it."""
+    start, above = 0, b""
+    for line in re.finditer(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)", data):
+        text = line.group().strip()
+        if text and not text.startswith(COMMENTS):
+            break
+        above = text.lstrip(b"#% ") if text else above
+        start = line.end()
+        if start == len(data):
+            break
+    return start, above
+
+
+def _lines(data: bytes, start: int, marks: Sequence[str], where: Place) -> dict[str, _Line]:
+    """Returns the line at a place for each mark by which it can be read. FileError if there is none."""
+    lines = {mark: _line(data, start, mark) for mark in marks}
+    found = {mark: line for mark, line in lines.items() if line is not None}
+    if not found:
+        raise not_closed(data, start, where)
+    return found
+
+
+def _line(data: bytes, start: int, mark: str) -> _Line | None:
+    """Returns the fields from a place to the end of their line; None if a quote is not where it must be."""
+    field, _ = fields_of(mark)
+    fields, place, end = [], start, mark.encode()
+    while end == mark.encode():
+        found = field.match(data, place)
+        if found is None:
+            return None
+        fields.append(found[1])
+        place, end = found.end(), found[2]
+    texts = [_plain(one) for one in fields]
+    return _Line(place, tuple(text for text in texts if text or mark != BLANK))
+
+
+def _plain(field: bytes) -> str:
+    text = field.decode(errors="replace")
+    return text[1:-1].replace('""', '"') if text.startswith('"') else text.strip()
+
+
+def _likely(lines: Mapping[str, _Line]) -> tuple[str, _Line]:
+    """Returns the first mark by which a line has several fields, and that line."""
+    mark = next((mark for mark, line in lines.items() if len(line.fields) > 1), next(iter(lines)))
+    return mark, lines[mark]
+
+
+def _check_row(line: _Line, table: Table, strict: bool, where: Place) -> None:
+    """Raises FileError unless a line that names no column is a row of a table."""
+    columns = ", ".join(column.name for column in table.columns)
+    shown = repr(" ".join(line.fields)[:_SHOWN]) if len(line.fields) == 1 else repr(list(line.fields))[:_SHOWN]
+    wanted = len(table.columns)
+    if not line.fields or line.fields == ("",):
+        raise where.error(f"it is empty; put a header with the columns {columns} on top")
+    if len(line.fields) < wanted:
+        raise where.error(
+            f"the first line, {shown}, has {len(line.fields)} fields, but relation {table.name!r} "
+            f"has the columns {columns}"
+        )
+    typed = zip(line.fields, table.columns, strict=False)
+    if not all(fits(pa.array([field or None], pa.string()), column.type) for field, column in typed):
+        raise where.error(
+            f"the first line, {shown}, neither names the columns {columns} of relation "
+            f"{table.name!r} nor is a row of them; put a header on top, or mend the line"
+        )
+    if strict and (len(line.fields) > wanted or all(column.type == "string" for column in table.columns)):
+        raise where.error(
+            f"the first line, {shown}, is no header; put one with the columns {columns} of "
+            f"relation {table.name!r} on top, or declare a column for each of its fields"
+        )
+
+
+def not_closed(data: bytes, position: int, where: Place) -> FileError:
+    """Returns what to say of a field that begins with a quote and does not end with one."""
+    return where.error(
+        f"line {where.line(data, position)}: a value in quotes begins right behind the mark between two fields, ends "
+        "right before the next, and has quotes inside of it twice; mend the line"
+    )

@@ -1,0 +1,164 @@
+"""A file of rows, or a folder of such files: its columns, and its rows as an Arrow table.
+
+All that reads files of rows goes through here: inputs of `crown run` and `crown submit`, and samples of the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any
+
+import pyarrow as pa
+
+from plans.errors import FileError
+from plans.files.columnar import Columnar
+from plans.files.delimited import UNREADABLE, Delimited
+from plans.files.formats import ARROW, JSON, PARQUET
+from plans.files.json_rows import JsonRows
+from plans.files.unpacked import Place, contents, unpacked, unreadable
+from plans.files.values import parsed, planned, wider
+from plans.schema import CHANGE_COLUMNS, WEIGHT, Table, arrow_type
+
+Content = Columnar | Delimited | JsonRows
+
+
+class RowsFile:
+    """The rows at a path: a file, or all files of a folder in the order of their names, without those that begin with a
+    dot or `_`. Each is read once, and held in memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @cached_property
+    def _parts(self) -> dict[Path, Content]:
+        return {path: content(*contents(path), Place(path)) for path in files_of(self._path)}
+
+    def columns(self) -> pa.Schema | None:
+        """Returns the columns but those that say how a row changes, with the types that Parquet and Arrow files have,
+        and that are found from all values in others; None if a file has no names of its own, or no rows.
+
+        FileError if a file cannot be read.
+        """
+        found: dict[str, pa.DataType] = {}
+        kinds: dict[str, str | None] = {}
+        schemas = []
+        for part in self._parts.values():
+            if isinstance(part, Columnar):
+                schemas.append(part.schema())
+                continue
+            own = part.kinds()
+            if own is None and not isinstance(part, JsonRows):
+                return None
+            for name, kind in (own or {}).items():
+                kinds[name] = wider(kinds.get(name), kind)
+        for schema in schemas:
+            for field in schema:
+                found[field.name] = self._common(field.name, found.get(field.name, field.type), field.type)
+        for name, kind in kinds.items():
+            type_ = pa.null() if kind is None else arrow_type(planned(kind))
+            found[name] = self._common(name, found.get(name, type_), type_)
+        fields = {name: type_ for name, type_ in found.items() if name.lower() not in CHANGE_COLUMNS}
+        return pa.schema(list(fields.items())) if fields else None
+
+    def _common(self, name: str, one: pa.DataType, other: pa.DataType) -> pa.DataType:
+        try:
+            fields = (pa.schema([(name, type_)]) for type_ in (one, other))
+            return pa.unify_schemas(list(fields), promote_options="permissive").field(0).type
+        except pa.ArrowException:
+            raise FileError(
+                f"cannot read {self._path}: column {name!r} is {one} in one file and {other} in another"
+            ) from None
+
+    def rows(self, table: Table, lines: bool = False) -> pa.Table:
+        """Returns the rows in order, for a relation: its columns have their declared types where all values of a column
+        are of it, and are texts where one is not, to be checked row by row.
+
+        FileError if a file cannot be read, or has other columns than the others. ``lines``: see
+        ``plans.files.delimited.Delimited.rows``.
+        """
+        read = {path: part.rows(table, lines) for path, part in self._parts.items()}
+        return typed(self._together(read, table), table)
+
+    def _together(self, read: Mapping[Path, pa.Table], table: Table) -> pa.Table:
+        if len(read) == 1:
+            return next(iter(read.values()))
+        declared = {column.name.lower() for column in table.columns}
+        first = next(iter(read))
+        for path, rows in read.items():
+            if isinstance(self._parts[path], JsonRows):  # of which a row may lack a member
+                continue
+            for name in sorted(set(rows.column_names) ^ set(read[first].column_names)):
+                if (name.lower() in declared or name.startswith("_")) and name != UNREADABLE:
+                    one, other = (first, path) if name in read[first].column_names else (path, first)
+                    raise FileError(
+                        f"cannot read {self._path}: {one.name} has a column {name!r}, but {other.name} has none: give "
+                        "all files of a folder the same columns"
+                    )
+        try:
+            return pa.concat_tables(read.values(), promote_options="default")
+        except pa.ArrowException:
+            return pa.concat_tables([_as_texts(rows) for rows in read.values()], promote_options="permissive")
+
+    @property
+    def notes(self) -> list[str]:
+        """What to say of the rows that were read: fields of lists that nothing was made of."""
+        further = {path: part.further for path, part in self._parts.items() if part.further > 0}
+        return [
+            f"{path}: {n} further {'field' if n == 1 else 'fields'} of each line {'is' if n == 1 else 'are'} ignored"
+            for path, n in further.items()
+        ]
+
+
+def files_of(path: Path) -> Sequence[Path]:
+    """Returns the data files of a folder in order of name, or the file itself. FileError if there are none."""
+    if not path.is_dir():
+        return [path]
+    try:
+        inside = sorted(file for file in path.iterdir() if file.name[0] not in "._")
+    except OSError as error:
+        raise unreadable(path, error) from None
+    folders = [file.name for file in inside if file.is_dir()]
+    if folders:
+        raise FileError(f"cannot read {path}: there is a folder in it, {folders[0]}; name a folder of files")
+    if not inside:
+        raise FileError(f"cannot read {path}: the folder is empty")
+    return inside
+
+
+def content(format_: str, data: bytes, where: Place) -> Content:
+    """Returns the content of a file of a format. ``where``: where it is from."""
+    if format_ in (PARQUET, ARROW):
+        return Columnar(data, format_, where)
+    return JsonRows(data, where) if format_ == JSON else Delimited(data, format_, where)
+
+
+def rows_of(data: bytes, where: str, table: Table) -> pa.Table:
+    """Returns the rows of a file whose bytes these are, for a relation. See ``RowsFile.rows``."""
+    return typed(content(*unpacked(data, PurePath(where)), Place(where)).rows(table), table)
+
+
+def typed(rows: pa.Table, table: Table) -> pa.Table:
+    """Returns the rows with declared types in the place of texts, in columns in which all values are of them. O(n)."""
+    for i, field in enumerate(rows.schema):
+        column = None if field.name.lower() == WEIGHT else table.column(field.name)
+        kind = "int64" if field.name == WEIGHT else None if column is None else column.type
+        if kind is not None and pa.types.is_string(field.type):
+            try:
+                rows = rows.set_column(i, field.name, parsed(rows.column(i), arrow_type(kind)))
+            except pa.ArrowInvalid:
+                continue
+    return rows
+
+
+def _as_texts(rows: pa.Table) -> pa.Table:
+    """Returns rows whose numbers and truth values are texts."""
+    loose: dict[str, Any] = {
+        field.name: rows.column(field.name).cast(pa.string())
+        if pa.types.is_primitive(field.type) or pa.types.is_boolean(field.type)
+        else rows.column(field.name)
+        for field in rows.schema
+    }
+    return pa.table(loose)

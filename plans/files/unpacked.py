@@ -1,0 +1,135 @@
+"""The bytes of a file, whatever it is packed with: gzip, zstd, bzip2, or the only file of a zip archive."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import re
+import zipfile
+import zlib
+from codecs import BOM_UTF8
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from plans.errors import FileError
+from plans.files import formats
+from plans.files.formats import ARROW, JSON, PARQUET, TEXT
+
+_DAMAGED = (OSError, EOFError, ValueError, NotImplementedError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+_ENCRYPTED = 1  # in the flags of a file of a zip archive
+_ENDS = re.compile(rb"\r\n|\r|\n")
+_DEEPEST = 3
+_LONGEST = 512
+
+
+def contents(path: Path) -> tuple[str, bytes]:
+    """Returns the format of a file and its bytes, unpacked. FileError if it cannot be read. The file is held in
+    memory."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return unpacked(data, path)
+
+
+def unreadable(path: Path, error: OSError) -> FileError:
+    """Returns what to say of a file or folder that the system does not open."""
+    missing = isinstance(error, FileNotFoundError)
+    said = "there is no such file" if missing else (error.strerror or str(error)).lower()
+    return FileError(f"cannot read {path}: {said}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a text is from: what to call it, and the number of its first line."""
+
+    name: object
+    first: int = 1
+
+    def line(self, text: bytes, position: int) -> int:
+        """Returns the number of the line in which a position of the text is. O(position)."""
+        return self.first + len(_ENDS.findall(text, 0, position))
+
+    def behind(self, text: bytes, position: int) -> Place:
+        """Returns where the rest of the text is from."""
+        return Place(self.name, self.line(text, position))
+
+    def error(self, said: str) -> FileError:
+        """Returns the error that says why the text cannot be read."""
+        return FileError(f"cannot read {self.name}: {said}")
+
+
+def opened(path: Path) -> BinaryIO:
+    """Returns the stream of a file's bytes, unpacked as its name says; not of a zip archive. OSError if it cannot be
+    opened, or is not packed so. Cost: what is read."""
+    _, packing = formats.named(path)
+    return io.BufferedReader(pa.input_stream(str(path), compression=packing))
+
+
+def unpacked(data: bytes, path: PurePath) -> tuple[str, bytes]:
+    """Returns the format and the unpacked bytes of a file with this name and content. Text has no byte order mark."""
+    format_, packing = formats.named(path)
+    found = formats.packing_of(data)
+    if packing is not None and found != packing:
+        said = "it is empty" if not data else f"it is packed with {found}" if found is not None else "it is not packed"
+        raise FileError(f"cannot read {path}: its name says {packing}, but {said}; rename the file, or write it again")
+    for _ in range(_DEEPEST):
+        if found is None:
+            break
+        data, member = _opened(data, found, path)
+        if member is not None:
+            format_ = formats.named(member)[0] or format_
+        found = formats.packing_of(data)
+    return _format(data, format_, path), data.removeprefix(BOM_UTF8)
+
+
+def _opened(data: bytes, packing: str, path: PurePath) -> tuple[bytes, PurePath | None]:
+    """Returns what is packed, and the name that it has in an archive."""
+    try:
+        if packing == formats.ZIP:
+            return _member(data, path)
+        with pa.CompressedInputStream(pa.BufferReader(data), packing) as stream:
+            return stream.read(), None
+    except _DAMAGED:
+        raise FileError(f"cannot read {path}: what {packing} packed in it is damaged or cut off") from None
+
+
+def _member(data: bytes, path: PurePath) -> tuple[bytes, PurePath]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = [file for file in archive.infolist() if not file.is_dir() and not file.filename.startswith("__MACOSX/")]
+        if len(files) != 1:
+            raise FileError(f"cannot read {path}: it holds {len(files)} files; unpack it and name the one to read")
+        if files[0].flag_bits & _ENCRYPTED:
+            raise FileError(f"cannot read {path}: it is encrypted; unpack it and name the file in it")
+        return archive.read(files[0]), PurePath(files[0].filename)
+
+
+def _format(data: bytes, named: str | None, path: PurePath) -> str:
+    """Returns the format of unpacked bytes. FileError for what is not read, or is not what the name says."""
+    head = data[:_LONGEST]
+    other = formats.foreign(head)
+    if other is not None:
+        raise FileError(f"cannot read {path}: it is {other}")
+    found = formats.format_of(head.removeprefix(BOM_UTF8))
+    if found in (PARQUET, ARROW) and named in (None, PARQUET, ARROW):
+        return found
+    if named in (PARQUET, ARROW) or found in (PARQUET, ARROW):
+        said = "is empty" if not data else f"is a file of {found}" if found in (PARQUET, ARROW) else "is none"
+        raise FileError(f"cannot read {path}: its name says {named}, but it {said}; rename the file, or write it again")
+    if b"\x00" in head:
+        raise FileError(f"cannot read {path}: it is neither Parquet, Arrow nor text")
+    return named or (JSON if found == JSON else TEXT)
+
+
+def checked_text(data: bytes, place: Place) -> bytes:
+    """Returns bytes that are UTF-8 text. FileError, with the line, for others. O(bytes)."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            line = place.line(data, error.start)
+            raise place.error(f"line {line} is not UTF-8 text; convert the file to UTF-8") from None
+    return data
