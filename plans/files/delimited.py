@@ -39,26 +39,27 @@ class Delimited:
     def kinds(self) -> dict[str, str | None] | None:
         """Returns the names in the header and the types of their columns; None if the file has no header.
 
-        It has one if its first line does not look like the others: if a field of it is no value of its column, or, in
-        CSV and TSV, if all columns are texts.
+        A header has a name that is no number, and does not look like a row: some field of it is no value of its column,
+        or all columns are texts, in CSV and TSV.
         """
         if not self._data.strip():
             return None
         found = first_lines(self._data, self._format, self._where)
+        first = [kind_of(pa.array([name or None], pa.string())) for name in found.names]
+        if "string" not in first:
+            return None
         strict = has_header(self._format, found.mark)
         unreadable: list[str] | None = None if strict else []
-        rows = texts(self._data[found.start :], found, self._where.behind(self._data, found.start), unreadable)
+        rest = self._data[found.start :]
+        rows = texts(rest, found, self._where.behind(self._data, found.start), unreadable)
         if unreadable:  # its first line does not tell how many columns there are
             return None
         kinds = [kind_of(column) for column in rows.columns]
-        first = [kind_of(pa.array([name or None], pa.string())) for name in found.names]
-        told = zip(kinds, first, strict=True)
-        if kinds and any(kind is not None for kind in kinds):
-            alike = all(wider(kind, name) == kind or kind is None for kind, name in told)
-            texts_only = strict and all(kind in ("string", None) for kind in kinds)
-            header = (texts_only and None not in first) or not alike
+        if set(kinds) <= {"string", None}:
+            header = strict and set(first) <= {"string", None}
         else:
-            header = strict and all(name == "string" for name in first)
+            told = zip(kinds, first, strict=True)
+            header = any(kind is not None and wider(kind, name) != kind for kind, name in told)
         return {name: kind for name, kind in zip(found.names, kinds, strict=True) if name} if header else None
 
     def rows(self, table: Table, lines: bool = False) -> pa.Table:

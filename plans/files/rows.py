@@ -104,7 +104,7 @@ class RowsFile:
 
     @property
     def notes(self) -> list[str]:
-        """What to say of the rows that were read: fields of lists that nothing was made of."""
+        """Returns what to say of the rows that were read: which fields of a list were ignored."""
         further = {path: part.further for path, part in self._parts.items() if part.further > 0}
         return [
             f"{path}: {n} further {'field' if n == 1 else 'fields'} of each line {'is' if n == 1 else 'are'} ignored"

@@ -36,8 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=PATH[:OPTION=VALUE,...]",
-        help="changes of a relation: a folder or file of CSV, JSON lines or Parquet, or an edge list (.txt, .gz, "
-        ".zip). Options: format=csv|json|parquet|edges, files=N per micro-batch, and those of Spark's reader",
+        help="changes of a relation: a folder or file of CSV, TSV, JSON lines or Parquet, perhaps packed (.gz, .zst, "
+        ".bz2), or another single file that crown run reads, such as an edge list. Options: "
+        "format=csv|json|parquet|edges, files=N per micro-batch, and those of Spark's reader",
     )
     add("--kafka", metavar="SERVERS", help="brokers of topics with Debezium's envelopes, host:port with commas")
     add(

@@ -13,6 +13,7 @@ import os
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crown.ingest.streams import window
@@ -56,7 +57,8 @@ def stage(
             )
         return int(found["updates"])
     try:
-        edges = RowsFile(path).rows(table, lines=True)
+        source = RowsFile(path)
+        edges = source.rows(table, lines=True)
     except FileError as error:
         raise SourceError(str(error)) from None
     if span is not None:
@@ -74,12 +76,27 @@ def stage(
         pq.write_table(batch, file, compression="lz4")
         os.utime(file, (_FIRST_FILE + number, _FIRST_FILE + number))
         updates += batch.num_rows
-    (partial / manifest.name).write_text(json.dumps({**wanted, "updates": updates}))
+    (partial / manifest.name).write_text(json.dumps({**wanted, "updates": updates, "notes": source.notes}))
     os.replace(partial, folder)
     return updates
 
 
-def netted(name: str, folder: Path, batch_rows: int, span: str) -> str | None:
-    """Returns what to say of a list that is staged in ``folder``, if its window is shorter than a batch; else None."""
-    rows = int(json.loads((folder / "_manifest.json").read_text())["updates"]) // 2
-    return window.netted(name, rows, window.size(span, rows), batch_rows)
+def columns(path: Path) -> pa.Schema | None:
+    """Returns the columns that a file names; None if it is a list without a header. SourceError if it cannot be read.
+    Cost: of a file with a header all of its values are looked at."""
+    try:
+        return RowsFile(path).columns()
+    except FileError as error:
+        raise SourceError(str(error)) from None
+
+
+def notes(name: str, folder: Path, batch_rows: int, span: str | None) -> list[str]:
+    """Returns what to say of a list that is staged in ``folder``: fields that are ignored, and a window that is shorter
+    than a batch."""
+    manifest = json.loads((folder / "_manifest.json").read_text())
+    told = list(manifest["notes"])
+    if span is not None:
+        rows = int(manifest["updates"]) // 2
+        netted = window.netted(name, rows, window.size(span, rows), batch_rows)
+        told += [] if netted is None else [netted]
+    return told

@@ -271,11 +271,14 @@ def _check_topics(job: Job) -> None:
 
 
 def _schema(job: Job) -> Schema:
-    """Returns the declared relations, and for each undeclared edge list the columns src and dst."""
+    """Returns the declared relations, and of other files that are read without Spark the columns that they name; src
+    and dst for an edge list."""
     tables = [job.schema[name] for name in job.schema]
     for given in job.inputs:
         if given.format == "edges" and given.name not in job.schema:
-            tables.append(Table(given.name, (Column("src", "int64"), Column("dst", "int64"))))
+            found = edges.columns(given.path)
+            named = None if found is None else Schema.of({given.name: found})[given.name]
+            tables.append(named or Table(given.name, (Column("src", "int64"), Column("dst", "int64"))))
     return Schema(tuple(tables))
 
 
@@ -288,10 +291,10 @@ def _frames(spark: SparkSession, schema: Schema, job: Job, checkpoint: Path, str
 
 
 def _notes(job: Job, checkpoint: Path) -> list[str]:
-    """Returns what to say of windows over edge lists that are shorter than a batch."""
-    lists = [given.name for given in job.inputs if given.format == "edges"] if job.window is not None else []
-    told = (edges.netted(name, checkpoint / "staging" / name, job.batch_rows, str(job.window)) for name in lists)
-    return [note for note in told if note is not None]
+    """Returns what to say of edge lists and of windows over them."""
+    lists = [given.name for given in job.inputs if given.format == "edges"]
+    told = (edges.notes(name, checkpoint / "staging" / name, job.batch_rows, job.window) for name in lists)
+    return [note for notes in told for note in notes]
 
 
 def _frame(spark: SparkSession, given: Input, schema: Schema, job: Job, checkpoint: Path, streaming: bool) -> DataFrame:

@@ -23,6 +23,7 @@ from spark_jobs.errors import CheckpointError, SourceError, SparkJobError
 from spark_jobs.job.failures import failure
 from spark_jobs.log.state_log import CellLog
 from tests.marks import slow
+from tests.plans.files.grid import PACKINGS
 
 PATHS = "Q(a,b,c) :- g(a,b), g(b,c), c > 12."
 
@@ -249,3 +250,39 @@ def test_the_output_of_another_job_is_not_taken_for_ones_own(spark, tmp_path):
 def test_the_sentence_for_the_user_is_found_in_sparks_report(report, said):
     found = failure(Exception(report))
     assert (found and str(found)) == said
+
+
+AGES = "SELECT p.name, COUNT(*) AS n FROM people p GROUP BY p.name"
+PEOPLE = 'name,age,_weight\n"ann, of x",30,1\nbob,40,1\n"ann, of x",30,1\nbob,40,-1\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [
+        ("people.txt", ()),
+        ("people.csv.zip", ("--schema", "people(name string, age int64)")),
+        ("people.csv.gz", ("--schema", "people(name string, age int64)")),
+        slow("people.tsv.bz2", ("--schema", "people(name string, age int64)")),
+        slow("people.csv.zst", ("--schema", "people(name string, age int64)")),
+        slow("folder/1.csv.gz", ("--schema", "people(name string, age int64)")),
+    ],
+)
+def test_headers_quotes_and_weights_are_read_in_every_file(spark, tmp_path, capsys, name, schema):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    text = PEOPLE.replace(",", "\t").replace("\t of", ", of") if ".tsv" in name else PEOPLE
+    path.write_bytes(PACKINGS.get(path.suffix, bytes)(text.encode()))
+    given = path.parent if "/" in name else path
+    words = ["--input", f"people={given}", *schema, "--output", "console", "--json"]
+    assert command(submit, AGES, *words) == 0
+    batch, _ = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert batch["sample"] == [{"name": "ann, of x", "n": "2", "_weight": "1"}]
+
+
+def test_a_window_and_further_fields_of_a_list_are_told(spark, tmp_path, capsys):
+    (tmp_path / "g.txt").write_text("1 20 0.5\n20 30 0.7\n")
+    assert command(submit, PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", "console") == 0
+    assert "1 further field of each line is ignored" in capsys.readouterr().out
+    (tmp_path / "g.txt").write_text("src,dst,_weight\n1,2,1\n")
+    with pytest.raises(CrownError, match="the file of 'g' has a column _weight; leave the window out"):
+        command(submit, PATHS, "--input", f"g={tmp_path / 'g.txt'}", "--output", "noop", "--window", "0.5")
