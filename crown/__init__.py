@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from crown import changes, errors, graph, ml, rings, spark
     from crown.databases import Database, database, load_database
+    from crown.durable.database import DurableDatabase
+    from crown.durable.opening import open_database
     from crown.durable.opening import open_view as open
     from crown.durable.view import DurableView
     from crown.errors import (
@@ -63,6 +65,7 @@ __all__ = [
     "DamagedStateError",
     "Database",
     "DuplicateKeyError",
+    "DurableDatabase",
     "DurableView",
     "LateRowError",
     "LockedStateError",
@@ -93,6 +96,7 @@ __all__ = [
     "load_database",
     "ml",
     "open",
+    "open_database",
     "plan",
     "rings",
     "sliding",
@@ -107,6 +111,7 @@ _MODULES = ("changes", "errors", "graph", "ml", "rings", "spark")
 _HOMES = {
     "Column": "plans.schema",
     "Database": "crown.databases",
+    "DurableDatabase": "crown.durable.database",
     "DurableView": "crown.durable.view",
     "Plan": "plans.plan",
     "Program": "plans.program",
@@ -121,6 +126,7 @@ _HOMES = {
     "load": "crown.views",
     "load_database": "crown.databases",
     "open": "crown.durable.opening",
+    "open_database": "crown.durable.opening",
     "plan": "crown.planning",
     "sliding": "plans.windows",
     "ttl": "plans.windows",

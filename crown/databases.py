@@ -14,17 +14,20 @@ from crown.analysis import card
 from crown.errors import CrownError
 from crown.guards.arguments import Size, size_of
 from crown.guards.uncopyable import NotCopyable
-from crown.ingest.changes import CheckedBatch
 from crown.ingest.quarantine import write as write_quarantine
 from crown.programs import snapshot
 from crown.programs.advances import advance
+from crown.programs.intake import Nets
+from crown.programs.kept import kept
 from crown.programs.result import ResultOf
 from crown.programs.several import SeveralResults
 from crown.reading import Readable
 from crown.stages.state.memory import ProgramMemory, parts_of_program
 from crown.views import demand_quarantine, extra_of, quarantine_of
 from plans import named
+from plans.errors import PlanError
 from plans.program import Program
+from plans.queries.algebra import Relation
 from plans.schema import Schema, Table
 from plans.windows import Window
 
@@ -73,14 +76,21 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
         return self.program.tables
 
     @property
+    def schema(self) -> Schema:
+        """Returns the tables and the views, as the schema of queries that may read them."""
+        return named.schema_of(self.program)
+
+    @property
     def views(self) -> tuple[str, ...]:
         """Returns the names of the views, in the order of their registration."""
         return tuple(self._engine.results)
 
     def view(
-        self, name: str, query: str, *, rates: Mapping[str, float] | None = None, dialect: str = "spark"
+        self, name: str, query: str | Relation, *, rates: Mapping[str, float] | None = None, dialect: str = "spark"
     ) -> DatabaseView:
-        """Registers a view of ``query`` (SQL, Datalog or a motif) over tables and earlier views, and returns it.
+        """Registers a view of ``query`` over tables and earlier views, and returns it.
+
+        ``query``: SQL, Datalog, a motif, or a relation of ``plans.queries.algebra`` over ``schema``.
 
         If there are data already the view is filled from the tables, whose rows are kept whole for that; the views that
         it reads are filled already. ``rates`` and ``dialect`` are those of ``plans.plan``. Cost: O(state), and what
@@ -117,6 +127,17 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
     def __len__(self) -> int:
         return len(self.views)
 
+    def table(self, name: str) -> pa.Table:
+        """Returns the rows of a table as they are now, with the number of copies of each as ``_weight``. O(table).
+
+        PlanError if there is no such table.
+        """
+        for found, rows in kept(self._engine).items():
+            if isinstance(name, str) and found.lower() == name.lower():
+                return rows
+        known = ", ".join(table.name for table in self.tables)
+        raise PlanError(f"there is no table called {name}", hint=f"there are: {known}")
+
     # Changes
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -144,21 +165,30 @@ class Database(NotCopyable, instead="save(path) and crown.load_database(path) ma
     def _run(self, changes: Mapping[str, Any], deltas: bool) -> dict[str, pa.Table]:
         engine = self._engine
         with engine.uninterrupted:
-            prepared = engine.prepare(changes, strict=self._quarantine_dir is None)
-            closing = partial(self._set_aside, prepared.bad) if prepared.bad else None
-            return engine.run(prepared, deltas=deltas, closing=closing)
+            prepared = self._prepared(changes)
+            return engine.run(prepared, deltas=deltas, closing=partial(self._stands, prepared))
 
-    def _set_aside(self, bad: Mapping[str, CheckedBatch]) -> None:
-        assert self._quarantine_dir is not None
-        self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, bad)
+    def _prepared(self, changes: Mapping[str, Any]) -> Nets:
+        """Returns a batch, checked and coded."""
+        return self._engine.prepare(changes, strict=self._quarantine_dir is None)
+
+    def _stands(self, prepared: Nets) -> None:
+        """Does what belongs to a batch that was applied, before it stands."""
+        if prepared.bad:
+            assert self._quarantine_dir is not None, "bad rows are an error without a quarantine"
+            self._quarantined += write_quarantine(self._quarantine_dir, self._engine.batches, prepared.bad)
 
     # Care
     # ------------------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes tables, views and state to one file (replaced atomically). O(state)."""
+        self._engine.save(path, self._kept())
+
+    def _kept(self) -> dict[str, Any]:
+        """Returns what is saved beside the state."""
         quarantine = None if self._quarantine_dir is None else str(self._quarantine_dir)
-        self._engine.save(path, {"batches": self._engine.batches, "quarantine": quarantine})
+        return {"batches": self._engine.batches, "quarantine": quarantine}
 
     def explain(self) -> str:
         """Returns the views and the stages that maintain them, as text."""

@@ -35,12 +35,18 @@ def empty(schema: Any, windows: Mapping[str, Window] | None = None) -> Program:
 
 
 def added(
-    program: Program, name: str, query: str, *, rates: Mapping[str, float] | None = None, dialect: str = "spark"
+    program: Program,
+    name: str,
+    query: str | Relation,
+    *,
+    rates: Mapping[str, float] | None = None,
+    dialect: str = "spark",
 ) -> Program:
     """Returns the program with one result more, of a query over tables and the results that are there.
 
-    The stages that were there keep their numbers; what comes is behind them. `rates` and `dialect` are those of
-    `plans.planner.plan`. PlanError for a name that is taken, and for every query that cannot be maintained.
+    The stages that were there keep their numbers; the new ones are behind them. `query` is text, or a relation over
+    `schema_of(program)`. `rates` and `dialect` are those of `plans.planner.plan`. PlanError for a name that is taken,
+    and for every query that cannot be maintained.
     """
     results = _results(program)
     if not isinstance(name, str) or not name:
@@ -51,10 +57,9 @@ def added(
         raise PlanError(f"there is a table called {name} already", hint="give the view another name")
     if any(result.name.lower() == name.lower() for result in results):
         raise PlanError(f"there is a view called {name} already", hint="drop it first, or give this one another name")
-    views = tuple(table_of_result(program, result) for result in results)
-    schema = Schema((*program.tables, *views), (view.name for view in views))
+    schema = schema_of(program)
     try:
-        relation = parse(query, schema, dialect=dialect)
+        relation = parse(query, schema, dialect=dialect) if isinstance(query, str) else query
     except PlanError as error:
         if error.message.lower() == f"unknown table {name}".lower():
             raise PlanError(
@@ -67,6 +72,12 @@ def added(
     made: Program = with_room(_lowered, program, name, relation, rates)
     table_of_result(made, _results(made)[-1])  # a PlanError if others could not read it
     return made
+
+
+def schema_of(program: Program) -> Schema:
+    """Returns the tables and the results of a program, which queries may read."""
+    views = tuple(table_of_result(program, result) for result in _results(program))
+    return Schema((*program.tables, *views), (view.name for view in views))
 
 
 def _lowered(program: Program, name: str, relation: Relation, rates: Mapping[str, float] | None) -> Program:

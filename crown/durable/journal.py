@@ -15,17 +15,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from crown.durable.files import Lock, sync
 from crown.durable.identity import Identity
 from crown.durable.mark import Mark
-from crown.durable.recovery import Recovered, Recovery, numbers
+from crown.durable.recovery import Kind, Recovered, Recovery, numbers
 from crown.durable.segment import Segment, Tables
 from crown.errors import NotDurableError
 
 Sync = str | float
+E = TypeVar("E")
 
 
 class Journal:
@@ -53,9 +56,9 @@ class Journal:
         self._mark.write(0, 0)
         self.identity.write(self.folder)
 
-    def recover(self, budget: int | None, repair: bool) -> Recovered:
-        """Brings the view back and opens the log where it ends. See ``crown.durable.recovery``."""
-        found = Recovery(self.folder, self.identity, self._mark.read(), repair).run(budget)
+    def recover(self, kind: Kind[E], repair: bool) -> Recovered[E]:
+        """Brings back what the folder keeps and opens the log where it ends. See ``crown.durable.recovery``."""
+        found = Recovery(self.folder, self.identity, self._mark.read(), repair, kind).run()
         path = self.folder / f"{found.base}.log"
         if found.end is None:
             self._segment = Segment.create(path, self.identity.view, found.base)
@@ -85,12 +88,15 @@ class Journal:
                 "by two; open it there alone"
             )
 
-    def append(self, tables: Tables) -> None:
-        """Writes the next batch down; when this returns, it stands. NotDurableError if it could not be written."""
+    def append(self, tables: Tables, more: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Writes the next batch down; when this returns, it stands. NotDurableError if it could not be written.
+
+        ``more``: what else the batch says, as JSON.
+        """
         self.ready()
         assert self._segment is not None
         try:
-            size = self._segment.append(self.batches + 1, tables)
+            size = self._segment.append(self.batches + 1, tables, more)
         except OSError as error:
             raise NotDurableError(
                 f"the batch could not be written to {self._segment.path} ({error.strerror}) and was not applied; make "

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from crown import engines
+import pyarrow as pa
+
 from crown.analysis.parts import program as program_of_engine
+from crown.durable.database import DurableDatabase
 from crown.durable.files import Lock
 from crown.durable.identity import NAME, Identity
 from crown.durable.journal import Journal, Sync
+from crown.durable.kinds import DatabaseKind, ViewKind
 from crown.durable.mark import Mark
 from crown.durable.recovery import numbers
 from crown.durable.view import DurableView
-from crown.errors import CrownError, DamagedStateError
+from crown.errors import CrownError, DamagedStateError, QueryChangedError
 from crown.guards.arguments import Size, number_of, path_of, size_of
 from crown.ingest.frames import schemas
 from crown.views import MOST_THREADS, demand_quarantine, quarantine_of, unread_of
+from plans import named
 from plans import program as make_program
 from plans.plan import Plan
 from plans.program import Program
+from plans.schema import Schema
+from plans.windows import Window
 
 SNAPSHOT_BYTES = 4 << 20
 """Bytes of log below which no snapshot is worth its write."""
@@ -81,6 +88,139 @@ def open_view(
     folder = _folder(path, program is not None)
     if program is None and not numbers(folder, "log") and not (folder / NAME).exists():
         raise CrownError(f"{folder} has no view yet; give the query that it shall have")
+    with _held(folder) as (undone, lock, mark):
+        identity = Identity.read(folder)
+        if identity is None:
+            if program is None:
+                raise CrownError(f"{folder} has a view that was never made to the end; give its query again")
+            demand_quarantine(program, bad)
+            identity = Identity.of(program, on_missing or "ignore", given_threads or 1, unread)
+            engine = ViewKind(identity, folder, budget).create()
+            journal = Journal(folder, identity, lock, mark, policy, kept)
+            journal.begin()
+        else:
+            if identity.stored_program(folder).results is not None:
+                raise CrownError(f"{folder} holds a database; crown.open_database opens it")
+            if program is not None:
+                identity.demand(program, folder)
+            else:
+                unread = frozenset(identity.unread)
+            identity.demand_options(on_missing, given_threads, folder)
+            journal = Journal(folder, identity, lock, mark, policy, kept)
+            engine = journal.recover(ViewKind(identity, folder, budget), repair).engine
+            demand_quarantine(program_of_engine(engine), bad)
+        view = DurableView(engine, journal, bad, floor, unread)
+        undone.pop_all()
+    return view
+
+
+def open_database(
+    path: str | os.PathLike[str],
+    schema: Any = None,
+    *,
+    memory_budget: Size | None = None,
+    on_missing: str | None = None,
+    on_bad_row: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
+    windows: Mapping[str, Window] | None = None,
+    sync: Sync = "batch",
+    snapshot_bytes: Size = SNAPSHOT_BYTES,
+    keep: int = 1,
+    repair: bool = False,
+) -> DurableDatabase:
+    """Returns the durable database in the folder ``path``: a new one if nothing is there, else the one that is.
+
+    Every batch that was applied is there again, also after a crash, and so is every view that was registered.
+    ``schema`` None: whatever tables the folder has. ``schema``, ``memory_budget``, ``on_missing``, ``on_bad_row``,
+    ``quarantine`` and ``windows`` as for ``crown.database``; the others, and the errors, as for ``crown.open``.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with open_database(folder, {"r": {"a": "int64"}}) as db:
+    ...     _ = db.view("counts", "SELECT a, COUNT(*) AS n FROM r GROUP BY a")
+    ...     _ = db.apply({"r": {"a": [1, 1, 2]}}, note="line 3")
+    >>> with open_database(folder) as db:
+    ...     db.note, db["counts"].get({"a": 1})
+    ('line 3', {'a': 1, 'n': 2})
+    """
+    return reopened_database(
+        path,
+        schema,
+        memory_budget=memory_budget,
+        on_missing=on_missing,
+        on_bad_row=on_bad_row,
+        quarantine=quarantine,
+        windows=windows,
+        sync=sync,
+        snapshot_bytes=snapshot_bytes,
+        keep=keep,
+        repair=repair,
+    )[0]
+
+
+def reopened_database(
+    path: str | os.PathLike[str],
+    schema: Any = None,
+    *,
+    after: int | None = None,
+    memory_budget: Size | None = None,
+    on_missing: str | None = None,
+    on_bad_row: str = "fail",
+    quarantine: str | os.PathLike[str] | None = None,
+    windows: Mapping[str, Window] | None = None,
+    sync: Sync = "batch",
+    snapshot_bytes: Size = SNAPSHOT_BYTES,
+    keep: int = 1,
+    repair: bool = False,
+) -> tuple[DurableDatabase, dict[int, dict[str, pa.Table]]]:
+    """Returns what ``open_database`` does, and by their numbers the deltas of the batches behind number ``after``.
+
+    So whoever hands deltas on can hand on what a crash kept from it. The log must still have these batches; what it
+    does not have is missing in the deltas.
+    """
+    budget = None if memory_budget is None else size_of(memory_budget, "memory_budget")
+    floor = size_of(snapshot_bytes, "snapshot_bytes")
+    kept = number_of(keep, "keep", 0)
+    policy = _policy(sync)
+    bad = quarantine_of(on_bad_row, quarantine)
+    if on_missing not in (None, "ignore", "raise"):
+        raise CrownError(f'on_missing of a database must be "ignore" or "raise", not {on_missing!r}: it keeps its rows')
+    program = None if schema is None else named.empty(Schema.of(schemas(schema)), windows)
+    folder = _folder(path, program is not None)
+    with _held(folder) as (undone, lock, mark):
+        identity = Identity.read(folder)
+        if identity is None:
+            if program is None:
+                raise CrownError(f"{folder} has no database yet; give the schema that it shall have")
+            demand_quarantine(program, bad)
+            identity = Identity.of(program, on_missing or "ignore", 1, frozenset())
+            kind = DatabaseKind(identity, folder, budget)
+            engine, note = kind.create(), None
+            journal = Journal(folder, identity, lock, mark, policy, kept)
+            journal.begin()
+        else:
+            stored = identity.stored_program(folder)
+            if stored.results is None:
+                raise CrownError(f"{folder} holds one view; crown.open opens it")
+            if program is not None and (stored.tables, stored.windows) != (program.tables, program.windows):
+                raise QueryChangedError(
+                    f"{folder} holds a database of other tables, columns, keys or windows; leave schema out, or name "
+                    "another folder"
+                )
+            identity.demand_options(on_missing, None, folder)
+            kind = DatabaseKind(identity, folder, budget, after)
+            journal = Journal(folder, identity, lock, mark, policy, kept)
+            found = journal.recover(kind, repair)
+            engine, note = found.engine, found.note
+            demand_quarantine(engine.plan, bad)
+        database = DurableDatabase(engine, journal, budget, bad, floor, note)
+        undone.pop_all()
+    return database, kind.deltas
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[tuple[ExitStack, Lock, Mark]]:
+    """Holds a folder: its lock and its mark, which are let go unless the stack is emptied."""
     if Identity.read(folder) is None:
         _demand_empty(folder)  # before anything is written to what may be somebody else's
     with ExitStack() as undone:
@@ -88,28 +228,9 @@ def open_view(
         undone.callback(lock.release)
         mark = Mark(folder)
         undone.callback(mark.close, sync=False)
-        identity = Identity.read(folder)
-        if identity is None:
+        if Identity.read(folder) is None:
             _demand_empty(folder)
-            if program is None:
-                raise CrownError(f"{folder} has a view that was never made to the end; give its query again")
-            demand_quarantine(program, bad)
-            identity = Identity.of(program, on_missing or "ignore", given_threads or 1, unread)
-            engine = engines.create(program, None, identity.threads, budget, identity.on_missing)
-            journal = Journal(folder, identity, lock, mark, policy, kept)
-            journal.begin()
-        else:
-            if program is not None:
-                identity.demand(program, folder)
-            else:
-                unread = frozenset(identity.unread)
-            identity.demand_options(on_missing, given_threads, folder)
-            journal = Journal(folder, identity, lock, mark, policy, kept)
-            engine = journal.recover(budget, repair).engine
-            demand_quarantine(program_of_engine(engine), bad)
-        view = DurableView(engine, journal, bad, floor, unread)
-        undone.pop_all()
-    return view
+        yield undone, lock, mark
 
 
 def _policy(sync: Any) -> Sync:

@@ -16,18 +16,21 @@ import os
 import re
 import shutil
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from crown import engines
+import pyarrow as pa
+
 from crown.durable.identity import Identity
 from crown.durable.segment import Reader
 from crown.errors import DamagedStateError, RecoveryWarning, SnapshotError
-from crown.maintained import Queryable
 
 _NAME = re.compile(r"(0|[1-9][0-9]{0,17})\.(snapshot|log)")
 _COPY = "Put it back from a copy"
+NOTE = "note"
+"""Under which name a batch keeps what its owner wants to find again, such as the place in a source."""
 
 
 def numbers(folder: Path, kind: str) -> list[int]:
@@ -41,23 +44,46 @@ def stamp(view: str, version: int) -> dict[str, Any]:
     return {"view": view, "version": version}
 
 
-@dataclass
-class Recovered:
-    """A view that was brought back: its engine, after ``batches``; ``base``: the last log file, which ends at ``end``.
+E = TypeVar("E")
 
-    ``end`` None: that file is not there yet.
+
+class Kind(Protocol[E]):
+    """What a folder keeps: an engine, which is made, read from a snapshot, and given the batches of the log."""
+
+    def create(self) -> E:
+        """Makes the engine of a folder that has no snapshot."""
+        ...
+
+    def load(self, path: Path) -> tuple[E, dict[str, Any]]:
+        """Returns the engine of a snapshot, and what was saved with it. SnapshotError if it is of another query."""
+        ...
+
+    def replay(self, engine: E, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> E:
+        """Applies a batch of the log; returns the engine that holds it."""
+        ...
+
+
+@dataclass
+class Recovered(Generic[E]):
+    """What was brought back: its engine, after ``batches``; ``base``: the last log file, which ends at ``end``.
+
+    ``end`` None: that file is not there yet. ``note``: that of the last batch.
     """
 
-    engine: Queryable
+    engine: E
     batches: int
     base: int
     end: int | None
+    note: Any
 
 
-class Recovery:
-    """Brings one view back from its folder."""
+class Recovery(Generic[E]):
+    """Brings back what a folder keeps."""
 
-    def __init__(self, folder: Path, identity: Identity, mark: tuple[int, int] | None, repair: bool) -> None:
+    def __init__(
+        self, folder: Path, identity: Identity, mark: tuple[int, int] | None, repair: bool, kind: Kind[E]
+    ) -> None:
+        self._kind = kind
         self._folder = folder
         self._identity = identity
         self._acknowledged, self._synced = mark or (0, 0)
@@ -66,9 +92,9 @@ class Recovery:
         if mark is None:
             _warn(f"{folder / 'acknowledged'} cannot be read: whether the log is complete is not known")
 
-    def run(self, budget: int | None) -> Recovered:
-        """Returns the view as it was after the last batch that can be read. O(state + bytes of the log since)."""
-        engine, start = self._base(budget)
+    def run(self) -> Recovered[E]:
+        """Returns the engine as it was after the last batch that can be read. O(state + bytes of the log since)."""
+        engine, start, note = self._base()
         logs = [base for base in numbers(self._folder, "log") if base >= start]
         version, base, end = start, start, None
         said = torn = ""
@@ -79,9 +105,10 @@ class Recovery:
             reader = Reader(self._folder / f"{number}.log", self._identity.view, number)
             base, end = number, None
             try:
-                for _, tables in reader.batches():
+                for header, tables in reader.batches():
                     version += 1
-                    engine.run(engine.prepare(tables), deltas=False).close()
+                    engine = self._kind.replay(engine, version, header, tables)
+                    note = header.get(NOTE)
             except DamagedStateError as error:
                 said = str(error)
                 break
@@ -96,31 +123,29 @@ class Recovery:
             self._damaged(version, said)
             self._set_aside(base, end, version)
             base = version if end is None else base
-        engine.batches = version
         for path in self._aside:
             os.replace(path, path.with_name(path.name + ".damaged"))
-        return Recovered(engine, version, base, end)
+        return Recovered(engine, version, base, end, note)
 
     # -- where to begin ------------------------------------------------------------------------------------------------
 
-    def _base(self, budget: int | None) -> tuple[Queryable, int]:
-        """Returns an engine from the newest snapshot that is whole, or an empty one, and the number of its batch."""
+    def _base(self) -> tuple[E, int, Any]:
+        """Returns an engine from the newest snapshot that is whole, or an empty one, the number of its batch and its
+        note."""
         reasons = []
         for version in reversed(numbers(self._folder, "snapshot")):
             path = self._folder / f"{version}.snapshot"
             try:
-                engine, extra = engines.load(path, None, budget)
+                engine, extra = self._kind.load(path)
                 if extra.get("durable") != stamp(self._identity.view, version):
                     raise SnapshotError(f"{path} is not the snapshot of batch {version} of this view: it was copied")
-                if engine.fingerprint != self._identity.fingerprint:
-                    raise SnapshotError(f"{path} is of another query")
             except SnapshotError as error:
                 reasons.append(str(error))
                 self._aside.append(path)
                 continue
             if reasons:
                 _warn(f"{reasons[0]}; it was rebuilt from {path.name} and the log")
-            return engine, version
+            return engine, version, extra.get(NOTE)
         if not (self._folder / "0.log").exists():
             raise DamagedStateError(
                 f"no state can be read in {self._folder}: "
@@ -129,9 +154,7 @@ class Recovery:
             )
         if reasons:
             _warn(f"{reasons[0]}; it was rebuilt from the log")
-        identity = self._identity
-        program = identity.stored_program(self._folder)
-        return engines.create(program, None, identity.threads, budget, identity.on_missing), 0
+        return self._kind.create(), 0, None
 
     # -- where to end --------------------------------------------------------------------------------------------------
 

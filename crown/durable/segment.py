@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -62,9 +62,12 @@ class Segment:
         write_durably(path, head)
         return cls(path, view, len(head))
 
-    def append(self, number: int, tables: Tables) -> int:
-        """Writes batch ``number`` to the end; returns its bytes. OSError if that fails: the file is then as before."""
-        body = pack(_BATCH, {"view": self._view, "batch": number}, tables)
+    def append(self, number: int, tables: Tables, more: Mapping[str, Any]) -> int:
+        """Writes batch ``number`` to the end; returns its bytes. OSError if that fails: the file is then as before.
+
+        ``more``: what else its header says, as JSON.
+        """
+        body = pack(_BATCH, {**more, "view": self._view, "batch": number}, tables)
         data = memoryview(_frame(number, len(body)) + body)
         written = 0
         try:
@@ -102,8 +105,8 @@ class Reader:
         self.end = 0
         self.fault: Fault | None = None
 
-    def batches(self) -> Iterator[tuple[int, dict[str, pa.Table]]]:
-        """Yields number and tables of every whole batch, in order, up to the end or the first fault. O(bytes).
+    def batches(self) -> Iterator[tuple[dict[str, Any], dict[str, pa.Table]]]:
+        """Yields header and tables of every whole batch, in order, up to the end or the first fault. O(bytes).
 
         Raises DamagedStateError if the file is not the log that belongs here.
         """
@@ -133,8 +136,8 @@ class Reader:
                         raise ValueError("it is another batch, or another view's")
                 except (ValueError, KeyError) as error:
                     return self._stop(length == rest, f"batch {number} is damaged: {error}")
-                yield number, tables
                 self.end += _FRAME.size + length
+                yield header, tables
         return None
 
     def _stop(self, torn: bool, said: str) -> None:

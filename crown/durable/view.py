@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
-from weakref import finalize
-
-import numpy as np
-import pyarrow as pa
+from typing import Any
 
 from crown.analysis.amplified import Amplification
+from crown.durable.held import InFolder
 from crown.durable.journal import Journal
-from crown.durable.recovery import stamp
-from crown.errors import RecoveryWarning, SnapshotError
 from crown.ingest.batch import Prepared
-from crown.ingest.changes import WEIGHT, CheckedBatch
-from crown.ingest.masks import EVERY, with_masks
-from crown.ingest.watermarks import with_watermark
 from crown.maintained import Queryable
 from crown.views import View
 
-_MASKS = "_masks"
 
-
-class DurableView(View, instead="a folder has one view; save(path) and crown.load(path) make another one of its state"):
+class DurableView(
+    InFolder, View, instead="a folder has one view; save(path) and crown.load(path) make another one of its state"
+):
     """A view in a folder; ``crown.open`` makes or reopens one. In all else it is a ``View``.
 
     A batch that ``apply`` or ``update`` has returned from survives the death of the process and, unless ``sync=`` says
@@ -43,55 +33,14 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
         unread: frozenset[str],
     ) -> None:
         super().__init__(engine, quarantine_dir, journal.batches, unread)
-        self._journal = journal
-        self._floor = snapshot_bytes
-        self._let_go = finalize(self, journal.close)
-
-    @property
-    def path(self) -> Path:
-        """Returns the folder."""
-        return self._journal.folder
-
-    @property
-    def batches(self) -> int:
-        """Returns how many batches were applied since the folder was made: where a source has to go on."""
-        return self._journal.batches
-
-    def sync(self) -> None:
-        """Puts every batch on the disk, whatever ``sync=`` says."""
-        self._journal.sync()
-
-    def snapshot(self) -> None:
-        """Writes a snapshot now, so that reopening has no log to read. It comes by itself as needed. O(state).
-
-        Raises SnapshotError if it cannot be written; nothing is lost then.
-        """
-        try:
-            self._journal.snapshot(self._write)
-        except OSError as error:
-            raise SnapshotError(f"cannot write a snapshot to {self.path}: {error.strerror}") from error
-
-    def close(self) -> None:
-        """Puts everything on the disk and frees the folder. Results can still be read; changes are refused."""
-        self._let_go()
+        self._hold(journal, snapshot_bytes)
 
     def stats(self) -> dict[str, Any]:
         """Returns ``View.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""
-        return {**super().stats(), "synced": self._journal.synced, "log_bytes": self._journal.logged}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
+        return {**super().stats(), **self._written()}
 
     def _prepared(self, changes: Mapping[str, Any]) -> Prepared:
-        self._journal.ready()
-        if self._journal.due(self._floor) and not self._engine.lost:
-            try:
-                self.snapshot()
-            except SnapshotError as error:  # the log has everything; the next batch tries again
-                warnings.warn(f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=4)
+        self._ready(self._engine.lost)
         return super()._prepared(changes)
 
     def _closing(self, prepared: Prepared, watch: Amplification | None) -> Callable[[], None]:
@@ -99,22 +48,9 @@ class DurableView(View, instead="a folder has one view; save(path) and crown.loa
 
         def write_down() -> None:
             before()
-            self._journal.append({name: _table(batch) for name, batch in prepared.checked.items()})
+            self._append(prepared, {})
 
         return write_down
 
     def _write(self, path: Path) -> None:
-        version = self._journal.batches
-        own = {"batches": version, "durable": stamp(self._journal.identity.view, version)}
-        self._engine.save(path, {**self._kept(), **own})
-
-
-def _table(batch: CheckedBatch) -> pa.Table:
-    """Returns the rows that were taken, in a form that ``Queryable.prepare`` takes for the same batch."""
-    columns = {**batch.columns, WEIGHT: pa.array(batch.weights, pa.int64())}
-    if batch.watermark is not None:
-        return with_watermark(pa.table(columns), batch.watermark)
-    if batch.masks is EVERY:
-        return pa.table(columns)
-    masked = pa.table({**columns, _MASKS: pa.array(np.ascontiguousarray(batch.masks), pa.int64())})
-    return masked.cast(with_masks(masked.schema, _MASKS))
+        self._engine.save(path, {**self._kept(), **self._stamped()})

@@ -1,0 +1,85 @@
+"""``DurableDatabase``: a database whose batches, and whose views, are written down before they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from crown.databases import Database
+from crown.durable.held import InFolder
+from crown.durable.journal import Journal
+from crown.durable.kinds import PROGRAM
+from crown.durable.recovery import NOTE
+from crown.programs.intake import Nets
+from crown.programs.several import SeveralResults
+from plans.program import Program
+
+
+class DurableDatabase(
+    InFolder, Database, instead="a folder has one database; save(path) and crown.load_database(path) make another one"
+):
+    """A database in a folder; ``crown.open_database`` makes or reopens one. In all else it is a ``Database``.
+
+    A batch that ``apply`` or ``update`` has returned from, and a view that was registered or dropped, survive the death
+    of the process and, unless ``sync=`` says otherwise, of the machine. A view that is registered or dropped counts as
+    a batch. Use it in a ``with`` statement, or ``close`` it: the folder is free for others from then on.
+    """
+
+    def __init__(
+        self,
+        engine: SeveralResults,
+        journal: Journal,
+        memory_budget: int | None,
+        quarantine_dir: Path | None,
+        snapshot_bytes: int,
+        note: Any,
+    ) -> None:
+        super().__init__(engine, memory_budget, quarantine_dir, journal.batches)
+        self._hold(journal, snapshot_bytes)
+        self._note = note
+
+    @property
+    def note(self) -> Any:
+        """Returns the newest note that was given to ``apply``; None if there was none."""
+        return self._note
+
+    def apply(self, changes: Mapping[str, Any], *, note: Any = None) -> dict[str, pa.Table]:
+        """Applies a batch as ``Database.apply`` does, and keeps ``note`` with it.
+
+        ``note``: a JSON value, such as the position in a source from which the next batch is to be read. It stands if
+        and only if the batch does. None keeps the last one.
+        """
+        before = self._note
+        self._note = before if note is None else note
+        try:
+            return self._run(changes, True)
+        except BaseException:
+            self._note = before
+            raise
+
+    def stats(self) -> dict[str, Any]:
+        """Returns ``Database.stats``, ``synced`` (batches that are on the disk), and ``log_bytes`` since the
+        snapshot."""
+        return {**super().stats(), **self._written()}
+
+    def _prepared(self, changes: Mapping[str, Any]) -> Nets:
+        self._ready(self._engine.lost)
+        return super()._prepared(changes)
+
+    def _stands(self, prepared: Nets) -> None:
+        super()._stands(prepared)
+        self._append(prepared, {NOTE: self._note})
+
+    def _change(self, program: Program) -> None:
+        self._ready(self._engine.lost)
+        with self._engine.uninterrupted:
+            made = self._engine.changed(program, self._memory_budget)
+            self._journal.append({}, {PROGRAM: program.to_json(), NOTE: self._note})
+            made.batches = self._journal.batches
+            self._engine = made
+
+    def _write(self, path: Path) -> None:
+        self._engine.save(path, {**self._kept(), **self._stamped(), NOTE: self._note})

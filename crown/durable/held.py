@@ -1,0 +1,110 @@
+"""``InFolder``: what a durable view and a durable database have in common: the folder that holds their batches."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from weakref import finalize
+
+import numpy as np
+import pyarrow as pa
+
+from crown.durable.journal import Journal
+from crown.durable.recovery import stamp
+from crown.errors import RecoveryWarning, SnapshotError
+from crown.ingest.batch import Prepared
+from crown.ingest.changes import WEIGHT, CheckedBatch
+from crown.ingest.masks import EVERY, with_masks
+from crown.ingest.watermarks import with_watermark
+
+_MASKS = "_masks"
+
+
+class InFolder:
+    """Something that a folder keeps.
+
+    A batch that was applied survives the death of the process and, unless ``sync=`` says otherwise, of the machine. Of
+    a batch that was being applied then, either all or nothing is there. Use it in a ``with`` statement, or ``close``
+    it: the folder is free for others from then on.
+    """
+
+    def _hold(self, journal: Journal, snapshot_bytes: int) -> None:
+        self._journal = journal
+        self._floor = snapshot_bytes
+        self._let_go = finalize(self, journal.close)
+
+    @property
+    def path(self) -> Path:
+        """Returns the folder."""
+        return self._journal.folder
+
+    @property
+    def batches(self) -> int:
+        """Returns how many batches were applied since the folder was made: where a source has to go on."""
+        return self._journal.batches
+
+    def sync(self) -> None:
+        """Puts every batch on the disk, whatever ``sync=`` says."""
+        self._journal.sync()
+
+    def snapshot(self) -> None:
+        """Writes a snapshot now, so that reopening has no log to read. It comes by itself as needed. O(state).
+
+        Raises SnapshotError if it cannot be written; nothing is lost then.
+        """
+        try:
+            self._journal.snapshot(self._write)
+        except OSError as error:
+            raise SnapshotError(f"cannot write a snapshot to {self.path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Puts everything on the disk and frees the folder. Results can still be read; changes are refused."""
+        self._let_go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @abstractmethod
+    def _write(self, path: Path) -> None:
+        """Writes a snapshot to a file."""
+
+    def _ready(self, lost: bool) -> None:
+        """Raises NotDurableError if nothing can be written any more; writes a snapshot that is due, unless the state
+        is ``lost``."""
+        self._journal.ready()
+        if self._journal.due(self._floor) and not lost:
+            try:
+                self.snapshot()
+            except SnapshotError as error:  # the log has everything; the next batch tries again
+                warnings.warn(f"{error}; the log grows until that is possible", RecoveryWarning, stacklevel=5)
+
+    def _append(self, prepared: Prepared, more: Mapping[str, Any]) -> None:
+        """Writes a batch down; when this returns, it stands."""
+        self._journal.append({name: _table(batch) for name, batch in prepared.checked.items()}, more)
+
+    def _stamped(self) -> dict[str, Any]:
+        """Returns what a snapshot says of itself."""
+        version = self._journal.batches
+        return {"batches": version, "durable": stamp(self._journal.identity.view, version)}
+
+    def _written(self) -> dict[str, Any]:
+        """Returns ``synced`` (batches that are on the disk), and ``log_bytes`` since the snapshot."""
+        return {"synced": self._journal.synced, "log_bytes": self._journal.logged}
+
+
+def _table(batch: CheckedBatch) -> pa.Table:
+    """Returns the rows that were taken, in a form that ``prepare`` of an engine takes for the same batch."""
+    columns = {**batch.columns, WEIGHT: pa.array(batch.weights, pa.int64())}
+    if batch.watermark is not None:
+        return with_watermark(pa.table(columns), batch.watermark)
+    if batch.masks is EVERY:
+        return pa.table(columns)
+    masked = pa.table({**columns, _MASKS: pa.array(np.ascontiguousarray(batch.masks), pa.int64())})
+    return masked.cast(with_masks(masked.schema, _MASKS))

@@ -1,0 +1,92 @@
+"""What a durable folder keeps: the engine of one view, or of a database. See ``crown.durable.recovery.Kind``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from crown import engines
+from crown.durable.identity import Identity
+from crown.errors import SnapshotError
+from crown.maintained import Queryable
+from crown.programs import snapshot
+from crown.programs.several import SeveralResults
+from crown.stages.state.memory import ProgramMemory, parts_of_program
+from plans.program import Program
+
+PROGRAM = "program"
+"""Under which name a batch keeps the program of a database that begins with it: a view was registered or dropped."""
+
+
+@dataclass(frozen=True)
+class ViewKind:
+    """The engine of one view."""
+
+    identity: Identity
+    folder: Path
+    budget: int | None
+
+    def create(self) -> Queryable:
+        """See ``Kind.create``."""
+        program = self.identity.stored_program(self.folder)
+        return engines.create(program, None, self.identity.threads, self.budget, self.identity.on_missing)
+
+    def load(self, path: Path) -> tuple[Queryable, dict[str, Any]]:
+        """See ``Kind.load``."""
+        engine, extra = engines.load(path, None, self.budget)
+        if engine.fingerprint != self.identity.fingerprint:
+            raise SnapshotError(f"{path} is of another query")
+        return engine, extra
+
+    def replay(
+        self, engine: Queryable, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
+    ) -> Queryable:
+        """See ``Kind.replay``."""
+        engine.run(engine.prepare(tables), deltas=False).close()
+        engine.batches = batch
+        return engine
+
+
+@dataclass(frozen=True)
+class DatabaseKind:
+    """The engine of a database: views are registered and dropped between batches.
+
+    ``after``: the deltas of the batches after that one are kept in ``deltas``, by the number of the batch.
+    """
+
+    identity: Identity
+    folder: Path
+    budget: int | None
+    after: int | None = None
+    deltas: dict[int, dict[str, pa.Table]] = field(default_factory=dict)
+
+    def create(self) -> SeveralResults:
+        """See ``Kind.create``."""
+        program = self.identity.stored_program(self.folder)
+        memory = ProgramMemory.create(parts_of_program(program), self.budget)
+        return SeveralResults(program, memory, self.identity.on_missing)
+
+    def load(self, path: Path) -> tuple[SeveralResults, dict[str, Any]]:
+        """See ``Kind.load``."""
+        engine, extra = snapshot.load_several(path, self.budget)
+        if engine.plan.tables != self.identity.stored_program(self.folder).tables:
+            raise SnapshotError(f"{path} is of a database of other tables")
+        engine.batches = int(extra.get("batches", 0))
+        return engine, extra
+
+    def replay(
+        self, engine: SeveralResults, batch: int, header: Mapping[str, Any], tables: Mapping[str, pa.Table]
+    ) -> SeveralResults:
+        """See ``Kind.replay``."""
+        if PROGRAM in header:
+            engine = engine.changed(Program.from_json(header[PROGRAM]), self.budget)
+        wanted = self.after is not None and batch > self.after
+        found = engine.run(engine.prepare(tables), deltas=wanted)
+        if wanted:
+            self.deltas[batch] = found
+        engine.batches = batch
+        return engine

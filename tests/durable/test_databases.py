@@ -1,0 +1,153 @@
+"""Databases in folders: after every reopening tables, views and notes are those of a database that never stopped."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import crown
+from crown.durable.opening import reopened_database
+from crown.errors import CrownError, QueryChangedError, RecoveryWarning
+from tests.durable.test_kills import ENVIRONMENT, ROOT
+
+SCHEMA = {"r": {"k": "int64", "y": "int64"}, "s": {"k": "int64", "t": "string"}}
+SHAPES = (
+    "SELECT k, COUNT(*) AS n, SUM(y) AS total FROM r GROUP BY k",
+    "SELECT r.y, s.t FROM r JOIN s ON r.k = s.k",
+    "SELECT DISTINCT t FROM s WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = s.k)",
+    "SELECT k, y FROM r ORDER BY y DESC NULLS LAST, k LIMIT 3",
+)
+
+
+def changes(source: random.Random, db: crown.Database) -> dict[str, list[dict[str, object]]]:
+    """Inserts, and deletes of rows that are there."""
+    new_r = [{"k": source.randrange(4), "y": source.randrange(9), "_weight": 1} for _ in range(3)]
+    new_s = [{"k": source.randrange(4), "t": source.choice("abc"), "_weight": 1}]
+    old = [{**row, "_weight": -1} for row in sorted(db.table("r").to_pylist(), key=str) if source.random() < 0.2]
+    return {"r": new_r + old, "s": new_s}
+
+
+def step(source: random.Random, db: crown.Database, number: int) -> None:
+    """One change of the database: a batch, or a view that is registered or dropped."""
+    what = source.random()
+    if what < 0.2:
+        db.view(f"v{number}", source.choice(SHAPES))
+    elif what < 0.3 and db.views:
+        db.drop(source.choice(db.views))
+    elif isinstance(db, crown.DurableDatabase):
+        db.apply(changes(source, db), note=number)
+    else:
+        db.apply(changes(source, db))
+
+
+def contents(db: crown.Database) -> dict[str, Counter[str]]:
+    """Every table and view, as the copies of each row."""
+    tables = {name: Counter(map(str, db.table(name).to_pylist())) for name in SCHEMA}
+    return tables | {name: Counter(map(str, db[name].to_table().to_pylist())) for name in db.views}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_reopened_database_is_one_that_never_stopped(seed: int, tmp_path: Path) -> None:
+    source, other = random.Random(seed), random.Random(seed)
+    twin, number = crown.database(SCHEMA), 0
+    for _ in range(4):
+        with crown.open_database(tmp_path / "db", SCHEMA, snapshot_bytes=3000) as db:
+            assert db.batches == number
+            for _ in range(8):
+                step(source, db, number)
+                step(other, twin, number)
+                number += 1
+            assert contents(db) == contents(twin)
+    with crown.open_database(tmp_path / "db") as db:
+        assert contents(db) == contents(twin)
+        db.check_invariants()
+
+
+def test_notes_stand_with_their_batches(tmp_path: Path) -> None:
+    with crown.open_database(tmp_path / "db", SCHEMA) as db:
+        assert db.note is None
+        db.apply({"r": [(1, 2)]}, note={"offset": 5})
+        with pytest.raises(CrownError):
+            db.apply({"r": [("x", 2)]}, note={"offset": 6})
+        assert db.note == {"offset": 5}
+        db.apply({"r": [(2, 2)]})
+        db.snapshot()
+    with crown.open_database(tmp_path / "db") as db:
+        assert db.note == {"offset": 5}
+
+
+def test_deltas_behind_a_batch_can_be_had_again(tmp_path: Path) -> None:
+    with crown.open_database(tmp_path / "db", SCHEMA) as db:
+        db.view("n", "SELECT k, COUNT(*) AS n FROM r GROUP BY k")
+        db.update({"r": [(1, 2)]})
+        second = db.apply({"r": [(1, 3)]})
+        third = db.apply({"r": [(2, 3)]})
+    db, deltas = reopened_database(tmp_path / "db", after=2)
+    with db:
+        assert {batch: found["n"] for batch, found in deltas.items()} == {3: second["n"], 4: third["n"]}
+
+
+def test_what_a_folder_holds_is_said(tmp_path: Path) -> None:
+    crown.open_database(tmp_path / "db", SCHEMA).close()
+    crown.open("SELECT k FROM r", tmp_path / "view", SCHEMA).close()
+    with pytest.raises(CrownError, match=r"holds a database; crown\.open_database opens it"):
+        crown.open("SELECT k FROM r", tmp_path / "db", SCHEMA)
+    with pytest.raises(CrownError, match=r"holds one view; crown\.open opens it"):
+        crown.open_database(tmp_path / "view", SCHEMA)
+    with pytest.raises(QueryChangedError):
+        crown.open_database(tmp_path / "db", {"r": {"k": "int64"}})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CrownError, match="has no database yet"):
+        crown.open_database(tmp_path / "empty")
+
+
+WRITER = """
+import random, sys, crown
+from tests.durable.test_databases import SCHEMA, step
+db = crown.open_database(sys.argv[1], SCHEMA, snapshot_bytes=3000)
+while True:
+    step(random.Random(db.batches), db, db.batches)
+    print(db.batches, flush=True)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::crown.errors.RecoveryWarning")
+def test_a_process_with_a_database_may_die_at_any_moment(tmp_path: Path) -> None:
+    source, folder, known = random.Random(4), tmp_path / "db", 0
+    for _ in range(4):
+        command = [sys.executable, "-c", WRITER, str(folder)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT) as process:
+            assert process.stdout is not None
+            first = int(process.stdout.readline())
+            assert first in (known + 1, known + 2)
+            time.sleep(source.random())
+            os.kill(process.pid, signal.SIGKILL)
+            known = max([first, *(int(line) for line in process.stdout if line.endswith("\n"))])
+        with crown.open_database(folder) as db:
+            assert known <= db.batches <= known + 1
+            known = db.batches
+            twin = crown.database(SCHEMA)
+            for number in range(known):
+                step(random.Random(number), twin, number)
+            assert contents(db) == contents(twin)
+            db.check_invariants()
+    assert known > 10
+
+
+def test_a_damaged_log_is_said(tmp_path: Path) -> None:
+    with crown.open_database(tmp_path / "db", SCHEMA) as db:
+        db.apply({"r": [(1, 2)]})
+    log = tmp_path / "db" / "0.log"
+    log.write_bytes(log.read_bytes()[:-3])
+    with pytest.raises(crown.DamagedStateError, match="acknowledged batches are gone"):
+        crown.open_database(tmp_path / "db")
+    with pytest.warns(RecoveryWarning), crown.open_database(tmp_path / "db", repair=True) as db:
+        assert db.table("r").num_rows == 0
