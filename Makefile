@@ -88,7 +88,7 @@ $(BIN)/python: | python
 	done
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[spark]' && touch $@
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[spark,jit]' && touch $@
 
 $(VENV)/.test: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]' && touch $@
@@ -97,7 +97,7 @@ $(VENV)/.dev: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test,dev]' && touch $@
 
 $(VENV)/.docs: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]' && touch $@
+	@echo "installing into $(VENV) ..." && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs,jit]' && touch $@
 
 $(VENV)-oldest/.done: setup.cfg pyproject.toml
 	@$(OLDEST) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \

@@ -110,6 +110,7 @@ class MissingPackageError(CrownError, ImportError):
 
 
 _EXTRAS = {
+    "jit": ("numba", "llvmlite"),
     "spark": ("pyspark", "py4j", "deltalake"),
     "postgres": ("psycopg",),
     "graphframes": ("graphframes",),

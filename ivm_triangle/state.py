@@ -13,7 +13,7 @@ from crown.store.budget import Budget
 from crown.store.memory import ADDRESSABLE, reserve
 from ivm_triangle.kernels.state import layout as at
 from ivm_triangle.kernels.update.maintain import change_program, create
-from ivm_triangle.kernels.warm import ensure_compiled
+from ivm_triangle.kernels.warm import ensure_triangle_compiled
 from ivm_triangle.terms import COUNT, DOMAINS, LIST, PAIRS, ROOT, SET, SUM, TOTAL, WEDGES, Program, Step
 
 KINDS = {
@@ -92,7 +92,7 @@ class State:
         memory: int = DEFAULT_MEMORY,
         arena: np.ndarray | None = None,
     ) -> None:
-        ensure_compiled(program.strategy == WEDGES)
+        ensure_triangle_compiled(program.strategy == WEDGES)
         self.program, self.eps = program, np.array(eps, dtype=np.float64)
         self.plan = plan_array(program, eps)
         self.arena = reserve(min(memory // 8, ADDRESSABLE)) if arena is None else arena

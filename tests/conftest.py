@@ -56,12 +56,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     option = session.config.option
     if getattr(option, "numprocesses", None) and not hasattr(session.config, "workerinput") and not option.collectonly:
-        from crown.engine.kernels.warm import ensure_compiled
-        from ivm_triangle.kernels import warm
+        from crown.engine.kernels.warm import ensure_view_compiled
+        from ivm_triangle.kernels.warm import ensure_triangle_compiled
 
-        ensure_compiled(weighed=True, padded=True)
+        ensure_view_compiled(weighed=True, padded=True)
         for streaming in (False, True):
-            warm.ensure_compiled(streaming)
+            ensure_triangle_compiled(streaming)
 
 
 def pytest_collection_finish() -> None:

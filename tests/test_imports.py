@@ -34,7 +34,7 @@ GROUND_FLOOR = {
 } | {
     "crown.bags.counts",
     "crown.bags.protocol",
-    "crown.compiling.folder",
+    "crown.compiling.warm",
     "crown.ingest.columns",
     "crown.ingest.conventions",
     *(f"crown.store.{module}" for module in ("budget", "memory", "words_file", "zset")),

@@ -14,6 +14,8 @@ from pathlib import Path
 _IMPORT = re.compile(r"^(?:from +([\w.]+) +import +(\([^)]*\)|[^\n]*)|import +([\w.]+))", re.MULTILINE)
 _NAME = re.compile(r"\w+")
 _CROWN = Path(__file__).parents[2]
+_MACHINERY = ("crown.kernels.lowered", "crown.compiling.dispatch")
+"""What ``crown.kernels.jit`` imports when something is compiled."""
 
 
 @cache
@@ -44,6 +46,8 @@ def sources_of(file: Path) -> dict[str, Path]:
                 found[module] = source
                 if "kernels" in module.split(".")[:-1]:
                     todo.append(source)
+    if "crown.kernels.jit" in found:
+        found |= {module: _CROWN.joinpath(*module.split(".")).with_suffix(".py") for module in _MACHINERY}
     return found
 
 

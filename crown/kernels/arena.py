@@ -73,7 +73,7 @@ def _scrambled(v):
     return v ^ ((v >> 31) & 0x1FFFFFFFF)
 
 
-@kernel
+@kernel("words, int, int, int")
 def format_arena(arena, tables, limit, seed):
     """Writes an empty header: no blocks, no tables yet (``tables.new_table`` makes them)."""
     words = H_TABLES + TABLE_WORDS * tables
@@ -92,13 +92,13 @@ def format_arena(arena, tables, limit, seed):
         arena[w] = _scrambled(v) | 1
 
 
-@kernel
+@kernel("words")
 def is_arena(arena):
     """Returns True iff the header is one of this version."""
     return arena[H_MAGIC] == MAGIC and arena[H_FORMAT] == FORMAT and arena[H_TOP] <= arena.size
 
 
-@kernel
+@kernel("int")
 def size_class(words):
     """Returns the class index of a block of ``words`` >= 1 words."""
     if words <= EXACT:
@@ -111,7 +111,7 @@ def size_class(words):
     return EXACT + 2 + 2 * (k - 7)
 
 
-@kernel
+@kernel("int")
 def class_words(c):
     """Returns the size in words of the blocks of class ``c``."""
     if c <= EXACT:
@@ -122,7 +122,7 @@ def class_words(c):
     return 1 << k
 
 
-@kernel
+@kernel("words, int")
 def _cut(arena, size):
     """Returns a block of ``size`` <= EXACT words, off the block that is being cut up, or off a free one above EXACT.
 
@@ -175,7 +175,7 @@ def alloc(arena, words):
     return head
 
 
-@kernel
+@kernel("words, int, int")
 def release(arena, handle, words):
     """Gives back the block that ``alloc(arena, words)`` returned. O(1)."""
     c = size_class(words)

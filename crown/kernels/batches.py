@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from crown.kernels.arena import H_BUDGET, H_LIVE, T_CAPACITY, T_COUNT, T_SLOTS, ZERO, alloc, release
 from crown.kernels.geometry import counted_words, counter_of
-from crown.kernels.jit import allocating_kernel, device, kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import constants, words
 from crown.kernels.runs import fill_run
 from crown.kernels.strings import NULL, bytes_at, length_of
@@ -18,23 +16,18 @@ code: bytes of any number, or 128 bits."""
 _MOST_BYTES = 2**31 - 1  # of all texts of a column
 
 
-@allocating_kernel
-def net_tuples(values, down, across, places, sums, secret, out_rows, out_weights):
+@kernel("words, int, int, words, words, halves, int, words, words")
+def net_tuples(values, down, across, places, sums, slots, secret, out_rows, out_weights):
     """Nets tuples: equal ones are summed, what goes stands before what comes, otherwise in order; none has weight 0.
 
     Word ``j`` of tuple ``i`` is ``values[i * down + places[j] * across]``. ``sums`` int64[n] has their weights, and
     gets them back summed: the first of equal tuples has the sum, the others 0. The net goes to ``out_rows``, one tuple
-    after the other, and ``out_weights``. Returns (tuples that go, all tuples of the net). Expected O(n). ``secret``:
-    any number that nobody knows who chooses the tuples; it is a factor as well, so that no bits of a word keep apart
-    from the others.
+    after the other, and ``out_weights``. ``slots``: -1 each, a power of two of them, 2n at least. ``secret``: any
+    number that nobody knows who chooses the tuples; it is a factor as well, so that no bits of a word keep apart from
+    the others. Returns (tuples that go, all tuples of the net). Expected O(n).
     """
     turn = secret | 1
-    n, width = sums.size, places.size
-    capacity = 8
-    while capacity < 2 * n:
-        capacity *= 2
-    mask = capacity - 1
-    slots = np.full(capacity, -1, np.int32)
+    n, width, mask = sums.size, places.size, slots.size - 1
     for i in range(n):
         h = secret
         for j in range(width):
@@ -68,7 +61,7 @@ def net_tuples(values, down, across, places, sums, secret, out_rows, out_weights
     return gone, m
 
 
-@kernel
+@kernel("const words")
 def extent(values):
     """Returns the least and the largest of int64[n], n > 0: what NumPy takes microseconds to begin with."""
     low = high = values[0]
@@ -78,7 +71,7 @@ def extent(values):
     return low, high
 
 
-@kernel
+@kernel("words")
 def negatives(values):
     """Returns how many of int64[n] are less than 0."""
     n = 0
@@ -87,7 +80,7 @@ def negatives(values):
     return n
 
 
-@kernel
+@kernel("const halves, const bytes, bytes, bool, flags")
 def texts_equal(offsets, data, text, wanted, out):
     """Fills ``out`` (bool[n]) with whether each text equals ``text`` (uint8), if that is ``wanted``, or whether not.
 
@@ -112,7 +105,7 @@ def _coordinate(code, share):
     return ((h >> 33) & 0x7FFFFFFF) % share
 
 
-@kernel
+@kernel("words, int, words, words, words, words, words, words")
 def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weights, out_masks):
     """Copies the tuples that some alias reads in a cell, with the aliases that do as their masks; how many.
 
@@ -142,7 +135,7 @@ def rows_of_cell(values, width, weights, masks, conditions, out_values, out_weig
     return m
 
 
-@kernel
+@kernel("words, words, int, int, int, words")
 def text_words(arena, values, across, down, n, columns):
     """Returns how many words the texts of ``n`` tuples take in a message; -1 if a column has more than Arrow's offsets
     can count. Arguments as for ``write_record``."""
@@ -160,7 +153,7 @@ def text_words(arena, values, across, down, n, columns):
     return found
 
 
-@kernel
+@kernel("words, bytes, words, int, int, words, words, words, words, bytes")
 def write_record(arena, octets, values, across, down, weights, template, columns, out, out_octets):
     """Writes tuples of codes, as many as there are ``weights``, as a message of Arrow with its body to ``out``.
 
@@ -263,7 +256,7 @@ def _write_text(arena, octets, code, out_octets, start):
     return length
 
 
-@kernel
+@kernel("words, int, int, int, words, words")
 def place_record(memory, rows, n, sign, template, columns):
     """Makes a message of Arrow of the first ``n`` tuples in a buffer, where they are. Returns False if one has a NULL.
 
@@ -310,7 +303,7 @@ def _write_bits(values, first, down, n, zero, out, at):
     return at
 
 
-@kernel
+@kernel("words, words, int, int, words, words, words")
 def support_batch(arena, identity, t, width, rows, weights, signs):
     """Adds ``weights`` (int64[n], net per tuple) to the support counts of output tuples (``rows`` int64[n * width]).
 
@@ -343,7 +336,7 @@ def support_batch(arena, identity, t, width, rows, weights, signs):
     return n
 
 
-@kernel
+@kernel("words, words, int, int, words")
 def support_has(arena, identity, t, width, row):
     """Returns True iff the output tuple ``row`` (int64[width]) has support. Expected O(1)."""
     arena, identity, row = words(arena), constants(identity), words(row)
@@ -351,7 +344,7 @@ def support_has(arena, identity, t, width, row):
     return find(arena, t, tag, identity, 0, width, row, 0) != 0
 
 
-@kernel
+@kernel("words, int, int, int, table")
 def support_scan(arena, t, width, start, out):
     """Copies output tuples to ``out`` (int64[width, capacity]) from slot ``start`` on: (next slot or -1, tuples).
 
@@ -371,7 +364,7 @@ def support_scan(arena, t, width, start, out):
     return -1, n
 
 
-@kernel
+@kernel("words, int")
 def table_count(arena, t):
     """Returns the number of records in a table."""
     return arena[t + T_COUNT]

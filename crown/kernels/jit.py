@@ -1,7 +1,8 @@
 """The one way in which this project compiles: ``@kernel``.
 
-Kernels run without the GIL, are compiled once for all plans (a plan is data to them, never a type) and are cached on
-disk, see ``crown.compiling.cache``.
+Kernels run without the GIL and are compiled once for all plans: a plan is data to them, never a type. They come from
+the library that was compiled when the package was built, see ``crown.compiling.library``. Where there is none, Numba
+compiles them when they are called, and keeps them on disk, see ``crown.compiling.cache``.
 """
 
 from __future__ import annotations
@@ -10,25 +11,61 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-import numba
+from crown.compiling.library import library, library_state
+from crown.compiling.modes import CHECKED, PLAIN
+from crown.compiling.signatures import variants
+
+declared: dict[str, tuple[Any, tuple[str, ...]]] = {}
+"""Kernels with a signature, of modules that were imported: by name, with their variants."""
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compiles ``function`` with Numba: no GIL, NumPy error model, cached on disk.
+def kernel(signature: str | Callable[..., Any]) -> Any:
+    """Returns the decorator of functions that Python calls with arguments of these types.
 
-    It MUST NOT allocate arrays: reference counting is off. See ``allocating_kernel``. A kernel that Python calls begins
-    by making pointers of its arrays, see ``pointers``; those that it calls take pointers.
+    ``signature``: see ``crown.compiling.signatures``. A kernel that is decorated without one is not in the library, and
+    takes whatever Numba compiles. A kernel MUST NOT allocate arrays: references are not counted. It begins by making
+    pointers of its arrays, see ``pointers``; those that it calls take pointers.
     """
-    return _compiled(function, counted=False)
+    if callable(signature):
+        return _kernel(signature, ())
+    taken = variants(signature)
+
+    def decorated(function: Callable[..., Any]) -> Any:
+        name = f"{function.__module__}.{function.__qualname__}"
+        made = _kernel(function, taken, name)
+        declared[name] = made, taken
+        return made
+
+    return decorated
+
+
+def _kernel(function: Callable[..., Any], taken: tuple[str, ...], name: str = "") -> Any:
+    if PLAIN:
+        return function
+    there = library() if name else None
+    if there is not None and name in there.kernels:
+        from crown.compiling.bound import bind
+
+        return bind(function, there.kernels[name], lambda: _compiled(function, taken))
+    return _compiled(function, taken)
 
 
 def device(function: Callable[..., Any]) -> Any:
     """Returns a function that only kernels call, with pointers: it lacks the two wrappers that Python would need.
 
-    Called from Python it runs uncompiled, with arrays. Where the kernels come from the cache nobody asks for the
+    Called from Python it runs uncompiled, with arrays. Where the kernels need not be compiled nobody asks for the
     compiled form, and it is not even prepared: there are some hundred such functions.
     """
-    return function if getattr(numba.config, "DISABLE_JIT", False) else _Device(function)
+    return function if PLAIN else _Device(function)
+
+
+def instruction(plain: Callable[..., Any], name: str, indexing: bool = False) -> Any:
+    """Returns a function that kernels run as a few instructions of the processor, ``crown.kernels.lowered.<name>``.
+
+    ``plain``: does the same in Python, when kernels run as plain Python. ``indexing``: it takes pointers; where indices
+    are checked, arrays stand in for them, and the plain function is compiled.
+    """
+    return plain if PLAIN else _Instruction(plain, name, indexing)
 
 
 class _Device:
@@ -39,38 +76,43 @@ class _Device:
 
     @cached_property
     def _dispatcher(self) -> Any:
-        return _compiled(self._function, counted=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+        from crown.compiling.dispatch import device_dispatcher
+
+        return device_dispatcher(self._function)
 
     @cached_property
     def _numba_type_(self) -> Any:
-        return numba.types.Dispatcher(self._dispatcher)
+        from numba import types
 
-    def compile(self, signature: tuple[Any, ...]) -> None:
-        """Compiles for arguments of these types, or takes what the cache has."""
-        self._dispatcher.compile(signature)
+        return types.Dispatcher(self._dispatcher)  # which does not keep it alive
 
     def __call__(self, *args: object) -> Any:
         return self._function(*args)
 
 
-def allocating_kernel(function: Callable[..., Any]) -> Any:
-    """Compiles as ``kernel`` does, for functions that make temporary arrays; they run once per batch, not per row."""
-    return _compiled(function, counted=True)
+class _Instruction(_Device):
+    """What kernels see as an intrinsic."""
+
+    def __init__(self, plain: Callable[..., Any], name: str, indexing: bool) -> None:
+        super().__init__(plain)
+        self._name = name
+        self._indexing = indexing
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        if CHECKED and self._indexing:
+            return super()._numba_type_
+        from crown.compiling.dispatch import intrinsic_type
+
+        return intrinsic_type(self._name)
 
 
-def is_cached(dispatcher: Any, signature: tuple[Any, ...]) -> bool:
-    """Returns True iff the kernel is in the cache on disk: made from the present sources, for this processor and for
-    arguments of these types.
-    """
-    return dispatcher._cache.file(signature, dispatcher.targetctx).is_file()
+def _compiled(function: Callable[..., Any], taken: tuple[str, ...]) -> Any:
+    try:
+        from crown.compiling.dispatch import dispatcher
+    except ModuleNotFoundError:
+        from crown.errors import needs  # here, as kernels are built where little is installed
 
-
-def _compiled(function: Callable[..., Any], counted: bool, **more: bool) -> Any:
-    counted = counted or bool(getattr(numba.config, "BOUNDSCHECK", None))  # then pointers are arrays, see ``pointers``
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": counted, **more}
-    dispatcher: Any = numba.njit(**options)(function)
-    if not getattr(numba.config, "DISABLE_JIT", False):
-        from crown.compiling.cache import KernelCache  # here, as kernels do not depend on what it does
-
-        dispatcher._cache = KernelCache(function)
-    return dispatcher
+        with needs(f"compiling kernels ({library_state()})"):
+            raise
+    return dispatcher(function, taken)

@@ -12,24 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.extending import intrinsic
 
-from crown.kernels.jit import device
+from crown.kernels.jit import device, instruction
 
 WORD_BITS = 64
-
-
-def _high_product(typingctx, a, b):
-    """Returns the high word of the product of two words read as unsigned numbers."""
-
-    def codegen(context, builder, signature, args):
-        wide = ir.IntType(2 * WORD_BITS)
-        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
-        return builder.trunc(builder.lshr(product, ir.Constant(wide, WORD_BITS)), args[0].type)
-
-    return types.int64(types.int64, types.int64), codegen
 
 
 def _python_high_product(a, b):
@@ -39,23 +25,10 @@ def _python_high_product(a, b):
     return high - (high >> WORD_BITS - 1 << WORD_BITS)
 
 
-def _wrapping(name):
-    """Returns the operation of that name on words, modulo 2^64. Numba's own promises LLVM that it never wraps."""
-
-    def operation(typingctx, a, b):
-        def codegen(context, builder, signature, args):
-            return getattr(builder, name)(*args)
-
-        return types.int64(types.int64, types.int64), codegen
-
-    return operation
-
-
-_PLAIN = bool(getattr(config, "DISABLE_JIT", 0))
-high_product: Any = _python_high_product if _PLAIN else intrinsic(_high_product)
-plus: Any = (lambda a, b: np.int64(a) + np.int64(b)) if _PLAIN else intrinsic(_wrapping("add"))
-minus: Any = (lambda a, b: np.int64(a) - np.int64(b)) if _PLAIN else intrinsic(_wrapping("sub"))
-times: Any = (lambda a, b: np.int64(a) * np.int64(b)) if _PLAIN else intrinsic(_wrapping("mul"))
+high_product: Any = instruction(_python_high_product, "high_product")
+plus: Any = instruction(lambda a, b: np.int64(a) + np.int64(b), "plus")
+minus: Any = instruction(lambda a, b: np.int64(a) - np.int64(b), "minus")
+times: Any = instruction(lambda a, b: np.int64(a) * np.int64(b), "times")
 
 
 # Single words

@@ -31,7 +31,7 @@ from crown.kernels.geometry import (
 from crown.kernels.jit import device, kernel
 
 
-@kernel
+@kernel("int")
 def least_entries(log_room):
     """Returns with how many entries a list with that log2 room, above 0, gets half of it."""
     if log_room < 5:

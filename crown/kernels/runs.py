@@ -10,54 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import config, njit, types
-from numba.extending import intrinsic
-
-from crown.kernels.jit import device
+from crown.kernels.jit import device, instruction
 
 _WIDE, _HALF = 8, 4  # words of a vector, and of a half
-
-
-def _copying(lanes):
-    """Returns the intrinsic that copies so many words, from 64 or 32 bits to 64."""
-
-    def copy(typingctx, out, to, source, start):
-        def codegen(context, builder, signature, args):
-            target, to, values, start = args
-            bits = signature.args[2].dtype.bitwidth
-            found = builder.load(_lanes(builder, values, start, lanes, bits), align=bits // 8)
-            if bits < 64:
-                found = builder.sext(found, ir.VectorType(ir.IntType(64), lanes))
-            builder.store(found, _lanes(builder, target, to, lanes, 64), align=8)
-            return context.get_dummy_value()
-
-        return types.void(out, to, source, start), codegen
-
-    return copy
-
-
-def _filling(lanes):
-    """Returns the intrinsic that writes one word so many times."""
-
-    def fill(typingctx, out, to, value):
-        def codegen(context, builder, signature, args):
-            target, to, value = args
-            vector = ir.VectorType(ir.IntType(64), lanes)
-            every = ir.Constant(vector, ir.Undefined)
-            for lane in range(lanes):
-                every = builder.insert_element(every, value, ir.Constant(ir.IntType(32), lane))
-            builder.store(every, _lanes(builder, target, to, lanes, 64), align=8)
-            return context.get_dummy_value()
-
-        return types.void(out, to, types.int64), codegen
-
-    return fill
-
-
-def _lanes(builder, pointer, index, lanes, bits):
-    """Returns the pointer to the vector that begins with word ``index``."""
-    return builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(ir.IntType(bits), lanes).as_pointer())
 
 
 def _copied(lanes):
@@ -80,18 +35,10 @@ def _filled(lanes):
     return fill
 
 
-_copy_wide: Any
-_copy_half: Any
-_fill_wide: Any
-_fill_half: Any
-if getattr(config, "DISABLE_JIT", 0):
-    _copy_wide, _copy_half, _fill_wide, _fill_half = _copied(_WIDE), _copied(_HALF), _filled(_WIDE), _filled(_HALF)
-elif getattr(config, "BOUNDSCHECK", None):
-    _copy_wide, _copy_half = njit(_copied(_WIDE)), njit(_copied(_HALF))
-    _fill_wide, _fill_half = njit(_filled(_WIDE)), njit(_filled(_HALF))
-else:
-    _copy_wide, _copy_half = intrinsic(_copying(_WIDE)), intrinsic(_copying(_HALF))
-    _fill_wide, _fill_half = intrinsic(_filling(_WIDE)), intrinsic(_filling(_HALF))
+_copy_wide: Any = instruction(_copied(_WIDE), "copy_wide", indexing=True)
+_copy_half: Any = instruction(_copied(_HALF), "copy_half", indexing=True)
+_fill_wide: Any = instruction(_filled(_WIDE), "fill_wide", indexing=True)
+_fill_half: Any = instruction(_filled(_HALF), "fill_half", indexing=True)
 
 
 @device

@@ -21,7 +21,7 @@ from crown.kernels.arena import (
     alloc,
     release,
 )
-from crown.kernels.jit import allocating_kernel, device, kernel
+from crown.kernels.jit import device, kernel
 from crown.kernels.pointers import words
 from crown.kernels.tables import LOW32, after_slot, first, home_of, insert, make_room, remove, spread, step
 
@@ -80,13 +80,13 @@ def _lookup(arena, octets, t, tag, data, start, length):
         s = after_slot(s, capacity)
 
 
-@kernel
+@kernel("int")
 def entry_words(length):
     """Returns the words of an entry of ``length`` bytes."""
     return 1 + (length + 7) // 8
 
 
-@kernel
+@kernel("words, bytes, int, const bytes, const halves | words, words, words, int, int")
 def encode(arena, octets, t, data, ends, rows, codes, done, add):
     """Fills ``codes`` (int64[n]), from number ``done`` on, of the byte values ``data[ends[r]:ends[r+1]]`` (uint8; int32
     or int64), for the ``rows`` r (int64[n]), or for 0, 1, 2, ... if there are none.
@@ -117,7 +117,7 @@ def encode(arena, octets, t, data, ends, rows, codes, done, add):
     return n
 
 
-@kernel
+@kernel("words, words, words")
 def decoded_size(arena, codes, offsets):
     """Fills ``offsets`` (int64[n+1]) of the decoded values; total bytes. NULL has length 0."""
     total = 0
@@ -128,7 +128,7 @@ def decoded_size(arena, codes, offsets):
     return total
 
 
-@kernel
+@kernel("words, bytes, words, words, bytes")
 def decode(arena, octets, codes, offsets, data):
     """Copies the bytes of every code to ``data`` (uint8) at ``offsets``."""
     for i in range(codes.size):
@@ -139,7 +139,7 @@ def decode(arena, octets, codes, offsets, data):
                 data[start + b] = octets[at + b]
 
 
-@kernel
+@kernel("words, words, int, int")
 def mark(arena, owner, t, attribute):
     """Marks the entries that word ``attribute`` of the records of table ``t`` in arena ``owner`` refers to.
 
@@ -153,7 +153,7 @@ def mark(arena, owner, t, attribute):
                 arena[code] |= MARK
 
 
-@kernel
+@kernel("words, words")
 def mark_codes(arena, codes):
     """Marks the entries of ``codes`` (int64[n])."""
     for i in range(codes.size):
@@ -161,11 +161,13 @@ def mark_codes(arena, codes):
             arena[codes[i]] |= MARK
 
 
-@allocating_kernel
-def sweep(arena, t):
-    """Frees the entries of dictionary ``t`` without a mark and clear the marks; number of entries freed. O(table)."""
-    doomed = np.empty(arena[t + T_COUNT], np.int64)
-    arena = words(arena)
+@kernel("words, int, words")
+def sweep(arena, t, doomed):
+    """Frees the entries of dictionary ``t`` without a mark and clears the marks; number of entries freed. O(table).
+
+    ``doomed``: room for as many words as the dictionary has entries.
+    """
+    arena, doomed = words(arena), words(doomed)
     # A removal moves later slots back and may shrink the table: first find the doomed, then remove them.
     n = 0
     slots = arena[t + T_SLOTS]

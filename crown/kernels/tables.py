@@ -82,7 +82,7 @@ def spread(tag):
     return tag ^ (tag >> 16)
 
 
-@kernel
+@kernel("int")
 def table_at(table):
     """Returns the header word at which the descriptor of table number ``table`` starts."""
     return H_TABLES + TABLE_WORDS * table
@@ -96,7 +96,7 @@ def _fresh_slots(arena, capacity):
     return slots
 
 
-@kernel
+@kernel("words, int")
 def new_table(arena, t):
     """Makes table descriptor ``t`` (a header word, see ``table_at``) an empty table."""
     arena[t + T_SLOTS] = _fresh_slots(arena, MIN_SLOTS)
@@ -199,7 +199,7 @@ def _resize(arena, t, capacity):
     arena[t + T_CAPACITY] = capacity
 
 
-@kernel
+@kernel("int, int")
 def is_full(count, capacity):
     """Returns True if so many records are too many for so many slots."""
     return 4 * count > 3 * capacity

@@ -93,7 +93,8 @@ class Dictionary:
 
     def sweep(self) -> int:
         """Frees every entry that has not been marked; how many. O(dictionary)."""
-        return int(strings.sweep(self._arena, self.table))
+        entries = int(self._arena[self.table + T_COUNT])
+        return int(strings.sweep(self._arena, self.table, np.empty(entries, np.int64)))
 
 
 def _longest(offsets: np.ndarray) -> int:

@@ -135,7 +135,8 @@ class Zset:
         places = _places(rows.shape[1]) if words is None else np.array(words, np.int64)
         width, sums = len(places), self.weights.copy()
         found, weights = np.empty(len(rows) * width, np.int64), np.empty(len(rows), np.int64)
-        gone, n = net_tuples(values, down, across, places, sums, SECRET, found, weights)
+        slots = np.full(max(8, 1 << (2 * len(rows) - 1).bit_length()), -1, np.int32)
+        gone, n = net_tuples(values, down, across, places, sums, slots, SECRET, found, weights)
         return Zset(found[: n * width].reshape(n, width), weights[:n]), gone, sums
 
 

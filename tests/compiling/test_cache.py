@@ -12,7 +12,7 @@ import pytest
 from numba import int64
 
 from crown.compiling import cache, folder
-from crown.kernels.jit import is_cached, kernel
+from crown.kernels.jit import kernel
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -25,6 +25,10 @@ def compiled() -> Any:
     made = kernel(double)
     assert made(21) == 42
     return made
+
+
+def is_cached(made: Any, signature: tuple[Any, ...]) -> bool:
+    return bool(made._cache.file(signature, made.targetctx).is_file())
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ class Strings:
     def sweep(self, kept: list[bytes]) -> int:
         """Free all values but these."""
         strings.mark_codes(self.arena, np.array([self.model[value] for value in kept] + [strings.NULL], np.int64))
-        freed = int(strings.sweep(self.arena, T))
+        freed = int(strings.sweep(self.arena, T, np.empty(len(self.model), np.int64)))
         self.model = {value: code for value, code in self.model.items() if value in kept}
         return freed
 
@@ -135,7 +135,7 @@ def test_marks_are_taken_from_a_column_of_records_and_are_gone_after_the_sweep()
         dictionary.arena[record + 1] = strings.NULL if value is None else dictionary.model[value]
         insert(dictionary.arena, RECORDS, np.int64(record), record)
     strings.mark(dictionary.arena, dictionary.arena, RECORDS, 1)
-    assert strings.sweep(dictionary.arena, T) == 1
+    assert strings.sweep(dictionary.arena, T, np.empty(3, np.int64)) == 1
     assert dictionary.encode([b"a", b"b", b"c"], add=False)[1] == [dictionary.model[b"a"], 0, dictionary.model[b"c"]]
     assert dictionary.decode([dictionary.model[b"a"]]) == [b"a"], "the length is what it was"
-    assert strings.sweep(dictionary.arena, T) == 2
+    assert strings.sweep(dictionary.arena, T, np.empty(2, np.int64)) == 2

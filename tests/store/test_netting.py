@@ -57,7 +57,7 @@ def test_a_net_is_that_of_a_counter_whatever_the_secret(secret: int) -> None:
     sums, places = np.array(weights, np.int64), np.arange(3)
     values = np.array(rows, np.int64).reshape(-1)
     out, kept = np.empty_like(values), np.empty_like(sums)
-    gone, n = net_tuples(values, 3, 1, places, sums, secret, out, kept)
+    gone, n = net_tuples(values, 3, 1, places, sums, np.full(4096, -1, np.int32), secret, out, kept)
     model: Counter[tuple[int, ...]] = Counter()
     for row, weight in zip(rows, weights, strict=True):
         model[row] += weight

@@ -12,7 +12,6 @@ import pytest
 
 from crown.errors import CrownError, MemoryBudgetError, UnusableStateError
 from ivm_triangle import NegativeMultiplicityError, Triangle, TriangleError
-from ivm_triangle.kernels import warm
 
 
 def rows(triangle: Triangle) -> list[dict]:
@@ -254,15 +253,6 @@ def test_loops_at_heavy_vertices_are_counted_with_what_was_there_before(strategy
 def test_one_stored_relation_has_one_epsilon():
     with pytest.raises(TriangleError, match="one epsilon"):
         Triangle(edges="E", epsilon={"R": 1, "S": 0, "T": 1}, strategy="sit")
-
-
-def test_the_first_run_says_what_takes_so_long(monkeypatch, capfd):
-    monkeypatch.setattr(warm, "_done", set())
-    monkeypatch.setattr(warm, "is_cached", lambda kernel, signature: False)
-    Triangle()
-    assert "ivm_triangle: compiling kernels for this machine, once" in capfd.readouterr().err
-    Triangle("ab")
-    assert capfd.readouterr().err == ""
 
 
 def test_a_weight_that_would_be_ignored_is_an_error():

@@ -229,7 +229,7 @@ def _list_results(ctx, a, bound, sign, counted, out, capacity, rows):
     return rows, True
 
 
-@kernel
+@kernel("words, halves, words, int, words, words, words, int, words, words, table")
 def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cur, out):
     """Applies the rows of `flat` int64[n * width] whose weight has `sign`; returns the results written to `out`.
 
@@ -288,7 +288,7 @@ def join_rows(arena, halves, plan, atom, flat, weights, missing, sign, bound, cu
     return rows
 
 
-@kernel
+@kernel("words, words, int, words, words")
 def missing_rows(arena, plan, atom, flat, weights):
     """Returns the index of the first delete (weights > 0) that finds too few copies, or -1."""
     n = weights.size
@@ -303,7 +303,7 @@ def missing_rows(arena, plan, atom, flat, weights):
     return -1
 
 
-@kernel
+@kernel("words, halves, words, words, words, table")
 def all_rows(arena, halves, plan, bound, cur, out):
     """Returns all results from the cursor on: those of each row of atom 0, or the counted outputs.
 

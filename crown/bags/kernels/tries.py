@@ -41,7 +41,7 @@ from crown.kernels.pointers import words
 from crown.kernels.tables import hash_key, insert_in, new_table, record_in, remove, seek, table_at
 
 
-@kernel
+@kernel("words, int, int, int")
 def create_tries(arena, tables, limit, seed):
     """Returns an empty state with that many tables."""
     arena = words(arena)

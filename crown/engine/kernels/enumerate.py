@@ -268,14 +268,14 @@ def enumerate_resume(ctx, out):
     return done
 
 
-@kernel
+@kernel("words, halves, words, words")
 def full_enum(arena, halves, plan, scratch):
     """Sets up, as Algorithm 5 (FULLENUM) does, the enumeration of all of V_s(root); called from Python."""
     ctx = Context(words(arena), words(halves), constants(plan), words(scratch))
     _start(ctx, ctx.plan[P_FULL])
 
 
-@kernel
+@kernel("words, halves, words, words, table")
 def enumerate_block(arena, halves, plan, scratch, out):
     """Runs ``enumerate_resume`` for Python: ``out`` is int64[columns, capacity]."""
     scratch[X_CAPACITY] = out.shape[1]

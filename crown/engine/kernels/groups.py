@@ -40,7 +40,7 @@ from crown.kernels.jit import device, kernel
 from crown.kernels.tables import hash_key, insert_in, record_in, remove, seek
 
 
-@kernel
+@kernel("int")
 def node_at(node):
     """Returns the plan offset of a node descriptor."""
     return P_NODES + ND * node

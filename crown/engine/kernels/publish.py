@@ -115,7 +115,7 @@ def _tell_free(ctx, ring, d, parent, g, delta, out):
         scratch[X_PHASE] = TELLING
 
 
-@kernel
+@kernel("words, halves, words, words, int, table")
 def publish_batch(arena, halves, plan, scratch, ring, out):
     """Tells all parents what has changed since the last publication. ``scratch[X_EDGE]`` is 0 when it begins.
 
@@ -154,7 +154,7 @@ def publish_batch(arena, halves, plan, scratch, ring, out):
     return DONE
 
 
-@kernel
+@kernel("words, halves, words, words, int, table")
 def enumerate_weighed(arena, halves, plan, scratch, ring, out):
     """Runs ``enumerate_block`` in a payload plan: every result with its payload."""
     scratch[X_CAPACITY] = out.shape[1]
@@ -165,7 +165,7 @@ def enumerate_weighed(arena, halves, plan, scratch, ring, out):
     return resume_deltas(ctx, ring, words(out))
 
 
-@kernel
+@kernel("words, halves, words, words, words, words")
 def payload_of(arena, halves, plan, scratch, rows, out):
     """Writes the payload of one result to ``out``: ``rows`` (int64) of the free nodes that weigh, in order."""
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)

@@ -59,7 +59,7 @@ from crown.kernels.tables import LOW32, find, hash_key, new_table, slot_of, tabl
 AHEAD = 8  # tuples: how far before its turn a record is fetched
 
 
-@kernel
+@kernel("words, halves, words, int, int, int, int")
 def create(arena, halves, plan, tables, limit, budget, seed):
     """Formats an empty state: header, tables, and the root's group with its one live parent that does not exist."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
@@ -76,14 +76,14 @@ def create(arena, halves, plan, tables, limit, budget, seed):
     arena[H_LIVE_ON] = 1
 
 
-@kernel
+@kernel("words, halves")
 def root_size(arena, halves):
     """Returns the number of rows in V_s(root)."""
     arena, halves = words(arena), words(halves)
     return children_count(halves, arena[H_ROOT], ZERO)
 
 
-@kernel
+@kernel("words, halves, words, int, words")
 def row_in_view(arena, halves, plan, node, values):
     """Returns the row of V_s(node) with ``values`` (int64[width], in its record's order), or 0. Expected O(1)."""
     arena, halves, plan, values = words(arena), words(halves), constants(plan), words(values)
@@ -115,7 +115,7 @@ def row_in_view(arena, halves, plan, node, values):
     return row
 
 
-@kernel
+@kernel("words, halves, words, int, words, words")
 def missing_copies(arena, halves, plan, rec, rows, weights):
     """Returns the index of the first delete that finds too few copies, or -1. Changes nothing.
 
@@ -133,7 +133,7 @@ def missing_copies(arena, halves, plan, rec, rows, weights):
     return -1
 
 
-@kernel
+@kernel("words, halves, words, int, words, words")
 def copies_of(arena, halves, plan, rec, rows, out):
     """Writes to ``out`` (int64[n]) how many copies of each tuple there are: 0 of one that is not stored.
 
@@ -158,7 +158,7 @@ def copies_of(arena, halves, plan, rec, rows, out):
             out[i] = copies(halves, record, width)
 
 
-@kernel
+@kernel("words, halves, words")
 def clear_live(arena, halves, plan):
     """Forgets all liveness. O(groups)."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
@@ -173,7 +173,7 @@ def clear_live(arena, halves, plan):
     arena[H_LIVE_ON] = 0
 
 
-@kernel
+@kernel("words, halves, words, words")
 def rebuild_live(arena, halves, plan, scratch):
     """Makes every row of V_s(root), and what hangs on it, live again after a time without live views. O(state)."""
     arena, halves, plan, scratch = words(arena), words(halves), constants(plan), words(scratch)
@@ -189,7 +189,7 @@ def rebuild_live(arena, halves, plan, scratch):
     arena[H_LIVE_ON] = 1
 
 
-@kernel
+@kernel("words, halves, words, words, none | int, words, words")
 def count_results(arena, halves, plan, scratch, ring, sums, order):
     """Returns the number of results, bottom-up without enumerating; in a payload plan each as often as it occurs.
 

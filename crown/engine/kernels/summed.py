@@ -104,7 +104,7 @@ def _fill(ctx, node, row, g, weight):
     scratch[X_PHASE] = WALKING
 
 
-@kernel
+@kernel("words, halves, words, words, int, words, words, words, int, int, table")
 def sum_batch(arena, halves, plan, scratch, rec, rows, weights, missing, sign, ring, out):
     """Adds tuples to a summed leaf (``sign`` 1), as ``insert_batch`` does, or takes them away as ``delete_batch`` does.
 

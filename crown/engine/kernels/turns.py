@@ -37,7 +37,7 @@ from crown.kernels.pointers import constants, words
 from crown.kernels.strings import NULL
 
 
-@kernel
+@kernel("words, halves, words")
 def make_paddings(arena, halves, plan):
     """Makes the padding of every padded node, in no group yet."""
     arena, halves, plan = words(arena), words(halves), constants(plan)
@@ -69,7 +69,7 @@ def _begin(ctx, node, g, place):
     ctx.scratch[X_PHASE] = WALKING
 
 
-@kernel
+@kernel("words, halves, words, words, int, int, int, words, words, int, none | int, table")
 def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit, ring, out):
     """Takes the padding from the groups above ``node`` that tuples are about to enter, as ``delete_batch`` does.
 
@@ -100,7 +100,7 @@ def take_padding(arena, halves, plan, scratch, node, at, width, rows, masks, bit
     return DONE
 
 
-@kernel
+@kernel("words, halves, words, words, int, int, int, words, none | int, table")
 def give_padding(arena, halves, plan, scratch, node, at, width, rows, ring, out):
     """Gives the padding to the groups of tuples that have parents, and no row of ``node``, as ``insert_batch`` does.
 

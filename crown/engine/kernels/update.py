@@ -48,7 +48,7 @@ def _change_weight(scratch, record, change):
     scratch[X_PHASE] = WEIGHING
 
 
-@kernel
+@kernel("words, halves, words, words, int, words, words, words, none | int, table")
 def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, out):
     """Inserts every tuple of a batch: R-UPDATE and walk at all its aliases in turn.
 
@@ -130,7 +130,7 @@ def insert_batch(arena, halves, plan, scratch, rec, rows, weights, masks, ring, 
             scratch[X_PHASE] = TURN
 
 
-@kernel
+@kernel("words, halves, words, words, int, words, words, words, none | int, table")
 def delete_batch(arena, halves, plan, scratch, rec, rows, weights, missing, ring, out):
     """Deletes a batch as ``insert_batch`` inserts; ``missing[i]`` (int64) becomes the number of copies not there."""
     n = weights.size

@@ -14,7 +14,7 @@ from crown.engine.kernels.groups import node_at
 from crown.engine.kernels.layout import N_PARENT
 from crown.engine.kernels.update import DONE
 from crown.engine.load.kernels import bulk, distinct
-from crown.engine.load.kernels.warm import ensure_compiled
+from crown.engine.load.kernels.warm import ensure_load_compiled
 from crown.engine.load.room import words_for
 from crown.engine.load.tasks import aliases_of, tasks_of
 from crown.ingest.masks import EVERY
@@ -51,7 +51,7 @@ class Loader:
             return 0
         if masks is not EVERY and len(aliases_of(self._compiled, node)) > MASKED:
             return 0
-        ensure_compiled(self._compiled.ring is not None)
+        ensure_load_compiled(self._compiled.ring is not None)
         sample = np.empty(distinct.WORDS, np.int64)
         new = int(bulk.reserve_tables(*self._state, record, values, n, sample))
         step = max(min(step, 2 * new), self.least)  # of tuples that are there already records are made, and freed

@@ -17,7 +17,7 @@ import numpy as np
 from crown.bags.protocol import BagSpec, open_bag
 from crown.engine.compile import compile_plan
 from crown.engine.kernels import state, turns
-from crown.engine.kernels.warm import ensure_compiled
+from crown.engine.kernels.warm import ensure_view_compiled
 from crown.errors import CrownError, MemoryBudgetError, SnapshotError
 from crown.guards.uncopyable import NotCopyable
 from crown.kernels import arena as A
@@ -56,7 +56,7 @@ class State(NotCopyable, instead="save(path) and crown.load(path) make another o
         budget: Budget | None = None,
         exact: bool = False,
     ) -> None:
-        ensure_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
+        ensure_view_compiled(plan.payload is not None, any(node.padded for node in plan.nodes))
         self.plan = plan
         self.file = file
         self.compiled = compile_plan(plan, exact)

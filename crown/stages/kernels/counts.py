@@ -13,7 +13,7 @@ from crown.kernels.tables import LOW32, find, hash_key, insert, make_room, remov
 from crown.stages.kernels.ahead import look_ahead
 
 
-@kernel
+@kernel("words, int, words, int, int, table, words, words, int, table, int")
 def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, start):
     """Adds ``weights`` (int64[n]) to the counts of tuples in leaf ``leaf[i]``, from event ``start`` on.
 
@@ -58,7 +58,7 @@ def tally(arena, t, strides, width, leaves, keys, leaf, weights, clamp, before, 
     return n
 
 
-@kernel
+@kernel("words, int, words, int, int, table, table, int")
 def put(arena, t, strides, width, leaves, keys, counts, start):
     """Sets the counts of tuples, each there once, to ``counts`` (int64[n, leaves]), from tuple ``start`` on.
 
@@ -89,7 +89,7 @@ def put(arena, t, strides, width, leaves, keys, counts, start):
     return n
 
 
-@kernel
+@kernel("words, int, words, int, int, table, table")
 def counts_of(arena, t, strides, width, leaves, keys, out):
     """Writes the counts of tuples (``out`` int64[n, leaves]). Changes nothing."""
     n = out.shape[0]
@@ -103,7 +103,7 @@ def counts_of(arena, t, strides, width, leaves, keys, out):
                 out[i * leaves + c] = arena[record + width + c]
 
 
-@kernel
+@kernel("words, int, int, int, int, table, table")
 def scan(arena, t, width, leaves, start, rows, counts):
     """Copies tuples from slot ``start`` on to ``rows`` (int64[capacity, width]), ``counts`` (int64[capacity, leaves]).
 

@@ -34,7 +34,7 @@ def state_at(k):
     return k + 1
 
 
-@kernel
+@kernel("words, int, words, int, table, int, words, words, words")
 def locate(arena, t, strides, k, keys, state, where, handles, done):
     """Numbers the groups of events: ``where[i]`` is that of event ``i``'s group, ``handles`` has the groups by number.
 
@@ -69,7 +69,7 @@ def locate(arena, t, strides, k, keys, state, where, handles, done):
     return True
 
 
-@kernel
+@kernel("words, int, words, int, table, words")
 def look_up(arena, t, strides, k, keys, handles):
     """Returns the groups of ``keys``, or 0 where there is none. Changes nothing."""
     n = handles.size
@@ -79,7 +79,7 @@ def look_up(arena, t, strides, k, keys, handles):
         handles[i] = find(arena, t, tag, strides, 0, k, keys, i)
 
 
-@kernel
+@kernel("words, words, int, int, table")
 def gather(arena, handles, first, count, out):
     """Copies ``count`` words of each record, from word ``first`` on, to ``out`` (int64[groups, count])."""
     n = handles.size
@@ -96,7 +96,7 @@ def _drop(arena, t, identity, k, state, group):
     release(arena, group, record_words(k, state))
 
 
-@kernel
+@kernel("words, int, words, int, int, words, int, table, int")
 def store(arena, t, identity, k, state, handles, count, rows, keep):
     """Writes back the first ``count`` words of the state of groups, and frees those that are empty.
 
@@ -120,7 +120,7 @@ def store(arena, t, identity, k, state, handles, count, rows, keep):
     return wrong
 
 
-@kernel
+@kernel("words, int, words, int, int, words")
 def abandon(arena, t, identity, k, state, handles):
     """Clears the numbers of groups, and frees those whose stored COUNT is 0: the batch has made them."""
     n = handles.size
@@ -132,7 +132,7 @@ def abandon(arena, t, identity, k, state, handles):
             _drop(arena, t, identity, k, state, group)
 
 
-@kernel
+@kernel("words, int, int, words")
 def scan(arena, t, start, handles):
     """Copies handles of records from slot ``start`` on; returns (next slot or -1, how many).
 
@@ -150,7 +150,7 @@ def scan(arena, t, start, handles):
     return -1, n
 
 
-@kernel
+@kernel("table, flags, words, table, words")
 def differing(codes, there, changing, out, weights):
     """Copies the rows of groups that a batch changes, first the old ones with weight -1, then the new ones with 1.
 

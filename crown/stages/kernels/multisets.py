@@ -93,7 +93,7 @@ def _out_of_heap(arena, t, identity, side, record):
         _forget(arena, t, identity, record)
 
 
-@kernel
+@kernel("words, int, words, words, table, words, words, int, words, bytes, int, words, int")
 def change(arena, t, strides, identity, keys, weights, places, sides, values, octets, order, flips, start):
     """Adds ``weights`` (int64[n], none of them 0) to the counts of distinct values, from position ``start`` on.
 
@@ -166,7 +166,7 @@ def _rebuild(arena, t, identity, values, octets, order, side, heap):
         arena[heap] = 0
 
 
-@kernel
+@kernel("words, int, words, words, int, int, words, bytes, int")
 def settle(arena, t, identity, handles, place, sides, values, octets, order):
     """See to it that what is on top of each heap of some groups occurs, and that not too much in it is dead.
 
@@ -194,7 +194,7 @@ def settle(arena, t, identity, handles, place, sides, values, octets, order):
             arena[heap] = (length << 32) | block
 
 
-@kernel
+@kernel("words, words, int, int, words")
 def tops(arena, handles, place, side, out):
     """Writes the least (``side`` MINIMA) or greatest value of the multisets of settled groups, NULL of an empty one."""
     n = handles.size
@@ -206,7 +206,7 @@ def tops(arena, handles, place, side, out):
             out[i] = arena[arena[(arena[heap] & LOW32) + 1] + 2]
 
 
-@kernel
+@kernel("words, int, int, words")
 def codes_of(arena, t, multiset, out):
     """Copies the values of a multiset over all groups, the dead ones in heaps, too; returns how many. O(table)."""
     n = 0
@@ -218,7 +218,7 @@ def codes_of(arena, t, multiset, out):
     return n
 
 
-@kernel
+@kernel("words, int, int, words, words")
 def recount(arena, t, multiset, handles, out):
     """Returns per group of sorted ``handles`` how many values of a multiset occur, by going over all. O(table log)."""
     slots = arena[t + T_SLOTS]

@@ -24,7 +24,7 @@ WORDS = 11
 COUNTERS = WORDS - MARK
 
 
-@kernel
+@kernel("words, int")
 def block(arena, size):
     """Returns the handle of a block of that many words, all of them 0."""
     handle = alloc(arena, size)
@@ -33,7 +33,7 @@ def block(arena, size):
     return handle
 
 
-@kernel
+@kernel("words, int, words, words, int, table, words, words, bytes, words, int")
 def change(arena, root_at, spec, strides, width, keys, changes, values, octets, taken, start):
     """Adds ``changes`` (int64[n]) to the copies of rows, from row ``start`` on; no row has fewer than 0.
 
@@ -63,7 +63,7 @@ def change(arena, root_at, spec, strides, width, keys, changes, values, octets, 
     return n
 
 
-@kernel
+@kernel("words, int, int, int, int, int, table, words")
 def front(arena, root_at, width, at, until, copies, rows, weights):
     """Writes the first rows of a tree: those whose code ``at`` is ``until`` or less, and no more than so many copies.
 
@@ -87,7 +87,7 @@ def front(arena, root_at, width, at, until, copies, rows, weights):
     return m
 
 
-@kernel
+@kernel("words, int, words, words, int, table, words, words, bytes, table, words")
 def oldest(arena, root_at, spec, strides, width, keys, wanted, values, octets, rows, weights):
     """Writes which arrivals of rows have been there longest, as many copies of each row as are ``wanted`` (int64[n]).
 

@@ -13,7 +13,7 @@ _EXACT = 1 << 53  # integers up to this are doubles
 _TOP = 61  # the quotient below has this many bits behind its first
 
 
-@kernel
+@kernel("table, int, words")
 def narrow(rows, limbs, out):
     """Writes numbers of ``limbs`` limbs as words; returns the position of one that is no int64, else -1.
 
@@ -34,7 +34,7 @@ def narrow(rows, limbs, out):
     return refused
 
 
-@kernel
+@kernel("table, int, words, table")
 def pairs(rows, limbs, bounds, out):
     """Writes numbers of so many limbs as 128-bit decimals (``out`` int64[n, 2]).
 
@@ -128,7 +128,7 @@ def _quotient(scratch, limbs):
     return quotient, long - short - _TOP - 1
 
 
-@kernel
+@kernel("table, int, table, int, int, words, floats")
 def ratios(rows, m, divisors, k, shift, scratch, out):
     """Divides: ``out`` (float64[n]) := the quotients of two integers, times 2^-shift, rounded once.
 

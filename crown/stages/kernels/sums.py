@@ -23,7 +23,7 @@ from crown.kernels.limbs import (
 from crown.kernels.pointers import words
 
 
-@kernel
+@kernel("words, table")
 def lift_floats(codes, out):
     """Writes doubles (``codes`` int64[n], their bits) as fixed point numbers (``out`` int64[n, 4]); NaN and Inf as 0.
 
@@ -38,7 +38,7 @@ def lift_floats(codes, out):
     return refused
 
 
-@kernel
+@kernel("const table, int, const table, int, words, table")
 def products(left, m, right, k, scratch, out):
     """Multiplies: ``out`` (int64[n, m + k]) := products of numbers of ``m`` limbs and of ``k`` limbs, row by row."""
     limbs = m + k
@@ -50,7 +50,7 @@ def products(left, m, right, k, scratch, out):
         multiply(out, i * limbs, scratch, 0, scratch, limbs, limbs)
 
 
-@kernel
+@kernel("words, words, table, int, int")
 def count(where, weights, state, width, at):
     """Adds the weights of events to word ``at`` of the states (``state`` int64[groups, width]) of their groups."""
     n = weights.size
@@ -59,7 +59,7 @@ def count(where, weights, state, width, at):
         state[where[i] * width + at] += weights[i]
 
 
-@kernel
+@kernel("words, words, const table, int, words, table, int, int, int")
 def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
     """Adds weight times value to the numbers of ``limbs`` limbs at word ``at`` of the states of the events' groups.
 
@@ -88,7 +88,7 @@ def accumulate(where, weights, values, m, scratch, state, width, at, limbs):
             add_multiple(state, place, scratch, 0, limbs, weight)
 
 
-@kernel
+@kernel("words, words | table, int, words, words, table, int")
 def carry_over(where, payload, sign, recipe, scratch, state, width):
     """Adds ``sign`` times the sums that events carry (``payload`` int64[words, n]) to the states of their groups.
 
@@ -126,7 +126,7 @@ def carry_over(where, payload, sign, recipe, scratch, state, width):
                 r += 4
 
 
-@kernel
+@kernel("table, table, int, words")
 def add_states(rows, deltas, width, places):
     """Adds: ``rows += deltas``, both int64[groups, width]; ``places`` int64[2 * numbers] has word and limbs of each."""
     n = rows.size
@@ -137,7 +137,7 @@ def add_states(rows, deltas, width, places):
             add(rows, base + places[p], deltas, base + places[p], places[p + 1])
 
 
-@kernel
+@kernel("table, table, int")
 def subtract(left, right, limbs):
     """Subtracts: ``left -= right``, both int64[n, limbs]; ``right`` is negated on the way."""
     n = left.size

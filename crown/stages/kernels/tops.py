@@ -56,7 +56,7 @@ def _own(width, rank, copies, offset, end, sign, keys, strides, i, rows, weights
     return m + 1
 
 
-@kernel
+@kernel("words, int, words, int, words, words, int, table, words, words, bytes, int, int, table, words, words")
 def change(arena, t, keyed, k, spec, strides, width, keys, changes, values, octets, offset, end, rows, weights, done):
     """Adds ``changes`` (int64[n]) to the copies of rows, and writes what that does to the windows of their groups.
 
@@ -112,7 +112,7 @@ def change(arena, t, keyed, k, spec, strides, width, keys, changes, values, octe
     return DONE
 
 
-@kernel
+@kernel("words, int, int, words, words, int, int, table, words")
 def windows(arena, k, width, handles, cursor, offset, end, rows, weights):
     """Writes the rows of groups at positions ``offset`` to ``end``, with their copies, group by group and in order.
 
@@ -134,7 +134,7 @@ def windows(arena, k, width, handles, cursor, offset, end, rows, weights):
     return m
 
 
-@kernel
+@kernel("words, int, words, int, words, words, int, words, words, bytes, words")
 def place(arena, t, keyed, k, spec, strides, width, keys, values, octets, out):
     """Writes to ``out`` (int64[2]) how many copies lie before a row in its group, and how often it is there itself."""
     arena, keyed, spec, strides, keys = words(arena), constants(keyed), constants(spec), constants(strides), words(keys)
@@ -148,7 +148,7 @@ def place(arena, t, keyed, k, spec, strides, width, keys, values, octets, out):
             out[1] = arena[node + width + COPIES]
 
 
-@kernel
+@kernel("words, int, words, words, int, words, words, bytes")
 def check(arena, k, spec, strides, width, handles, values, octets):
     """Counts the rows of groups by going over all of them; -1 if a tree is not one: order, totals, links, priorities.
 

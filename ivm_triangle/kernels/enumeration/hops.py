@@ -39,7 +39,7 @@ BUCKET, ELEMENT, STARTED = 0, 1, 2
 BY_S, BY_T, BY_BOTH = 0, 1, 2  # candidates: c in S^LH(b, .); c in T^HL(., a); (c, b) in T^HL(., a) x R^LH(a, .)
 
 
-@kernel
+@kernel("words, int")
 def format_scratch(scratch, limit):
     """Formats an empty scratch arena for the hops of one cursor."""
     scratch = words(scratch)
@@ -251,7 +251,7 @@ def _next_sum(arena, halves, cur, i, view, pairs):
     return (left(key), right(key)) if pairs else (key, ZERO)
 
 
-@kernel
+@kernel("words, halves, words, words, words, table, bool, table")
 def union_rows(arena, halves, scratch, cur, sums, trees, pairs, out):
     """Fills `out` int64[3 or 2, n] column-major with results and multiplicities; returns the number of rows.
 

@@ -140,7 +140,9 @@ def _code_row(arena, k, places, flat, w, i, make, codes):
         codes[2 * i + 1] = _code_of(arena, (k + 1) % 3, places, COLUMNS + places[0], places[1], flat, i * w, make)
 
 
-@kernel
+@kernel(
+    "words, halves, words, floats, int, table, words, int, words, words, words, int, words, int, words, words, table"
+)
 def stream_rows(
     arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, pairs, count, keys, cur, out
 ):
@@ -214,7 +216,7 @@ def stream_rows(
     return rows
 
 
-@kernel
+@kernel("words, halves, words, floats, int, table, words, int, words, words, words, int, words")
 def quiet_rows(arena, halves, plan, eps, k, codes, flat, w, places, weights, missing, sign, cur):
     """Changes the state as `stream_rows` does, without a stream; the cursor says how far it came."""
     n = codes.shape[0]
@@ -241,7 +243,7 @@ def quiet_rows(arena, halves, plan, eps, k, codes, flat, w, places, weights, mis
     cur[ROW] = n
 
 
-@kernel
+@kernel("words, halves, words, words, words, table")
 def walk_rows(arena, halves, pairs, keys, cur, out):
     """Writes all triples, from the cursor on, into `out` int64[3, n]: per tuple of R its wedges or its shorter list."""
     width = keys.size
@@ -266,7 +268,7 @@ def walk_rows(arena, halves, pairs, keys, cur, out):
     return rows
 
 
-@kernel
+@kernel("words, halves, int, int, words, table")
 def keyed_rows(arena, halves, view, width, cur, out):
     """Writes the keys of a COUNT view, from `cur[ROW]` on, as values to `out` int64[width, n]; returns how many."""
     capacity = out.shape[1]
@@ -288,7 +290,7 @@ def keyed_rows(arena, halves, view, width, cur, out):
 # -- composite keys ----------------------------------------------------------------------------------------------------
 
 
-@kernel
+@kernel("words, int, table, words, int, words")
 def code_rows(arena, k, codes, flat, w, places):
     """Writes the codes of composite keys of all rows to `codes` as `stream_rows` does, 0 for an unknown key."""
     n = codes.shape[0]
@@ -297,7 +299,7 @@ def code_rows(arena, k, codes, flat, w, places):
         _code_row(arena, k, places, flat, w, i, False, codes)
 
 
-@kernel
+@kernel("words, int, words, words")
 def forget_keys(arena, domain, order, codes):
     """Frees the composite keys among `codes` that no tuple has any more; `order` is 0, 1, .. (words of a key)."""
     n = codes.size

@@ -35,7 +35,7 @@ def _put(arena, cur, a, b, c, out, capacity, row):
     cur[LAST] = cur[OPS]
 
 
-@kernel
+@kernel("words, halves, words, words, words, words, table")
 def triple_rows(arena, halves, plan, cur, views, firsts, out):
     """Fills `out` int64[4, n] column-major with (a, b, c, multiplicity); returns the number of rows.
 

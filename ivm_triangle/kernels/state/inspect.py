@@ -11,25 +11,25 @@ from ivm_triangle.kernels.state.graph import before, is_heavy, lookup
 from ivm_triangle.kernels.state.views import view_size
 
 
-@kernel
+@kernel("words, int")
 def vertices(arena, domain):
     """Returns the number of values in a domain."""
     return arena[table_at(domain) + T_COUNT]
 
 
-@kernel
+@kernel("words, int")
 def edges(arena, k):
     """Returns the number of distinct tuples of relation k."""
     return arena[table_at(3 + k) + T_COUNT]
 
 
-@kernel
+@kernel("words, words, int")
 def entries(arena, plan, view):
     """Returns the number of entries of a view."""
     return view_size(words(arena), constants(plan), view)
 
 
-@kernel
+@kernel("words, int, words, flags")
 def known(arena, domain, codes, found):
     """Sets `found` bool[n] where the code is in the domain."""
     arena = words(arena)
@@ -38,7 +38,7 @@ def known(arena, domain, codes, found):
             found[i] = True
 
 
-@kernel
+@kernel("words, floats")
 def squares(arena, sums):
     """Adds the squared multiplicities of R, S, T to `sums` float64[3]. O(|D|)."""
     arena, sums = words(arena), words(sums)
@@ -49,7 +49,7 @@ def squares(arena, sums):
                 sums[k] += float(multiplicity_of(arena, right(arena[s]))) ** 2
 
 
-@kernel
+@kernel("words, halves, words, words")
 def heavy_values(arena, halves, plan, counts):
     """Adds up the heavy values per (relation, column) in `counts` int64[6]. O(values)."""
     arena, halves, plan, counts = words(arena), words(halves), constants(plan), words(counts)

@@ -53,7 +53,7 @@ def view_at(view):
     return P_VIEWS + VIEW_WORDS * view
 
 
-@kernel
+@kernel("int")
 def listing_at(view):
     """Returns the word of the list of all records of a view."""
     return C_VIEWS + 4 * view

@@ -47,7 +47,7 @@ from ivm_triangle.kernels.update.rebalance import major, move, rebase, reconside
 from ivm_triangle.kernels.update.rules import edge_of, fire
 
 
-@kernel
+@kernel("words, halves, floats, int, int")
 def create(arena, halves, eps, limit, seed):
     """Makes an empty state: |D| = 0, N = 1."""
     arena, halves, eps = words(arena), words(halves), words(eps)
@@ -151,7 +151,7 @@ def find_edge(arena, plan, k, first, second):
     return edge_of(arena, k, x, y)
 
 
-@kernel
+@kernel("words, words, int, int, int")
 def multiplicity(arena, plan, k, first, second):
     """Returns the multiplicity of the tuple (first, second) in relation k; 0 if it is not there. Expected O(1)."""
     arena, plan = words(arena), constants(plan)
@@ -162,7 +162,7 @@ def multiplicity(arena, plan, k, first, second):
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
-@kernel
+@kernel("words, words, table, int, words")
 def find_taken(arena, plan, rows, takes, edges):
     """Finds the edges of the first `takes` rows (k, x, y, m < 0) of `rows` int64[n, 4], into `edges` int64[n].
 
@@ -189,7 +189,7 @@ def _make_light(ctx, k, first, second):
             move(ctx, k, column, v)
 
 
-@kernel
+@kernel("words, halves, words, floats, table, int, words")
 def apply_rows(arena, halves, plan, eps, rows, takes, edges):
     """Changes (k, x, y, m) one by one; returns the number of rows applied. Less than all: the next would go below zero.
 
@@ -250,7 +250,7 @@ def apply_rows(arena, halves, plan, eps, rows, takes, edges):
     return n
 
 
-@kernel
+@kernel("words, halves, words, floats, table, int, words")
 def load_rows(arena, halves, plan, eps, rows, takes, edges):
     """Stores a batch as in `apply_rows` and then propagates it at once: N = 2 |D| + 1. O(N^1.5)."""
     n = rows.shape[0]
@@ -294,7 +294,7 @@ def load_rows(arena, halves, plan, eps, rows, takes, edges):
     major(ctx, WORD(1))
 
 
-@kernel
+@kernel("words, halves, words, floats, words")
 def change_program(arena, halves, plan, eps, other):
     """Replaces the program by `other`, which has views of other kinds over the same parts. A major rebalancing."""
     arena, halves, plan, eps, other = words(arena), words(halves), constants(plan), words(eps), constants(other)

@@ -7,7 +7,7 @@ from crown.kernels.pointers import words
 from crown.kernels.tables import mix
 
 
-@kernel
+@kernel("table, int, floats")
 def squares_of(rows, copies, squares):
     """Adds the squared positive weights of rows (k, x, y, m) to `squares` float64[3], by relation.
 
@@ -24,7 +24,7 @@ def squares_of(rows, copies, squares):
     return True
 
 
-@kernel
+@kernel("table, words, halves, table, int")
 def net_rows(rows, weights, slots, out, secret):
     """Sums the weights of rows (k, x, y, m) int64[n, 4] that name the same tuple; those that are not 0 go to `out`.
 

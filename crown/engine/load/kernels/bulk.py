@@ -49,7 +49,7 @@ def _is_first(plan, rec, q, index):
     return first == q
 
 
-@kernel
+@kernel("words, halves, words, words, int, words, int, words")
 def reserve_tables(arena, halves, plan, scratch, rec, rows, n, sample):
     """Makes room in the tables of a source and of the edges at its aliases for what ``rows`` has of new keys.
 
@@ -80,7 +80,10 @@ def reserve_tables(arena, halves, plan, scratch, rec, rows, n, sample):
     return new
 
 
-@kernel
+@kernel(
+    "words, halves, words, words, int, words, words, words, none | int, int, int, int, words, words, "
+    "words, words, table"
+)
 def load_batch(
     arena, halves, plan, scratch, rec, rows, weights, masks, ring, start, n, total, tasks, starts, fresh, entries, out
 ):

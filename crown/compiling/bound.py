@@ -1,0 +1,35 @@
+"""Kernels of the library, as Python and Numba see them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from crown.compiling.native import Kernel
+
+
+class Bound(Kernel):
+    """A kernel that Python calls in the library. A kernel that Numba compiles and that calls it gets Numba's form."""
+
+    _dispatcher: Callable[[], Any]
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return self._dispatcher()
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from numba import types
+
+        return types.Dispatcher(self._compiled)  # which does not keep it alive
+
+
+def bind(function: Callable[..., Any], variants: tuple[tuple[int, ...], ...], dispatcher: Callable[[], Any]) -> Any:
+    """Returns the kernel of the library with this name. ``dispatcher`` makes Numba's form of it."""
+    names = tuple(inspect.signature(function).parameters)
+    bound: Any = Bound(function.__name__, names, variants)
+    bound.__doc__, bound.__module__, bound.__wrapped__ = function.__doc__, function.__module__, function
+    bound._dispatcher = dispatcher
+    return bound

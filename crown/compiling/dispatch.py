@@ -1,0 +1,130 @@
+"""How Numba compiles kernels, and the functions that they call.
+
+Numba compiles each function on its own: it optimizes and emits it together with all that it calls. A *device* function
+is called by kernels only, so it is only lowered here; it is optimized where it is used, once for each kernel. That
+halves the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import cpu_target
+from numba.core.types import Array, Boolean, Integer, NoneType
+
+from crown.compiling.cache import KernelCache
+from crown.compiling.modes import CHECKED
+from crown.compiling.signatures import numba_types
+from crown.kernels import lowered  # before anything is compiled: Numba then knows them
+
+_njit: Any = numba.njit  # whose types leave out the options that begin with an underscore or "no"
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": CHECKED}
+"""References are counted where indices are checked: then pointers are arrays, see ``crown.kernels.pointers``."""
+_UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def dispatcher(function: Callable[..., Any], declared: tuple[str, ...]) -> Any:
+    """Returns what Python calls: it compiles for the types of its arguments, which have to be declared ones."""
+    made = _njit(**_OPTIONS)(function)
+    made._cache = _DeclaredCache(function, declared)
+    return made
+
+
+def compile_variant(kernel: Any, variant: str) -> None:
+    """Compiles a kernel for the types of a variant, or takes what the cache has."""
+    kernel.compile(numba_types(variant))
+
+
+def compiled_alone(kernel: Any, variant: str) -> Any:
+    """Returns what Numba makes of a variant, without what Python needs to call it."""
+    alone: Any = _njit(**_OPTIONS, **_UNWRAPPED)(kernel.py_func)
+    types = numba_types(variant)
+    alone.compile(types)
+    return alone.overloads[types]
+
+
+def is_cached(kernel: Any, variant: str) -> bool:
+    """Returns True iff a variant is in the cache on disk: made from the present sources, for this processor."""
+    return bool(kernel._cache.file(numba_types(variant), kernel.targetctx).is_file())
+
+
+def device_dispatcher(function: Callable[..., Any]) -> Any:
+    """Returns what compiles a function that kernels call."""
+    return _njit(**_OPTIONS, **_UNWRAPPED, pipeline_class=_DevicePipeline)(function)
+
+
+def intrinsic_type(name: str) -> Any:
+    """Returns the type of an intrinsic of ``crown.kernels.lowered``."""
+    return cpu_target.typing_context.resolve_value_type(getattr(lowered, name))
+
+
+class _DeclaredCache(KernelCache):
+    """The cache of a kernel, which is asked before anything is compiled: it refuses types that are not declared.
+
+    So what runs here runs with a library as well. Kernels that call this one do so with pointers.
+    """
+
+    def __init__(self, function: Callable[..., Any], declared: tuple[str, ...]) -> None:
+        super().__init__(function)
+        self._declared = [numba_types(variant) for variant in declared]
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Returns the compiled form for a signature, or None. Raises TypeError."""
+        types = tuple(numba.types.unliteral(one) for one in signature)
+        outside = all(isinstance(one, (Array, Boolean, Integer, NoneType)) for one in types)
+        if self._declared and outside and not any(all(map(_fits, types, one)) for one in self._declared):
+            given = ", ".join(map(str, types))
+            raise TypeError(f"{self._function.__name__}() takes other arguments than ({given})")
+        return super().load_overload(signature, target)
+
+
+def _fits(given: Any, declared: Any) -> bool:
+    if isinstance(given, Array) and isinstance(declared, Array):
+        same = (given.dtype, given.ndim, given.layout) == (declared.dtype, declared.ndim, declared.layout)
+        return bool(same and (given.mutable or not declared.mutable))
+    return bool(given == declared)
+
+
+class _DeviceLibrary(JITCodeLibrary):
+    """Code that is only made to be linked into other code."""
+
+    @property
+    def codegen(self) -> Any:
+        return _Environments(self._codegen)
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+
+class _Environments:
+    """Numba's code generator for code that has no address, into which no address of a Python object can be written."""
+
+    def __init__(self, codegen: Any) -> None:
+        self._codegen = codegen
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Does nothing: it is set where the code is linked, if it is used there."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+
+class _DevicePipeline(Compiler):
+    """Numba's own pipeline, which ends in such a library."""
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.library = _DeviceLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        return super().define_pipelines()

@@ -1,0 +1,164 @@
+"""What kernels run as a few instructions of the processor, written in LLVM's terms for Numba.
+
+Each stands for an ``instruction`` of ``pointers``, ``limbs`` or ``runs``, which say what it means. This is loaded when
+something is compiled, and not before.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+_WORD_BITS = 64
+
+# Pointers
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+class Constants(types.CPointer):
+    """Returns the pointer to int64 words that nobody writes while the kernel runs."""
+
+    def __init__(self) -> None:
+        super().__init__(types.int64)
+        self.name = "int64 const*"
+
+    @property
+    def key(self) -> Any:
+        """Returns the key of the type."""
+        return self.name
+
+
+register_model(Constants)(models.PointerModel)
+_CONSTANTS = Constants()
+
+
+@lower_builtin(operator.getitem, Constants, types.Integer)
+def _load_constant(context, builder, signature, args):
+    pointer, index = args
+    value = builder.load(builder.gep(pointer, [index]))
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return impl_ret_borrowed(context, builder, signature.return_type, value)
+
+
+def _pointer_to(array, pointer):
+    """Returns the typing and code of a conversion of ``array`` to ``pointer``; a pointer stays what it is."""
+    if isinstance(array, types.CPointer):
+        return array(array), lambda context, builder, signature, args: args[0]
+
+    def codegen(context, builder, signature, args):
+        return context.make_array(signature.args[0])(context, builder, args[0]).data
+
+    return pointer(array), codegen
+
+
+def _words(typingctx, array):
+    """Returns the pointer to the words (int64) of a C-contiguous array, of its own dtype."""
+    return _pointer_to(array, types.CPointer(array.dtype))
+
+
+def _constants(typingctx, array):
+    """Returns the pointer to the words (int64) of a C-contiguous array that nobody writes meanwhile."""
+    return _pointer_to(array, _CONSTANTS)
+
+
+def _prefetch(typingctx, array, index):
+    """Starts loading ``array[index]`` into the cache and go on at once; ``index`` MUST be >= 0, but not in bounds."""
+
+    def codegen(context, builder, signature, args):
+        data = args[0]
+        if not isinstance(signature.args[0], types.CPointer):
+            data = context.make_array(signature.args[0])(context, builder, data).data
+        byte = ir.IntType(8).as_pointer()
+        flag = ir.IntType(32)
+        hint = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        )
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(hint, [pointer, ir.Constant(flag, 0), ir.Constant(flag, 3), ir.Constant(flag, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), codegen
+
+
+# Arithmetic of words
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _high_product(typingctx, a, b):
+    """Returns the high word of the product of two words read as unsigned numbers."""
+
+    def codegen(context, builder, signature, args):
+        wide = ir.IntType(2 * _WORD_BITS)
+        product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, _WORD_BITS)), args[0].type)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+def _wrapping(name):
+    """Returns the operation of that name on words, modulo 2^64. Numba's own promises LLVM that it never wraps."""
+
+    def operation(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            return getattr(builder, name)(*args)
+
+        return types.int64(types.int64, types.int64), codegen
+
+    return operation
+
+
+# Runs
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def _copying(lanes):
+    """Returns the intrinsic that copies so many words, from 64 or 32 bits to 64."""
+
+    def copy(typingctx, out, to, source, start):
+        def codegen(context, builder, signature, args):
+            target, to, values, start = args
+            bits = signature.args[2].dtype.bitwidth
+            found = builder.load(_lanes(builder, values, start, lanes, bits), align=bits // 8)
+            if bits < 64:
+                found = builder.sext(found, ir.VectorType(ir.IntType(64), lanes))
+            builder.store(found, _lanes(builder, target, to, lanes, 64), align=8)
+            return context.get_dummy_value()
+
+        return types.void(out, to, source, start), codegen
+
+    return copy
+
+
+def _filling(lanes):
+    """Returns the intrinsic that writes one word so many times."""
+
+    def fill(typingctx, out, to, value):
+        def codegen(context, builder, signature, args):
+            target, to, value = args
+            vector = ir.VectorType(ir.IntType(64), lanes)
+            every = ir.Constant(vector, ir.Undefined)
+            for lane in range(lanes):
+                every = builder.insert_element(every, value, ir.Constant(ir.IntType(32), lane))
+            builder.store(every, _lanes(builder, target, to, lanes, 64), align=8)
+            return context.get_dummy_value()
+
+        return types.void(out, to, types.int64), codegen
+
+    return fill
+
+
+def _lanes(builder, pointer, index, lanes, bits):
+    """Returns the pointer to the vector that begins with word ``index``."""
+    return builder.bitcast(builder.gep(pointer, [index]), ir.VectorType(ir.IntType(bits), lanes).as_pointer())
+
+
+words, constants, prefetch = intrinsic(_words), intrinsic(_constants), intrinsic(_prefetch)
+high_product = intrinsic(_high_product)
+plus, minus, times = intrinsic(_wrapping("add")), intrinsic(_wrapping("sub")), intrinsic(_wrapping("mul"))
+copy_wide, copy_half = intrinsic(_copying(8)), intrinsic(_copying(4))
+fill_wide, fill_half = intrinsic(_filling(8)), intrinsic(_filling(4))
