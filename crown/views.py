@@ -25,7 +25,7 @@ from crown.guards.arguments import Size, file_of, number_of, path_of, size_of
 from crown.guards.uncopyable import NotCopyable
 from crown.ingest.batch import Prepared
 from crown.ingest.changes import relations_of
-from crown.ingest.frames import schemas
+from crown.ingest.frames import schemas, with_tables
 from crown.ingest.quarantine import write as write_quarantine
 from crown.maintained import Queryable
 from crown.programs.advances import advance
@@ -304,13 +304,16 @@ def view(
             "(crown.open keeps a view and reopens it)"
         )
     folder = quarantine_of(on_bad_row, quarantine)
-    declared = schemas({**(tables or {}), **(schema or {})} if tables else schema)
+    declared, first = schemas(schema), None
+    if tables is not None:
+        known = [table.name for table in query.tables] if isinstance(query, (Plan, Program)) else []
+        declared, first = with_tables(schema, tables, known)
     program = make_program(query, declared, **options)
     demand_quarantine(program, folder)
     unread = unread_of(declared, program)
     made = View(engines.create(program, state, threads, budget, on_missing), folder, unread=unread)
-    if tables:
-        made.update(tables)
+    if first:
+        made.update(first)
     return made
 
 

@@ -10,7 +10,8 @@ from plans.expressions.expr import Expr
 from plans.plan import Bag, BagAtom, Bound, Candidate, Node, Output, Plan
 from plans.planner import parse, plan, program
 from plans.program import Program
-from plans.schema import Column, Schema, Table, arrow_type, type_of_arrow
+from plans.schema import Column, Schema, Table
+from plans.types import arrow_type, type_of_arrow
 
 __all__ = [
     "Bag",

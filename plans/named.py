@@ -16,7 +16,7 @@ from plans.lowering.stages import Stages
 from plans.planner import parse
 from plans.program import GroupStage, LinearStage, Program, Result, each_once, outputs_of
 from plans.queries.algebra import Relation, bases
-from plans.reads import sources
+from plans.reads import sources, typed
 from plans.schema import Column, Schema, Table
 from plans.search.cost import checked_rates
 from plans.stack import with_room
@@ -88,7 +88,7 @@ def _lowered(program: Program, name: str, relation: Relation, rates: Mapping[str
     number = stage_of(relation, stages)
     reads = tuple(dict.fromkeys(s.table.name for s in used if s.table.name.lower() in stages.views))
     made = Result(name, number, relation.text, reads, tuple(notes_of(relation)))
-    return replace(program, stages=tuple(stages.made), results=(*results, made))
+    return typed(replace(program, stages=tuple(stages.made), results=(*results, made)))
 
 
 def dropped(program: Program, name: str) -> Program:

@@ -17,6 +17,7 @@ from plans.lowering.rules import rewritten
 from plans.plan import Plan
 from plans.program import Program, program_of
 from plans.queries.algebra import Query, Relation
+from plans.reads import typed
 from plans.schema import Schema
 from plans.stack import with_room
 from plans.windows import Window, bound, not_null
@@ -76,7 +77,7 @@ def plan(
     relation = _relation(query, schema, dialect)
     if not isinstance(relation, Query) or any(s.input or s.join != "inner" for s in relation.sources):
         raise PlanError("this query is more than one join", hint="plans.program plans it, crown.view maintains it")
-    return with_room(plan_of, relation, rates, tree)
+    return typed(with_room(plan_of, relation, rates, tree))
 
 
 def program(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
+from plans.errors import PlanError
 from plans.expressions.expr import Expr
 from plans.plan import BagAtom, Node, Output, Plan
 from plans.program import (
@@ -19,6 +21,9 @@ from plans.program import (
     TopStage,
 )
 from plans.schema import Column, Table, source_of
+from plans.types import why_untyped
+
+_Made = TypeVar("_Made", Plan, Program)
 
 
 def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
@@ -44,9 +49,28 @@ def occurrences(maintained: Maintainable) -> tuple[BagAtom, ...]:
                     BagAtom(f"{table.name} in stage {number}", table.name, (), _columns(feed, table), feed.where)
                 )
     for window in maintained.windows:
-        by = (window.by,) if window.by else tuple(c.name for c in tables[window.relation.lower()].columns)
+        by = (window.by,) if window.by else tables[window.relation.lower()].typed
         found.append(BagAtom(f"the window of {window.relation}", window.relation, (), by))
     return tuple(found)
+
+
+def typed(made: _Made) -> _Made:
+    """Returns a plan or program. PlanError if a column is read that has no type."""
+    for said in _untyped(made):
+        raise PlanError(said)
+    return made
+
+
+def _untyped(maintained: Maintainable) -> Iterator[str]:
+    """Yields what is wrong with the columns that are read and have no type."""
+    tables = {table.name.lower(): table for table in maintained.tables}
+    for atom in occurrences(maintained):
+        table = tables.get(atom.relation.lower())
+        read = () if atom.predicate is None else sorted(atom.predicate.columns)
+        for column in () if table is None else map(table.column, (*atom.columns, *read)):
+            why = None if column is None else why_untyped(column.type)
+            if column is not None and why is not None:
+                yield f"the query reads column {atom.relation}.{column.name}, which has no type: {why}"
 
 
 def rows_of(atom: Node | BagAtom) -> tuple[str, frozenset[str], str]:

@@ -1,8 +1,7 @@
 """What the planner knows of the tables: names, typed columns, keys.
 
-A type is a string: bool, int32, int64, float64, string, binary, date, timestamp (an instant, UTC), timestamp_ntz (a
-wall clock reading) or decimal(p,s). Names are looked up as SQL does, without regard to case, and keep the spelling
-they were declared with. All dataclasses here are immutable and know their JSON form.
+Types are those of ``plans.types``. Names are looked up as SQL does, without regard to case, and keep the spelling they
+were declared with. All dataclasses here are immutable and know their JSON form.
 """
 
 from __future__ import annotations
@@ -10,46 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from plans import durations
 from plans.errors import PlanError
+from plans.types import normal_type, shown, type_of_arrow, untyped, why_untyped
 
-_ARROW = {
-    "bool": pa.bool_(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "float64": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-_ALIASES = {
-    "boolean": "bool",
-    "tinyint": "int32",
-    "smallint": "int32",
-    "short": "int32",
-    "int8": "int32",
-    "int16": "int32",
-    "int": "int32",
-    "integer": "int32",
-    "bigint": "int64",
-    "long": "int64",
-    "double": "float64",
-    "float": "float64",
-    "float32": "float64",
-    "str": "string",
-    "varchar": "string",
-    "text": "string",
-    "bytes": "binary",
-    "date32": "date",
-    "timestamp_ltz": "timestamp",
-}
 _ORDERED = ("int32", "int64", "date", "timestamp", "timestamp_ntz")
 _TIMES = {"timestamp": durations.MICROSECOND, "timestamp_ntz": durations.MICROSECOND, "date": durations.DAY}
 _DECLARATIONS = ("key", "distinct", "enforced", "upserts", "sequence", "tombstones")
@@ -60,73 +27,6 @@ BESIDE_CHANGES = frozenset({"_commit_version", "_commit_timestamp", "_change_ord
 """Columns that stand beside change codes and are not the relation's."""
 CHANGE_COLUMNS = frozenset({WEIGHT, CHANGE_TYPE, ROW_KIND, *BESIDE_CHANGES})
 """Columns of changes that are not the relation's, unless its schema declares them."""
-
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
-
-
-ONE_WORD_DIGITS = 18
-"""How many digits of a decimal fit 64 bits. One with more is coded in another way, and equals none with fewer."""
-
-
-@cache
-def decimal_parts(type_: str) -> tuple[int, int] | None:
-    """Returns precision and scale of `decimal(p,s)`; None for any other type."""
-    match = _DECIMAL.fullmatch(type_)
-    return (int(match[1]), int(match[2])) if match else None
-
-
-def normal_type(type_: str) -> str:
-    """Returns the planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
-    if not isinstance(type_, str):
-        raise PlanError(f"{_shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
-    name = type_.strip().lower()
-    name = _ALIASES.get(name, name)
-    parts = decimal_parts(name)
-    if parts is not None:
-        if not (1 <= parts[0] <= 38 and 0 <= parts[1] <= parts[0]):
-            raise PlanError(f"decimal({parts[0]},{parts[1]}) is out of range", hint="use 1 <= p <= 38 and 0 <= s <= p")
-        return f"decimal({parts[0]},{parts[1]})"
-    if name not in _ARROW:
-        raise PlanError(f"type {type_!r} is not supported", hint="use one of " + ", ".join([*_ARROW, "decimal(p,s)"]))
-    return name
-
-
-@cache
-def arrow_type(type_: str) -> pa.DataType:
-    """Returns the Arrow type that carries values of a planner type."""
-    parts = decimal_parts(type_)
-    return pa.decimal128(*parts) if parts is not None else _ARROW[normal_type(type_)]
-
-
-def type_of_arrow(type_: pa.DataType) -> str:
-    """Returns the planner type for an Arrow type; narrow integers and floats widen. PlanError for types without one."""
-    kinds = pa.types
-    if kinds.is_dictionary(type_):
-        return type_of_arrow(type_.value_type)
-    if kinds.is_boolean(type_):
-        return "bool"
-    if kinds.is_int8(type_) or kinds.is_int16(type_) or kinds.is_int32(type_):
-        return "int32"
-    if kinds.is_uint8(type_) or kinds.is_uint16(type_):
-        return "int32"
-    if kinds.is_int64(type_) or kinds.is_uint32(type_):
-        return "int64"
-    if kinds.is_floating(type_):
-        return "float64"
-    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
-        return "string"
-    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
-        return "binary"
-    if kinds.is_date(type_):
-        return "date"
-    if kinds.is_timestamp(type_):
-        return "timestamp" if type_.tz else "timestamp_ntz"
-    if kinds.is_decimal128(type_) and 0 <= type_.scale <= type_.precision:
-        return f"decimal({type_.precision},{type_.scale})"
-    if kinds.is_null(type_):
-        raise PlanError("it has no value that says its type", hint="declare the columns of its table in the schema")
-    raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the schema")
-
 
 STAGE, STAGE_OF_CELL = "#", "stage "
 DERIVED = (STAGE, STAGE_OF_CELL)
@@ -154,7 +54,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise PlanError(f"{_shown(self.name)} is not the name of a column", hint="a name is a text")
+            raise PlanError(f"{shown(self.name)} is not the name of a column", hint="a name is a text")
         normal_type(self.type)  # a PlanError if there is no such type
 
 
@@ -192,7 +92,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise PlanError(f"{_shown(self.name)} is not the name of a table", hint="a name is a text")
+            raise PlanError(f"{shown(self.name)} is not the name of a table", hint="a name is a text")
         columns = tuple(self.columns) if isinstance(self.columns, (tuple, list)) else (None,)
         if not all(isinstance(column, Column) for column in columns):
             raise PlanError(
@@ -254,7 +154,7 @@ class Table:
             )
         if column is None or column.name.lower() in {name.lower() for name in self.key}:
             raise PlanError(
-                f"the sequence of table {self.name} is {_shown(self.sequence)}, which is not one of its columns "
+                f"the sequence of table {self.name} is {shown(self.sequence)}, which is not one of its columns "
                 "outside of the key"
             )
         if normal_type(column.type) not in _ORDERED:
@@ -268,7 +168,7 @@ class Table:
             if length is None:
                 wanted = "whole days" if unit == durations.DAY else "a length of time" if unit else "a whole number"
                 raise PlanError(
-                    f"table {self.name}: tombstones={_shown(self.tombstones)}, but its sequence {column.name} is "
+                    f"table {self.name}: tombstones={shown(self.tombstones)}, but its sequence {column.name} is "
                     f"{column.type}",
                     hint=f"give {wanted}, such as {'7 days' if unit else 1000}",
                 )
@@ -279,6 +179,11 @@ class Table:
         """Returns in units of the sequence how far behind the greatest one tombstones are kept; None: for ever."""
         column = None if self.tombstones is None or self.sequence is None else self.column(self.sequence)
         return None if column is None else durations.of_units(self.tombstones, _TIMES.get(normal_type(column.type), 0))
+
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """Returns the columns that have a type: all that can be read."""
+        return tuple(column.name for column in self.columns if why_untyped(column.type) is None)
 
     def column(self, name: str) -> Column | None:
         """Returns the column of that name in any case; None if there is none."""
@@ -354,7 +259,7 @@ class Schema(Mapping[str, Table]):
             return Schema()
         if not isinstance(given, Mapping):
             raise PlanError(
-                f"a schema is a mapping of table names to columns, not {_shown(given)}",
+                f"a schema is a mapping of table names to columns, not {shown(given)}",
                 hint="write {'g': {'src': 'int64', 'dst': 'int64'}}",
             )
         return Schema(tuple(_table(name, columns) for name, columns in given.items()))
@@ -364,12 +269,12 @@ def _table(name: str, given: Any) -> Table:
     if isinstance(given, Table):
         return replace(given, name=name)
     if isinstance(given, pa.Schema):
-        return Table(name, tuple(Column(f.name, _column_type(name, f.name, f.type), not f.nullable) for f in given))
+        return Table(name, tuple(Column(f.name, _type_of_arrow(f.type), not f.nullable) for f in given))
     if not isinstance(given, Mapping):
         fitting = isinstance(getattr(given, "schema", None), pa.Schema)
         raise PlanError(
             f"table {name}: a mapping of columns to types, an Arrow schema or a plans.Table is wanted, "
-            f"not {_shown(given)}",
+            f"not {shown(given)}",
             hint="pass its .schema" if fitting else "write {'src': 'int64', 'dst': 'int64'}",
         )
     if isinstance(given.get("columns"), Mapping):
@@ -399,10 +304,18 @@ def _column(table: str, name: str, given: Any) -> Column:
     return Column(name, _column_type(table, name, given[: end.start()]), True)
 
 
-def _column_type(table: str, column: str, given: Any) -> str:
+def _type_of_arrow(given: pa.DataType) -> str:
+    """Returns the type of a column of a frame; one without a type may be there, as long as no query reads it."""
     try:
-        if isinstance(given, pa.DataType):
-            return type_of_arrow(given)
+        return type_of_arrow(given)
+    except PlanError as error:
+        return untyped(f"{error.message}; {error.hint}")
+
+
+def _column_type(table: str, column: str, given: Any) -> str:
+    if isinstance(given, pa.DataType):
+        return _type_of_arrow(given)
+    try:
         written: Any = given if isinstance(given, (str, type)) or given is None else str(given)
         return normal_type(written)
     except PlanError as error:
@@ -414,12 +327,3 @@ def tables_hint(schema: Schema, missing: str) -> str:
     if len(schema):
         return f"the schema has: {', '.join(schema)}"
     return f'give its columns and types: schema={{"{missing}": {{"a": "int64", "b": "string"}}}}'
-
-
-def _shown(given: Any) -> str:
-    """Returns what the user passed, in words: short things themselves, others by what they are."""
-    if given is None or isinstance(given, (str, int, float, bool, bytes)):
-        return repr(given)
-    name = given.__name__ if isinstance(given, type) else type(given).__name__
-    what = "type" if isinstance(given, type) else "an" if name[0].lower() in "aeiou" else "a"
-    return f"the Python {what} {name}" if isinstance(given, type) else f"{what} {name}"

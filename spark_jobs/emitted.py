@@ -18,8 +18,9 @@ from crown import changes
 from crown.ingest.columns import WEIGHT
 from plans.plan import Plan
 from plans.program import Maintainable
-from plans.schema import CHANGE_TYPE, ROW_KIND, arrow_type
+from plans.schema import CHANGE_TYPE, ROW_KIND
 from plans.search.shares import Grid
+from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.names import plainly_named, quoted
 from spark_jobs.ingest.types import spark_type

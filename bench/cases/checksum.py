@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from plans.plan import Output
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 PRIME = 2147483629  # below 2^31, so that every product below fits 63 bits
 OFFSET = 0.3183  # added to thousandths before they are cut off: no average of integers lies on that edge

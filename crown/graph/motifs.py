@@ -17,7 +17,7 @@ from crown.engine.delivery import Delivery
 from crown.errors import CrownError, SnapshotError
 from crown.guards.arguments import Size, file_of, size_of
 from crown.ingest.batch import Prepared
-from crown.ingest.frames import is_frame, schemas
+from crown.ingest.frames import is_frame, kept, schemas
 from crown.results.factorized import FactorizedHead
 from crown.results.structs import nested, nested_schema, plain_row
 from crown.views import View, extra_of, view
@@ -161,9 +161,9 @@ def _found(
 ) -> tuple[Program, Shape, Any, dict[str, Any]]:
     """Returns what maintains a motif, the shape of its rows, the schema, and the frames that are its first batch."""
     given = {"edges": edges} if vertices is None else {"vertices": vertices, "edges": edges}
-    declared = schemas({**given, **(schema or {})})
+    first = {name: kept(name, frame) for name, frame in given.items() if is_frame(frame)}
+    declared = schemas({**given, **first, **(schema or {})})
     relation, shape = find(pattern, declared, where, dialect)
-    first = {name: frame for name, frame in given.items() if is_frame(frame)}
     return plans.program(relation), shape, declared, first
 
 

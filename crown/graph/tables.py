@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crown.errors import CrownError
-from crown.ingest.frames import is_frame, schemas
+from crown.ingest.frames import is_frame, kept, schemas
 from crown.views import View, view
 
 _DEGREES = {
@@ -71,6 +71,6 @@ def triangle_query(per: str, vertices: bool, directed: bool = False) -> str:
 
 def table_view(query: str, given: dict[str, Any], schema: Any, **options: Any) -> View:
     """Returns the view of a query over the frames or columns of a graph."""
-    declared = schemas({**given, **(schema or {})})
-    first = {name: frame for name, frame in given.items() if is_frame(frame)}
+    first = {name: kept(name, frame) for name, frame in given.items() if is_frame(frame)}
+    declared = schemas({**given, **first, **(schema or {})})
     return view(query, declared, tables=first or None, **options)

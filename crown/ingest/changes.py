@@ -29,6 +29,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -37,16 +38,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crown.errors import ChangeError
-from crown.ingest.columns import ABSENT, REFUSED, WEIGHT, doubtful, is_missing, item, opened, whole_columns, whole_rows
+from crown.ingest.arrays import REFUSED, inferred
+from crown.ingest.columns import ABSENT, WEIGHT, doubtful, is_missing, item, opened, whole_columns, whole_rows
 from crown.ingest.conventions import code_column, known, weights_of_codes
-from crown.ingest.frames import names_of, plain, zone_hint
+from crown.ingest.frames import names_of, tabular, zone_hint
 from crown.ingest.given import WHOLE, Columns, Given
 from crown.ingest.masks import EVERY, given_masks
 from crown.ingest.watermarks import given_watermark
 from crown.kernels.batches import extent
 from crown.store.flat import flags, words
 from plans.files.values import parsed
-from plans.schema import Table, arrow_type
+from plans.schema import Table
+from plans.types import arrow_type
 
 MAX_WEIGHT = 2**31 - 1
 _INT64 = pa.int64()
@@ -105,7 +108,7 @@ class Checker:
         whole = self._at_once(data)
         if whole is not None:
             return whole
-        names, n, column = opened(self._relation, plain(self._relation, data, self._order))
+        names, n, column = opened(self._relation, tabular(self._relation, data, self._order))
         if names != self._names:
             self._locate(names)
         bad: dict[int, str] = {}
@@ -310,6 +313,7 @@ _NATURAL: dict[str, set[type]] = {
     "float64": {float, type(None)},
     "string": {str, type(None)},
 }
+_EXACTLY = {int, Decimal, type(None)}
 """Python types whose values need no look at their kind before they become an array: they fit, or Arrow refuses."""
 
 
@@ -318,9 +322,9 @@ def _array(values: list[Any], kind: str = "", target: pa.DataType | None = None)
 
     Arrow would drop the nanoseconds of a pandas Timestamp without a word.
     """
-    if set(map(type, values)) <= _NATURAL.get(kind, set()):
+    if set(map(type, values)) <= (_EXACTLY if kind.startswith("decimal") else _NATURAL.get(kind, set())):
         return pa.array(values, target)
-    array = pa.array(values)
+    array = inferred(values)
     if pa.types.is_timestamp(array.type) and any(getattr(value, "nanosecond", 0) for value in values):
         raise pa.ArrowInvalid("nanoseconds")
     return array
@@ -336,19 +340,20 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_null(source):
         return array.cast(target)
-    if pa.types.is_dictionary(source):
-        return _cast(array.dictionary_decode(), target)
     if _is_text(source):
         return parsed(array, target)
     if source in _EXACT:
         return _cast(array.cast(_EXACT[source]), target)
     if _family(source) != _family(target):
         raise pa.ArrowInvalid(f"{source} is no {target}")
-    if pa.types.is_integer(source) and pa.types.is_decimal(target):  # Arrow wants the digits of any such integer
-        return array.cast(pa.decimal256(_MOST_DIGITS, target.scale)).cast(target, safe=True)
+    if pa.types.is_decimal(source) or (pa.types.is_integer(source) and pa.types.is_decimal(target)):
+        # Arrow wants the digits of any such integer, has no functions for short decimals, and few for negative scales.
+        scale = max(source.scale, 0) if pa.types.is_decimal(source) else target.scale
+        array = array.cast(pa.decimal256(_MOST_DIGITS, scale))
+        source = array.type
     out = array.cast(target, safe=True)
-    if pa.types.is_decimal(source) and pa.types.is_integer(target):
-        return out  # exact, or refused; an integer may need more digits than its decimal type has
+    if pa.types.is_decimal(source) and not pa.types.is_floating(target):
+        return out  # exact, or refused
     back = out.cast(source, safe=False)
     same = pc.equal(array, back)
     if pa.types.is_floating(source):

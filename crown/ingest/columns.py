@@ -1,12 +1,13 @@
-"""Access to the columns of whatever a user hands in as a table: Arrow, pandas, columns by name, or a list of dicts.
+"""Access to the columns of whatever a user hands in as a table: Arrow, pandas, Polars, columns by name, or a list of
+dicts.
 
-Nothing is converted here but what Arrow does by itself; ``crown.ingest.changes`` checks the values.
+A column that nobody asks for is not looked at, whatever its type. ``crown.ingest.changes`` checks the values.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set, Sized
 from itertools import chain, repeat
 from operator import eq, itemgetter, methodcaller
 from typing import Any
@@ -15,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
+from crown.ingest.arrays import is_pandas, is_polars, of_pandas, of_polars, of_values, plain, whole
 from crown.ingest.conventions import CODE_COLUMNS, meant_for_codes, meant_for_weight
 from crown.store.shown import shown
 from plans.schema import CHANGE_TYPE, WEIGHT
-
-REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
 
 
 class _Absent:
@@ -28,7 +28,6 @@ class _Absent:
 
 ABSENT = _Absent()
 
-_PLAIN_KINDS = frozenset("iuf")  # NumPy's integers and floats
 _keys = methodcaller("keys")
 Column = Callable[[int], Any]  # position -> Arrow array, or a list where the values may have mixed types
 
@@ -77,27 +76,25 @@ def whole_columns(batch: pa.RecordBatch, places: Sequence[int], dtypes: Sequence
 
 
 def opened(relation: str, data: Any) -> tuple[list[str], int, Column]:
-    """Returns column names, number of rows, and access to the columns; those not asked for cost nothing."""
+    """Returns column names, number of rows, and access to the columns, of what ``crown.ingest.frames.tabular`` returns.
+
+    Columns that are not asked for cost nothing.
+    """
     if isinstance(data, list):
         return _opened_rows(relation, data)
     if isinstance(data, pa.Table):
         names = data.schema.names
-        return names, data.num_rows if names else 0, lambda i: _whole(data.column(i))
+        return names, data.num_rows if names else 0, lambda i: whole(data.column(i))
     if isinstance(data, pa.RecordBatch):
         names = data.schema.names
-        return names, data.num_rows if names else 0, lambda i: _plain(data.column(i))
+        return names, data.num_rows if names else 0, lambda i: plain(data.column(i))
     if is_pandas(data):
         names = [str(c) for c in data.columns]
         series = [one for _, one in data.items()]
-        return names, len(data) if names else 0, lambda i: _from_pandas(series[i])
-    if isinstance(data, Mapping):
-        return _opened_columns(relation, data)
-    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-        return _opened_rows(relation, list(data))
-    raise ChangeError(
-        f"relation {relation!r}: changes must be a pyarrow Table, a pandas DataFrame or a list of dicts, "
-        f"not {type(data).__name__}"
-    )
+        return names, len(data) if names else 0, lambda i: of_pandas(series[i])
+    if is_polars(data):
+        return data.columns, data.height, lambda i: of_polars(data.to_series(i))
+    return _opened_columns(relation, data)
 
 
 def _opened_columns(relation: str, data: Mapping[str, Any]) -> tuple[list[str], int, Column]:
@@ -107,7 +104,7 @@ def _opened_columns(relation: str, data: Mapping[str, Any]) -> tuple[list[str], 
     if len(lengths) > 1:
         told = ", ".join(f"{name} has {len(column)}" for name, column in zip(names, columns, strict=True))
         raise ChangeError(f"relation {relation!r}: the columns of a batch must be equally long; of rows, {told}")
-    return names, max(lengths, default=0), columns.__getitem__
+    return names, max(lengths, default=0), lambda i: of_values(columns[i])
 
 
 def _opened_rows(relation: str, rows: list[Any]) -> tuple[list[str], int, Column]:
@@ -124,15 +121,10 @@ def _opened_rows(relation: str, rows: list[Any]) -> tuple[list[str], int, Column
 
 
 def _column(relation: str, name: str, values: Any) -> Any:
-    if isinstance(values, list):
-        return values
-    if isinstance(values, pa.ChunkedArray):
-        return _whole(values)
-    try:
-        if not isinstance(values, (str, bytes, Mapping, Set)):
-            return pa.array(values)
-    except REFUSED:
-        pass
+    """Returns values of which the number is known."""
+    scalar = isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable)
+    if not scalar and getattr(values, "ndim", 1) == 1:
+        return values if isinstance(values, Sized) else list(values)
     raise ChangeError(
         f"relation {relation!r}: column {name!r} must be a list or an array, not {type(values).__name__} "
         f"{values!r:.100}; one row alone is written as [{{...}}]"
@@ -179,37 +171,6 @@ def is_missing(value: Any) -> bool:
         return bool(value != value)
     except (ArithmeticError, TypeError, ValueError):  # nothing that can be compared with itself
         return False
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        array = column.chunk(0)
-        return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
-    array = column.combine_chunks()
-    return _plain(pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array)
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
-
-
-def is_pandas(data: Any) -> bool:
-    """Returns True for a pandas frame.
-
-    Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s.
-    """
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(data, pandas.DataFrame)
-
-
-def _from_pandas(series: Any) -> Any:
-    try:
-        if series.dtype.kind in _PLAIN_KINDS and not hasattr(series.dtype, "na_value"):
-            return pa.array(series.to_numpy(), from_pandas=True)  # a tenth of the time of the other way
-        array = pa.Array.from_pandas(series)
-        return _whole(array) if isinstance(array, pa.ChunkedArray) else array
-    except REFUSED:
-        return [None if value is sys.modules["pandas"].NA else value for value in series]
 
 
 def item(column: Any, row: int) -> Any:

@@ -1,6 +1,6 @@
 """Other people's frames as tables: whatever speaks Arrow's C interface, NumPy arrays, tuples and dataclasses.
 
-``plain`` brings them to the few forms that ``crown.ingest.columns.opened`` reads. Columns that speak Arrow are not
+``tabular`` brings them to the few forms that ``crown.ingest.columns.opened`` reads. Columns that speak Arrow are not
 copied. Values are not looked at here; ``crown.ingest.changes`` checks them.
 """
 
@@ -8,34 +8,49 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from crown.errors import ChangeError
-from crown.ingest.columns import REFUSED, WEIGHT, is_pandas, opened
+from crown.ingest.arrays import REFUSED, inferred, is_pandas, is_polars
+from crown.ingest.columns import ABSENT, WEIGHT, opened
 from plans.schema import CHANGE_COLUMNS
+from plans.types import untyped
 
-_READY = (pa.Table, pa.RecordBatch, Mapping)
+_READY = (pa.Table, pa.RecordBatch)
 
 
-def plain(relation: str, data: Any, columns: Sequence[str]) -> Any:
-    """Returns rows of a relation as an Arrow table or batch, a pandas frame, columns by name, or a list of dicts.
+def tabular(relation: str, data: Any, columns: Sequence[str]) -> Any:
+    """Returns rows of a relation as an Arrow table or batch, a frame of pandas or Polars, columns by name, or a list of
+    dicts.
 
     ``columns``: the relation's, in the order in which tuples have them. ChangeError for what is no table.
     """
-    if isinstance(data, list):
-        return _rows(relation, data, columns)
-    if isinstance(data, _READY) or is_pandas(data):
-        return data
+    data = kept(relation, data)
     if isinstance(data, np.ndarray):
         return _of_array(relation, data, columns)
+    return _rows(relation, data, columns) if isinstance(data, list) else data
+
+
+def kept(relation: str, data: Any) -> Any:
+    """Returns the same rows in a form that can be read more than once: what is read as a stream is read to its end.
+
+    ChangeError for what is no table.
+    """
+    if isinstance(data, (list, np.ndarray, *_READY)) or is_pandas(data) or is_polars(data):
+        return data
+    if isinstance(data, Mapping):
+        once = any(isinstance(values, Iterator) for values in data.values())
+        return {n: list(v) if isinstance(v, Iterator) else v for n, v in data.items()} if once else data
+    if is_polars(data, "LazyFrame"):
+        return _collected(relation, data)
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         return _of_arrow(relation, data)
-    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
-        return _rows(relation, list(data), columns)
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes, type)):
+        return list(data)
     hint = "; collect() it first" if hasattr(data, "collect") else ""
     raise ChangeError(
         f"relation {relation!r}: changes must be a table (Arrow, pandas, Polars, DuckDB, or columns by name), a NumPy "
@@ -53,26 +68,35 @@ def _of_arrow(relation: str, data: Any) -> Any:
             return pa.RecordBatchReader.from_stream(data).read_all()
         return pa.record_batch(data)
     except REFUSED as error:
-        raise ChangeError(
-            f"relation {relation!r}: {type(data).__name__} is no table of columns ({error}); a frame or an array of "
-            "structs is wanted"
-        ) from None
+        raise _no_table(relation, data, error) from None
+    except OSError as error:
+        raise ChangeError(f"relation {relation!r}: {type(data).__name__} cannot be read to its end: {error}") from None
+
+
+def _no_table(relation: str, data: Any, error: Exception) -> ChangeError:
+    return ChangeError(
+        f"relation {relation!r}: {type(data).__name__} is no table of columns ({error}); a frame or an array of "
+        "structs is wanted"
+    )
+
+
+def _collected(relation: str, data: Any) -> Any:
+    try:
+        return data.collect()
+    except Exception as error:
+        raise ChangeError(f"relation {relation!r}: the LazyFrame cannot be collected: {error}") from error
 
 
 def _of_array(relation: str, data: np.ndarray, columns: Sequence[str]) -> Mapping[str, Any]:
     if data.dtype.names is not None and data.ndim == 1:
-        return {name: _column(data[name]) for name in data.dtype.names}
+        return {name: data[name] for name in data.dtype.names}
     names = names_of(columns, data.shape[1]) if data.ndim == 2 else None
     if names is None:
         raise ChangeError(
             f"relation {relation!r}: a NumPy array of shape {data.shape} is no table; a structured array is wanted, "
             f"or one of shape (n, {len(columns)}) with {_wanted(columns)}"
         )
-    return {name: _column(data[:, i]) for i, name in enumerate(names)}
-
-
-def _column(values: np.ndarray) -> Any:
-    return values.tolist() if values.dtype == object else pa.array(np.ascontiguousarray(values))
+    return {name: data[:, i] for i, name in enumerate(names)}
 
 
 def _of_rows(relation: str, rows: list[Any], columns: Sequence[str]) -> Any:
@@ -138,31 +162,66 @@ def schemas(given: Any) -> Any:
     return {name: schema_of(name, data) if is_frame(data) else data for name, data in given.items()}
 
 
-def schema_of(relation: str, data: Any) -> pa.Schema:
-    """Returns the Arrow schema of a frame's columns but those that say how a row changes.
+def with_tables(schema: Any, tables: Any, known: Iterable[str]) -> tuple[Any, dict[str, Any]]:
+    """Returns a schema to which tables are added that it has not, and the tables, which can be read more than once.
 
-    ChangeError if a column has no values that tell its type.
+    ``known``: relations of which the columns are known already. ChangeError for what is no table.
+    """
+    if not isinstance(tables, Mapping) or not all(isinstance(name, str) for name in tables):
+        raise ChangeError(
+            f'tables= takes a dict from the name of a relation to a frame or rows, such as {{"R": [{{"a": 1}}]}}, not '
+            f"{tables!r:.100}"
+        )
+    data = {name: kept(name, rows) for name, rows in tables.items()}
+    declared = schemas(schema)
+    if not (declared is None or isinstance(declared, Mapping)):
+        return declared, data
+    there = {str(name).lower() for name in (*known, *(declared or ()))}
+    found = {name: schema_of(name, rows) for name, rows in data.items() if name.lower() not in there}
+    return {**found, **(declared or {})}, data
+
+
+def schema_of(relation: str, data: Any) -> Mapping[str, Any]:
+    """Returns the types of a frame's columns but those that say how a row changes, by name.
+
+    A one-shot reader is not read for that.
+
+    A column whose values tell no type is one that a query must not read.
     """
     if isinstance(data, type):
         return _of_class(relation, data)
-    names, _, column = opened(relation, plain(relation, data, ()))
-    fields = []
-    for i, name in enumerate(names):
-        if name.lower() in CHANGE_COLUMNS:
-            continue
-        values = column(i)
-        try:
-            array = pa.array(values) if isinstance(values, list) else values
-        except REFUSED as error:
-            raise ChangeError(
-                f"relation {relation!r}: column {name!r} has no one type ({error}); give schema="
-            ) from None
-        if pa.types.is_null(array.type):
-            raise ChangeError(f"relation {relation!r}: column {name!r} has no value that tells its type; give schema=")
-        fields.append(pa.field(name, array.type))
-    if not fields:
+    types = _told(relation, data)
+    if types is None:
+        names, _, column = opened(relation, tabular(relation, data, ()))
+        types = {name: _type_of(column(i)) for i, name in enumerate(names)}
+    found = {name: type_ for name, type_ in types.items() if name.lower() not in CHANGE_COLUMNS}
+    if not found:
         raise ChangeError(f"relation {relation!r}: there are no rows that tell its columns; give schema=")
-    return pa.schema(fields)
+    return found
+
+
+def _told(relation: str, data: Any) -> dict[str, Any] | None:
+    """Returns the types of the columns of what tells them without being read; None for all else."""
+    if isinstance(data, (*_READY, pa.RecordBatchReader)):
+        schema = data.schema
+    elif is_pandas(data) or is_polars(data) or not hasattr(data, "__arrow_c_stream__"):
+        return None
+    else:
+        try:
+            schema = pa.RecordBatchReader.from_stream(data).schema
+        except (*REFUSED, OSError) as error:
+            raise _no_table(relation, data, error) from None
+    return {field.name: field.type for field in schema}
+
+
+def _type_of(values: Any) -> Any:
+    """Returns the type of values, or says that they tell none."""
+    if not isinstance(values, list):
+        return values.type
+    try:
+        return inferred([None if value is ABSENT else value for value in values]).type
+    except REFUSED as error:
+        return untyped(f"it has values of no one type ({error}); declare the columns of its table in the schema")
 
 
 _CLASSES = {
@@ -176,20 +235,19 @@ _CLASSES = {
 }
 
 
-def _of_class(relation: str, kind: type) -> pa.Schema:
+def _of_class(relation: str, kind: type) -> dict[str, Any]:
     """Returns the columns of a dataclass or named tuple, by the types that its fields are declared with."""
     from typing import get_type_hints
 
-    fields = []
+    fields: dict[str, Any] = {}
     for name, hint in get_type_hints(kind).items():
         options = [part for part in getattr(hint, "__args__", (hint,)) if part is not type(None)]
         if len(options) != 1 or options[0] not in _CLASSES:
-            raise ChangeError(
-                f"relation {relation!r}: field {name!r} of {kind.__name__} has no column type; give schema="
-            )
-        if name != WEIGHT:
-            fields.append(pa.field(name, _CLASSES[options[0]]))
-    return pa.schema(fields)
+            fields[name] = untyped(f"it is a field of {kind.__name__} that is declared with no type of a column")
+        else:
+            fields[name] = _CLASSES[options[0]]
+    fields.pop(WEIGHT, None)
+    return fields
 
 
 def is_frame(data: Any) -> bool:
@@ -197,6 +255,9 @@ def is_frame(data: Any) -> bool:
     if isinstance(data, type):
         return dataclasses.is_dataclass(data) or hasattr(data, "_fields")
     if isinstance(data, Mapping):
-        return bool(data) and all(isinstance(values, (list, np.ndarray, pa.Array)) for values in data.values())
+        return bool(data) and all(isinstance(values, _COLUMNS) for values in data.values())
     speaks = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__") or is_pandas(data)
-    return speaks or isinstance(data, (list, np.ndarray))
+    return speaks or isinstance(data, (list, np.ndarray)) or is_polars(data, "LazyFrame")
+
+
+_COLUMNS = (list, np.ndarray, pa.Array, pa.ChunkedArray)

@@ -17,7 +17,7 @@ from crown.errors import BadRowError
 from crown.kernels.batches import extent
 from crown.store.codec import NULL, Intern, UnencodableError, encode, uses_dictionary
 from crown.store.flat import Texts, halves, integers, texts, valid, words
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 Given = Any
 """An Arrow array of the declared type; or, of whole numbers of which none is NULL, their words: int32[n], int64[n]."""

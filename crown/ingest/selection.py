@@ -18,7 +18,7 @@ from crown.store.flat import words
 from plans.expressions.build import conjoin
 from plans.expressions.expr import Expr
 from plans.reads import Parts
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 _Compare = Callable[[np.ndarray, int], np.ndarray]
 _Test = Callable[[Columns, int], np.ndarray]  # of columns of n rows: where it holds, bool[n]

@@ -15,7 +15,8 @@ from plans.expressions.build import col
 from plans.payloads.sums import COFACTOR
 from plans.program import Aggregate, GroupStage, Program
 from plans.queries.algebra import Group, Query, Relation
-from plans.schema import Column, decimal_parts
+from plans.schema import Column
+from plans.types import decimal_parts
 
 ROWS = "rows"
 """The one output column of the program: how many rows have no NULL in a feature or the target."""

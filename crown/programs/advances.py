@@ -12,7 +12,7 @@ from crown.ingest.given import Columns
 from crown.ingest.watermarks import with_watermark
 from crown.store.codec import UnencodableError
 from plans.program import Maintainable, Program
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 
 def advance(maintained: Maintainable, relation: str, to: Any) -> dict[str, pa.Table]:

@@ -32,7 +32,8 @@ from plans.schema import Column, Table
 def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]:
     """Returns per base relation (in lower case) the columns that some stage reads, in the order of the table.
 
-    All of them if ``whole``. Of a table with upserts, or an enforced key, those of the key are read in any case.
+    If ``whole``, all of them that have a type. Of a table with upserts, or an enforced key, those of the key are read
+    in any case.
     """
     tables = {table.name.lower(): table for table in program.tables}
     used: dict[str, set[str]] = {name: set() for name in tables}
@@ -42,9 +43,9 @@ def used_columns(program: Program, whole: bool) -> dict[str, tuple[Column, ...]]
     for name, table in tables.items():
         if table.by_key:
             used[name] |= {column.lower() for column in table.told_apart_by}
-    return {
-        name: tuple(c for c in table.columns if whole or c.name.lower() in used[name]) for name, table in tables.items()
-    }
+        if whole:
+            used[name] |= {column.lower() for column in table.typed}
+    return {name: tuple(c for c in table.columns if c.name.lower() in used[name]) for name, table in tables.items()}
 
 
 def summed_columns(program: Program) -> dict[str, frozenset[str]]:

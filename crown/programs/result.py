@@ -15,7 +15,8 @@ from crown.stages.join import Join
 from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.program import each_once, outputs_of
-from plans.schema import Column, arrow_type
+from plans.schema import Column
+from plans.types import arrow_type
 
 
 class ResultOf:

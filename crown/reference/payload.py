@@ -31,7 +31,7 @@ from crown.store.relations import Alias
 from plans.payloads.counting import check
 from plans.payloads.payload import COUNTED, DOWN, EXISTS, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE, Term
 from plans.plan import Plan
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 Value = dict[Term, int]
 _TOLD = ""  # under this name a result that is told has its value: no attribute is called so

@@ -29,7 +29,8 @@ from plans.program import (
     TopStage,
     outputs_of,
 )
-from plans.schema import Column, arrow_type, decimal_parts
+from plans.schema import Column
+from plans.types import arrow_type, decimal_parts
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]

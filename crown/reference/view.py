@@ -32,7 +32,7 @@ from crown.reference import padded
 from crown.store.relations import Alias, StoredRelation, stored_relations
 from plans.expressions.build import Expr
 from plans.plan import Plan
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 Row = tuple[object, ...]
 Result = dict[str, object]

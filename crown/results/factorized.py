@@ -18,7 +18,7 @@ from crown.results.outputs import is_free
 from crown.store.codec import Extern, decode
 from crown.store.flat import integers
 from plans.plan import Plan
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 BRANCH = b"crown.branch"
 """Key in the metadata of a field: the number of the branch whose lists it has."""

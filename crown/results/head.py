@@ -16,7 +16,7 @@ from crown.store.flat import integers
 from crown.store.records import Records
 from crown.store.zset import Zset
 from plans.plan import Plan
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 
 class OutputHead:

@@ -16,7 +16,8 @@ from crown.store.codec import Intern, UnencodableError, encode
 from crown.store.flat import flags, integers
 from plans.plan import Output, Plan
 from plans.queries.variables import injective
-from plans.schema import Column, arrow_type
+from plans.schema import Column
+from plans.types import arrow_type
 
 _ONE = np.ones(1, np.int64)
 

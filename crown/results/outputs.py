@@ -17,7 +17,7 @@ from crown.store.relations import never_null
 from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator
 from plans.plan import Output, Plan
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 
 class Outputs(Protocol):

@@ -22,7 +22,7 @@ from crown.store.zset import Zset
 from plans.expressions.evaluate import Evaluator
 from plans.expressions.expr import Expr
 from plans.plan import Output
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 
 class Column:

@@ -19,7 +19,8 @@ from crown.kernels.batches import extent
 from crown.kernels.strings import NULL
 from crown.store.flat import Texts, bits, halves, texts, texts_of_pairs, valid, words
 from crown.store.shown import shown
-from plans.schema import ONE_WORD_DIGITS, Column, arrow_type
+from plans.schema import Column
+from plans.types import ONE_WORD_DIGITS, arrow_type
 
 _MOST_BYTES = 2**31  # that an array with offsets of 32 bits can have
 

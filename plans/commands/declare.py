@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from plans.errors import PlanError
-from plans.schema import Column, Schema, Table, normal_type
+from plans.schema import Column, Schema, Table
+from plans.types import normal_type
 
 _DECLARATION = re.compile(
     r"(?P<name>\w+)\s*\((?P<columns>.+)\)\s*(?P<mark>distinct|upserts)?\s*(?P<enforced>\benforced)?"

@@ -17,9 +17,10 @@ from plans.commands.guess import completed
 from plans.errors import PlanError
 from plans.files.unpacked import Place, checked_text, contents
 from plans.files.values import parsed
-from plans.schema import Schema, Table, arrow_type
+from plans.schema import Schema, Table
 from plans.search.logs.profile import profile
 from plans.search.logs.updates import Event
+from plans.types import arrow_type
 
 HELP = "profile a query on a recorded update log: rates, enclosureness, and the tree that suits it"
 

@@ -35,7 +35,7 @@ from plans.expressions.functions.apply import apply
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import FALSE, NULL, TRUE, cast, col, folded, lit
 from plans.expressions.sqltext import ARITHMETIC, COMPARISONS
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 __all__ = [
     "ARITHMETIC",

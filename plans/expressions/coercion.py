@@ -8,7 +8,7 @@ result that needs more than 38 digits gives up decimals after the point, but kee
 from __future__ import annotations
 
 from plans.errors import PlanError
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 MAX_DIGITS = 38
 QUOTIENT_DIGITS = 74  # of a dividend: 256 bits hold 76, and dividing takes two more

@@ -17,7 +17,7 @@ from plans.errors import PlanError
 from plans.expressions import arithmetic, characters, decimals
 from plans.expressions.casts import convert
 from plans.expressions.functions.table import FUNCTIONS
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 if TYPE_CHECKING:
     from plans.expressions.expr import Expr

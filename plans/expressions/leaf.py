@@ -11,7 +11,7 @@ from plans.expressions import literals
 from plans.expressions.casts.convert import castable
 from plans.expressions.casts.reading import read
 from plans.expressions.expr import Expr
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 _CAST_HINTS = {
     "date": "dates are made of text or of timestamps",

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from plans.errors import PlanError
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 RESERVED = -(2**63)  # the engine's code of NULL; no BIGINT of a view has this value
 EXACT = decimal.Context(prec=100)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from plans.expressions import literals
 from plans.expressions.functions.table import FUNCTIONS
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 if TYPE_CHECKING:
     from plans.expressions.expr import Expr

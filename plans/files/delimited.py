@@ -15,7 +15,8 @@ import pyarrow.csv as pacsv
 from plans.files.layout import BLANK, Layout, fields_of, first_lines, has_header, layout, not_closed
 from plans.files.unpacked import Place, checked_text
 from plans.files.values import kind_of, wider
-from plans.schema import WEIGHT, Table, arrow_type
+from plans.schema import WEIGHT, Table
+from plans.types import arrow_type
 
 UNREADABLE = "_unreadable"
 """Column that a reader adds: why a line could not be read, or NULL."""

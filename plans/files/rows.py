@@ -19,7 +19,8 @@ from plans.files.formats import ARROW, JSON, PARQUET
 from plans.files.json_rows import JsonRows
 from plans.files.unpacked import Place, contents, unpacked, unreadable
 from plans.files.values import parsed, planned, wider
-from plans.schema import CHANGE_COLUMNS, WEIGHT, Table, arrow_type
+from plans.schema import CHANGE_COLUMNS, WEIGHT, Table
+from plans.types import arrow_type
 
 Content = Columnar | Delimited | JsonRows
 

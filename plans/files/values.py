@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 SMALL = "int53"
 """int64 whose values a double holds, too: such a column is float64 beside one of float64."""

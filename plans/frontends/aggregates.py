@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plans.errors import PlanError
 from plans.expressions.coercion import numeric
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 NAMES = (
     "count", "sum", "avg", "min", "max", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "covar_samp", "covar_pop",

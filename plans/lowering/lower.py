@@ -17,6 +17,7 @@ from plans.plan import Output
 from plans.program import Feed, Function, GroupStage, LinearStage, PointwiseStage, Program, TopStage, program_of
 from plans.queries.algebra import Group, Query, Relation, SetOperation, Source, Top, bases, walk
 from plans.queries.conjunction import is_set
+from plans.reads import typed
 from plans.schema import STAGE
 from plans.search.cost import checked_rates
 from plans.search.padding import NoPlaceError
@@ -32,7 +33,7 @@ def lower(
     """
     if is_plan(relation):
         assert isinstance(relation, Query)
-        return program_of(plan_of(relation, rates, tree))
+        return typed(program_of(plan_of(relation, rates, tree)))
     if tree is not None:
         raise PlanError("tree= is for a query that is one join; this one is a program of several stages")
     used = list(bases(relation))
@@ -42,7 +43,7 @@ def lower(
     stage_of(relation, stages)
     tables = tuple(dict.fromkeys(source.table for source in used))
     made = Program(relation.text, tables, tuple(stages.made), tuple(notes_of(relation)))
-    return made if made.plan is None else program_of(made.plan)
+    return typed(made if made.plan is None else program_of(made.plan))
 
 
 def check_names(names: Iterable[str]) -> None:

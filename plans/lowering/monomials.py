@@ -16,7 +16,7 @@ from typing import Any
 from plans.expressions.build import Expr, call
 from plans.lowering.matches import aliases_of
 from plans.payloads.payload import DOWN, FLOAT_BITS, MINUS, PLUS, UP, VALID, VALUE
-from plans.schema import ONE_WORD_DIGITS, decimal_parts
+from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 MOST_TERMS = 64
 _ONE_WORD = ("bool", "int32", "int64", "float64", "date", "timestamp", "timestamp_ntz")

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any
 
 from plans.errors import PlanError
-from plans.schema import ONE_WORD_DIGITS, decimal_parts
+from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTED, INDICATOR, EXISTS = "counted", "indicator", "exists"
 VALUE, VALID, PLUS, MINUS, UP, DOWN = "value", "valid", "plus", "minus", "up", "down"

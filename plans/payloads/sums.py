@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 
 from plans.payloads.payload import COUNT_BITS, FLOAT_BITS
 from plans.program import Aggregate, Carried, Told
-from plans.schema import ONE_WORD_DIGITS, decimal_parts
+from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 COUNTS = ("count", "count_if", "regr_count")
 ORDERED = ("min", "max")

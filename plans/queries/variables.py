@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plans.errors import PlanError
 from plans.expressions.build import Expr
-from plans.schema import ONE_WORD_DIGITS, decimal_parts
+from plans.types import ONE_WORD_DIGITS, decimal_parts
 
 
 class Classes:

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.files.values import parsed
 from plans.plan import Plan
-from plans.schema import Table, arrow_type
+from plans.schema import Table
+from plans.types import arrow_type
 
 
 def sample_rates(made: Plan, sample: Mapping[str, pa.Table]) -> dict[str, float]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import plans
 from plans.payloads.sums import ROWS, term_of
 from plans.program import GroupStage, Maintainable, Program
-from plans.schema import arrow_type, decimal_parts
+from plans.types import arrow_type, decimal_parts
 from spark_jobs.cell.engines import QUERY, EngineFactory
 from spark_jobs.scratch import scratch_root
 

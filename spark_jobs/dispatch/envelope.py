@@ -23,8 +23,9 @@ from crown.ingest.masks import with_masks
 from plans.plan import BagAtom, Plan
 from plans.program import JoinStage, Maintainable
 from plans.reads import occurrences, used
-from plans.schema import Column, Table, arrow_type
+from plans.schema import Column, Table
 from plans.search.cuts import Role
+from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 
 MAX_ATOMS = 62  # bits of a bigint, with room for the sign

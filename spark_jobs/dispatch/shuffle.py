@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 from plans.expressions.build import Expr
 from plans.plan import BagAtom, Plan
 from plans.reads import occurrences
-from plans.schema import decimal_parts
 from plans.search.rounds import Round
 from plans.search.shares import Grid
+from plans.types import decimal_parts
 from spark_jobs.dispatch.envelope import BAD, CELL, MASK, TAG, WEIGHT, Envelope, stamp_period
 from spark_jobs.dispatch.placement import pinned
 from spark_jobs.ingest.rows import CheckedRows, check, made_by_cells

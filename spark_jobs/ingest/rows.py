@@ -25,7 +25,8 @@ from crown.ingest.changes import MAX_WEIGHT
 from crown.ingest.columns import WEIGHT, doubtful
 from crown.ingest.conventions import known, weights_of_codes
 from plans.files.delimited import UNREADABLE
-from plans.schema import Table, decimal_parts
+from plans.schema import Table
+from plans.types import decimal_parts
 from spark_jobs.errors import SourceError
 from spark_jobs.ingest.names import quoted
 from spark_jobs.ingest.types import spark_type, type_of_spark

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import types as T
 
 from plans.errors import PlanError
-from plans.schema import Column, Table, decimal_parts, normal_type
+from plans.schema import Column, Table
+from plans.types import decimal_parts, normal_type
 
 _SPARK: dict[str, T.DataType] = {
     "bool": T.BooleanType(),

@@ -14,9 +14,9 @@ import pyarrow as pa
 from crown.engine.stored import Stored, types_of
 from plans.plan import Plan
 from plans.reads import occurrences
-from plans.schema import arrow_type
 from plans.search.cuts import Role
 from plans.search.shares import Grid
+from plans.types import arrow_type
 from spark_jobs.dispatch.hashing import bucket, xxhash64
 
 

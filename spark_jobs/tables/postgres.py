@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from crown.errors import needs
-from plans.schema import decimal_parts, type_of_arrow
+from plans.types import decimal_parts, type_of_arrow
 from spark_jobs.errors import CheckpointError, SourceError
 from spark_jobs.tables.commits import follows
 from spark_jobs.tables.net import COUNT, DELETE, INSERT, UPDATE, Net, another_s, unfit

@@ -7,7 +7,7 @@ from pyspark.sql import types as T
 
 from crown.ingest.columns import WEIGHT
 from plans.program import Maintainable
-from plans.schema import arrow_type
+from plans.types import arrow_type
 from spark_jobs.errors import SparkJobError
 from spark_jobs.ingest.types import type_of_spark
 from spark_jobs.tables.parts import BATCH

@@ -16,7 +16,7 @@ from crown.ingest.given import Columns
 from crown.ingest.selection import Selection
 from plans.expressions.build import call, col
 from plans.expressions.expr import Expr
-from plans.schema import arrow_type
+from plans.types import arrow_type
 from tests.marks import seeds
 
 DAY, NOON = dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 12)

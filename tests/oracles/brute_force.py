@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import pyarrow as pa
 
 from plans.plan import BagAtom, Node, Plan
-from plans.schema import arrow_type
+from plans.types import arrow_type
 from tests.oracles.database import Database, Row, canonical
 
 

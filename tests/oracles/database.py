@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 from crown.reference import normalise
-from plans.schema import Schema, arrow_type
+from plans.schema import Schema
+from plans.types import arrow_type
 
 Row = tuple[object, ...]
 Batch = Mapping[str, Iterable[tuple[Row, int]]]

@@ -133,6 +133,13 @@ def test_the_explain_command_takes_a_sample_and_a_number_of_cells(
         (pa.large_string(), "string"), (pa.dictionary(pa.int32(), pa.string()), "string"), (pa.date32(), "date"),
         (pa.timestamp("ns", "Europe/Berlin"), "timestamp"), (pa.timestamp("s"), "timestamp_ntz"),
         (pa.decimal128(10, 2), "decimal(10,2)"), (pa.binary(4), "binary"), (pa.bool_(), "bool"),
+        (pa.uint64(), "decimal(20,0)"), (pa.binary_view(), "binary"), (pa.string_view(), "string"),
+        (pa.decimal32(5, 2), "decimal(5,2)"), (pa.decimal64(18, 0), "decimal(18,0)"),
+        (pa.decimal256(38, 10), "decimal(38,10)"), (pa.decimal256(76, 10), "decimal(38,10)"),
+        (pa.decimal256(76, 50), "decimal(38,38)"), (pa.decimal128(5, -2), "decimal(7,0)"),
+        (pa.decimal128(38, -2), "decimal(38,0)"), (pa.decimal128(3, 5), "decimal(5,5)"),
+        (pa.dictionary(pa.int8(), pa.string_view()), "string"), (pa.run_end_encoded(pa.int32(), pa.date32()), "date"),
+        (pa.json_(), "string"), (pa.uuid(), "binary"), (pa.bool8(), "bool"),
     ],
 )  # fmt: skip
 def test_arrow_types_have_a_planner_type(arrow: pa.DataType, name: str) -> None:
@@ -140,15 +147,27 @@ def test_arrow_types_have_a_planner_type(arrow: pa.DataType, name: str) -> None:
     assert type_of_arrow(arrow_type(name)) == name
 
 
-@pytest.mark.parametrize("arrow", [pa.uint64(), pa.list_(pa.int64()), pa.time32("s"), pa.duration("s")])
-def test_other_arrow_types_are_refused(arrow: pa.DataType) -> None:
-    with pytest.raises(PlanError, match=r"column t\.x: .*not supported"):
-        Schema.of({"t": pa.schema([("x", arrow)])})
+QUERIES = ["SELECT x FROM t", "SELECT * FROM t", "SELECT y FROM t WHERE x > 1", "Q(x) :- t(x, y).", "Q(y) :- t(1, y)."]
 
 
-def test_a_column_without_a_value_has_no_type() -> None:
-    with pytest.raises(PlanError, match=r"column t\.x: it has no value that says its type\nhint: declare"):
-        Schema.of({"t": pa.schema([("x", pa.null())])})
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(
+    ("arrow", "why"),
+    [
+        (pa.list_(pa.int64()), "Arrow type list<item: int64> is not supported; cast the column"),
+        (pa.time32("s"), "Arrow type time32.* is not supported"),
+        (pa.duration("s"), "Arrow type duration.* is not supported"),
+        (pa.null(), "it has no value that says its type; declare the columns of its table in the schema"),
+    ],
+)
+def test_columns_without_a_type_are_there_and_cannot_be_read(arrow: pa.DataType, why: str, query: str) -> None:
+    schema = {"t": pa.schema([("x", arrow), ("y", pa.int64())])}
+    with pytest.raises(PlanError, match=rf"column (t\.)?x(, which)? has no type(.|\n)*{why}"):
+        plans.program(query, schema)
+    for other in ("SELECT y FROM t", "SELECT y, COUNT(*) AS n FROM t GROUP BY y", "Q(y) :- t(_, y)."):
+        made = plans.program(other, schema)
+        assert [column.name for column in made.tables[0].columns] == ["x", "y"]
+        assert plans.Program.from_json(made.to_json()) == made
 
 
 def test_schemas_are_found_in_any_case_and_checked() -> None:

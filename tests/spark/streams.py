@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import LongType, StructField, StructType
 
-from plans.schema import Schema, arrow_type
+from plans.schema import Schema
+from plans.types import arrow_type
 from spark_jobs import maintain
 from spark_jobs.ingest.types import spark_type
 from tests.oracles.expectation import Expectation, by_duckdb

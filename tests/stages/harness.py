@@ -17,7 +17,8 @@ from crown.store.budget import Budget
 from crown.store.codec import decode, encode
 from crown.store.dictionary import Dictionary
 from crown.store.zset import Zset
-from plans.schema import Column, arrow_type
+from plans.schema import Column
+from plans.types import arrow_type
 
 Row = tuple[Any, ...]
 

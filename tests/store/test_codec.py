@@ -19,7 +19,7 @@ from crown.kernels.tables import new_table, table_at
 from crown.store.budget import Budget
 from crown.store.codec import UnencodableError, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 
 def _decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:

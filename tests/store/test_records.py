@@ -15,7 +15,7 @@ from crown.store.codec import NULL, decode, encode, uses_dictionary
 from crown.store.dictionary import Dictionary
 from crown.store.records import SLICE, Records
 from crown.store.zset import Zset
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 KINDS = [
     "int64", "bool", "int32", "date", "float64", "timestamp", "timestamp_ntz", "decimal(10, 2)", "bool",

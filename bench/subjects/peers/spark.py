@@ -16,7 +16,7 @@ from bench.cases.workloads import Loaded
 from bench.subjects.subject import SkipError, Totals
 from crown.errors import CrownError
 from crown.ingest.streams.window import WEIGHT
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 CORES = 2
 MOTIFS = {

@@ -22,7 +22,7 @@ from crown.store.codec import uses_dictionary
 from crown.store.dictionary import Dictionary
 from plans.payloads.sums import COFACTOR, COUNTS, Sums, Term, Values, unit
 from plans.program import Aggregate
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 
 @dataclass(slots=True, eq=False)

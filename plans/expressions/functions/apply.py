@@ -8,7 +8,7 @@ from plans.expressions.expr import Expr
 from plans.expressions.functions.function import constant
 from plans.expressions.functions.table import FUNCTIONS
 from plans.expressions.leaf import cast, lit
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 _LEFT_ALONE = {
     "moment": ("timestamp", "timestamp_ntz"),

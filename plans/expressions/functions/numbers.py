@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from plans.errors import PlanError
 from plans.expressions import arithmetic
 from plans.expressions.functions.function import function, plain
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 _SIGNED_DIGITS = 34  # of Java's MathContext.DECIMAL128
 _LIBRARY = "The C library's: Java's may differ in the last digit."

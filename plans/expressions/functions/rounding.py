@@ -19,7 +19,7 @@ from plans.expressions.arrays import array_of, on_arrays, words
 from plans.expressions.casts import convert
 from plans.expressions.coercion import MAX_DIGITS, named
 from plans.expressions.functions.function import function
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 _EXACT = decimal.Context(prec=1000, rounding=decimal.ROUND_HALF_UP)
 _WHOLE = 2.0**52

@@ -16,7 +16,7 @@ from typing import Any
 from plans.errors import PlanError
 from plans.expressions.build import FUNCTIONS, NULL, Expr, call, cast, lit
 from plans.frontends.catalyst.tree import Node
-from plans.schema import normal_type
+from plans.types import normal_type
 
 _CALLS = {
     "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "div", "Remainder": "mod",

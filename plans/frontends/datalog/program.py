@@ -28,6 +28,7 @@ from plans.frontends.datalog.tokens import Token
 from plans.queries.algebra import Group, Query, Relation, SetOperation, Source
 from plans.queries.variables import join_type
 from plans.schema import Schema, tables_hint
+from plans.types import why_untyped
 
 
 class _Reader(Head):
@@ -174,7 +175,11 @@ class _Reader(Head):
                 self.want(",")
             if position >= len(table.columns):
                 raise self.error(f"{table.name} has {len(table.columns)} columns, more are given here", token)
-            argument(source.qualified(table.columns[position].name))
+            column = source.qualified(table.columns[position].name)
+            why = why_untyped(column.type)
+            if why is not None and self.here.text != "_":
+                raise self.error(f"column {table.name}.{table.columns[position].name} has no type", self.here, why)
+            argument(column)
             position += 1
         if position != len(table.columns):
             raise self.error(f"{table.name} has {len(table.columns)} columns, {position} are given here", token)

@@ -20,6 +20,7 @@ from plans.frontends.sql.text.parse import misspelled
 from plans.queries.algebra import Query, Source, replaced
 from plans.queries.algebra import Relation as Algebra
 from plans.schema import Column, Schema, Table
+from plans.types import why_untyped
 
 Ctes = Mapping[str, tuple[exp.Expression, tuple[str, ...], "Ctes"]]
 """The CTEs that a query sees, by name in lower case: the query, its column names, and what it sees itself."""
@@ -240,7 +241,7 @@ class Scope:
             if name.lower() not in relation.columns:
                 own = ", ".join(spelling for spelling, _ in relation.columns.values())
                 raise self.text.error(f"{relation.alias} has no column {name}", node, f"it has: {own}")
-            return relation.columns[name.lower()][1]
+            return self.typed(relation.columns[name.lower()][1], node)
         found = self.lookup(name)
         if len(found) > 1:
             tables = [r.alias for r in self.relations if name.lower() in r.columns]
@@ -250,7 +251,14 @@ class Scope:
             close = difflib.get_close_matches(name, list(self.names()), 1) or misspelled(name)
             hint = f"did you mean {close[0]}?" if close else _columns(self.relations)
             raise self.text.error(f"unknown column {name}", node, hint)
-        return found[0]
+        return self.typed(found[0], node)
+
+    def typed(self, column: Expr, node: exp.Column) -> Expr:
+        """Returns a column. PlanError if it has no type."""
+        why = why_untyped(column.type)
+        if why is not None:
+            raise self.text.error(f"column {node.name} has no type", node, why)
+        return column
 
     def check_qualifier(self, node: exp.Column) -> None:
         """Refuses a column that is qualified by more than its table."""

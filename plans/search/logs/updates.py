@@ -10,7 +10,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from plans.plan import Node, Plan
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 Row = tuple[Hashable, ...]
 Event = tuple[str, Row, int]

@@ -29,7 +29,7 @@ from plans.program import (
     Program,
     TopStage,
 )
-from plans.schema import arrow_type, decimal_parts
+from plans.types import arrow_type, decimal_parts
 from tests.oracles.database import Database, Row, canonical
 
 Bag = Counter[Row]

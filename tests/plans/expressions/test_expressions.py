@@ -20,7 +20,7 @@ import crown
 from plans import Expr, PlanError, arrow_type, plan
 from plans.expressions import evaluate
 from plans.expressions.build import call, cast, col, lit, substitute
-from plans.schema import decimal_parts
+from plans.types import decimal_parts
 
 NAN, INF = float("nan"), float("inf")
 COLUMNS = {

@@ -11,7 +11,7 @@ import pytest
 
 from plans import PlanError
 from plans.expressions.build import call, col, lit
-from plans.schema import arrow_type
+from plans.types import arrow_type
 
 TYPES = ("decimal(38,0)", "decimal(38,38)", "decimal(36,2)", "decimal(38,6)", "int64")
 OPERATORS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "ne": operator.ne}

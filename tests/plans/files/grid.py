@@ -17,7 +17,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from plans.schema import Schema, Table, arrow_type
+from plans.schema import Schema, Table
+from plans.types import arrow_type
 
 Row = tuple[Any, ...]
 KINDS = {

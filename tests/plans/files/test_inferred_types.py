@@ -16,7 +16,8 @@ from plans.files.json_rows import JsonRows
 from plans.files.rows import RowsFile, typed
 from plans.files.unpacked import Place
 from plans.files.values import parsed, planned
-from plans.schema import Schema, arrow_type
+from plans.schema import Schema
+from plans.types import arrow_type
 
 HERE = Place("r")
 DUCKDB = {

@@ -19,8 +19,8 @@ from crown.programs.program import ProgramEngine
 from crown.stages.cells import cells_of
 from plans import Plan, PlanError, Program, program
 from plans.program import program_of
-from plans.schema import arrow_type
 from plans.search.rounds import rounds
+from plans.types import arrow_type
 from spark_jobs.dispatch.envelope import cell_plan, envelope_of
 from tests.marks import seeds, slow
 from tests.oracles.database import Database, to_arrow

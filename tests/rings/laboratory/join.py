@@ -15,7 +15,8 @@ from plans import PlanError, parse
 from plans.expressions.expr import Expr
 from plans.queries.algebra import Query
 from plans.queries.conjunction import Atom, Conjunction, conjunction
-from plans.schema import Table, decimal_parts
+from plans.schema import Table
+from plans.types import decimal_parts
 
 _NUMBERS = ("bool", "int32", "int64", "float64")
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from crown.programs.program import ProgramEngine
 from plans.plan import Plan
 from plans.program import maintainable
-from plans.schema import arrow_type
 from plans.search.rounds import rounds
+from plans.types import arrow_type
 from spark_jobs.cell.cell import Cell, Report
 from spark_jobs.cell.kept_plan import keep_plan
 from spark_jobs.cell.limits import NONE

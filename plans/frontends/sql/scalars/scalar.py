@@ -18,8 +18,8 @@ from plans.expressions.coercion import numeric
 from plans.expressions.names import NAMES, named
 from plans.frontends.sql.scalars.interval import TUMBLING, shifted, tumbled
 from plans.frontends.sql.text.place import check_quantifier, has_query, place_of, refusal, spelling
-from plans.schema import decimal_parts, normal_type
 from plans.stack import with_room
+from plans.types import decimal_parts, normal_type
 
 _BINARY = {
     "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",

@@ -1,0 +1,141 @@
+"""Columns of any library as Arrow arrays of plain values, or as lists of Python's where they have no Arrow type.
+
+Dictionaries and runs become the values that they stand for. Nothing is raised here: a value that has no place in a
+column is found, and said, when the column is converted to its declared type.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.types import STORED, plain_type
+
+REFUSED = (pa.ArrowException, TypeError, ValueError, OverflowError)  # how Arrow says that a value does not fit
+
+_NATIVE = frozenset("iuf")  # NumPy's integers and floats
+_VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types that Arrow has few functions for, and others with the same values."""
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Returns an array with its values themselves. O(n) for dictionaries and runs, else O(1)."""
+    if isinstance(array, pa.DictionaryArray):
+        return _unviewed(plain(array.dictionary)).take(array.indices)
+    if isinstance(array, pa.RunEndEncodedArray):
+        values = _unviewed(plain(array.values))
+        ends = array.run_ends.to_numpy()
+        return values.take(pa.array(ends.searchsorted(np.arange(array.offset, array.offset + len(array)), "right")))
+    if isinstance(array, pa.ExtensionArray) and array.type.extension_name in STORED:
+        storage = plain(array.storage)
+        return pc.not_equal(storage, 0) if array.type.extension_name == "arrow.bool8" else storage
+    return array
+
+
+def _unviewed(array: pa.Array) -> pa.Array:
+    return array.cast(_VIEWS[array.type]) if array.type in _VIEWS else array
+
+
+def whole(column: pa.ChunkedArray) -> Any:
+    """Returns a column of several chunks as one array of plain values; a list, if Arrow cannot put them together."""
+    if column.num_chunks == 1:
+        return plain(column.chunk(0))
+    try:
+        return pa.concat_arrays([plain(chunk) for chunk in column.chunks] or [pa.nulls(0, plain_type(column.type))])
+    except REFUSED:
+        return column.to_pylist()
+
+
+def of_pandas(series: Any) -> Any:
+    """Returns a pandas column; a list if its values have no one type."""
+    try:
+        if series.dtype.kind in _NATIVE and not hasattr(series.dtype, "na_value"):
+            return pa.array(series.to_numpy(), from_pandas=True)  # a tenth of the time of the other way
+        array = pa.Array.from_pandas(series)
+        return whole(array) if isinstance(array, pa.ChunkedArray) else plain(array)
+    except REFUSED:
+        return list(series)
+
+
+def of_polars(series: Any) -> Any:
+    """Returns a Polars column; a list if Arrow has no type for its values, as for integers of 128 bits."""
+    try:
+        if series.dtype != sys.modules["polars"].Object:  # which Arrow would have as the addresses of the objects
+            array = series.to_arrow()
+            return whole(array) if isinstance(array, pa.ChunkedArray) else plain(array)
+    except REFUSED:
+        pass
+    return series.to_list()
+
+
+def of_numpy(values: np.ndarray) -> Any:
+    """Returns a NumPy array of one dimension, in which masked values are NULL; a list if Arrow has no such type."""
+    if values.dtype == object:
+        return values.tolist()
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            return pa.array(np.ascontiguousarray(values.data), mask=np.ascontiguousarray(np.ma.getmaskarray(values)))
+        return pa.array(np.ascontiguousarray(values))
+    except REFUSED:
+        return values.tolist()
+
+
+def inferred(values: list[Any]) -> pa.Array:
+    """Returns Python values as an array of the type that they tell; pandas' NA and NaT are NULL. Raises ``REFUSED``."""
+    kinds = set(map(type, values))
+    if any(kind.__name__ in ("NAType", "NaTType") for kind in kinds):
+        values = [None if type(value).__name__ in ("NAType", "NaTType") else value for value in values]
+    try:
+        array = pa.array(values)
+    except REFUSED:
+        if not kinds <= {int, type(None)}:
+            raise
+        array = pa.array(values, pa.decimal128(38, 0))
+    return whole(array) if isinstance(array, pa.ChunkedArray) else array
+
+
+def of_values(values: Any) -> Any:
+    """Returns a column of whatever has values one after the other. O(n), without copies for arrays."""
+    if isinstance(values, list):
+        return values
+    if isinstance(values, pa.Array):
+        return plain(values)
+    if isinstance(values, pa.ChunkedArray):
+        return whole(values)
+    if isinstance(values, np.ndarray):
+        return of_numpy(values)
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and isinstance(values, (pandas.Series, pandas.Index)):
+        return of_pandas(values if isinstance(values, pandas.Series) else values.to_series())
+    if polars is not None and isinstance(values, polars.Series):
+        return of_polars(values)
+    try:
+        if hasattr(values, "__arrow_c_stream__"):
+            return whole(pa.chunked_array(values))
+        if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_array__"):
+            array = pa.array(values)
+            return whole(array) if isinstance(array, pa.ChunkedArray) else plain(array)
+    except REFUSED:
+        pass
+    return list(values)
+
+
+def is_pandas(data: Any) -> bool:
+    """Returns True for a pandas frame.
+
+    Then pandas is loaded; otherwise there is no need to load it, which takes 0.2 s.
+    """
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(data, pandas.DataFrame)
+
+
+def is_polars(data: Any, kind: str = "DataFrame") -> bool:
+    """Returns True for a frame of Polars, or for another ``kind`` of its objects."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(data, getattr(polars, kind))

@@ -1,0 +1,162 @@
+"""Types of columns: their names, and the Arrow types that carry their values.
+
+A type is a string: bool, int32, int64, float64, string, binary, date, timestamp (an instant, UTC), timestamp_ntz (a
+wall clock reading) or decimal(p,s).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from plans.errors import PlanError
+
+_ARROW = {
+    "bool": pa.bool_(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_ALIASES = {
+    "boolean": "bool",
+    "tinyint": "int32",
+    "smallint": "int32",
+    "short": "int32",
+    "int8": "int32",
+    "int16": "int32",
+    "int": "int32",
+    "integer": "int32",
+    "bigint": "int64",
+    "long": "int64",
+    "double": "float64",
+    "float": "float64",
+    "float32": "float64",
+    "str": "string",
+    "varchar": "string",
+    "text": "string",
+    "bytes": "binary",
+    "date32": "date",
+    "timestamp_ltz": "timestamp",
+}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+
+MOST_DIGITS = 38
+ONE_WORD_DIGITS = 18
+"""How many digits of a decimal fit 64 bits. One with more is coded in another way, and equals none with fewer."""
+
+
+@cache
+def decimal_parts(type_: str) -> tuple[int, int] | None:
+    """Returns precision and scale of `decimal(p,s)`; None for any other type."""
+    match = _DECIMAL.fullmatch(type_)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def normal_type(type_: str) -> str:
+    """Returns the planner's name of a type given by a usual name (`bigint`, `DOUBLE`, ...)."""
+    if not isinstance(type_, str):
+        raise PlanError(f"{shown(type_)} is not a type", hint="write its name, like 'int64' or 'string'")
+    name = type_.strip().lower()
+    name = _ALIASES.get(name, name)
+    if why_untyped(type_) is not None:
+        return type_
+    parts = decimal_parts(name)
+    if parts is not None:
+        if not (1 <= parts[0] <= MOST_DIGITS and 0 <= parts[1] <= parts[0]):
+            raise PlanError(f"decimal({parts[0]},{parts[1]}) is out of range", hint="use 1 <= p <= 38 and 0 <= s <= p")
+        return f"decimal({parts[0]},{parts[1]})"
+    if name not in _ARROW:
+        raise PlanError(f"type {type_!r} is not supported", hint="use one of " + ", ".join([*_ARROW, "decimal(p,s)"]))
+    return name
+
+
+_UNTYPED = "no type: "
+
+
+def untyped(why: str) -> str:
+    """Returns the type of a column that has none, for the reason given: a query that reads it is refused."""
+    return _UNTYPED + why
+
+
+def why_untyped(type_: str) -> str | None:
+    """Returns why a column of a type has none; None if it has one."""
+    return type_.removeprefix(_UNTYPED) if type_.startswith(_UNTYPED) else None
+
+
+@cache
+def arrow_type(type_: str) -> pa.DataType:
+    """Returns the Arrow type that carries values of a planner type. PlanError for a column without one."""
+    why = why_untyped(type_)
+    if why is not None:
+        raise PlanError(f"a column is read that has no type: {why}")
+    parts = decimal_parts(type_)
+    return pa.decimal128(*parts) if parts is not None else _ARROW[normal_type(type_)]
+
+
+STORED = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
+"""Extension types of Arrow whose stored values are what they mean."""
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """Returns the type of the values of an Arrow type: of the values that a dictionary or runs stand for, and that an
+    extension type stores."""
+    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        return plain_type(type_.value_type)
+    if isinstance(type_, pa.BaseExtensionType) and type_.extension_name in STORED:
+        return pa.bool_() if type_.extension_name == "arrow.bool8" else plain_type(type_.storage_type)
+    return type_
+
+
+def type_of_arrow(type_: pa.DataType) -> str:
+    """Returns the planner type for an Arrow type; narrow integers and floats widen. PlanError for types without one.
+
+    Unsigned integers of 64 bits are decimals, which have all their values.
+    """
+    kinds, type_ = pa.types, plain_type(type_)
+    if kinds.is_boolean(type_):
+        return "bool"
+    if kinds.is_int8(type_) or kinds.is_int16(type_) or kinds.is_int32(type_):
+        return "int32"
+    if kinds.is_uint8(type_) or kinds.is_uint16(type_):
+        return "int32"
+    if kinds.is_int64(type_) or kinds.is_uint32(type_):
+        return "int64"
+    if kinds.is_floating(type_):
+        return "float64"
+    if kinds.is_string(type_) or kinds.is_large_string(type_) or kinds.is_string_view(type_):
+        return "string"
+    if kinds.is_uint64(type_):
+        return "decimal(20,0)"
+    if kinds.is_binary(type_) or kinds.is_large_binary(type_) or kinds.is_fixed_size_binary(type_):
+        return "binary"
+    if kinds.is_binary_view(type_):
+        return "binary"
+    if kinds.is_date(type_):
+        return "date"
+    if kinds.is_timestamp(type_):
+        return "timestamp" if type_.tz else "timestamp_ntz"
+    if kinds.is_decimal(type_):
+        scale = min(max(type_.scale, 0), MOST_DIGITS)
+        digits = max(type_.precision - min(type_.scale, 0), scale)  # before and behind the point
+        return f"decimal({min(digits, MOST_DIGITS)},{scale})"
+    if kinds.is_null(type_):
+        raise PlanError("it has no value that says its type", hint="declare the columns of its table in the schema")
+    raise PlanError(f"Arrow type {type_} is not supported", hint="cast the column, or leave it out of the query")
+
+
+def shown(given: Any) -> str:
+    """Returns what a user passed, in words: short things themselves, others by what they are."""
+    if given is None or isinstance(given, (str, int, float, bool, bytes)):
+        return repr(given)
+    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    what = "type" if isinstance(given, type) else "an" if name[0].lower() in "aeiou" else "a"
+    return f"the Python {what} {name}" if isinstance(given, type) else f"{what} {name}"
