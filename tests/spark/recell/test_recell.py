@@ -150,7 +150,7 @@ def test_a_query_whose_deletes_must_find_something_keeps_that_promise(tmp_path, 
     for relation, table in tables.items():
         of = made.table(relation)
         tables[relation] = table.cast(
-            pa.schema([*((c.name, plans.schema.arrow_type(c.type)) for c in of.columns), ("_weight", pa.int64())])
+            pa.schema([*((c.name, plans.arrow_type(c.type)) for c in of.columns), ("_weight", pa.int64())])
         )
     job = Job(tmp_path / "job", made, 2, on_missing="raise")
     job.run(tables)
