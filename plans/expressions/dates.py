@@ -50,7 +50,7 @@ def _iso_week(days: np.ndarray) -> np.ndarray:
     return (thursday - first_day(months_of(thursday) // 12 * 12)) // 7 + 1
 
 
-_PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+PART: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "year": lambda days: months_of(days) // 12 + 1970,
     "quarter": lambda days: months_of(days) % 12 // 3 + 1,
     "month": lambda days: months_of(days) % 12 + 1,
@@ -59,14 +59,15 @@ _PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "dayofweek": lambda days: (days + 4) % 7 + 1,  # Sunday is 1
     "weekday": lambda days: (days + 3) % 7,  # Monday is 0
     "weekofyear": _iso_week,
+    "yearofweek": lambda days: months_of(days - (days + 3) % 7 + 3) // 12 + 1970,  # that of the week's Thursday
+    "dayofweek_iso": lambda days: (days + 3) % 7 + 1,  # Monday is 1
 }
-PARTS = tuple(_PARTS)
-"""The names of what `part` tells."""
+"""The parts of the day of days from 1970 on."""
 
 
 def part(name: str, value: Any) -> Any:
     """Returns a part of the day of dates or moments, as int64."""
-    return on_arrays(lambda array: array_of(_PARTS[name](days_of(array)), pa.int64(), array), value)
+    return on_arrays(lambda array: array_of(PART[name](days_of(array)), pa.int64(), array), value)
 
 
 def shifted(days: np.ndarray, months: np.ndarray) -> np.ndarray:

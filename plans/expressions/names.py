@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from types import ModuleType
+
 from plans.errors import PlanError
 from plans.expressions.build import Expr, call
-from plans.expressions.functions import jsonpath, numbers, patterns, rounding, strings, times
+from plans.expressions.functions import table
 from plans.expressions.functions.function import Function, Macro
-from plans.expressions.macros import conditions, texts
+from plans.expressions.macros import conditions, numbers, texts, times
+
+
+def _functions(modules: Iterable[ModuleType]) -> list[Function]:
+    return [function for module in modules for function in module.TABLE]
+
 
 FAMILIES: dict[str, tuple[Function | Macro, ...]] = {
     "Choices and casts": conditions.TABLE,
-    "Numbers": (*numbers.TABLE, *rounding.TABLE),
-    "Texts": (*texts.TABLE, *strings.TABLE),
-    "Patterns and JSON": (*patterns.TABLE, *jsonpath.TABLE),
-    "Dates and times": times.TABLE,
+    "Numbers": (*numbers.TABLE, *_functions(table.NUMBERS)),
+    "Texts": (*texts.TABLE, *_functions(table.TEXTS)),
+    "Dates and times": (*times.TABLE, *_functions(table.TIMES)),
 }
 """All functions and macros. Of two of one name, the first that takes so many arguments is meant."""
 
@@ -47,10 +54,7 @@ def meant(name: str, count: int) -> Function | Macro | None:
     raise PlanError(f"{name} takes {wanted} argument{'' if wanted == '1' else 's'}, not {count}")
 
 
-def named(name: str, args: list[Expr]) -> Expr | None:
-    """Returns the expression of a call by its name in capitals; None if there is no such function."""
-    entry = meant(name, len(args))
-    if entry is None:
-        return None
+def applied(entry: Function | Macro, args: list[Expr]) -> Expr:
+    """Returns the expression of a call."""
     made: Expr = entry.make(*args) if isinstance(entry, Macro) else call(entry.name, *args)
     return made

@@ -125,7 +125,7 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
     return exact if exact == 0 or exact.adjusted() < precision - scale else None
 
 
-def _day_number(sign: str, year: str, month: str | None, day: str | None) -> int | None:
+def day_number(sign: str, year: str, month: str | None, day: str | None) -> int | None:
     """Returns the days from 1970 on to a day of the calendar; None if it has no such day."""
     y, m, d = int(sign + year), int(month or 1), int(day or 1)
     cycle, place = divmod(y - 2000, 400)  # the calendar repeats
@@ -136,17 +136,17 @@ def _day_number(sign: str, year: str, month: str | None, day: str | None) -> int
 
 def _date(text: str) -> int | None:
     found = _DATE.fullmatch(text.strip(_BLANK))
-    days = _day_number(*found.groups()) if found else None
+    days = day_number(*found.groups()) if found else None
     return days if days is not None and -(2**31) <= days < 2**31 else None
 
 
 def _moment(text: str, zoned: bool) -> int | None:
     found = _MOMENT.fullmatch(text.strip(_BLANK))
-    days = _day_number(*found.groups()[:4]) if found else None
+    days = day_number(*found.groups()[:4]) if found else None
     if found is None or days is None:
         return None
     hour, minute, second = (int(found[i] or 0) for i in (5, 6, 7))
-    shift = _offset(found[9].strip(_BLANK)) if found[9] else 0
+    shift = offset(found[9].strip(_BLANK)) if found[9] else 0
     if hour > 23 or minute > 59 or second > 59 or shift is None:
         return None
     micros = int(((found[8] or "") + "000000")[:6])
@@ -155,7 +155,7 @@ def _moment(text: str, zoned: bool) -> int | None:
     return total if -(2**63) < total < 2**63 else None
 
 
-def _offset(zone: str) -> int | None:
+def offset(zone: str) -> int | None:
     """Returns the seconds by which a zone is ahead of UTC; None if it is not written as such."""
     found = _ZONE.fullmatch(zone)
     if found is None or not zone:

@@ -14,12 +14,20 @@ _LEFT_ALONE = {
     "moment": ("timestamp", "timestamp_ntz"),
     "calendar": ("date", "timestamp", "timestamp_ntz"),
     "bytes": ("string", "binary"),
+    "bits": ("string", "binary", *INTEGERS),
+    "integer": INTEGERS,
 }
-_MADE = {"number": "float64", "moment": "timestamp", "calendar": "date", "bytes": "string"}
+_MADE = {
+    "number": "float64", "moment": "timestamp", "calendar": "date", "bytes": "string", "bits": "string",
+    "integer": "int64",
+}  # fmt: skip
 _NEEDED = {
     "moment": "timestamp",
     "calendar": "date",
     "bytes": "string",
+    "bits": "string",
+    "binary": "string or binary",
+    "integer": "whole number",
     "int32": "whole number",
     "int64": "whole number",
     "float64": "number",
@@ -30,16 +38,16 @@ _IMPLICIT = {  # what Spark casts by itself
     "int32": (*INTEGERS, "string"),
     "int64": (*INTEGERS, "string"),
     "float64": (*INTEGERS, "float64", "string"),
+    "bool": ("bool",),
+    "binary": ("string", "binary"),
     "date": _TIMES,
     "timestamp": _TIMES,
 }
 _TITLES = {
-    "plus_months": "INTERVAL",
-    "plus_micros": "INTERVAL",
-    "second_fraction": "EXTRACT",
-    "intdiv": "DIV",
-    "neg": "-",
-}
+    "plus_months": "INTERVAL", "plus_micros": "INTERVAL", "second_fraction": "EXTRACT", "intdiv": "DIV", "neg": "-",
+    "bit_and": "&", "bit_or": "|", "bit_xor": "^", "bit_not": "~", "yearofweek": "EXTRACT", "dayofweek_iso": "EXTRACT",
+    "read_timestamp": "TO_TIMESTAMP", "read_seconds": "UNIX_TIMESTAMP",
+}  # fmt: skip
 
 
 def apply(name: str, args: tuple[Expr, ...]) -> Expr:
@@ -77,9 +85,12 @@ def _fitted(name: str, arg: Expr, kind: str) -> Expr:
         raise PlanError(f"{_title(name)} needs a constant where {arg} stands", hint="write the value itself")
     if arg.type in _LEFT_ALONE.get(wanted, ()) or (wanted == "number" and arg.type != "null" and numeric(arg.type)):
         return arg
-    target = _MADE.get(wanted, wanted)
-    parts = decimal_parts(arg.type)
-    fits = arg.type in _IMPLICIT[target] or (parts is not None and target in ("float64", "string"))
+    target = "int32" if (wanted, arg.type) == ("integer", "null") else _MADE.get(wanted, wanted)
+    decimal = decimal_parts(arg.type) is not None
+    if decimal_parts(target) is not None:
+        fits = decimal or arg.type in _IMPLICIT["float64"]
+    else:
+        fits = arg.type in _IMPLICIT[target] or (decimal and target in ("float64", "string"))
     if arg.type != "null" and not fits:
         needed = _NEEDED.get(wanted, wanted)
         raise PlanError(f"{_title(name)} needs a {needed}, not {arg.type}", hint="use CAST")

@@ -16,13 +16,15 @@ KINDS = {
     "string": "STRING", "int32": "INT", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN", "date": "DATE",
     "binary": "BINARY", "timestamp": "TIMESTAMP", "timestamp_ntz": "TIMESTAMP_NTZ",
     "number": "number", "integer": "INT or BIGINT", "moment": "TIMESTAMP", "calendar": "DATE or TIMESTAMP",
-    "bytes": "STRING or BINARY", "same": "value", "any": "value", "unit": "unit",
+    "bytes": "STRING or BINARY", "bits": "whole number, STRING or BINARY", "same": "value", "any": "value",
+    "unit": "unit",
 }  # fmt: skip
 """What an argument may be: a planner type, to which it is cast as Spark casts it by itself, or one of
 
 - `number`: numbers stay what they are; `integer`: INT and BIGINT do;
 - `moment`: a DATE becomes a TIMESTAMP; `calendar`: dates and timestamps stay what they are;
-- `bytes`: text or bytes; `any`: whatever it is; `same`: the one type that all arguments have in common;
+- `bytes`: text or bytes; `bits`: whole numbers, too; `any`: whatever it is;
+- `same`: the one type that all arguments have in common;
 - `unit`: the name of a unit of time, which may be written without quotes.
 
 With `=` in front, and for a unit, the argument is a constant.
@@ -72,7 +74,7 @@ class Signature:
         least, text = len(self.takes) - self.optional, ""
         for place, kind in enumerate(self.takes):
             wanted = kind.removeprefix("=")
-            word = ("constant " if kind != wanted else "") + KINDS[wanted]
+            word = ("constant " if kind != wanted else "") + KINDS.get(wanted, wanted.upper())
             text += (" [" if place else "[") * (place >= least) + (", " if place else "") + word
         return f"{self.name.upper()}({text}{', ...' * self.repeated}{']' * self.optional})"
 

@@ -98,8 +98,11 @@ def _quoted(text: str) -> str:
 
 TABLE = (
     function(
-        "get_json_object", "string =string", _gives, each(_found),
+        "get_json_object",
+        "string =string",
+        _gives,
+        each(_found),
         note="A path of names and places: `$.a[0].b`. Numbers with a point are written as DOUBLE, objects and arrays "
         "without spaces, as in Spark. Text that is not strict JSON (quotes that are not double) is NULL.",
     ),
-)  # fmt: skip
+)

@@ -114,7 +114,10 @@ TABLE = (
     function("regexp_like", "string =string", _pattern_type, _matches, also=("rlike", "regexp"), note=_JAVA),
     function("regexp_extract", "string =string [=int32]", _extract_type, _extracted),
     function(
-        "regexp_replace", "string =string =string", _replace_type, _replaced,
+        "regexp_replace",
+        "string =string =string",
+        _replace_type,
+        _replaced,
         note="No pattern that matches the empty text.",
     ),
-)  # fmt: skip
+)

@@ -148,21 +148,34 @@ TABLE = (
     function("length", "bytes", "int32", cast_to(_length), also=_LENGTHS, note="Characters of text, bytes of BINARY."),
     function("octet_length", "bytes", "int32", cast_to(pc.binary_length), note="Bytes."),
     function(
-        "concat", "string ...", "string", plain(lambda *args: pc.binary_join_element_wise(*args, pa.scalar(""))),
+        "concat",
+        "string ...",
+        "string",
+        plain(lambda *args: pc.binary_join_element_wise(*args, pa.scalar(""))),
         note="Also `||`. NULL if one of them is NULL.",
     ),
     function("concat_ws", "string [string] ...", "string", _joined, note="NULLs are skipped."),
     function(
-        "substring", "string int32 [int32]", "string", _substring, also=("substr",),
+        "substring",
+        "string int32 [int32]",
+        "string",
+        _substring,
+        also=("substr",),
         note="Counts from 1; a negative start counts from the end. Also `SUBSTRING(x FROM 2 FOR 3)`.",
     ),
-    *(function(name, "string [=string]", "string", _trimmed(name), also=also, sql=_trim_text(name), note=_SPACES)
-      for name, also in (("trim", ("btrim",)), ("ltrim", ()), ("rtrim", ()))),
+    *(
+        function(name, "string [=string]", "string", _trimmed(name), also=also, sql=_trim_text(name), note=_SPACES)
+        for name, also in (("trim", ("btrim",)), ("ltrim", ()), ("rtrim", ()))
+    ),
     function("left", "string int32", "string", _left),
     function("right", "string int32", "string", _right),
     function("replace", "string string [string]", "string", _replaced),
     function(
-        "locate", "string string [int32]", "int32", _located, also=("position", "charindex"),
+        "locate",
+        "string string [int32]",
+        "int32",
+        _located,
+        also=("position", "charindex"),
         note="Places count from 1; 0 is none. Also `POSITION(x IN y)`.",
     ),
     function("reverse", "string", "string", plain(lambda value: pc.utf8_reverse(readable(value)))),
@@ -170,11 +183,15 @@ TABLE = (
     function("lpad", "string =int32 [string]", _limited("LPAD", 1), each(_padding(True)), note=_AT_MOST),
     function("rpad", "string =int32 [string]", _limited("RPAD", 1), each(_padding(False)), note=_AT_MOST),
     function(
-        "split_part", "string string int32", "string", each(_part), null="part 0",
+        "split_part",
+        "string string int32",
+        "string",
+        each(_part),
+        null="part 0",
         note="A part that is not there is the empty text.",
     ),
     function("translate", "string string string", "string", each(_translated)),
     function("startswith", "string string", "bool", each(str.startswith)),
     function("endswith", "string string", "bool", each(str.endswith)),
     function("contains", "string string", "bool", each(lambda text, part: part in text)),
-)  # fmt: skip
+)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from plans.expressions.functions import jsonpath, numbers, patterns, rounding, strings, times
+from plans.expressions.functions import (
+    bits,
+    codes,
+    digests,
+    jsonpath,
+    maths,
+    numbers,
+    patterns,
+    rounding,
+    strings,
+    words,
+)
+from plans.expressions.functions.clock import formats, parsing, spans, times, zones
 from plans.expressions.functions.function import Function
 
+NUMBERS, TEXTS = (numbers, rounding, maths, bits), (strings, words, codes, digests, patterns, jsonpath)
+TIMES = (times, spans, formats, parsing, zones)
 FUNCTIONS: dict[str, Function] = {
-    function.name: function
-    for module in (numbers, rounding, strings, patterns, jsonpath, times)
-    for function in module.TABLE
+    function.name: function for module in (*NUMBERS, *TEXTS, *TIMES) for function in module.TABLE
 }
 """The functions of expressions; the name of each is its operator."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plans.expressions.build import NULL, Expr, call, cast
+from plans.expressions.coercion import INTEGERS, numeric
 from plans.expressions.functions.function import Macro, macro
 
 _CASTS = {
@@ -20,6 +21,19 @@ def _nvl2(tested: Expr, value: Expr, other: Expr) -> Expr:
     return call("case", call("isnull", tested), other, value)
 
 
+def _decoded(value: Expr, *pairs: Expr) -> Expr:
+    """Returns the result behind the first search value that equals the value, NULL and NULL too; else the last one."""
+    branches = [call("nseq", value, one) if i % 2 == 0 else one for i, one in enumerate(pairs[: len(pairs) // 2 * 2])]
+    found = call("case", *branches, pairs[-1] if len(pairs) % 2 else NULL)
+    if len(pairs) % 2 or not numeric(found.type):
+        return found
+    return cast(found, "int64" if found.type in INTEGERS else "float64")  # Spark's missing default is a text
+
+
+def _nseq(left: Expr, right: Expr) -> Expr:
+    return call("nseq", left, right)
+
+
 def _cast(name: str, type_: str) -> Macro:
     return macro(name, "any", lambda value: cast(value, type_), note="As CAST.")
 
@@ -28,6 +42,8 @@ TABLE = (
     macro("nullif", "any any", _nullif, note="The first value, NULL where it equals the second."),
     macro("nvl", "any any", lambda value, other: call("coalesce", value, other), also=("ifnull",)),
     macro("nvl2", "any any any", _nvl2, note="The second value where the first is not NULL, else the third."),
+    macro("decode", "any any any ...", _decoded, note="Values to search for, each with its result, and a default."),
+    macro("equal_null", "any any", _nseq, note="As `<=>`."),
     macro("isnull", "any", lambda value: call("isnull", value)),
     macro("isnotnull", "any", lambda value: call("not", call("isnull", value))),
     *(_cast(name, type_) for name, type_ in _CASTS.items()),

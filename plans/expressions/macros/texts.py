@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plans.expressions.build import call
+from plans.expressions.build import call, lit
 from plans.expressions.functions.function import Macro, macro
 
 
@@ -11,6 +11,7 @@ def _signs_first(name: str) -> Macro:
 
 
 TABLE = (
-    macro("instr", "string string", lambda text, wanted: call("locate", wanted, text)),
+    macro("instr", "string string", lambda text, wanted: call("locate", wanted, text), also=("strpos",)),
+    macro("space", "=int32", lambda count: call("repeat", lit(" "), count)),
     *map(_signs_first, ("trim", "ltrim", "rtrim")),
 )

@@ -15,8 +15,10 @@ import pyarrow as pa
 from plans import Expr, arrow_type
 from plans.expressions.build import col, substitute
 from plans.planner import parse
+from tests.plans.expressions.clock_cases import CLOCK_GROUPS
 from tests.plans.expressions.expression_group import Group, examples
 from tests.plans.expressions.function_cases import FUNCTION_GROUPS
+from tests.plans.expressions.more_cases import MORE_GROUPS
 
 NAN, INF = float("nan"), float("inf")
 ROWS = 144
@@ -144,6 +146,23 @@ _POOLS: dict[str, tuple[str, tuple[Any, ...]]] = {
             '{"a":"é\\"q", "b": 01}',
             ' {"a" : {"b" : [ ] , "c" : -0.0 } }',
             '{"a":null,"a":5}',
+            None,
+        ),
+    ),
+    "url": (
+        "string",
+        (
+            "http://u:p@x.org:80/a/b?a=1&b=2#r",
+            "https://spark.apache.org/path?query=1",
+            "ftp://x",
+            "/a/b?a=&c",
+            "mailto:ann@x.org",
+            "http://x/a b",
+            "",
+            "http://x?b=1&ab=2&a=3&a=4",
+            "http://[::1]:8080/p",
+            "x%zz",
+            "http://é.fr/ü",
             None,
         ),
     ),
@@ -343,6 +362,8 @@ GROUPS = (
           "COALESCE(day, day2)"),
     ),
     *FUNCTION_GROUPS,
+    *MORE_GROUPS,
+    *CLOCK_GROUPS,
 )  # fmt: skip
 
 

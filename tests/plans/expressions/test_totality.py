@@ -105,13 +105,23 @@ TEXTS_OF = {
     "date_trunc": ["year", "week", "Hour"],
     "trunc": ["year", "mm"],
     "get_json_object": ["$", "$.a[0]"],
+    "timestampdiff": ["day", "MONTH", "microsecond"],
+    "date_format": ["yyyy-MM-dd", "G y yy EEE HH:mm:ss.SSSSSS a h K k Q"],
+    "read_timestamp": ["yyyy", "y", "yyyy-MM-dd"],
+    "encode": ["UTF-8", "US-ASCII", "UTF-16", "UTF-32"],
+    "from_utc_timestamp": ["UTC", "Europe/Paris", "-08:00"],
 }
+TEXTS_OF["from_unixtime"], TEXTS_OF["read_seconds"] = TEXTS_OF["date_format"], TEXTS_OF["read_timestamp"]
+TEXTS_OF["decode"], TEXTS_OF["to_utc_timestamp"] = TEXTS_OF["encode"], TEXTS_OF["from_utc_timestamp"]
 TEXTS_OF["regexp_extract"] = TEXTS_OF["regexp_replace"] = TEXTS_OF["regexp_like"]
 KINDS = {
     "number": ["int32", "int64", "float64", "decimal(10,2)", "decimal(38,38)", "decimal(38,0)"],
     "moment": ["timestamp", "timestamp_ntz", "date"],
     "calendar": ["timestamp", "timestamp_ntz", "date"],
     "bytes": ["string", "binary"],
+    "bits": ["string", "binary", "int32", "int64"],
+    "integer": ["int32", "int64"],
+    "decimal(16,6)": ["decimal(10,2)", "decimal(18,18)", "int32"],
 }
 
 

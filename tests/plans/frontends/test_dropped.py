@@ -26,7 +26,7 @@ def refused(query: str) -> str:
         ("DATE(t, 'UTC')", "DATE does not take so many arguments"),
         ("TIMESTAMP_NTZ(t, 'Europe/Berlin')", "TIMESTAMP_NTZ does not take so many arguments"),
         ("BOOLEAN(p, 1)", "BOOLEAN does not take so many arguments"),
-        ("MOD(a, 2, 3)", "MOD does not take so many arguments"),
+        ("MOD(a, 2, 3)", "MOD takes 2 arguments, not 3"),
         ("DIV(a, 2, 3)", "DIV does not take so many arguments"),
         ("ABS(a, 1)", "ABS takes 1 argument, not 2"),
         ("ABS()", "ABS takes 1 argument, not 0"),

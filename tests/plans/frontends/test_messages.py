@@ -26,9 +26,9 @@ def refused(query: str) -> tuple[str, str, str]:
 
 
 FUNCTIONS = (
-    "MONTHS_BETWEEN(born, born)", "PERCENTILE(id, 0.5)", "STRING_AGG(name, ',')", "SOUNDEX(name)", "CBRT(id)",
-    "CURRENT_TIMESTAMP()", "TRANSFORM(ARRAY(1), x -> x)", "OVERLAY(name PLACING 'a' FROM 1)",
-    "REGEXP_COUNT(name, 'a')", "date_format(born, 'yyyy')", "my_udf(id)", "db.my_udf(id)", "NOW()",
+    "PERCENTILE(id, 0.5)", "STRING_AGG(name, ',')", "FORMAT_NUMBER(id, 2)",
+    "CURRENT_TIMESTAMP()", "TRANSFORM(ARRAY(1), x -> x)", "SENTENCES(name)",
+    "REGEXP_COUNT(name, 'a')", "mask(name)", "my_udf(id)", "db.my_udf(id)", "NOW()",
 )  # fmt: skip
 
 
@@ -43,10 +43,6 @@ def test_a_function_is_called_as_the_user_calls_it(call: str) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("id | 2", "|"),
-        ("id & 1", "&"),
-        ("id << 1", "<<"),
-        ("~id", "~"),
         ("name SIMILAR TO 'a'", "SIMILAR TO"),
         ("name LIKE ANY ('a', 'b')", "LIKE ANY"),
         ("name LIKE SOME ('a', 'b')", "LIKE SOME"),
@@ -168,7 +164,7 @@ def test_a_day_that_is_none_is_called_so(text: str) -> None:
         ("SELECT DISTINCT `id FROM P", "the name that begins here does not end", "`"),
         ("SELECT DISTINCT id FROM P /* all", "the comment that begins here does not end", "/*"),
         ("SELECT DISTINCT CAST(id AS FANCY) AS i FROM P", "expected the name of a type", "FANCY"),
-        ("SELECT DISTINCT MD5(name, name) AS l FROM P", "2 arguments are given, at most 1 are taken", ")"),
+        ("SELECT DISTINCT TYPEOF(name, name) AS l FROM P", "2 arguments are given, at most 1 are taken", ")"),
     ],
 )
 def test_what_is_no_sql_is_refused_at_its_place(query: str, message: str, place: str) -> None:
@@ -285,9 +281,8 @@ def test_a_bound_on_another_window_function_is_refused_by_what_it_is(condition: 
 
 
 def test_only_the_time_of_day_changes_without_input() -> None:
-    clock, other = (refused(f"SELECT UNIX_TIMESTAMP({of}) AS v FROM P") for of in ("", "at"))
-    assert "changes without any input" in clock[2]
-    assert "changes" not in other[2]
+    assert "changes without any input" in refused("SELECT UNIX_TIMESTAMP() AS v FROM P")[2]
+    assert plan("SELECT DISTINCT UNIX_TIMESTAMP(at) AS v FROM P", SCHEMA).output[0].type == "int64"
 
 
 def test_recursion_is_refused_with_what_to_write() -> None:

@@ -25,7 +25,26 @@ RESERVED = -(2**63)
 _ANSI_ONLY = {"CAST(wide AS STRING)", "CAST(frac AS STRING)", "CAST(frac AS INT)"}
 _LATER = {"FLOOR(dbl)", "CEIL(dbl)", "SPLIT_PART(str, 'a', num2)"}
 """What Spark before 4.3 answers where it should stop with an error, or the other way round."""
-_LIBRARY = {"exp", "ln", "log", "log2", "log10", "power"}
+_LIBRARY = {
+    *(
+        "exp",
+        "ln",
+        "log",
+        "log2",
+        "log10",
+        "power",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+    ),
+    *("asinh", "acosh", "atanh", "cot", "sec", "csc", "cbrt", "expm1", "log1p", "degrees", "radians", "atan2", "hypot"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -15,26 +15,24 @@ from typing import Any, TypeVar
 from plans.errors import PlanError
 from plans.expressions.build import ARITHMETIC, NULL, Expr, call, cast, lit
 from plans.expressions.coercion import numeric
-from plans.expressions.names import NAMES, named
+from plans.expressions.macros.times import part_of
+from plans.expressions.names import NAMES, applied, meant
 from plans.frontends.sql.scalars.interval import TUMBLING, shifted, tumbled
-from plans.frontends.sql.text.place import check_quantifier, has_query, place_of, refusal, spelling
+from plans.frontends.sql.text.place import CLOCK_NAMES, check_quantifier, has_query, place_of, refusal, spelling
 from plans.stack import with_room
 from plans.types import decimal_parts, normal_type
 
 _BINARY = {
     "eq": "eq", "neq": "ne", "lt": "lt", "lte": "le", "gt": "gt", "gte": "ge", "nullsafeeq": "nseq",
     "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "mod", "intdiv": "intdiv",
+    "bitwiseand": "bit_and", "bitwiseor": "bit_or", "bitwisexor": "bit_xor",
+    "bitwiseleftshift": "shiftleft", "bitwiserightshift": "shiftright",
     "and": "and", "or": "or", "dpipe": "concat", "regexplike": "regexp_like",
 }  # fmt: skip
-_UNARY = {"not": "not", "neg": "neg"}
-_CALLS = {"substring": "substring", "floor": "floor", "ceil": "ceil"}
-_ARGUMENTS = ("this", "start", "length")
+_UNARY = {"not": "not", "neg": "neg", "bitwisenot": "bit_not"}
+_CALLS = {"substring": "substring", "floor": "floor", "ceil": "ceil", "overlay": "overlay"}
+_ARGUMENTS = ("this", "start", "length", "expression", "from_", "for_")
 _TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-_PARTS = {
-    **{name: name for name in ("year", "quarter", "month", "day", "hour", "minute", "dayofweek")},
-    "week": "weekofyear", "doy": "dayofyear", "dow": "dayofweek", "second": "second_fraction", "years": "year",
-    "months": "month", "days": "day", "hours": "hour", "minutes": "minute", "seconds": "second_fraction",
-}  # fmt: skip
 _TYPES = {
     "int": "int32", "bigint": "int64", "double": "float64",
     "text": "string", "varchar": "string", "char": "string", "boolean": "bool", "date": "date",
@@ -55,7 +53,7 @@ _CARRIED = {
 }  # fmt: skip
 _CARRIED_BY = {
     "cast": {"to"}, "trycast": {"to"}, "substring": {"start", "length"}, "strposition": {"position"},
-    "trim": {"position"},
+    "trim": {"position"}, "overlay": {"from_", "for_"},
 }  # fmt: skip
 
 Resolve = Callable[[Any], Expr | None]
@@ -160,10 +158,9 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
         if len(node.expressions) != 2:
             raise PlanError(f"{name} takes a timestamp and a length, not {len(node.expressions)} arguments")
         return tumbled(name, scalar(node.expressions[0], resolve, text), node.expressions[1])
-    if key == "anonymous" and str(node.this).upper() in NAMES:
-        found = named(str(node.this).upper(), [scalar(item, resolve, text) for item in node.expressions])
-        if found is not None:
-            return found
+    name = str(node.this).upper() if key == "anonymous" else ""
+    if name in NAMES and (node.expressions or name not in CLOCK_NAMES):
+        return _called(name, node.expressions, resolve, text)
     if key == "concat":  # of texts side by side
         return call("concat", *(scalar(item, resolve, text) for item in node.expressions))
     if key in _CALLS:
@@ -173,12 +170,23 @@ def _scalar(node: Any, resolve: Resolve, text: str) -> Expr:
     if key == "trim":
         signs = [part("expression")] if node.args.get("expression") is not None else []
         return call(_TRIMS[str(node.args.get("position") or "BOTH")], part("this"), *signs)
-    if key == "extract" and str(node.this).lower() in _PARTS:
-        return call(_PARTS[str(node.this).lower()], part("expression"))
+    if key == "extract":
+        return part_of(str(node.this), part("expression"))
     if key in ("tsordstodate", "date") and not node.expressions:
         return _cast(part("this"), "date")
     what, hint = refusal(text, node)
     raise PlanError(f"{what} is not supported", hint=hint)
+
+
+def _called(name: str, nodes: list[Any], resolve: Resolve, text: str) -> Expr:
+    """Returns the call of a function by its name; units of time are words."""
+    entry = meant(name, len(nodes))
+    assert entry is not None
+    args = []
+    for node, kind in zip(nodes, entry.kinds(len(nodes)) or (), strict=True):
+        word = kind == "unit" and node.key in ("column", "var") and not node.args.get("table")
+        args.append(lit(str(node.name)) if word else scalar(node, resolve, text))
+    return applied(entry, args)
 
 
 def _cast(value: Expr, type_: str) -> Expr:

@@ -55,7 +55,9 @@ class SparkSQL(Spark):
             if name not in NAMES or name in ("DATE", "BOOLEAN")
         }
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {  # Spark has no functions of these names
-            name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name not in ("AND", "OR")
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            if name not in ("AND", "OR", "CHAR", "CHR", "DECODE", "INITCAP")
         }
         UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
             **Spark.Parser.UNARY_PARSERS,

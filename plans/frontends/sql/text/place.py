@@ -19,14 +19,16 @@ CLOSE = 0.75
 """How alike a word and a name are, of 1, if one may be meant by the other."""
 
 _CLOCK = {"currentdate", "currenttimestamp", "currenttime", "rand", "uuid", "localtimestamp"}
-_CLOCK_NAMES = {
+CLOCK_NAMES = {
     "NOW",
     "CURDATE",
     "RANDOM",
     "RANDN",
     "MONOTONICALLY_INCREASING_ID",
     "CURRENT_TIMEZONE",
+    "UNIX_TIMESTAMP",
 }
+"""Functions whose value changes by itself, if they have no argument."""
 _SUBQUERIES = {"select", "subquery", "exists"}
 _NAMED = {"bracket": "[...]", "tuple": "a row of values (...)", "interval": "INTERVAL"}
 _HINTS = {
@@ -94,17 +96,13 @@ def refusal(text: str, node: Any) -> tuple[str, str]:
         return f"the aggregate {word}", "there are COUNT, SUM, AVG, MIN, MAX, VAR, STDDEV, COVAR, CORR and REGR"
     if node.key == "window":
         return "a window function (OVER)", "compute it where the result is read"
-    if node.key in _CLOCK or word in _CLOCK_NAMES or "currenttimestamp" in map(_key, node.args.values()):
+    if node.key in _CLOCK or word in CLOCK_NAMES:
         return word, "its value changes without any input changing; make it a column of a relation"
     if node.key in _SUBQUERIES or has_query(node):
         return "a subquery here", "put it into FROM"
     if node.key == "anonymous" and (near := difflib.get_close_matches(word, FUNCTION_NAMES, 1, CLOSE)):
         return word, f"did you mean {near[0]}?"
     return word, _HINTS.get(node.key, "compute it before the rows enter the stream, or where the result is read")
-
-
-def _key(part: Any) -> str:
-    return getattr(part, "key", "")
 
 
 def check_quantifier(text: str, node: Any) -> None:

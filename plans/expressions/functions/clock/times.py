@@ -23,7 +23,8 @@ _SHORT = {
     "day": dates.DAY, "dd": dates.DAY, "hour": 3_600 * dates.SECOND, "minute": 60 * dates.SECOND,
     "second": dates.SECOND, "millisecond": 1_000, "microsecond": 1,
 }  # fmt: skip
-_NAMED_PARTS: dict[str, tuple[str, ...]] = {**dict.fromkeys(dates.PARTS, ()), "day": ("dayofmonth",)}
+_NAMED_PARTS: dict[str, tuple[str, ...]] = {**dict.fromkeys(dates.PART, ()), "day": ("dayofmonth",)}
+_HIDDEN_PARTS = {"yearofweek": "YEAROFWEEK", "dayofweek_iso": "DOW_ISO"}
 _WRAPS = "Also DATE `+` and `-` whole numbers. Days beyond the last date wrap around, as in Spark."
 _SHORTER = "A month that is too short ends earlier."
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
@@ -178,6 +179,8 @@ def _same(types: Sequence[str], values: Sequence[Any]) -> str:
 
 def _interval(unit: str) -> Callable[[Sequence[str]], str]:
     def text(a: Sequence[str]) -> str:
+        if not a[1].strip("()L").lstrip("-").isdigit():
+            return f"TIMESTAMPADD({'MONTH' if unit == 'MONTH' else 'MICROSECOND'}, {a[1]}, {a[0]})"
         count = int(a[1].strip("()L"))
         if unit == "MONTH":
             return f"{a[0]} + INTERVAL '{count}' MONTH"
@@ -188,32 +191,50 @@ def _interval(unit: str) -> Callable[[Sequence[str]], str]:
 
 
 TABLE = (
-    *(function(name, "calendar", "int32", _part(name), also=also, note="Sunday is 1." * (name == "dayofweek"))
-      for name, also in _NAMED_PARTS.items()),
+    *(
+        function(name, "calendar", "int32", _part(name), also=also, note="Sunday is 1." * (name == "dayofweek"))
+        for name, also in _NAMED_PARTS.items()
+        if name not in _HIDDEN_PARTS
+    ),
     *(function(name, "moment", "int32", _clock(name)) for name in _CLOCK),
     function(
         "second_fraction", "moment", "decimal(8,6)", _seconds, sql=lambda a: f"EXTRACT(SECOND FROM {a[0]})", hidden=True
     ),
-    function(
-        "date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *_SHORT), "timestamp"), _truncated
-    ),
+    function("date_trunc", "unit timestamp", _unit_type(0, "DATE_TRUNC", (*_UNITS, *_SHORT), "timestamp"), _truncated),
     function("trunc", "date unit", _unit_type(1, "TRUNC", tuple(_UNITS), "date"), _date_truncated),
     function(
-        "date_add", "date int32", "date", also=("dateadd",), note=_WRAPS,
+        "date_add",
+        "date int32",
+        "date",
+        also=("dateadd",),
+        note=_WRAPS,
         evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) + counts, like)),
     ),
     function(
-        "date_sub", "date int32", "date", note=_WRAPS,
+        "date_sub",
+        "date int32",
+        "date",
+        note=_WRAPS,
         evaluate=_with_count(lambda array, counts, like: _wrapped(dates.days_of(array) - counts, like)),
     ),
     function("add_months", "date int32", "date", _with_count(_months_later), null="a date that is none", note=_SHORTER),
-    function("plus_months", "moment =int32", _same, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
-    function("plus_micros", "moment =int64", _same, _with_count(_micros_later), sql=_interval("SECOND"), hidden=True),
+    function("plus_months", "moment int32", _same, _with_count(_months_later), sql=_interval("MONTH"), hidden=True),
+    function("plus_micros", "moment int64", _same, _with_count(_micros_later), sql=_interval("SECOND"), hidden=True),
+    *(
+        function(
+            name, "calendar", "int32", _part(name), hidden=True, sql=lambda a, unit=unit: f"EXTRACT({unit} FROM {a[0]})"
+        )
+        for name, unit in _HIDDEN_PARTS.items()
+    ),
     function(
-        "tumble_start", "moment =int64", _same, _window_start, hidden=True,
+        "tumble_start",
+        "moment =int64",
+        _same,
+        _window_start,
+        hidden=True,
         sql=lambda a: f"TIMESTAMP_MICROS(UNIX_MICROS({a[0]}) - PMOD(UNIX_MICROS({a[0]}), {a[1]}))",
     ),
     function("datediff", "date date", "int32", _difference, also=("date_diff",), note="Days, the end first."),
     function("last_day", "date", "date", _last_day),
     function("make_date", "int32 int32 int32", "date", _made, null="a day that the calendar has not"),
-)  # fmt: skip
+)

@@ -1,0 +1,1 @@
+"""Functions of dates and moments: parts, arithmetic, formats and time zones."""

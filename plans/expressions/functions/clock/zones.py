@@ -1,0 +1,93 @@
+"""Time zones: FROM_UTC_TIMESTAMP and TO_UTC_TIMESTAMP, once per distinct value.
+
+A wall clock reading that a zone leaves out is later by what was left out, one that it has twice is the first, as in
+Java. The calendar repeats after 400 years, so do the rules of a zone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from plans.errors import PlanError
+from plans.expressions import dates
+from plans.expressions.casts.reading import offset
+from plans.expressions.functions.clock.parsing import on_words
+from plans.expressions.functions.distinct import by_distinct
+from plans.expressions.functions.function import function
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_CYCLE = 146_097 * dates.DAY
+_FIRST, _LAST = -62_135_596_800 * dates.SECOND + _CYCLE // 400, 253_402_300_800 * dates.SECOND - _CYCLE // 400
+_SHORT = {
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "EST": "-05:00", "HST": "-10:00",
+    "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia",
+    "MST": "-07:00", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
+}  # fmt: skip
+
+
+@cache
+def zone_of(name: str) -> dt.tzinfo | None:
+    """Returns the time zone of a name or an offset; None if there is none."""
+    name = _SHORT.get(name, name)
+    ahead = offset(name)
+    if ahead is not None:
+        return dt.timezone(dt.timedelta(seconds=ahead))
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def _gives(name: str) -> Callable[[Sequence[str], Sequence[Any]], str]:
+    def gives(types: Sequence[str], values: Sequence[Any]) -> str:
+        if values[1] is not None and zone_of(values[1]) is None:
+            raise PlanError(
+                f"{name} does not know the time zone {values[1]!r}", hint="write 'Europe/Paris', 'UTC' or '+01:00'"
+            )
+        return "timestamp"
+
+    return gives
+
+
+def _ahead(micros: int, zone: dt.tzinfo, wall: bool) -> int:
+    """Returns by how many microseconds a zone is ahead of UTC, at an instant or at a reading of its wall clocks."""
+    inside = (
+        micros if _FIRST <= micros < _LAST else (micros - _FIRST) % _CYCLE + (_FIRST if micros < 0 else _LAST - _CYCLE)
+    )
+    moment = _EPOCH + dt.timedelta(microseconds=inside)
+    shift = (
+        moment.replace(tzinfo=zone).utcoffset() if wall else moment.replace(tzinfo=dt.UTC).astimezone(zone).utcoffset()
+    )
+    return (shift or dt.timedelta()) // dt.timedelta(microseconds=1)
+
+
+def _shifted(wall: bool) -> Callable[..., Any]:
+    def evaluate(type_: pa.DataType, value: Any, name: Any) -> Any:
+        zone = zone_of(name.as_py())
+        assert zone is not None
+
+        def shift(micros: int) -> int | None:
+            ahead = _ahead(micros, zone, wall)
+            total = micros - ahead if wall else micros + ahead
+            return total if -(2**63) < total < 2**63 else None
+
+        given = value.cast(pa.int64()) if isinstance(value, pa.Scalar) else value.view(pa.int64())
+        return on_words(by_distinct(shift, pa.int64(), given), type_)
+
+    return evaluate
+
+
+TABLE = (
+    function("from_utc_timestamp", "timestamp =string", _gives("FROM_UTC_TIMESTAMP"), _shifted(False)),
+    function("to_utc_timestamp", "timestamp =string", _gives("TO_UTC_TIMESTAMP"), _shifted(True)),
+)

@@ -1,0 +1,134 @@
+"""Functions of texts as words: how they sound, how far apart they are, parts between delimiters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from plans.expressions.functions.distinct import each
+from plans.expressions.functions.function import function
+
+_SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623010202", strict=True)) | {"H": "7", "W": "7"}
+_LONGEST = 10_000
+
+
+def _soundex(text: str) -> str:
+    """Returns the letter that a word begins with and up to three sounds; a word that begins with no letter itself."""
+    if not text or not text[0].isascii() or not text[0].isalpha():
+        return text
+    code, last = text[0].upper(), _SOUNDS[text[0].upper()]
+    for sign in text[1:].upper() if text.isascii() else map(_upper, text[1:]):
+        sound = _SOUNDS.get(sign)
+        if sound is None:
+            last = "0"
+        elif sound == "7":
+            continue
+        else:
+            if sound not in ("0", last):
+                code += sound
+                if len(code) == 4:
+                    break
+            last = sound
+    return code.ljust(4, "0")
+
+
+def _upper(sign: str) -> str:
+    return sign.upper() if sign.isascii() else sign
+
+
+def _distance(left: str, right: str, most: int | None = None) -> int:
+    """Returns the least number of characters to insert, delete or replace; -1 if that is more than `most`."""
+    row = list(range(len(right) + 1))
+    for place, sign in enumerate(left, 1):
+        before, row[0] = row[0], place
+        for at, other in enumerate(right, 1):
+            before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (sign != other))
+    return row[-1] if most is None or row[-1] <= most else -1
+
+
+def _titled(text: str) -> str:
+    return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
+
+
+def _overlaid(text: str, new: str, start: int, count: int = -1) -> str:
+    """Returns OVERLAY: `new` in place of `count` characters from `start` on, of as many as it has if that is < 0."""
+    behind = start + (len(new) if count < 0 else count)
+    return _sliced(text, 1, start - 1) + new + _sliced(text, behind)
+
+
+def _sliced(text: str, start: int, count: int = 2**31 - 1) -> str:
+    first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    until = min(first + count, 2**31 - 1)
+    return text[max(first, 0) : max(until, 0)] if until > first else ""
+
+
+def _before(text: str, mark: str, count: int) -> str:
+    """Returns SUBSTRING_INDEX: what stands before the count-th mark, from the end if the count is negative."""
+    if not mark or not count:
+        return ""
+    parts = text.split(mark)
+    return mark.join(parts[:count] if count > 0 else parts[count:])
+
+
+def _in_set(text: str, listed: str) -> int:
+    if "," in text:
+        return 0
+    parts = listed.split(",")
+    return parts.index(text) + 1 if text in parts else 0
+
+
+def _nth(text: str, mark: str, place: int) -> str | None:
+    """Returns Flink's SPLIT_INDEX: the part at a place that counts from 0; NULL if there is none."""
+    parts = text.split(mark) if mark else [text]
+    return parts[place] if 0 <= place < len(parts) else None
+
+
+def _luhn(text: str) -> bool:
+    if not text or not text.isascii() or not text.isdigit():
+        return False
+    digits = [int(sign) for sign in reversed(text)]
+    return sum(d if i % 2 == 0 else sum(divmod(2 * d, 10)) for i, d in enumerate(digits)) % 10 == 0
+
+
+def _chosen(type_: pa.DataType, number: Any, *values: Any) -> Any:
+    """Returns ELT: the value at a place; NULL outside of them."""
+    found: Any = pa.scalar(None, type_)
+    for place, value in enumerate(values, 1):
+        found = pc.if_else(pc.fill_null(pc.equal(number, place), False), value, found)
+    return found
+
+
+TABLE = (
+    function("soundex", "string", "string", each(_soundex)),
+    function(
+        "levenshtein",
+        "string string [int32]",
+        "int32",
+        each(_distance),
+        note="-1 where it is more than the third argument.",
+    ),
+    function("initcap", "string", "string", each(_titled), note="Words begin behind spaces."),
+    function(
+        "overlay",
+        "string string int32 [int32]",
+        "string",
+        each(_overlaid),
+        note="Also `OVERLAY(x PLACING y FROM 2 FOR 3)`.",
+    ),
+    function("substring_index", "string string int32", "string", each(_before)),
+    function(
+        "find_in_set", "string string", "int32", each(_in_set), note="In a list with commas; 0 if it is not there."
+    ),
+    function(
+        "split_index",
+        "string string int32",
+        "string",
+        each(_nth),
+        note="Flink's: counts from 0, NULL if there is none.",
+    ),
+    function("bit_length", "bytes", "int32", lambda type_, value: pc.multiply(pc.binary_length(value), 8).cast(type_)),
+    function("luhn_check", "string", "bool", each(_luhn)),
+    function("elt", "int32 string ...", "string", _chosen, null="a place that is none"),
+)

@@ -1,0 +1,49 @@
+"""Names for operators, and for constants."""
+
+from __future__ import annotations
+
+import math
+
+from plans.expressions.build import NULL, Expr, call, cast, lit
+from plans.expressions.functions.function import Macro, macro
+
+
+def _operator(name: str, op: str) -> Macro:
+    return macro(name, "number number", lambda left, right: call(op, left, right), note="As the operator.")
+
+
+def _positive(value: Expr, by: Expr) -> Expr:
+    rest = call("mod", value, by)
+    below = call("lt", rest, cast(lit(0), rest.type))
+    return call("case", below, call("mod", call("add", rest, by), by), rest)
+
+
+def _zero(value: Expr) -> Expr:
+    return cast(lit(0), value.type)
+
+
+TABLE = (
+    *(
+        _operator(name, op)
+        for name, op in (
+            ("mod", "mod"),
+            ("try_add", "add"),
+            ("try_subtract", "sub"),
+            ("try_multiply", "mul"),
+            ("try_divide", "div"),
+            ("try_mod", "mod"),
+        )
+    ),
+    macro("negative", "number", lambda value: call("neg", value), note="As the sign."),
+    macro("pmod", "number number", _positive, note="The rest of a division, with the sign of the divisor."),
+    macro(
+        "nanvl",
+        "number number",
+        lambda value, other: call("case", call("isnan", value), other, value),
+        note="The second where the first is NaN.",
+    ),
+    macro("zeroifnull", "number", lambda value: call("coalesce", value, lit(0))),
+    macro("nullifzero", "number", lambda value: call("case", call("eq", value, lit(0)), NULL, value)),
+    macro("pi", "", lambda: lit(math.pi)),
+    macro("e", "", lambda: lit(math.e)),
+)

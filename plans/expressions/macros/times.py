@@ -1,0 +1,98 @@
+"""Names for parts of dates and moments, for what is added to them, and for texts and numbers that say them."""
+
+from __future__ import annotations
+
+from plans.errors import PlanError
+from plans.expressions.build import Expr, call, cast, lit
+from plans.expressions.functions.clock.formats import SECONDS
+from plans.expressions.functions.clock.spans import MICROS, MONTHS, unit_of
+from plans.expressions.functions.function import macro
+
+_PARTS = {
+    "year": "year y years yr yrs", "yearofweek": "yearofweek isoyear", "quarter": "quarter qtr quarters",
+    "month": "month mon mons months", "weekofyear": "week w weeks weekofyear", "day": "day d days dayofmonth",
+    "dayofweek": "dayofweek dow", "dayofweek_iso": "dayofweek_iso dow_iso isodow", "dayofyear": "doy dayofyear",
+    "hour": "hour h hours hr hrs", "minute": "minute m min mins minutes",
+    "second_fraction": "second s sec seconds secs",
+}  # fmt: skip
+PARTS = {word: part for part, words in _PARTS.items() for word in words.split()}
+"""What EXTRACT and DATE_PART call the parts of a date or moment."""
+_OTHER = "text that is not of the pattern"
+_EPOCH = "the seconds since 1970 are CAST(x AS DOUBLE) of a TIMESTAMP"
+
+
+def part_of(unit: str, value: Expr) -> Expr:
+    """Returns a part of a date or moment by its name."""
+    part = PARTS.get(unit.lower())
+    if part is None:
+        hint = _EPOCH if unit.lower() == "epoch" else "use one of " + ", ".join(w.split()[0] for w in _PARTS.values())
+        raise PlanError(f"EXTRACT does not know the part {unit!r}", hint=hint)
+    return call(part, value)
+
+
+def _word(unit: Expr) -> str:
+    if unit.op != "literal" or not isinstance(unit.value, str):
+        raise PlanError(f"a unit of time is expected where {unit} stands", hint="write its name: DAY, or 'DAY'")
+    return unit.value
+
+
+def _added(unit: Expr, count: Expr, moment: Expr) -> Expr:
+    name = unit_of("TIMESTAMPADD", _word(unit))
+    size = MONTHS.get(name) or MICROS[name]
+    total = count if size == 1 else call("mul", cast(count, "int64"), lit(size, "int64"))
+    if name in MONTHS:
+        return call("plus_months", moment, cast(total, "int32"))
+    return call("plus_micros", moment, cast(total, "int64"))
+
+
+def _moment(value: Expr, pattern: Expr) -> Expr:
+    return call("read_timestamp", value, pattern) if value.type == "string" else cast(value, "timestamp")
+
+
+def _seconds(value: Expr, pattern: Expr | None = None) -> Expr:
+    if value.type == "string":
+        return call("read_seconds", value, pattern or lit(SECONDS))
+    return call("intdiv", call("unix_micros", value), lit(MICROS["second"]))  # towards 0, unlike UNIX_SECONDS
+
+
+TABLE = (
+    macro(
+        "timestampadd",
+        "unit int64 moment",
+        _added,
+        also=("dateadd", "date_add"),
+        null="a moment outside the calendar",
+        note="So many units later, as a TIMESTAMP. A month that is too short ends earlier.",
+    ),
+    macro(
+        "date_part",
+        "unit calendar",
+        lambda unit, value: part_of(_word(unit), value),
+        also=("datepart",),
+        note="Also `EXTRACT(unit FROM x)`. `SECOND` has the fraction.",
+    ),
+    macro(
+        "to_date",
+        "any =string",
+        lambda value, pattern: cast(_moment(value, pattern), "date"),
+        null=_OTHER,
+        also=("try_to_date",),
+    ),
+    macro("to_timestamp", "any =string", _moment, also=("try_to_timestamp",), null=_OTHER),
+    macro(
+        "unix_timestamp",
+        "any [=string]",
+        _seconds,
+        also=("to_unix_timestamp",),
+        note="Seconds since 1970; of a text `yyyy-MM-dd HH:mm:ss`.",
+    ),
+    macro(
+        "to_char",
+        "moment =string",
+        lambda value, pattern: call("date_format", value, pattern),
+        also=("to_varchar",),
+        note="As DATE_FORMAT.",
+    ),
+    macro("to_timestamp_ntz", "any", lambda value: cast(value, "timestamp_ntz"), note="As CAST."),
+    macro("to_timestamp_ltz", "any", lambda value: cast(value, "timestamp"), note="As CAST."),
+)

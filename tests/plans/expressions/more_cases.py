@@ -1,0 +1,64 @@
+"""Expressions that prove the functions of numbers, bits, digests, codes and words. Part of `expression_cases`."""
+
+from __future__ import annotations
+
+from tests.plans.expressions.expression_group import examples
+
+_ANGLES = ("SIN", "COS", "TAN", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH", "ASINH", "ACOSH", "ATANH", "COT",
+         "SEC",
+           "CSC", "CBRT", "EXPM1", "LOG1P", "DEGREES", "RADIANS", "RINT")  # fmt: skip
+
+MORE_GROUPS = (
+    examples(
+        (*(f"{name}(dbl)" for name in _ANGLES), *(f"{name}(num / 7)" for name in _ANGLES), "ATAN2(dbl, dbl2)",
+         "HYPOT(dbl, dbl2)", "ISNAN(dbl)", "ISNAN(num)", "NANVL(dbl, dbl2)", "FACTORIAL(num)", "FACTORIAL(20)",
+         "WIDTH_BUCKET(dbl, 0, 10, 5)", "WIDTH_BUCKET(num, 100, -4, 7)", "WIDTH_BUCKET(dbl, dbl2, 5, 3)",
+         "WIDTH_BUCKET(dec, -3, 7, num2)", "MOD(num, num2)", "TRY_ADD(num, num2)", "TRY_SUBTRACT(big, num2)",
+         "TRY_MULTIPLY(dec, num2)", "TRY_DIVIDE(num, num2)", "TRY_MOD(num, num2)", "NEGATIVE(dec)", "PMOD(num, 7)",
+         "PMOD(dec, 3)", "PMOD(dbl, 2.5)", "PMOD(num, 0)", "PMOD(big, -7)", "ZEROIFNULL(num)", "ZEROIFNULL(dec)",
+         "NULLIFZERO(num)", "NULLIFZERO(dbl)", "PI()", "E()")
+    ),
+    examples(
+        ("num & num2", "big | num2", "num ^ num2", "big & 255", "~ num", "~big", "num | NULL", "'7' & num",
+         "SHIFTLEFT(num, 3)", "SHIFTLEFT(big, num2)", "num << 2", "SHIFTRIGHT(num, num2)", "big >> 3",
+         "SHIFTRIGHTUNSIGNED(num, 3)", "SHIFTRIGHTUNSIGNED(big, 60)", "BIT_COUNT(num)", "BIT_COUNT(big)",
+         ("GETBIT(num, 2)", "CAST(GETBIT(num, 2) AS INT)"), ("BIT_GET(big, num2)", "CAST(BIT_GET(big, num2) AS INT)"))
+    ),
+    examples(
+        ("MD5(str)", "MD5(bin)", "SHA1(str)", "SHA(bin)", "SHA2(str, 256)", "SHA2(str, 0)", "SHA2(bin, 512)",
+         "SHA2(str, 224)", "SHA2(str, 384)", "SHA2(str, num)", "CRC32(str)", "CRC32(bin)", "MD5(NULL)",
+         "MD5('a' || num)")
+    ),
+    examples(
+        ("ASCII(str)", "ASCII('')", "CHR(num)", "CHAR(65)", "CHR(big)", "HEX(num)", "HEX(big)", "HEX(str)",
+         "HEX(bin)",
+         "UNHEX(HEX(str))", "UNHEX('F')", "UNHEX(txt)", "UNHEX('abc')", "BASE64(str)", "BASE64(bin)",
+         "UNBASE64(BASE64(str))",
+         "UNBASE64('YQ==')", "UNBASE64('YWJj')", "UNBASE64('YQ')", "UNBASE64('Y Q = =')", "UNBASE64(pad)",
+         "ENCODE(str, 'UTF-8')", "ENCODE(str, 'UTF-16')", "ENCODE(str, 'utf-16be')", "ENCODE('abc', 'US-ASCII')",
+         "ENCODE(str, 'ISO-8859-1')", "ENCODE(str, 'UTF-16LE')", "ENCODE(str, 'UTF-32')", "DECODE(bin, 'UTF-8')",
+         "DECODE(ENCODE(str, 'UTF-16'), 'UTF-16')", "DECODE(bin, 'ISO-8859-1')", "DECODE(bin, 'US-ASCII')",
+         "CONV(num, 10, 16)", "CONV(txt, 10, 2)", "CONV(odd, 16, 10)", "CONV(big, 10, -16)", "CONV('-1', 10, 16)",
+         "CONV('zz', 36, -10)", "CONV(txt, 16, num2)", "BIN(num)", "BIN(big)", "URL_ENCODE(str)", "URL_ENCODE(mail)",
+         "URL_DECODE(str)", "URL_DECODE('a%20b+c%C3%A9')",
+         *(f"PARSE_URL(url, '{part}')" for part in ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY",
+                                                    "USERINFO", "host")),
+         "PARSE_URL(url, 'QUERY', 'a')", "PARSE_URL(url, 'QUERY', 'b')", "PARSE_URL(url, 'HOST', 'a')")
+    ),
+    examples(
+        ("SOUNDEX(str)", "SOUNDEX(mail)", "SOUNDEX('Ashcraft')", "SOUNDEX('Tymczak')", "LEVENSHTEIN(str, str2)",
+         "LEVENSHTEIN(str, pad2)", "LEVENSHTEIN(str, str2, 2)", "LEVENSHTEIN(str, str2, -1)", "INITCAP(str)",
+         "INITCAP('hello wORLD o''neil a-b')",
+         "INITCAP(pad)", "INITCAP(mail)", "OVERLAY(str PLACING 'xy' FROM 2)",
+         "OVERLAY(str PLACING 'xy' FROM 2 FOR 0)",
+         "OVERLAY(str, str2, num2)", "OVERLAY(str, 'q', num, 3)", "SUBSTRING_INDEX(mail, '.', 1)",
+         "SUBSTRING_INDEX(mail, '@', -1)", "SUBSTRING_INDEX(str, 'a', num2)", "SUBSTRING_INDEX(str, '', 1)",
+         "FIND_IN_SET(str, 'x,a,ab')", "FIND_IN_SET('', str)", "FIND_IN_SET(str, str2)", "BIT_LENGTH(str)",
+         "BIT_LENGTH(bin)", "LUHN_CHECK('79927398713')", "LUHN_CHECK(txt)", "ELT(num, str, str2)", "ELT(1, num, 'a')",
+         "SPACE(3)", "REPEAT('ab', 2)", ("STRPOS(str, 'b')", "INSTR(str, 'b')"),
+         "DECODE(num, 1, 'one', 5, 'five', 'other')", "DECODE(num, 1, 'one', NULL, 'none')", "DECODE(str, 'a', num)",
+         "EQUAL_NULL(num, num2)", "EQUAL_NULL(str, NULL)",
+         ("SPLIT_INDEX(pad, 'x', 0)", "TRY_ELEMENT_AT(SPLIT(pad, 'x', -1), 1)"),
+         ("SPLIT_INDEX(pad, 'x', 2)", "TRY_ELEMENT_AT(SPLIT(pad, 'x', -1), 3)"))
+    ),
+)  # fmt: skip
